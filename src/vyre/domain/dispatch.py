@@ -1,0 +1,194 @@
+"""Values of a dispatch: its configuration, its timing and the caller's output storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.ir.program import Dim3
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from vyre.domain.specialization import SpecMap
+
+# NumPy's stubs give ndarray a __buffer__ only for targets from 3.12 on, hence the explicit member.
+ReadableBuffer: TypeAlias = "Buffer | npt.NDArray[Any]"
+WritableBuffer: TypeAlias = "bytearray | memoryview"
+U32_MAX: Final = 0xFFFF_FFFF
+
+
+class SpeculationMode(Enum):
+    AUTO = "auto"
+    FORCE = "force"
+    DISABLE = "disable"
+
+
+class PersistentThreadMode(Enum):
+    AUTO = "auto"
+    FORCE = "force"
+    DISABLE = "disable"
+
+
+class TimingQuality(IntEnum):
+    """How far a backend's timings can be trusted, ascending."""
+
+    HOST_ONLY = 0
+    HOST_ENQUEUE_WAIT = 1
+    DEVICE_TIMESTAMPS = 2
+    HARDWARE_COUNTERS = 3
+
+    @property
+    def text(self) -> str:
+        """Stable report value."""
+        return self.name.lower()
+
+
+_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchConfig:
+    """Policy of one dispatch; backends only read it, and refuse (``UnsupportedFeature``) a set field
+    that they cannot honour.  Values out of range raise ``InvalidConfig``.
+
+    ``grid``: workgroups per axis.  ``extent``: lanes per axis (exclusive); grid = ceil(extent / workgroup).
+    ``workgroup``: replaces the program's workgroup size.  ``spec``: values of ``SpecConst``.
+    ``output_counts``: elements of backend-allocated buffers of count 0, by name.  ``step_budget``: loop
+    back-edges a lane may take.  ``race_check``: report data races (reference).  ``chunk_workgroups``:
+    workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for the
+    whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in
+    the last place that approximate transcendentals may cost (0 and None: none).
+    ``fixpoint_iterations``: back-to-back launches before the outputs are read.
+    """
+
+    grid: Dim3 | None = None
+    extent: tuple[int, ...] | None = None
+    workgroup: Dim3 | None = None
+    spec: SpecMap | None = None
+    output_counts: Mapping[str, int] = _NO_COUNTS
+    step_budget: int | None = None
+    race_check: bool = False
+    chunk_workgroups: int | None = None
+    profile: str | None = None
+    ulp_budget: int | None = None
+    timeout_s: float | None = None
+    label: str | None = None
+    max_output_bytes: int | None = None
+    element_count_override: int | None = None
+    fixpoint_iterations: int | None = None
+    speculation: SpeculationMode | None = None
+    persistent_thread: PersistentThreadMode | None = None
+    cooperative: bool = False
+
+    def __post_init__(self) -> None:
+        _check_dim3("grid", self.grid)
+        _check_dim3("workgroup", self.workgroup)
+        _check_extent(self.extent)
+        if self.grid is not None and self.extent is not None:
+            raise InvalidConfig(
+                "both grid and extent are set", fix="give one of them: grid = ceil(extent / workgroup)."
+            )
+        for name, low, high in (
+            ("step_budget", 0, None),
+            ("chunk_workgroups", 1, None),
+            ("ulp_budget", 0, 255),
+            ("max_output_bytes", 0, None),
+            ("element_count_override", 0, U32_MAX),
+            ("fixpoint_iterations", 1, U32_MAX),
+        ):
+            _check_int(name, getattr(self, name), low, high)
+        for buffer, count in self.output_counts.items():
+            _check_int(f"output_counts[{buffer!r}]", count, 0, U32_MAX)
+        if self.timeout_s is not None and not self.timeout_s > 0.0:
+            raise InvalidConfig(f"timeout_s={self.timeout_s!r} is not positive", fix="give seconds > 0, or None.")
+
+
+def _check_int(name: str, value: object, low: int, high: int | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+        limits = f"{low}..{high}" if high is not None else f"{low} or more"
+        raise InvalidConfig(f"{name}={value!r} is not an int in {limits}", fix=f"use {limits}, or None.")
+
+
+def _check_dim3(name: str, value: Dim3 | None) -> None:
+    if value is None:
+        return
+    if len(value) != 3:
+        raise InvalidConfig(f"{name}={value!r} has {len(value)} axes", fix="give three values (x, y, z).")
+    for axis, size in zip("xyz", value, strict=True):
+        _check_int(f"{name}.{axis}", size, 1, U32_MAX)
+
+
+def _check_extent(value: tuple[int, ...] | None) -> None:
+    if value is None:
+        return
+    if not 1 <= len(value) <= 3:
+        raise InvalidConfig(f"extent={value!r} has {len(value)} axes", fix="give one to three values.")
+    for axis, size in zip("xyz", value, strict=False):
+        _check_int(f"extent.{axis}", size, 1, U32_MAX)
+
+
+DEFAULT_CONFIG: Final = DispatchConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchTiming:
+    """Nanoseconds; None = not measured.  ``enqueue``: host time before waiting; ``wait``: waiting and readback."""
+
+    wall_ns: int
+    device_ns: int | None = None
+    enqueue_ns: int | None = None
+    wait_ns: int | None = None
+
+
+class OutputArena:
+    """Reusable storage for the outputs of a dispatch, one slot per returned buffer in ABI order.
+
+    Not thread-safe: one arena per dispatching thread.  A slot's storage is reused when the next result
+    fits and replaced, never resized, when it does not, so an old view stays valid memory;
+    ``generation`` counts dispatches and tells when views went stale.
+    """
+
+    __slots__ = ("_generation", "_lengths", "_storage")
+
+    def __init__(self) -> None:
+        self._storage: list[bytearray] = []
+        self._lengths: tuple[int, ...] = ()
+        self._generation = 0
+
+    @property
+    def generation(self) -> int:
+        return self._generation
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, slot: int) -> memoryview:
+        """Read-only view of the bytes of one slot."""
+        return memoryview(self._storage[slot])[: self._lengths[slot]].toreadonly()
+
+    def begin(self, sizes: tuple[int, ...]) -> tuple[memoryview, ...]:
+        """Writable views of ``sizes`` bytes for a new result. Their content is undefined."""
+        self._generation += 1
+        self._lengths = sizes
+        for slot, size in enumerate(sizes):
+            if slot == len(self._storage):
+                self._storage.append(bytearray(size))
+            elif len(self._storage[slot]) < size:
+                self._storage[slot] = bytearray(size)
+        return tuple(memoryview(self._storage[i])[:size] for i, size in enumerate(sizes))
+
+    def clear(self) -> None:
+        """Forget the result (a failed dispatch leaves no outputs); storage is kept."""
+        self._generation += 1
+        self._lengths = ()
+
+    def to_bytes(self) -> tuple[bytes, ...]:
+        return tuple(bytes(self[slot]) for slot in range(len(self)))

@@ -1,0 +1,240 @@
+"""Every error vyre raises: a class per kind, a stable code, what and where, and a ``Fix:``.
+
+``str(error)`` is ``message. Fix: remedy``; ``message``, ``fix`` and the payload are attributes.  Context
+(backend, program, segment) is added with ``add_note`` and changes neither text nor code.  All pickle.
+Codes are append-only and never reused.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.validation.report import Report
+
+_FIX: Final = "Fix: "
+
+
+class ErrorCode(IntEnum):
+    """1001-1006 and 1999 are shared with the reference system; the others are ours."""
+
+    DEVICE_OUT_OF_MEMORY = 1001
+    UNSUPPORTED_FEATURE = 1002
+    POISONED_LOCK = 1003
+    KERNEL_COMPILE_FAILED = 1004
+    DISPATCH_FAILED = 1005
+    INVALID_PROGRAM = 1006
+    DEVICE_LOST = 1007
+    DISPATCH_TIMEOUT = 1008
+    INVALID_RESOURCE = 1009
+    INVALID_INPUT = 1010
+    TRAP = 1011
+    STEP_BUDGET_EXCEEDED = 1012
+    DATA_RACE = 1013
+    BACKEND_UNAVAILABLE = 1014
+    BUILD_ERROR = 1101
+    MALFORMED_TEXT = 1102
+    MALFORMED_WIRE = 1103
+    MALFORMED_JSON = 1104
+    INVALID_CONFIG = 1105
+    UNREADABLE_FILE = 1106
+    UNKNOWN = 1999
+
+
+class VyreError(Exception):
+    """Root of all errors.  A ``Fix:`` inside ``message`` is split off when ``fix`` is not given."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN
+    default_fix: ClassVar[str] = "read the chained exception; nothing more specific is known."
+
+    def __init__(self, message: str, *, fix: str | None = None) -> None:
+        if fix is None:
+            head, found, tail = message.partition(_FIX)
+            if found:
+                message, fix = head, tail
+        self.message = message.strip().removesuffix(".")
+        self.fix = fix if fix is not None else self.default_fix
+        super().__init__(f"{self.message}. {_FIX}{self.fix}" if self.message else f"{_FIX}{self.fix}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
+
+
+def _rebuild(cls: type[VyreError], args: tuple[Any, ...], state: dict[str, Any]) -> VyreError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class BackendError(VyreError):
+    """Root of every failure that may cross the backend port."""
+
+
+class DeviceOutOfMemory(BackendError):
+    """``requested`` and ``available`` are bytes."""
+
+    code = ErrorCode.DEVICE_OUT_OF_MEMORY
+    default_fix = "close resident buffers that are no longer used, or split the dispatch."
+
+    def __init__(self, *, requested: int, available: int) -> None:
+        self.requested, self.available = requested, available
+        super().__init__(f"device memory exhausted: {requested} bytes requested, {available} bytes available")
+
+
+class UnsupportedFeature(BackendError):
+    code = ErrorCode.UNSUPPORTED_FEATURE
+    default_fix = "choose a backend whose profile and facets offer it (`vyre backends` lists them)."
+
+    def __init__(self, *, feature: str, backend: str, fix: str | None = None) -> None:
+        self.feature, self.backend = feature, backend
+        super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
+
+
+class PoisonedLock(BackendError):
+    """State guarded by a lock is untrusted after an exception inside it."""
+
+    code = ErrorCode.POISONED_LOCK
+    default_fix = "close this session and open a new one."
+
+
+class KernelCompileFailed(BackendError):
+    code = ErrorCode.KERNEL_COMPILE_FAILED
+    default_fix = "validate the program, then read the compiler log beside the emitted source."
+
+    def __init__(self, *, backend: str, compiler_log: str) -> None:
+        self.backend, self.compiler_log = backend, compiler_log
+        super().__init__(f"backend `{backend}` could not compile the kernel: {compiler_log}")
+
+
+class DispatchFailed(BackendError):
+    """``native_code`` is the driver's own error number, if there is one."""
+
+    code = ErrorCode.DISPATCH_FAILED
+    default_fix = "check launch limits and buffer sizes, then retry once."
+
+    def __init__(self, message: str, *, native_code: int | None = None, fix: str | None = None) -> None:
+        self.native_code = native_code
+        super().__init__(message if native_code is None else f"{message} [native code {native_code}]", fix=fix)
+
+
+class InvalidProgram(BackendError):
+    """The program breaks a rule; ``report`` holds every diagnostic when validation found it."""
+
+    code = ErrorCode.INVALID_PROGRAM
+    default_fix = "run `vyre validate` on the program and repair every error it lists."
+
+    def __init__(self, message: str, *, fix: str | None = None, report: Report | None = None) -> None:
+        self.report = report
+        super().__init__(message, fix=fix)
+
+
+class DeviceLost(BackendError):
+    code = ErrorCode.DEVICE_LOST
+    default_fix = "call recover(), then allocate buffers and compile pipelines again."
+
+
+class DispatchTimeout(BackendError):
+    code = ErrorCode.DISPATCH_TIMEOUT
+    default_fix = "raise DispatchConfig.timeout_s or make the dispatch smaller."
+
+
+class InvalidResource(BackendError):
+    """A resident buffer or output storage that cannot be used here."""
+
+    code = ErrorCode.INVALID_RESOURCE
+    default_fix = "keep the buffer open, on its own backend, and bind it once."
+
+
+class InvalidInput(BackendError):
+    """Inputs that do not fit the program: arity, dtype, byte order, length, layout, scalar range."""
+
+    code = ErrorCode.INVALID_INPUT
+    default_fix = "pass one C-contiguous buffer of the declared element type per input, in binding order."
+
+
+class TrapError(BackendError):
+    """A lane executed ``Trap``; the lane named has the lowest linear global id of those that did."""
+
+    code = ErrorCode.TRAP
+    default_fix = "read the tag and address: the program itself asked to stop here."
+
+    def __init__(self, *, tag: str, address: int, global_id: tuple[int, int, int]) -> None:
+        self.tag, self.address, self.global_id = tag, address, global_id
+        super().__init__(f"trap `{tag}` at address {address} by the lane with global id {global_id}")
+
+
+class StepBudgetExceeded(BackendError):
+    """A lane took more loop back-edges than ``DispatchConfig.step_budget`` allows."""
+
+    code = ErrorCode.STEP_BUDGET_EXCEEDED
+    default_fix = "raise DispatchConfig.step_budget, or make the loop end."
+
+    def __init__(self, *, budget: int, global_id: tuple[int, int, int]) -> None:
+        self.budget, self.global_id = budget, global_id
+        super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps")
+
+
+class BackendUnavailable(BackendError):
+    """No such backend, or it cannot run here."""
+
+    code = ErrorCode.BACKEND_UNAVAILABLE
+    default_fix = "run `vyre doctor` to see what is missing, or ask for `reference`."
+
+
+class LocatedError(VyreError):
+    """An error at a place in the user's source or text."""
+
+    def __init__(self, message: str, *, fix: str | None = None, loc: SourceLocation | None = None) -> None:
+        self.loc = loc
+        super().__init__(f"{loc}: {message}" if loc is not None else message, fix=fix)
+
+
+class BuildError(LocatedError):
+    """The builder was used wrongly; the message names the user's line."""
+
+    code = ErrorCode.BUILD_ERROR
+    default_fix = "see the builder's documentation."
+
+
+class MalformedText(LocatedError):
+    """``.vyre`` text that does not parse; ``loc`` has line and column."""
+
+    code = ErrorCode.MALFORMED_TEXT
+    default_fix = "compare with the grammar in docs/text-format.md."
+
+
+class MalformedWire(VyreError):
+    """Bytes that are no ``.vyrb`` program; ``offset`` is where decoding stopped, if known."""
+
+    code = ErrorCode.MALFORMED_WIRE
+    default_fix = "encode the program again with Program.to_wire()."
+
+    def __init__(self, message: str, *, fix: str | None = None, offset: int | None = None) -> None:
+        self.offset = offset
+        super().__init__(message if offset is None else f"{message} (at byte {offset})", fix=fix)
+
+
+class MalformedJson(VyreError):
+    """JSON that is no program; ``path`` is a JSON path such as ``$.entry[3][2]``."""
+
+    code = ErrorCode.MALFORMED_JSON
+    default_fix = "compare with the schema in docs/json-format.md."
+
+    def __init__(self, message: str, *, fix: str | None = None, path: str = "$") -> None:
+        self.path = path
+        super().__init__(f"{path}: {message}", fix=fix)
+
+
+class InvalidConfig(VyreError):
+    """A ``DispatchConfig``, specialization or setting outside its range."""
+
+    code = ErrorCode.INVALID_CONFIG
+    default_fix = "use a value inside the documented range."
+
+
+class UnreadableFile(VyreError):
+    code = ErrorCode.UNREADABLE_FILE
+    default_fix = "check the path and its permissions."

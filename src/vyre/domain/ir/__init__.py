@@ -1,0 +1,1 @@
+"""The intermediate representation: types, operators, expressions, statements, programs, written forms."""

@@ -1,0 +1,304 @@
+"""Expressions: a closed union of frozen nodes, each with one static type.
+
+Operands are evaluated left to right and always all of them; nothing short-circuits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.types import ScalarType, TypeKind
+
+
+class IdKind(Enum):
+    """Launch ids; each has an axis 0..2 and type u32. Values are stable wire tags."""
+
+    GLOBAL = 0
+    GROUP = 1
+    LOCAL = 2
+    NUM_GROUPS = 3
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Literal(Node):
+    """A constant of an executable type, held as its bit pattern (bool: 0 or 1).
+
+    Raises ``ValueError`` if the type is not executable or the bits do not fit.
+    """
+
+    dtype: ScalarType
+    bits: int
+
+    def __post_init__(self) -> None:
+        limit = 1 if self.dtype is ScalarType.BOOL else (1 << self.dtype.bits) - 1
+        if not self.dtype.is_executable or not 0 <= self.bits <= limit:
+            raise ValueError(
+                f"no literal of {self.dtype.text} has bits {self.bits:#x}. Fix: use an executable type and "
+                f"bits in 0..{limit:#x}"
+            )
+
+    @classmethod
+    def of(cls, dtype: ScalarType, value: int | float | bool) -> Literal:
+        """The literal nearest to ``value``: integers must be in range (``ValueError``), floats round once."""
+        return cls(dtype, value_bits(dtype, value))
+
+    @property
+    def value(self) -> int | float | bool:
+        """The Python value of the bits."""
+        return bits_value(self.dtype, self.bits)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Var(Node):
+    """Current value of the innermost visible local of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Load(Node):
+    """Element ``index`` (u32) of a buffer, widened; zero when out of range."""
+
+    buffer: str
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BufferLength(Node):
+    """Number of elements bound now (u32)."""
+
+    buffer: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class LaunchId(Node):
+    """An id of the running lane, or the grid size, along one axis (u32)."""
+
+    kind: IdKind
+    axis: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SubgroupLane(Node):
+    """Index of the lane in its subgroup, 0..31 (u32)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SubgroupSize(Node):
+    """Width of a subgroup: always 32 (u32)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Binary(Node):
+    op: BinaryOp
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unary(Node):
+    op: UnaryOp
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Select(Node):
+    """``on_true`` where ``condition`` (bool) holds, else ``on_false``; all three are evaluated; moves bits."""
+
+    condition: Expr
+    on_true: Expr
+    on_false: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cast(Node):
+    """Value conversion to an executable type (semantics 2.3)."""
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Bitcast(Node):
+    """The same bits as another type of equal width; NaN bits of the operand become canonical first."""
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Fma(Node):
+    """``a * b + c`` with one rounding, f32 or f64."""
+
+    a: Expr
+    b: Expr
+    c: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Atomic(Node):
+    """Read-modify-write of one element; yields the old value (0 out of range).
+
+    Evaluates index, then expected, then value.  ``expected`` belongs to COMPARE_EXCHANGE alone.
+    """
+
+    op: AtomicOp
+    buffer: str
+    index: Expr
+    expected: Expr | None
+    value: Expr
+    ordering: Ordering = Ordering.SEQ_CST
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SubgroupAdd(Node):
+    """Sum over the lanes of the subgroup, ascending from 0 (+0 for floats)."""
+
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SubgroupBallot(Node):
+    """Bit k is the bool condition of lane k (u32)."""
+
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SubgroupShuffle(Node):
+    """``value`` of lane ``lane`` (u32); 0 if that lane does not exist."""
+
+    value: Expr
+    lane: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SpecConst(Node):
+    """A constant fixed at compile time by a ``SpecMap``; typed by its default (u32 i32 f32 bool)."""
+
+    name: str
+    default: Literal
+
+
+Expr: TypeAlias = (
+    Literal
+    | Var
+    | Load
+    | BufferLength
+    | LaunchId
+    | SubgroupLane
+    | SubgroupSize
+    | Binary
+    | Unary
+    | Select
+    | Cast
+    | Bitcast
+    | Fma
+    | Atomic
+    | SubgroupAdd
+    | SubgroupBallot
+    | SubgroupShuffle
+    | SpecConst
+)
+
+_CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
+    Literal: (),
+    Var: (),
+    Load: ("index",),
+    BufferLength: (),
+    LaunchId: (),
+    SubgroupLane: (),
+    SubgroupSize: (),
+    Binary: ("left", "right"),
+    Unary: ("operand",),
+    Select: ("condition", "on_true", "on_false"),
+    Cast: ("operand",),
+    Bitcast: ("operand",),
+    Fma: ("a", "b", "c"),
+    Atomic: ("index", "expected", "value"),
+    SubgroupAdd: ("value",),
+    SubgroupBallot: ("condition",),
+    SubgroupShuffle: ("value", "lane"),
+    SpecConst: (),
+}
+EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(_CHILD_FIELDS)
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """Operands in evaluation order."""
+    values = (getattr(expr, name) for name in _CHILD_FIELDS[type(expr)])
+    return tuple(v for v in values if v is not None)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node of the tree, parents before operands, operands in evaluation order; no recursion."""
+    stack: list[Expr] = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(children(node)))
+
+
+_FLOAT_FORMAT: Final = {ScalarType.F32: ("<f", "<I"), ScalarType.F64: ("<d", "<Q")}
+_CANONICAL_NAN: Final = {ScalarType.F32: 0x7FC0_0000, ScalarType.F64: 0x7FF8_0000_0000_0000}
+
+
+def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
+    """Bit pattern of ``value`` as ``dtype`` (executable). Integers out of range raise ``ValueError``;
+    floats round once to nearest even, overflow to infinity, and NaN becomes the canonical one."""
+    if dtype.is_float:
+        return _float_bits(dtype, value)
+    if dtype.kind is TypeKind.BOOL:
+        if value is not True and value is not False:
+            raise ValueError(f"{value!r} is no bool. Fix: pass True or False")
+        return int(value)
+    if isinstance(value, float) or int(value) != value:
+        raise ValueError(f"{value!r} is no integer. Fix: pass an int, or cast the expression to {dtype.text}")
+    low, high = integer_range(dtype)
+    if not low <= value <= high:
+        raise ValueError(f"{value} does not fit {dtype.text}. Fix: use a value in {low}..{high} or another type")
+    return int(value) & ((1 << dtype.bits) - 1)
+
+
+def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf") if value > 0 else float("-inf")
+    if number != number:
+        return _CANONICAL_NAN[dtype]
+    float_format, int_format = _FLOAT_FORMAT[dtype]
+    try:
+        packed = struct.pack(float_format, number)
+    except OverflowError:  # a finite double beyond the f32 range rounds to infinity
+        packed = struct.pack(float_format, float("inf") if number > 0 else float("-inf"))
+    bits: int = struct.unpack(int_format, packed)[0]
+    return bits
+
+
+def bits_value(dtype: ScalarType, bits: int) -> int | float | bool:
+    """Python value of a bit pattern; the inverse of ``value_bits`` but for NaN payloads."""
+    if dtype.is_float:
+        float_format, int_format = _FLOAT_FORMAT[dtype]
+        number: float = struct.unpack(float_format, struct.pack(int_format, bits))[0]
+        return number
+    if dtype.kind is TypeKind.BOOL:
+        return bits != 0
+    if dtype.is_signed and bits >> (dtype.bits - 1):
+        return bits - (1 << dtype.bits)
+    return bits
+
+
+def integer_range(dtype: ScalarType) -> tuple[int, int]:
+    """Least and greatest value of an integer type."""
+    if dtype.is_signed:
+        return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
+    return 0, (1 << dtype.bits) - 1

@@ -1,0 +1,92 @@
+"""Base class of IR nodes: value equality, hashing and printing that never recurse deeply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLocation:
+    """Where the user wrote something: a Python line or a line of ``.vyre`` text (both 1-based)."""
+
+    file: str
+    line: int
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Node:
+    """An immutable IR node.
+
+    Two nodes are equal when they are of the same class and all fields but ``loc`` are equal;
+    float literals hold bits, so equality is by bits.  Equality and hashing use an explicit stack:
+    legal programs nest 64 statements and 128 expressions deep.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    loc: SourceLocation | None = field(default=None)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(a, b) for a, b in _paired_leaves(self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(_leaves(self)))
+
+    def __repr__(self) -> str:
+        return _render(self, 6)
+
+
+_END = object()
+
+
+def _paired_leaves(left: object, right: object) -> Iterator[tuple[object, object]]:
+    stack: list[tuple[object, object]] = [(left, right)]
+    while stack:
+        a, b = stack.pop()
+        if a is b:
+            continue
+        if isinstance(a, Node) and type(a) is type(b):
+            stack.extend((getattr(a, name), getattr(b, name)) for name in a.__match_args__)
+        elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            stack.extend(zip(a, b, strict=True))
+        else:
+            yield a, b
+
+
+def _same(a: object, b: object) -> bool:
+    return not isinstance(a, Node | tuple) and type(a) is type(b) and a == b
+
+
+def _leaves(root: Node) -> Iterator[object]:
+    stack: list[object] = [root]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Node):
+            yield type(item).__name__
+            stack.extend(getattr(item, name) for name in item.__match_args__)
+        elif isinstance(item, tuple):
+            yield len(item)
+            stack.extend(item)
+        else:
+            yield item
+
+
+def _render(item: object, depth: int) -> str:
+    if isinstance(item, Node):
+        if depth == 0:
+            return f"{type(item).__name__}(...)"
+        return f"{type(item).__name__}({', '.join(_render(getattr(item, n), depth - 1) for n in item.__match_args__)})"
+    if isinstance(item, tuple):
+        inner = ", ".join(_render(i, depth - 1) for i in item) if depth > 0 else "..."
+        return f"({inner}{',' if len(item) == 1 else ''})"
+    return repr(item)

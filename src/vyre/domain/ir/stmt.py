@@ -1,0 +1,204 @@
+"""Statements: a closed union of frozen nodes. Bodies are tuples and open a scope of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.expr import Expr
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import Ordering
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Let(Node):
+    """Declares a local in the current scope; its type is the value's."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assign(Node):
+    """Overwrites a visible local of the same type."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Store(Node):
+    """Writes one element, index evaluated first; dropped when out of range."""
+
+    buffer: str
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class If(Node):
+    condition: Expr
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Loop(Node):
+    """``for var in start .. stop step step``: bounds (u32) are read once; var is immutable in the body."""
+
+    var: str
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Break(Node):
+    """Leaves the innermost loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Continue(Node):
+    """Goes on with the next iteration of the innermost loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Return(Node):
+    """Ends the lane."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Block(Node):
+    """A scope."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Region(Node):
+    """A scope with a provenance label; means the same as ``Block``."""
+
+    generator: str
+    body: tuple[Stmt, ...]
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Barrier(Node):
+    """All lanes of the workgroup (GRID_SYNC: of the grid) wait; earlier writes become visible."""
+
+    ordering: Ordering = Ordering.SEQ_CST
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AsyncLoad(Node):
+    """Captures ``size`` bytes of ``source`` from byte ``offset`` now (zeros past the end); the wait
+    writes them to ``destination`` from byte 0, clipped.  Per lane."""
+
+    source: str
+    destination: str
+    offset: Expr
+    size: Expr
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AsyncStore(Node):
+    """Captures the first ``size`` bytes of ``source`` now; the wait writes them to ``destination``
+    from byte ``offset``, clipped.  Per lane."""
+
+    source: str
+    destination: str
+    offset: Expr
+    size: Expr
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AsyncWait(Node):
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trap(Node):
+    """Ends the lane and fails the dispatch with ``address`` (u32) and ``tag``."""
+
+    address: Expr
+    tag: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IndirectDispatch(Node):
+    """Asks for a grid read from three u32 at byte ``offset`` of a buffer; refused for now."""
+
+    buffer: str
+    offset: int
+
+
+Stmt: TypeAlias = (
+    Let
+    | Assign
+    | Store
+    | If
+    | Loop
+    | Break
+    | Continue
+    | Return
+    | Block
+    | Region
+    | Barrier
+    | AsyncLoad
+    | AsyncStore
+    | AsyncWait
+    | Trap
+    | IndirectDispatch
+)
+Body: TypeAlias = tuple[Stmt, ...]
+
+_EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
+    Let: ("value",),
+    Assign: ("value",),
+    Store: ("index", "value"),
+    If: ("condition",),
+    Loop: ("start", "stop", "step"),
+    Break: (),
+    Continue: (),
+    Return: (),
+    Block: (),
+    Region: (),
+    Barrier: (),
+    AsyncLoad: ("offset", "size"),
+    AsyncStore: ("offset", "size"),
+    AsyncWait: (),
+    Trap: ("address",),
+    IndirectDispatch: (),
+}
+_BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
+    If: ("then", "otherwise"),
+    Loop: ("body",),
+    Block: ("body",),
+    Region: ("body",),
+}
+STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(_EXPR_FIELDS)
+
+
+def operands(stmt: Stmt) -> tuple[Expr, ...]:
+    """Expressions the statement itself evaluates, in evaluation order (not those of nested bodies)."""
+    return tuple(getattr(stmt, name) for name in _EXPR_FIELDS[type(stmt)])
+
+
+def bodies(stmt: Stmt) -> tuple[Body, ...]:
+    """Nested statement lists, in program order."""
+    return tuple(getattr(stmt, name) for name in _BODY_FIELDS.get(type(stmt), ()))
+
+
+def walk_statements(body: Body) -> Iterator[Stmt]:
+    """Every statement, preorder, in program order; no recursion."""
+    stack: list[Stmt] = list(reversed(body))
+    while stack:
+        stmt = stack.pop()
+        yield stmt
+        for nested in reversed(bodies(stmt)):
+            stack.extend(reversed(nested))

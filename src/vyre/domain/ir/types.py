@@ -1,0 +1,205 @@
+"""Element and value types of the IR.
+
+Thirteen scalar types can be stored in buffers; seven of them can be computed with
+(``ScalarType.is_executable``).  Every other type of the wider system is a ``ReservedType``: it
+has a stable tag, so that specialization keys and imported programs can name it, and no meaning here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.builder import Value
+
+
+class TypeKind(Enum):
+    """What family of arithmetic a scalar type belongs to."""
+
+    UNSIGNED = "unsigned"
+    SIGNED = "signed"
+    FLOAT = "float"
+    BOOL = "bool"
+
+
+class ScalarType(Enum):
+    """A scalar type; the value is its stable tag on the wire and in specialization keys."""
+
+    U32 = 0x01
+    I32 = 0x02
+    U64 = 0x03
+    BOOL = 0x06
+    F16 = 0x09
+    BF16 = 0x0A
+    F32 = 0x0B
+    F64 = 0x0C
+    U8 = 0x0E
+    U16 = 0x0F
+    I8 = 0x10
+    I16 = 0x11
+    I64 = 0x12
+
+    # Members are singletons: identity hashing is right and much cheaper than Enum's.
+    __hash__ = object.__hash__
+
+    @property
+    def tag(self) -> int:
+        """Stable numeric tag (wire, specialization keys)."""
+        return int(self.value)
+
+    @property
+    def text(self) -> str:
+        """Spelling in ``.vyre`` text, e.g. ``"u32"``."""
+        return _FACTS[self].text
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element in a buffer (``bool`` is a 4-byte word)."""
+        return _FACTS[self].size
+
+    @property
+    def bits(self) -> int:
+        """Width of the value in bits (``bool`` occupies a 32-bit word)."""
+        return _FACTS[self].size * 8
+
+    @property
+    def kind(self) -> TypeKind:
+        return _FACTS[self].kind
+
+    @property
+    def numpy_name(self) -> str:
+        """NumPy type string of a host array of this element, little-endian (bf16 is raw ``<u2``)."""
+        return _FACTS[self].numpy_name
+
+    @property
+    def widened(self) -> ScalarType:
+        """The executable type that a load of this element yields (semantics: narrow types widen)."""
+        return _FACTS[self].widened or self
+
+    @property
+    def is_executable(self) -> bool:
+        """True for the types that expressions can have."""
+        return _FACTS[self].widened is None
+
+    @property
+    def is_integer(self) -> bool:
+        return _FACTS[self].kind in (TypeKind.UNSIGNED, TypeKind.SIGNED)
+
+    @property
+    def is_signed(self) -> bool:
+        return _FACTS[self].kind is TypeKind.SIGNED
+
+    @property
+    def is_float(self) -> bool:
+        return _FACTS[self].kind is TypeKind.FLOAT
+
+    def __call__(self, value: int | float | bool) -> Value:
+        """A literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
+        from vyre.domain.ir.builder import literal
+
+        return literal(self, value)
+
+    def __repr__(self) -> str:
+        return _FACTS[self].text
+
+
+class _Facts(NamedTuple):
+    text: str
+    size: int
+    kind: TypeKind
+    numpy_name: str
+    widened: ScalarType | None = None
+
+
+_S = ScalarType
+_FACTS: Final[dict[ScalarType, _Facts]] = {
+    _S.U32: _Facts("u32", 4, TypeKind.UNSIGNED, "<u4"),
+    _S.I32: _Facts("i32", 4, TypeKind.SIGNED, "<i4"),
+    _S.U64: _Facts("u64", 8, TypeKind.UNSIGNED, "<u8"),
+    _S.I64: _Facts("i64", 8, TypeKind.SIGNED, "<i8"),
+    _S.F32: _Facts("f32", 4, TypeKind.FLOAT, "<f4"),
+    _S.F64: _Facts("f64", 8, TypeKind.FLOAT, "<f8"),
+    _S.BOOL: _Facts("bool", 4, TypeKind.BOOL, "<u4"),
+    _S.U8: _Facts("u8", 1, TypeKind.UNSIGNED, "|u1", _S.U32),
+    _S.U16: _Facts("u16", 2, TypeKind.UNSIGNED, "<u2", _S.U32),
+    _S.I8: _Facts("i8", 1, TypeKind.SIGNED, "|i1", _S.I32),
+    _S.I16: _Facts("i16", 2, TypeKind.SIGNED, "<i2", _S.I32),
+    _S.F16: _Facts("f16", 2, TypeKind.FLOAT, "<f2", _S.F32),
+    _S.BF16: _Facts("bf16", 2, TypeKind.FLOAT, "<u2", _S.F32),
+}
+
+SCALAR_BY_TEXT: Final[dict[str, ScalarType]] = {facts.text: t for t, facts in _FACTS.items()}
+SCALAR_BY_TAG: Final[dict[int, ScalarType]] = {t.value: t for t in ScalarType}
+EXECUTABLE_TYPES: Final[tuple[ScalarType, ...]] = tuple(t for t in ScalarType if t.is_executable)
+
+RESERVED_TAGS: Final[dict[str, int]] = {
+    "vec2u32": 0x04,
+    "vec4u32": 0x05,
+    "bytes": 0x07,
+    "array": 0x08,
+    "tensor": 0x0D,
+    "handle": 0x13,
+    "vec": 0x14,
+    "tensor_shaped": 0x15,
+    "sparse_csr": 0x16,
+    "sparse_coo": 0x17,
+    "sparse_bsr": 0x18,
+    "f8e4m3": 0x19,
+    "f8e5m2": 0x1A,
+    "i4": 0x1B,
+    "fp4": 0x1C,
+    "nf4": 0x1D,
+    "device_mesh": 0x1E,
+    "quantized": 0x1F,
+    "opaque": 0x80,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedType:
+    """A named type without meaning here; ``args`` holds its parameters in declaration order.
+
+    Raises ``ValueError`` for a name that is not in ``RESERVED_TAGS``.
+    """
+
+    name: str
+    args: tuple[TypeArg, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in RESERVED_TAGS:
+            raise ValueError(f"unknown reserved type {self.name!r}. Fix: use one of {sorted(RESERVED_TAGS)}")
+
+    @property
+    def tag(self) -> int:
+        return RESERVED_TAGS[self.name]
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}<{';'.join(map(_arg_text, self.args))}>" if self.args else self.name
+
+
+DataType: TypeAlias = ScalarType | ReservedType
+TypeArg: TypeAlias = int | str | ScalarType | ReservedType | tuple[int, ...]
+
+
+def _arg_text(arg: TypeArg) -> str:
+    if isinstance(arg, ScalarType | ReservedType):
+        return arg.text
+    return "x".join(map(str, arg)) if isinstance(arg, tuple) else str(arg)
+
+
+u32: Final = ScalarType.U32
+i32: Final = ScalarType.I32
+u64: Final = ScalarType.U64
+i64: Final = ScalarType.I64
+f32: Final = ScalarType.F32
+f64: Final = ScalarType.F64
+bool_: Final = ScalarType.BOOL
+u8: Final = ScalarType.U8
+u16: Final = ScalarType.U16
+i8: Final = ScalarType.I8
+i16: Final = ScalarType.I16
+f16: Final = ScalarType.F16
+bf16: Final = ScalarType.BF16

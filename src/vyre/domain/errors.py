@@ -40,6 +40,7 @@ class ErrorCode(IntEnum):
     MALFORMED_JSON = 1104
     INVALID_CONFIG = 1105
     UNREADABLE_FILE = 1106
+    INVALID_FIELD = 1107
     UNKNOWN = 1999
 
 
@@ -233,6 +234,17 @@ class InvalidConfig(VyreError):
 
     code = ErrorCode.INVALID_CONFIG
     default_fix = "use a value inside the documented range."
+
+
+class InvalidField(VyreError):
+    """A field of an input record of the wrong type or outside its domain; ``record`` and ``field`` name it."""
+
+    code = ErrorCode.INVALID_FIELD
+    default_fix = "pass a value of the documented type and range."
+
+    def __init__(self, *, record: str, field: str, value: object, expected: str) -> None:
+        self.record, self.field, self.expected = record, field, expected
+        super().__init__(f"{record}.{field} = {value!r} is not {expected}", fix=f"pass {expected}.")
 
 
 class UnreadableFile(VyreError):

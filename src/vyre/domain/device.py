@@ -1,0 +1,73 @@
+"""What a backend's device can do, as one value: limits, features, and how far its clocks can be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from vyre.domain.dispatch import TimingQuality
+from vyre.domain.ir.program import BackendId, Dim3
+
+OptionalDim3: TypeAlias = Dim3 | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProfile:
+    """Facts of a device under one backend.
+
+    A feature flag that is True promises both that the device has it and that this backend's own code uses
+    it; every such claim has a probe in the test-suite.  A numeric fact of None is *unknown*, never
+    "unlimited".  The defaults claim nothing.
+
+    Sizes are bytes, ``mem_bw_gbps`` is 10^9 bytes per second, ``max_grid_size`` counts workgroups per axis.
+    """
+
+    backend: BackendId
+    # Features of the program language.
+    supports_subgroup_ops: bool = False
+    supports_indirect_dispatch: bool = False
+    supports_distributed_collectives: bool = False
+    supports_specialization_constants: bool = False
+    supports_f16: bool = False
+    supports_bf16: bool = False
+    supports_trap_propagation: bool = False
+    supports_tensor_cores: bool = False
+    supports_grid_sync: bool = False
+    allows_host_grid_sync_split: bool = False
+    # Features of the launch.
+    supports_async_compute: bool = False
+    supports_speculation: bool = False
+    supports_persistent_threads: bool = False
+    is_distributed: bool = False
+    # Features of the hardware that planners look at.
+    has_mul_high: bool = False
+    has_dual_issue_fp32_int32: bool = False
+    has_subgroup_shuffle: bool = False
+    has_shared_memory: bool = False
+    # Clocks.
+    timing_quality: TimingQuality = TimingQuality.HOST_ONLY
+    supports_device_timestamps: bool = False
+    supports_hardware_counters: bool = False
+    # Limits and sizes.
+    max_native_int_width: int = 32
+    max_workgroup_size: OptionalDim3 = None
+    max_invocations_per_workgroup: int | None = None
+    max_grid_size: OptionalDim3 = None
+    max_shared_memory_bytes: int | None = None
+    max_storage_buffer_bytes: int | None = None
+    subgroup_size: int | None = None
+    compute_units: int | None = None
+    regs_per_thread_max: int | None = None
+    l1_cache_bytes: int | None = None
+    l2_cache_bytes: int | None = None
+    mem_bw_gbps: int | None = None
+    shared_memory_bank_count: int | None = None
+    shared_memory_bank_width_bytes: int | None = None
+    ideal_unroll_depth: int | None = None
+    ideal_vector_pack_bits: int | None = None
+    ideal_workgroup_tile: OptionalDim3 = None
+
+
+def claimed_features(profile: DeviceProfile) -> frozenset[str]:
+    """Names of the feature flags that ``profile`` sets; the honesty tests own one probe for each."""
+    return frozenset(f.name for f in fields(profile) if getattr(profile, f.name) is True)

@@ -1,0 +1,361 @@
+"""The backend port: a backend is *data*, a frozen record of small facets.
+
+A facet that is ``None`` is the one way to say "not supported"; nothing degrades silently.  A decorator
+(recording, fault injection, tracing) replaces single facets with ``dataclasses.replace`` and so cannot
+forget the others.  Facets are protocols: an adapter needs no base class of ours.
+
+Rules for every facet
+    * Re-entrant and thread-safe.  An ``OutputStorage`` belongs to one call at a time.
+    * Programs that arrive have passed validation.  Arity and byte lengths of inputs have not been
+      checked: the adapter does so (``vyre.domain.binding``) and raises ``InvalidInput``.
+    * A config field that is set and cannot be honoured raises ``UnsupportedFeature``.
+    * Same program, input bytes and config: same bytes, on every backend.
+    * Only ``BackendError`` and its subclasses leave a facet.
+
+Binding order
+    Everything positional follows ascending binding number.  *Inputs*: buffers with ``takes_input``.
+    *Outputs*: buffers with ``is_returned``.  *Resources*: all buffers but workgroup memory.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from threading import Lock
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+
+from vyre.domain.device import DeviceProfile
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
+from vyre.domain.errors import InvalidResource, UnsupportedFeature
+from vyre.domain.ir.program import BackendId, OpId, Program
+from vyre.domain.op_ids import ALL_OPS
+
+PORT_API_VERSION: Final = 1
+FacetT = TypeVar("FacetT")
+
+
+# ---------------------------------------------------------------- memory
+class OutputStorage(Protocol):
+    """Where an adapter puts results.  ``vyre.domain.dispatch.OutputArena`` is one."""
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """One writable, C-contiguous byte view per output; undefined content, aligned for 8-byte words."""
+        ...
+
+    def clear(self) -> None:
+        """Forget what ``begin`` handed out: the dispatch failed and has no outputs."""
+        ...
+
+
+class ResidentBuffer(ABC):
+    """Handle of one device allocation of ``nbytes`` bytes, born in device epoch ``epoch``.
+
+    Nominal on purpose: closing once, ownership and the leak warning are ours, not the adapter's.
+    Shareable between threads; ``close`` is idempotent.
+    """
+
+    __slots__ = ("__weakref__", "_closed", "_lock", "backend_id", "epoch", "label", "nbytes")
+
+    def __init__(self, *, backend_id: BackendId, nbytes: int, epoch: int, label: str | None = None) -> None:
+        self.backend_id: Final = backend_id
+        self.nbytes: Final = nbytes
+        self.epoch: Final = epoch
+        self.label: Final = label
+        self._closed = False
+        self._lock = Lock()
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @final
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._release()
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Return the allocation to the device; called exactly once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            name = self.label or f"of {self.nbytes} bytes"
+            warnings.warn(f"resident buffer {name} was never closed", ResourceWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open"
+        return f"<{type(self).__name__} {self.label or 'unnamed'} {self.nbytes} bytes on {self.backend_id}, {state}>"
+
+
+HostBytes: TypeAlias = memoryview
+"""A C-contiguous, read-only, one-dimensional view of unsigned bytes."""
+Resource: TypeAlias = "HostBytes | ResidentBuffer"
+
+
+class Upload(NamedTuple):
+    """Copy ``data`` to ``buffer`` at byte ``offset``."""
+
+    buffer: ResidentBuffer
+    data: HostBytes
+    offset: int = 0
+
+
+class Readback(NamedTuple):
+    """Fill the writable view ``into`` from ``buffer``, starting at byte ``offset``."""
+
+    buffer: ResidentBuffer
+    into: memoryview
+    offset: int = 0
+
+
+# ---------------------------------------------------------------- requests
+@dataclass(frozen=True, slots=True)
+class DispatchRequest:
+    program: Program
+    inputs: tuple[HostBytes, ...]
+    config: DispatchConfig = DEFAULT_CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentStep:
+    """One launch on device memory.
+
+    ``resources``: one per non-workgroup buffer, in binding order.  What the program writes must be a
+    ``ResidentBuffer``; host bytes are allowed for what it only reads (scalar parameters are always so).
+    A resident buffer may be longer than the program needs.  Backend-allocated outputs are zeroed first.
+    Memory bound twice and written through one of the bindings is refused (``InvalidResource``).
+    """
+
+    program: Program
+    resources: tuple[Resource, ...]
+    config: DispatchConfig = DEFAULT_CONFIG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentSequence:
+    """``prefix`` once, then ``repeated`` ``repeat_count`` times, then ``reads``: strictly in order, one host sync."""
+
+    prefix: tuple[ResidentStep, ...] = ()
+    repeated: tuple[ResidentStep, ...] = ()
+    repeat_count: int = 0
+    reads: tuple[Readback, ...] = ()
+
+
+# ---------------------------------------------------------------- facets
+class ProgramExecutor(Protocol):
+    """Blocking dispatch: the one facet that every backend has."""
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming: ...
+
+
+class CompiledPipeline(Protocol):
+    """A program compiled under one config; ``dispatch`` may be called any number of times, from any thread.
+
+    Bit-identical to ``ProgramExecutor.execute`` with that config.  Input lengths may differ between calls.
+    """
+
+    @property
+    def id(self) -> str: ...
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming: ...
+
+
+class CacheOutcome(Enum):
+    HIT = "hit"
+    MISS = "miss"
+    UNKNOWN = "unknown"
+
+
+class CacheCounters(NamedTuple):
+    """Monotonic counts since the backend was made."""
+
+    hits: int = 0
+    misses: int = 0
+
+
+class CompileResult(NamedTuple):
+    pipeline: CompiledPipeline
+    cache: CacheOutcome = CacheOutcome.UNKNOWN
+
+
+class PipelineCompiler(Protocol):
+    """Ahead-of-time compilation.  What is shared between calls is this facet's own cache's business."""
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult: ...
+    def cache_counters(self) -> CacheCounters: ...
+
+
+class PendingDispatch(Protocol):
+    """A submitted dispatch.  ``wait`` raises what the run raised, and ``TimeoutError`` after ``timeout`` seconds."""
+
+    def done(self) -> bool: ...
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming: ...
+    def add_done_callback(self, callback: Callable[[], object], /) -> None: ...
+
+
+class AsyncExecutor(Protocol):
+    """``submit`` snapshots the inputs before it returns and keeps no view of the caller's memory."""
+
+    def submit(self, request: DispatchRequest, /) -> PendingDispatch: ...
+
+
+class ResidentMemory(Protocol):
+    """Device memory.  Batches are one staging operation: every range is checked before the first byte moves."""
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer: ...
+    def upload(self, uploads: Sequence[Upload], /) -> None: ...
+    def download(self, reads: Sequence[Readback], /) -> None: ...
+
+
+class ResidentExecutor(Protocol):
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming: ...
+
+
+class DeviceLifecycle(Protocol):
+    """``epoch`` grows with every recovery; buffers and pipelines of an older epoch are refused."""
+
+    @property
+    def epoch(self) -> int: ...
+    def prepare(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def device_lost(self) -> bool: ...
+    def recover(self) -> None: ...
+
+
+class MetricSource(Protocol):
+    def metrics(self) -> Mapping[str, int]: ...
+
+
+class NullLifecycle:
+    """For backends that queue nothing and own nothing."""
+
+    __slots__ = ("_backend",)
+
+    def __init__(self, backend: BackendId) -> None:
+        self._backend = backend
+
+    @property
+    def epoch(self) -> int:
+        return 0
+
+    def prepare(self) -> None:
+        return None
+
+    def flush(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+    def device_lost(self) -> bool:
+        return False
+
+    def recover(self) -> None:
+        raise UnsupportedFeature(feature="device recovery", backend=self._backend)
+
+
+# ---------------------------------------------------------------- the record
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """``version`` is that of the adapter's package; certificates and cache keys carry it."""
+
+    id: BackendId
+    profile: DeviceProfile
+    executor: ProgramExecutor
+    lifecycle: DeviceLifecycle
+    version: str = "unspecified"
+    supported_ops: frozenset[OpId] = ALL_OPS
+    compiler: PipelineCompiler | None = None
+    memory: ResidentMemory | None = None
+    resident_executor: ResidentExecutor | None = None
+    async_executor: AsyncExecutor | None = None
+    metric_source: MetricSource | None = None
+
+    def require_memory(self) -> ResidentMemory:
+        return require(self.memory, feature="resident buffers", backend=self.id)
+
+    def require_resident_executor(self) -> ResidentExecutor:
+        return require(self.resident_executor, feature="dispatch on resident buffers", backend=self.id)
+
+
+def require(facet: FacetT | None, *, feature: str, backend: BackendId) -> FacetT:
+    """The facet, or ``UnsupportedFeature``."""
+    if facet is None:
+        raise UnsupportedFeature(feature=feature, backend=backend)
+    return facet
+
+
+def check_ownership(backend: BackendId, epoch: int, buffers: Sequence[ResidentBuffer]) -> None:
+    """Raise ``InvalidResource`` unless every buffer is open, of this backend and of this device epoch."""
+    for buffer in buffers:
+        if buffer.backend_id != backend:
+            raise InvalidResource(
+                f"{buffer!r} belongs to backend `{buffer.backend_id}`, not to `{backend}`",
+                fix="download it there and upload it here.",
+            )
+        if buffer.closed:
+            raise InvalidResource(f"{buffer!r} is used after close()", fix="keep it open until the dispatch returns.")
+        if buffer.epoch != epoch:
+            raise InvalidResource(
+                f"{buffer!r} was allocated in device epoch {buffer.epoch}, the current epoch is {epoch}",
+                fix="allocate and upload again after recover().",
+            )
+
+
+# ---------------------------------------------------------------- registration
+class BackendRole(Enum):
+    PRODUCTION = "production"
+    REFERENCE = "reference"
+    EMIT_ONLY = "emit_only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendRegistration:
+    """How to get a backend.  Making one opens no device; ``rank`` breaks ties, lower wins.
+
+    ``factory`` constructs the backend.  ``probe`` is a cheap read-only look that creates no context;
+    both raise ``BackendError`` when the backend cannot run here.
+    """
+
+    id: BackendId
+    rank: int
+    role: BackendRole
+    factory: Callable[[], Backend]
+    probe: Callable[[], DeviceProfile]
+    api_version: int = PORT_API_VERSION
+
+
+class DiscoveryFailure(NamedTuple):
+    """An entry point that yielded no usable registration, and why."""
+
+    entry_point: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCatalog:
+    """Every known registration, each id once, and what could not be loaded."""
+
+    registrations: tuple[BackendRegistration, ...] = ()
+    failures: tuple[DiscoveryFailure, ...] = ()
+
+    def by_precedence(self) -> tuple[BackendRegistration, ...]:
+        return tuple(sorted(self.registrations, key=lambda r: (r.rank, r.id)))
+
+    def get(self, backend_id: str) -> BackendRegistration | None:
+        return next((r for r in self.registrations if r.id == backend_id), None)

@@ -1,0 +1,24 @@
+"""Small ports: the clock, the environment and telemetry."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    def monotonic_ns(self) -> int:
+        """Nanoseconds since an arbitrary fixed point; never goes back."""
+        ...
+
+
+class Environment(Protocol):
+    def get(self, name: str, /) -> str | None:
+        """The value of an environment variable, or None."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Where events and counts go.  Implementations never raise and are thread-safe."""
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None: ...
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None: ...

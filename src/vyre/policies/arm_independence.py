@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from vyre.policies.record import U32, Reason, why_field, record, verdict
+from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 
 @record

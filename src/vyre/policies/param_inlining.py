@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from vyre.policies.record import U32, Reason, why_field, record, verdict
+from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 
 @record

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from vyre.policies.record import U32, Nanoseconds, Reason, why_field, record, verdict
+from vyre.policies.record import U32, Nanoseconds, Reason, record, verdict, why_field
 
 
 @record

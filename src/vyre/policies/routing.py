@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
-from vyre.policies.record import U32, Count, Reason, why_field, record, verdict
+from vyre.policies.record import U32, Count, Reason, record, verdict, why_field
 
 
 @record

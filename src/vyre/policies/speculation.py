@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from vyre.policies.record import U32, BasisPoints, Nanoseconds, Reason, why_field, record, verdict
+from vyre.policies.record import U32, BasisPoints, Nanoseconds, Reason, record, verdict, why_field
 
 
 @record

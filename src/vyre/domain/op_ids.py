@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal, children
+from vyre.domain.ir.expr import EXPR_TYPES, Literal
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import OpId, Program
-from vyre.domain.ir.stmt import STMT_TYPES, operands, walk_statements
+from vyre.domain.ir.stmt import STMT_TYPES, walk_statements
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.domain.ir.walk import unique_expressions
 
 _SPELLING: Final = {"binary": "bin_op", "unary": "un_op"}
 
@@ -36,17 +37,10 @@ ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for
 
 
 def required_ops(program: Program) -> frozenset[OpId]:
-    """Ids of every statement and expression of ``program``; each shared sub-expression is visited once."""
-    found: set[OpId] = set()
-    seen: set[int] = set()
-    for stmt in walk_statements(program.body):
-        found.add(_IDS[type(stmt)])
-        stack: list[Expr] = list(operands(stmt))
-        while stack:
-            expr = stack.pop()
-            if id(expr) in seen:
-                continue
-            seen.add(id(expr))
-            found.add(_literal_id(expr.dtype) if isinstance(expr, Literal) else _IDS[type(expr)])
-            stack.extend(children(expr))
-    return frozenset(found)
+    """Ids of every statement and expression of ``program``."""
+    statements = {_IDS[type(stmt)] for stmt in walk_statements(program.body)}
+    expressions = {
+        _literal_id(expr.dtype) if isinstance(expr, Literal) else _IDS[type(expr)]
+        for expr in unique_expressions(program)
+    }
+    return frozenset(statements | expressions)

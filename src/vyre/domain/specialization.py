@@ -1,0 +1,305 @@
+"""Specialization values: constants chosen at launch, and the keys derived from them.
+
+Two families of keys.  ``canonical_bytes`` is injective (type tags, length frames, full type structure) and
+is what executable keys are made of.  The 64-bit ``cache_hash`` family is the interchange form of the
+reference system: unframed FNV-1a, so different maps *can* collide; never let it alone decide what runs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypeAlias
+
+from blake3 import blake3
+
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.ir.expr import Literal, SpecConst, value_bits
+from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
+from vyre.domain.ir.walk import unique_expressions
+
+U64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
+_FNV_OFFSET: Final = 0xCBF2_9CE4_8422_2325
+_FNV_PRIME: Final = 0x0000_0100_0000_01B3
+_ARTIFACT_DOMAIN: Final = b"vyre-specialization-artifact-key-v1\0"
+UNTAGGED: Final = 0xFFFF_FFFF
+"""Interchange tag of a type that the reference system's table leaves out."""
+
+
+class SpecKind(Enum):
+    """The value is the stable tag in the low byte of ``SpecValue.cache_hash``."""
+
+    U32 = 0
+    I32 = 1
+    F32 = 2
+    BOOL = 3
+    DTYPE = 4
+
+
+SPEC_SCALARS: Final[dict[SpecKind, ScalarType]] = {
+    SpecKind.U32: ScalarType.U32,
+    SpecKind.I32: ScalarType.I32,
+    SpecKind.F32: ScalarType.F32,
+    SpecKind.BOOL: ScalarType.BOOL,
+}
+_KIND_OF: Final = {scalar: kind for kind, scalar in SPEC_SCALARS.items()}
+
+
+def dtype_tag(dtype: DataType) -> int:
+    """Interchange tag: the type's wire tag, but for ``quantized``, which the reference's table misses."""
+    return UNTAGGED if isinstance(dtype, ReservedType) and dtype.name == "quantized" else dtype.tag
+
+
+@dataclass(frozen=True, slots=True)
+class SpecValue:
+    """One constant: the bit pattern of a scalar, or a data type.  Equal when kind and bits are equal.
+
+    Make one with ``u32 i32 f32 bool_ dtype``; a number that does not fit raises ``InvalidConfig``.
+    """
+
+    kind: SpecKind
+    bits: int = 0
+    data_type: DataType | None = None
+
+    @classmethod
+    def scalar(cls, dtype: ScalarType, value: int | float | bool) -> SpecValue:
+        """``value`` as ``dtype``, one of u32 i32 f32 bool."""
+        kind = _KIND_OF.get(dtype)
+        if kind is None:
+            raise InvalidConfig(
+                f"{dtype.text} is no type of a specialization constant", fix="use u32, i32, f32 or bool."
+            )
+        try:
+            return cls(kind, value_bits(dtype, value))
+        except ValueError as error:
+            raise InvalidConfig(str(error)) from None
+
+    @classmethod
+    def u32(cls, value: int) -> SpecValue:
+        return cls.scalar(ScalarType.U32, value)
+
+    @classmethod
+    def i32(cls, value: int) -> SpecValue:
+        return cls.scalar(ScalarType.I32, value)
+
+    @classmethod
+    def f32(cls, value: float) -> SpecValue:
+        return cls.scalar(ScalarType.F32, value)
+
+    @classmethod
+    def bool_(cls, value: bool) -> SpecValue:
+        return cls.scalar(ScalarType.BOOL, value)
+
+    @classmethod
+    def dtype(cls, value: DataType) -> SpecValue:
+        return cls(SpecKind.DTYPE, data_type=value)
+
+    @classmethod
+    def of(cls, value: SpecValue | DataType | int | float | bool) -> SpecValue:
+        """A plain Python value by the builder's rule: an int is u32, a float f32, a bool bool."""
+        if isinstance(value, SpecValue):
+            return value
+        if isinstance(value, ScalarType | ReservedType):
+            return cls.dtype(value)
+        if isinstance(value, bool):
+            return cls.bool_(value)
+        return cls.u32(value) if isinstance(value, int) else cls.f32(value)
+
+    def as_literal(self) -> Literal:
+        """The scalar as an IR literal; a data type has none (``InvalidConfig``)."""
+        if self.data_type is not None:
+            raise InvalidConfig("a data type is no value of a SpecConst", fix="pass a u32, i32, f32 or bool.")
+        return Literal(SPEC_SCALARS[self.kind], self.bits)
+
+    def as_pipeline_f64(self) -> float:
+        """The value as a float, exactly; a bool is 0 or 1, a data type its tag."""
+        if self.data_type is not None:
+            return float(dtype_tag(self.data_type))
+        if self.kind is SpecKind.F32:
+            return float(struct.unpack("<f", self.bits.to_bytes(4, "little"))[0])
+        if self.kind is SpecKind.I32:
+            return float(self.bits - (self.bits >> 31 << 32))
+        return float(self.bits)
+
+    def cache_hash(self) -> int:
+        """64-bit interchange contribution: the kind in the low byte, the bits above it."""
+        payload = self.bits if self.data_type is None else dtype_tag(self.data_type)
+        return self.kind.value | payload << 8
+
+    def canonical_bytes(self) -> bytes:
+        """Injective encoding, with the full structure of a data type."""
+        payload = self.bits.to_bytes(4, "little") if self.data_type is None else _type_bytes(self.data_type)
+        return bytes((self.kind.value,)) + payload
+
+
+SpecInput: TypeAlias = SpecValue | DataType | int | float | bool
+
+
+class SpecMap(Mapping[str, SpecValue]):
+    """Constants by name, ordered by name, immutable and hashable.
+
+    Built from a mapping or pairs; a later pair replaces an earlier one of the same name.
+    """
+
+    __slots__ = ("_entries", "_hash")
+
+    def __init__(self, entries: Mapping[str, SpecInput] | Iterable[tuple[str, SpecInput]] = (), /) -> None:
+        found = dict(entries)
+        self._entries: Final = {name: SpecValue.of(found[name]) for name in sorted(found)}
+        self._hash: Final = hash(tuple(self._entries.items()))
+
+    def with_value(self, name: str, value: SpecInput) -> SpecMap:
+        """A map with ``name`` inserted or replaced."""
+        return SpecMap({**self._entries, name: value})
+
+    def __getitem__(self, name: str) -> SpecValue:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return self._entries == other._entries if isinstance(other, SpecMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[SpecMap], tuple[dict[str, SpecValue]]]:
+        return SpecMap, (self._entries,)
+
+    def __repr__(self) -> str:
+        return f"SpecMap({self._entries!r})"
+
+    def to_numeric_constants(self) -> dict[str, float]:
+        """Every value as a float, by name."""
+        return {name: value.as_pipeline_f64() for name, value in self._entries.items()}
+
+    def cache_hash(self) -> int:
+        """64-bit FNV-1a over names and value hashes, without frames: for interchange only."""
+        state = _FNV_OFFSET
+        for name, value in self._entries.items():
+            for byte in name.encode() + value.cache_hash().to_bytes(8, "little"):
+                state = ((state ^ byte) * _FNV_PRIME) & U64_MASK
+        return state
+
+    def canonical_bytes(self) -> bytes:
+        """Injective encoding: the count, then each name and value in a length frame."""
+        frames = [_frame(name.encode()) + _frame(value.canonical_bytes()) for name, value in self._entries.items()]
+        return len(frames).to_bytes(8, "little") + b"".join(frames)
+
+
+def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
+    """``values`` typed by the program's constants: a plain number takes the type of the default.
+
+    Raises ``InvalidConfig`` for an unknown name, a wrong type, or a number that does not fit.
+    """
+    constants = spec_constants(program)
+    resolved: dict[str, SpecValue] = {}
+    for name, value in values.items():
+        default = constants.get(name)
+        if default is None:
+            known = ", ".join(map(repr, sorted(constants))) or "none"
+            raise InvalidConfig(
+                f"the program has no specialization constant {name!r} (it has: {known})", fix="drop or rename it."
+            )
+        plain = not isinstance(value, SpecValue | ScalarType | ReservedType)
+        try:
+            typed = SpecValue.scalar(default.dtype, value) if plain else SpecValue.of(value)  # type: ignore[arg-type]
+        except InvalidConfig as error:
+            raise InvalidConfig(f"specialization constant {name!r}: {error.message}", fix=error.fix) from None
+        if typed.data_type is not None or SPEC_SCALARS[typed.kind] is not default.dtype:
+            raise InvalidConfig(
+                f"specialization constant {name!r} is {default.dtype.text}, got {typed.kind.name.lower()}",
+                fix=f"pass SpecValue.{'bool_' if default.dtype is ScalarType.BOOL else default.dtype.text}(...).",
+            )
+        resolved[name] = typed
+    return SpecMap(resolved)
+
+
+def spec_constants(program: Program) -> Mapping[str, Literal]:
+    """The program's specialization constants and their defaults, in order of first use."""
+    found = program._cache.get("spec_constants")
+    if found is None:
+        found = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
+        program._cache["spec_constants"] = found
+    return found  # type: ignore[return-value]
+
+
+def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dict[str, Literal]:
+    """A value for every constant of the program: the default unless ``spec`` gives another.
+
+    Raises ``InvalidConfig`` as ``resolve_spec`` does.
+    """
+    literals = dict(spec_constants(program))
+    if spec:
+        literals |= {name: value.as_literal() for name, value in resolve_spec(program, spec).items()}
+    return literals
+
+
+@dataclass(frozen=True, slots=True)
+class SpecCacheKey:
+    """Interchange identity of a specialized module: three u64 hashes and the workgroup size."""
+
+    shader_hash: int
+    binding_sig: int
+    workgroup_size: Dim3
+    spec_hash: int
+
+    @classmethod
+    def build(cls, shader_hash: int, binding_sig: int, workgroup_size: Dim3, specs: SpecMap) -> SpecCacheKey:
+        return cls(shader_hash, binding_sig, workgroup_size, specs.cache_hash())
+
+    def autotune_key(self) -> bytes:
+        """16 bytes: LE64(spec ^ workgroup), LE64(shader ^ binding), the workgroup being x ^ y << 16 ^ z << 32."""
+        x, y, z = self.workgroup_size
+        workgroup = (x ^ y << 16 ^ z << 32) & U64_MASK
+        return struct.pack("<QQ", self.spec_hash ^ workgroup, self.shader_hash ^ self.binding_sig)
+
+
+def vsa_specialization_key(fingerprint: bytes, spec_hash: int) -> int:
+    """128-bit key: the first eight bytes of a 32-byte program fingerprint above a 64-bit ``spec_hash``."""
+    if len(fingerprint) != 32:
+        raise InvalidConfig(f"a program fingerprint has 32 bytes, not {len(fingerprint)}", fix="pass Program.digest.")
+    return int.from_bytes(fingerprint[:8], "little") << 64 | _checked(spec_hash, 64, "spec_hash")
+
+
+def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, backend_fingerprint: str) -> str:
+    """Lower-case hex BLAKE3-256 over version (u32), spec hash and backend fingerprint, both length-framed."""
+    state = blake3(_ARTIFACT_DOMAIN + b"version\0")
+    state.update(_checked(cache_version, 32, "cache_version").to_bytes(4, "little"))
+    state.update(b"\0spec\0" + _frame(spec_hash.encode()))
+    state.update(b"\0backend\0" + _frame(backend_fingerprint.encode()))
+    return state.hexdigest()
+
+
+def _checked(value: int, bits: int, name: str) -> int:
+    if not 0 <= value < 1 << bits:
+        raise InvalidConfig(f"{name}={value} does not fit {bits} unsigned bits", fix=f"use 0..2**{bits}-1.")
+    return value
+
+
+def _frame(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "little") + data
+
+
+def _type_bytes(dtype: DataType) -> bytes:
+    args = dtype.args if isinstance(dtype, ReservedType) else ()
+    return dtype.tag.to_bytes(4, "little") + len(args).to_bytes(4, "little") + b"".join(map(_arg_bytes, args))
+
+
+def _arg_bytes(arg: TypeArg) -> bytes:
+    match arg:
+        case ScalarType() | ReservedType():
+            return b"t" + _frame(_type_bytes(arg))
+        case tuple():
+            return b"s" + _frame(b"".join(_arg_bytes(item) for item in arg))
+        case int():
+            return b"i" + _frame(str(arg).encode())
+        case str():
+            return b"n" + _frame(arg.encode())

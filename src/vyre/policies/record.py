@@ -45,7 +45,7 @@ U32: TypeAlias = Annotated[int, IntRange(0, U32_MAX)]
 U64: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
 Nanoseconds: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
 BasisPoints: TypeAlias = Annotated[int, IntRange(0, U32_MAX)]
-Count: TypeAlias = Annotated[int, IntRange(0, 2**63 - 1)]
+Count: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
 
 
 class Reason(NamedTuple):

@@ -1,0 +1,423 @@
+"""``ProgramBuilder``: kernels written in Python.
+
+Statements are recorded in the order of the calls; ``with`` blocks open bodies::
+
+    with ProgramBuilder("saxpy", workgroup=256) as p:
+        a = p.param("a", f32)
+        x = p.input("x", f32)
+        y = p.inout("y", f32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = a * x[i] + y[i]
+    saxpy = p.build()
+
+A new operation is a Python function over values that takes the builder when it needs statements:
+what it records is ordinary IR, so every backend runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final, Literal, Self, TypeAlias, TypeVar
+
+from vyre.domain.ir.expr import IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary
+from vyre.domain.ir.expr import Literal as LiteralExpr
+from vyre.domain.ir.handles import BufferHandle, Variable
+from vyre.domain.ir.operators import Ordering, UnaryOp
+from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
+from vyre.domain.ir.recorder import BlockContext, Recorder
+from vyre.domain.ir.stmt import (
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Trap,
+)
+from vyre.domain.ir.types import DataType, ScalarType
+from vyre.domain.ir.value import (
+    NEVER_STALE,
+    Operand,
+    Origin,
+    Value,
+    as_value,
+    caller_location,
+    condition,
+    fail,
+    literal,
+    type_error,
+    typed,
+)
+
+__all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "Value", "Variable", "literal"]
+
+Axis: TypeAlias = Literal[0, 1, 2]
+Condition: TypeAlias = Operand | Callable[[], Operand]
+_T = TypeVar("_T")
+_U32: Final = ScalarType.U32
+_SPEC_TYPES: Final = frozenset({ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL})
+_MAX_ROUNDS: Final = 0xFFFF_FFFF
+
+
+def _nothing() -> None:
+    return None
+
+
+class ProgramBuilder:
+    """Records one kernel.  Every misuse raises ``BuildError`` naming the user's line.
+
+    ``workgroup``: lanes per workgroup along x, or up to three axes.  Buffers and parameters get ascending
+    binding numbers, which is the order of inputs and outputs.
+    """
+
+    def __init__(self, name: str | None = None, *, workgroup: int | tuple[int, ...]) -> None:
+        self._name = name
+        self._loc = caller_location()
+        self._workgroup = _workgroup_size(workgroup)
+        self._buffers: list[Buffer] = []
+        self._writable: list[Origin] = []
+        self._specs: dict[str, LiteralExpr] = {}
+        self._copies: dict[str, Origin] = {}
+        self._recorder = Recorder()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorder.closed = True
+
+    def build(self, *, check: bool = True) -> Program:
+        """The finished program.
+
+        Raises ``InvalidProgram`` with the full report if it breaks a rule; ``check=False`` leaves that to
+        ``vyre.validate``.
+        """
+        self._recorder.check_entered()
+        if len(self._recorder.frames) > 1:
+            fail("build() is called inside an open block", "call it after the `with` statements have ended.")
+        program = Program(
+            tuple(self._buffers), self._workgroup, tuple(self._recorder.frames[0].body), self._name, loc=self._loc
+        )
+        if check:
+            from vyre.domain.validation.validator import validate
+
+            validate(program).raise_if_invalid()
+        return program
+
+    # -- buffers, parameters, constants -------------------------------------------------------------
+
+    def input(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
+        """A read-only buffer; ``count`` elements, or as many as the caller passes."""
+        return self._buffer(name, Access.READ_ONLY, dtype, count)
+
+    def inout(
+        self, name: str, dtype: DataType, count: int | None = None, *, output_range: tuple[int, int] | None = None
+    ) -> BufferHandle:
+        """A buffer passed in, changed and returned; ``output_range`` returns only bytes [start, end)."""
+        return self._buffer(name, Access.READ_WRITE, dtype, count, output_range=output_range)
+
+    def output(
+        self,
+        name: str,
+        dtype: DataType,
+        count: int | None = None,
+        like: BufferHandle | str | None = None,
+        *,
+        output_range: tuple[int, int] | None = None,
+    ) -> BufferHandle:
+        """A buffer that the backend allocates, zeroed, and returns.
+
+        It has ``count`` elements, or as many as the buffer ``like``, or as many as
+        ``DispatchConfig.output_counts`` says.
+        """
+        model = like.name if isinstance(like, BufferHandle) else like
+        return self._buffer(
+            name, Access.READ_WRITE, dtype, count, is_output=True, like=model, output_range=output_range
+        )
+
+    def uniform(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
+        """A small read-only buffer that all lanes read alike."""
+        return self._buffer(name, Access.UNIFORM, dtype, count)
+
+    def workgroup(self, name: str, dtype: DataType, count: int) -> BufferHandle:
+        """Memory shared by the lanes of a workgroup, zero at the start of each."""
+        return self._buffer(name, Access.WORKGROUP, dtype, count)
+
+    def param(self, name: str, dtype: DataType) -> Value:
+        """A scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
+        return self._buffer(name, Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH)[0]
+
+    def spec(self, name: str, default: Operand) -> Value:
+        """A constant fixed at compile time, ``default`` unless the dispatch specializes it (u32 i32 f32 bool)."""
+        value = as_value(default)
+        if not isinstance(value.expr, LiteralExpr):
+            fail(f"the default of `{name}` is no constant", "give a Python number or a literal such as i32(4).")
+        if value.dtype not in _SPEC_TYPES:
+            type_error("spec", value.dtype, _SPEC_TYPES)
+        known = self._specs.setdefault(name, value.expr)
+        if known != value.expr:
+            fail(f"`{name}` was declared with another default", "declare it once and reuse the value.")
+        return Value(SpecConst(name, value.expr, loc=caller_location()), value.dtype)
+
+    # -- ids ------------------------------------------------------------------------------------------
+
+    def global_id(self, axis: Axis = 0) -> Value:
+        """Position of the lane in the whole grid (u32)."""
+        return self._launch_id(IdKind.GLOBAL, axis)
+
+    def local_id(self, axis: Axis = 0) -> Value:
+        """Position of the lane in its workgroup (u32)."""
+        return self._launch_id(IdKind.LOCAL, axis)
+
+    def group_id(self, axis: Axis = 0) -> Value:
+        """Position of the workgroup in the grid (u32)."""
+        return self._launch_id(IdKind.GROUP, axis)
+
+    def num_groups(self, axis: Axis = 0) -> Value:
+        """Workgroups in the grid (u32)."""
+        return self._launch_id(IdKind.NUM_GROUPS, axis)
+
+    def subgroup_lane(self) -> Value:
+        """Position of the lane in its subgroup, 0..31 (u32)."""
+        return Value(SubgroupLane(loc=caller_location()), _U32)
+
+    def subgroup_size(self) -> Value:
+        """Lanes of a full subgroup, 32 (u32)."""
+        return Value(SubgroupSize(loc=caller_location()), _U32)
+
+    # -- locals ---------------------------------------------------------------------------------------
+
+    def let(self, value: Operand, name: str | None = None) -> Value:
+        """Evaluates ``value`` here, once; the result is an immutable local."""
+        v = as_value(value)
+        return self._recorder.declare(self._recorder.consume(v), v.dtype, name or "t")
+
+    def var(self, value: Operand, name: str | None = None) -> Variable:
+        """A mutable local that starts as ``value``."""
+        v = as_value(value)
+        unique, origin = self._recorder.local(name or "v", mutable=True)
+        self._recorder.emit(Let(unique, self._recorder.consume(v), loc=caller_location()))
+        return Variable(unique, v.dtype, origin)
+
+    # -- control flow ---------------------------------------------------------------------------------
+
+    def if_(self, test: Operand) -> AbstractContextManager[None]:
+        """``with p.if_(c):`` runs its body where ``c`` holds (a number means ``!= 0``)."""
+        expr, loc = self._recorder.consume(condition(test)), caller_location()
+
+        def finish(body: Body) -> Stmt:
+            made = If(expr, body, loc=loc)
+            self._recorder.frames[-1].last_if = made
+            return made
+
+        return self._block("p.if_", _nothing, finish)
+
+    def else_(self) -> AbstractContextManager[None]:
+        """``with p.else_():`` directly after the ``if_`` block it belongs to."""
+        self._recorder.check_entered()
+        frame = self._recorder.frames[-1]
+        opened = frame.last_if
+        if opened is None or not frame.body or frame.body[-1] is not opened:
+            fail("p.else_() does not follow a p.if_() block", "put it directly after the `with p.if_(...)` block.")
+
+        def finish(body: Body) -> Stmt:
+            frame.body.pop()
+            return If(opened.condition, opened.then, body, loc=opened.loc)
+
+        return self._block("p.else_", _nothing, finish)
+
+    def for_(
+        self, start: Operand, stop: Operand, step: Operand = 1, name: str | None = None
+    ) -> AbstractContextManager[Value]:
+        """``with p.for_(start, stop, step) as k:`` counts up while ``k < stop``; bounds are read once, all u32."""
+        first, last, stride = (
+            self._recorder.consume(typed(bound, _U32, f"the {role} of a loop"))
+            for bound, role in ((start, "start"), (stop, "stop"), (step, "step"))
+        )
+        unique = self._recorder.unique(name or "k")
+        loc = caller_location()
+
+        def enter() -> Value:
+            return self._recorder.loop_variable(unique, _U32, loc)
+
+        def finish(body: Body) -> Stmt:
+            return Loop(unique, first, last, stride, body, loc=loc)
+
+        return self._block("p.for_", enter, finish, is_loop=True)
+
+    def while_(self, test: Condition) -> AbstractContextManager[None]:
+        """``with p.while_(c):`` repeats its body while ``c`` holds.
+
+        ``c`` is evaluated anew before each round: an expression over variables and buffers, or a function
+        that builds one and may record statements (``p.while_(lambda: queue.atomic_add(0, 1) < n)``).
+        Ends after 2^32 - 1 rounds.
+        """
+        loc = caller_location()
+        unique = self._recorder.unique("round")
+        again = test if callable(test) else self._recheckable(test)
+
+        def enter() -> None:
+            expr = self._recorder.consume(condition(again()))
+            self._recorder.emit(If(Unary(UnaryOp.LOGICAL_NOT, expr, loc=loc), (Break(loc=loc),), loc=loc))
+
+        def finish(body: Body) -> Stmt:
+            zero, most, one = (LiteralExpr(_U32, n) for n in (0, _MAX_ROUNDS, 1))
+            return Loop(unique, zero, most, one, body, loc=loc)
+
+        return self._block("p.while_", enter, finish, is_loop=True)
+
+    def region(self, generator: str) -> AbstractContextManager[None]:
+        """A scope with a provenance label, which changes no result."""
+        loc = caller_location()
+        return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc))
+
+    def block(self) -> AbstractContextManager[None]:
+        """A scope."""
+        loc = caller_location()
+        return self._block("p.block", _nothing, lambda body: Block(body, loc=loc))
+
+    def break_(self) -> None:
+        """Leaves the innermost loop."""
+        self._recorder.emit_in_loop(Break(loc=caller_location()), "p.break_()")
+
+    def continue_(self) -> None:
+        """Goes on with the next round of the innermost loop."""
+        self._recorder.emit_in_loop(Continue(loc=caller_location()), "p.continue_()")
+
+    def return_(self) -> None:
+        """Ends the lane."""
+        self._recorder.emit(Return(loc=caller_location()))
+
+    def trap(self, address: Operand, tag: str) -> None:
+        """Ends the lane and fails the dispatch with ``TrapError(tag, address)``."""
+        value = typed(address, _U32, "the address of a trap")
+        self._recorder.emit(Trap(self._recorder.consume(value), tag, loc=caller_location()))
+
+    # -- synchronisation and copies -------------------------------------------------------------------
+
+    def barrier(self, ordering: Ordering = Ordering.SEQ_CST) -> None:
+        """All lanes of the workgroup wait; their earlier writes become visible to each other."""
+        self._recorder.emit(Barrier(ordering, loc=caller_location()))
+        self._recorder.mark_written(*self._writable)
+
+    def grid_sync(self) -> None:
+        """All lanes of the grid wait; top level only."""
+        self.barrier(Ordering.GRID_SYNC)
+
+    def async_load(
+        self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
+    ) -> None:
+        """Captures ``size`` bytes of ``source`` from byte ``offset``; ``async_wait(tag)`` writes them to the
+        start of ``destination``."""
+        self._async_copy(AsyncLoad, source, destination, offset, size, tag)
+
+    def async_store(
+        self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
+    ) -> None:
+        """Captures the first ``size`` bytes of ``source``; ``async_wait(tag)`` writes them to ``destination``
+        from byte ``offset``."""
+        self._async_copy(AsyncStore, source, destination, offset, size, tag)
+
+    def async_wait(self, tag: str) -> None:
+        """Performs the write of the copy issued under ``tag``."""
+        self._recorder.emit(AsyncWait(tag, loc=caller_location()))
+        if tag in self._copies:
+            self._recorder.mark_written(self._copies.pop(tag))
+
+    # -- internals ------------------------------------------------------------------------------------
+
+    def _block(
+        self, what: str, enter: Callable[[], _T], finish: Callable[[Body], Stmt], *, is_loop: bool = False
+    ) -> BlockContext[_T]:
+        return self._recorder.announce(BlockContext(self._recorder, what, enter, finish, is_loop=is_loop))
+
+    def _recheckable(self, test: Operand) -> Callable[[], Value]:
+        """A condition written before its loop, to be evaluated in each round."""
+        value = condition(test)
+        if value.reads and not any(origin.mutable for origin in value.reads):
+            fail(
+                "the condition of p.while_ reads nothing that can change",
+                "test a variable, pass a function that builds the condition, or use p.while_(True) and p.break_().",
+            )
+        expr = self._recorder.consume(value)
+        return lambda: Value(expr, value.dtype)
+
+    def _async_copy(
+        self,
+        kind: type[AsyncLoad] | type[AsyncStore],
+        source: BufferHandle,
+        destination: BufferHandle,
+        offset: Operand,
+        size: Operand,
+        tag: str,
+    ) -> None:
+        for handle in (source, destination):
+            self._recorder.check_readable(handle.origin, NEVER_STALE)
+        first = self._recorder.consume(typed(offset, _U32, "the offset of a copy"))
+        length = self._recorder.consume(typed(size, _U32, "the size of a copy"))
+        self._recorder.emit(kind(source.name, destination.name, first, length, tag, loc=caller_location()))
+        self._copies[tag] = destination.origin
+
+    def _buffer(
+        self,
+        name: str,
+        access: Access,
+        dtype: DataType,
+        count: int | None,
+        *,
+        is_output: bool = False,
+        kind: MemoryKind | None = None,
+        like: str | None = None,
+        output_range: tuple[int, int] | None = None,
+    ) -> BufferHandle:
+        if self._recorder.closed:
+            fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
+        if not isinstance(dtype, ScalarType):
+            fail(f"`{name}` has the element type {dtype!r}", "use a scalar type such as vyre.f32 or vyre.u8.")
+        if count is not None and count < 0:
+            fail(f"`{name}` has {count} elements", "give a positive count, or None for one sized by the caller.")
+        self._recorder.reserve(name)
+        binding = 0 if access is Access.WORKGROUP else sum(not b.is_workgroup for b in self._buffers)
+        buffer = Buffer.make(
+            name,
+            binding,
+            access,
+            dtype,
+            count or 0,
+            is_output=is_output,
+            kind=kind,
+            like=like,
+            output_range=output_range,
+            loc=caller_location(),
+        )
+        handle = BufferHandle(self._recorder, buffer, dtype)
+        self._buffers.append(buffer)
+        if buffer.is_writable:
+            self._writable.append(handle.origin)
+        return handle
+
+    def _launch_id(self, kind: IdKind, axis: int) -> Value:
+        if axis not in (0, 1, 2):
+            fail(f"there is no axis {axis!r}", "use 0 for x, 1 for y or 2 for z.")
+        return Value(LaunchId(kind, axis, loc=caller_location()), _U32)
+
+
+def _workgroup_size(size: int | tuple[int, ...]) -> Dim3:
+    axes = (size,) if isinstance(size, int) else tuple(size)
+    if not 1 <= len(axes) <= 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in axes):
+        fail(f"workgroup={size!r} is no workgroup size", "give one to three positive ints, such as 256 or (16, 16).")
+    x, y, z = (*axes, 1, 1)[:3]
+    return x, y, z

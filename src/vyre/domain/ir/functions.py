@@ -1,0 +1,172 @@
+"""Functions over values: what has no Python operator.
+
+Names are those of ``.vyre`` text; ``abs_ min_ max_ round_`` carry an underscore because Python's own
+functions of these names must stay usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.expr import Fma, Select, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.operators import BINARY, FLOATS, NUMBERS, UNARY, BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.value import (
+    Operand,
+    Value,
+    as_value,
+    binary,
+    caller_location,
+    common,
+    condition,
+    derive,
+    type_error,
+    typed,
+    unary,
+)
+
+UnaryFunction: TypeAlias = Callable[[Operand], Value]
+BinaryFunction: TypeAlias = Callable[[Operand, Operand], Value]
+
+
+def select(condition_: Operand, on_true: Operand, on_false: Operand) -> Value:
+    """``on_true`` where the condition holds, else ``on_false``; both are evaluated.  A condition that is
+    not bool means ``condition != 0``; the branches have one type."""
+    test = condition(condition_)
+    (a, b), dtype = common((on_true, on_false), "select")
+    return derive(Select(test.expr, a.expr, b.expr, loc=caller_location()), dtype, test, a, b)
+
+
+def fma(a: Operand, b: Operand, c: Operand) -> Value:
+    """``a * b + c`` with one rounding; f32 or f64."""
+    (x, y, z), dtype = common((a, b, c), "fma")
+    if dtype not in FLOATS:
+        type_error("fma", dtype, FLOATS)
+    return derive(Fma(x.expr, y.expr, z.expr, loc=caller_location()), dtype, x, y, z)
+
+
+def subgroup_add(value: Operand) -> Value:
+    """Sum over the lanes of the subgroup, in ascending order from 0 (+0 for floats)."""
+    v = as_value(value)
+    if v.dtype not in NUMBERS:
+        type_error("subgroup_add", v.dtype, NUMBERS)
+    return derive(SubgroupAdd(v.expr, loc=caller_location()), v.dtype, v)
+
+
+def subgroup_ballot(condition_: Operand) -> Value:
+    """u32 whose bit k is the condition of lane k of the subgroup."""
+    test = condition(condition_)
+    return derive(SubgroupBallot(test.expr, loc=caller_location()), ScalarType.U32, test)
+
+
+def subgroup_shuffle(value: Operand, lane: Operand) -> Value:
+    """``value`` of lane ``lane`` (u32) of the subgroup; 0 where that lane does not exist."""
+    v = as_value(value)
+    index = typed(lane, ScalarType.U32, "the lane of a shuffle")
+    return derive(SubgroupShuffle(v.expr, index.expr, loc=caller_location()), v.dtype, v, index)
+
+
+def _unary(op: UnaryOp, name: str) -> UnaryFunction:
+    def function(x: Operand) -> Value:
+        return unary(op, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{UNARY[op].meaning}."
+    return function
+
+
+def _binary(op: BinaryOp, name: str) -> BinaryFunction:
+    def function(a: Operand, b: Operand) -> Value:
+        return binary(op, a, b)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{BINARY[op].meaning}."
+    return function
+
+
+abs_diff: Final = _binary(BinaryOp.ABS_DIFF, "abs_diff")
+min_: Final = _binary(BinaryOp.MIN, "min_")
+max_: Final = _binary(BinaryOp.MAX, "max_")
+sat_add: Final = _binary(BinaryOp.SATURATING_ADD, "sat_add")
+sat_sub: Final = _binary(BinaryOp.SATURATING_SUB, "sat_sub")
+sat_mul: Final = _binary(BinaryOp.SATURATING_MUL, "sat_mul")
+rotl: Final = _binary(BinaryOp.ROTATE_LEFT, "rotl")
+rotr: Final = _binary(BinaryOp.ROTATE_RIGHT, "rotr")
+mulhi: Final = _binary(BinaryOp.MUL_HIGH, "mulhi")
+
+popcount: Final = _unary(UnaryOp.POPCOUNT, "popcount")
+clz: Final = _unary(UnaryOp.CLZ, "clz")
+ctz: Final = _unary(UnaryOp.CTZ, "ctz")
+reverse_bits: Final = _unary(UnaryOp.REVERSE_BITS, "reverse_bits")
+abs_: Final = _unary(UnaryOp.ABS, "abs_")
+sqrt: Final = _unary(UnaryOp.SQRT, "sqrt")
+inverse_sqrt: Final = _unary(UnaryOp.INVERSE_SQRT, "inverse_sqrt")
+reciprocal: Final = _unary(UnaryOp.RECIPROCAL, "reciprocal")
+floor: Final = _unary(UnaryOp.FLOOR, "floor")
+ceil: Final = _unary(UnaryOp.CEIL, "ceil")
+round_: Final = _unary(UnaryOp.ROUND, "round_")
+trunc: Final = _unary(UnaryOp.TRUNC, "trunc")
+sign: Final = _unary(UnaryOp.SIGN, "sign")
+is_nan: Final = _unary(UnaryOp.IS_NAN, "is_nan")
+is_inf: Final = _unary(UnaryOp.IS_INF, "is_inf")
+is_finite: Final = _unary(UnaryOp.IS_FINITE, "is_finite")
+exp: Final = _unary(UnaryOp.EXP, "exp")
+exp2: Final = _unary(UnaryOp.EXP2, "exp2")
+log: Final = _unary(UnaryOp.LOG, "log")
+log2: Final = _unary(UnaryOp.LOG2, "log2")
+sin: Final = _unary(UnaryOp.SIN, "sin")
+cos: Final = _unary(UnaryOp.COS, "cos")
+tan: Final = _unary(UnaryOp.TAN, "tan")
+asin: Final = _unary(UnaryOp.ASIN, "asin")
+acos: Final = _unary(UnaryOp.ACOS, "acos")
+atan: Final = _unary(UnaryOp.ATAN, "atan")
+sinh: Final = _unary(UnaryOp.SINH, "sinh")
+cosh: Final = _unary(UnaryOp.COSH, "cosh")
+tanh: Final = _unary(UnaryOp.TANH, "tanh")
+
+__all__ = [
+    "abs_",
+    "abs_diff",
+    "acos",
+    "asin",
+    "atan",
+    "ceil",
+    "clz",
+    "cos",
+    "cosh",
+    "ctz",
+    "exp",
+    "exp2",
+    "floor",
+    "fma",
+    "inverse_sqrt",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "log",
+    "log2",
+    "max_",
+    "min_",
+    "mulhi",
+    "popcount",
+    "reciprocal",
+    "reverse_bits",
+    "rotl",
+    "rotr",
+    "round_",
+    "sat_add",
+    "sat_mul",
+    "sat_sub",
+    "select",
+    "sign",
+    "sin",
+    "sinh",
+    "sqrt",
+    "subgroup_add",
+    "subgroup_ballot",
+    "subgroup_shuffle",
+    "tan",
+    "tanh",
+    "trunc",
+]

@@ -1,0 +1,210 @@
+"""What a kernel holds on to while it is being built: mutable variables and buffers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.program import Access, Buffer
+from vyre.domain.ir.recorder import Recorder
+from vyre.domain.ir.stmt import Assign, Store
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.value import (
+    NEVER_STALE,
+    Operand,
+    Origin,
+    Reads,
+    Value,
+    binary,
+    caller_location,
+    fail,
+    type_error,
+    typed,
+)
+
+_U32: Final = ScalarType.U32
+
+
+class Variable(Value):
+    """A mutable local.  Used in an expression it means its value where that expression is consumed.
+
+    ``v.assign(e)`` and the in-place operators (``v += e``) overwrite it.
+    """
+
+    __slots__ = ("_name", "_origin")
+
+    def __init__(self, name: str, dtype: ScalarType, origin: Origin) -> None:
+        super().__init__(Var(name, loc=caller_location()), dtype)
+        self._name = name
+        self._origin = origin
+
+    @property
+    def reads(self) -> Reads:
+        return {self._origin: self._origin.recorder.clock}
+
+    def assign(self, value: Operand) -> None:
+        """Overwrites the variable with a value of its type."""
+        recorder = self._origin.recorder
+        recorder.check_readable(self._origin, NEVER_STALE)
+        assigned = typed(value, self.dtype, f"what is assigned to {self._origin.label}")
+        recorder.emit(Assign(self._name, recorder.consume(assigned), loc=caller_location()))
+        recorder.mark_written(self._origin)
+
+    def _updated(self, op: BinaryOp, value: Operand) -> Variable:
+        self.assign(binary(op, self, value))
+        return self
+
+    def __iadd__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.ADD, other)
+
+    def __isub__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.SUB, other)
+
+    def __imul__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.MUL, other)
+
+    def __itruediv__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.DIV, other)
+
+    def __ifloordiv__(self, other: Operand) -> Variable:
+        self.assign(self // other)
+        return self
+
+    def __imod__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.MOD, other)
+
+    def __iand__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.BIT_AND, other)
+
+    def __ior__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.BIT_OR, other)
+
+    def __ixor__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.BIT_XOR, other)
+
+    def __ilshift__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.SHL, other)
+
+    def __irshift__(self, other: Operand) -> Variable:
+        return self._updated(BinaryOp.SHR, other)
+
+
+class BufferHandle:
+    """A buffer of the program being built: ``b[i]`` loads, ``b[i] = v`` stores.
+
+    Indices are u32.  A load out of range is zero, a store out of range is dropped.  Narrow elements are
+    loaded and stored as ``dtype``, the type they widen to.
+    """
+
+    __slots__ = ("_buffer", "_dtype", "_origin", "_recorder")
+
+    def __init__(self, recorder: Recorder, buffer: Buffer, element: ScalarType) -> None:
+        self._recorder = recorder
+        self._buffer = buffer
+        self._dtype = element.widened
+        self._origin = Origin(recorder, f"buffer `{buffer.name}`", mutable=buffer.is_writable)
+
+    @property
+    def name(self) -> str:
+        return self._buffer.name
+
+    @property
+    def origin(self) -> Origin:
+        return self._origin
+
+    @property
+    def dtype(self) -> ScalarType:
+        """Type of ``b[i]``."""
+        return self._dtype
+
+    @property
+    def length(self) -> Value:
+        """Number of elements bound at the dispatch (u32)."""
+        return Value(BufferLength(self.name, loc=caller_location()), _U32, {self._origin: NEVER_STALE})
+
+    def __getitem__(self, index: Operand) -> Value:
+        at = self._index(index)
+        stamp = self._recorder.clock if self._origin.mutable else NEVER_STALE
+        return Value(Load(self.name, at.expr, loc=caller_location()), self._dtype, {**at.reads, self._origin: stamp})
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        if not self._buffer.is_writable:
+            fail(f"{self._origin.label} is read-only", "declare it with p.inout or p.output to store to it.")
+        at = self._index(index)
+        stored = typed(value, self._dtype, f"what is stored to {self._origin.label}")
+        take = self._recorder.consume
+        self._recorder.emit(Store(self.name, take(at), take(stored), loc=caller_location()))
+        self._recorder.mark_written(self._origin)
+
+    def __iter__(self) -> None:
+        fail("a buffer cannot be iterated over in Python", "loop with p.for_(0, buffer.length).")
+
+    def __repr__(self) -> str:
+        return f"<{self._origin.label} of {self._buffer.element!r}>"
+
+    def atomic_add(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Adds, wrapping; returns the old value.  All atomics act where they are called, used or not;
+        out of range they return 0 and change nothing.  Elements: u32 i32 u64."""
+        return self._atomic(AtomicOp.ADD, index, value, ordering)
+
+    def atomic_or(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Bitwise or; returns the old value."""
+        return self._atomic(AtomicOp.OR, index, value, ordering)
+
+    def atomic_and(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Bitwise and; returns the old value."""
+        return self._atomic(AtomicOp.AND, index, value, ordering)
+
+    def atomic_xor(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Bitwise exclusive or; returns the old value."""
+        return self._atomic(AtomicOp.XOR, index, value, ordering)
+
+    def atomic_min(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Keeps the smaller; returns the old value."""
+        return self._atomic(AtomicOp.MIN, index, value, ordering)
+
+    def atomic_max(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Keeps the larger; returns the old value."""
+        return self._atomic(AtomicOp.MAX, index, value, ordering)
+
+    def atomic_exchange(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores ``value``; returns the old value."""
+        return self._atomic(AtomicOp.EXCHANGE, index, value, ordering)
+
+    def atomic_fetch_nand(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores ``~(old & value)``; returns the old value."""
+        return self._atomic(AtomicOp.FETCH_NAND, index, value, ordering)
+
+    def atomic_compare_exchange(
+        self, index: Operand, expected: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST
+    ) -> Value:
+        """Stores ``value`` if the element equals ``expected``, never failing spuriously; returns the old value."""
+        return self._atomic(AtomicOp.COMPARE_EXCHANGE, index, value, ordering, expected)
+
+    def _index(self, index: Operand) -> Value:
+        return typed(index, _U32, f"an index of {self._origin.label}")
+
+    def _atomic(
+        self,
+        op: AtomicOp,
+        index: Operand,
+        value: Operand,
+        ordering: Ordering,
+        expected: Operand | None = None,
+    ) -> Value:
+        if not self._buffer.is_writable or self._buffer.access is Access.WRITE_ONLY:
+            fail(
+                f"{self._origin.label} is {self._buffer.access.name.lower()}; an atomic reads and writes it",
+                "declare it with p.inout, p.output or p.workgroup.",
+            )
+        if self._buffer.element not in ATOMIC_ELEMENTS:
+            type_error("an atomic", self._dtype, ATOMIC_ELEMENTS)
+        take = self._recorder.consume
+        at = take(self._index(index))
+        compared = None if expected is None else take(typed(expected, self._dtype, "the expected value"))
+        operand = take(typed(value, self._dtype, "the operand of an atomic"))
+        atomic = Atomic(op, self.name, at, compared, operand, ordering, loc=caller_location())
+        old = self._recorder.declare(atomic, self._dtype, "old")
+        self._recorder.mark_written(self._origin)
+        return old

@@ -1,0 +1,199 @@
+"""``Recorder``: the statements of a program while it is being built, its scopes and what changed when.
+
+The builder's surface and its handles record through it.  It keeps three promises: names are unique, a
+value is consumed only in its program, its scope and while what it reads is unchanged, and every opened
+block is entered and closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from vyre.domain.ir.expr import Expr, Var
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.stmt import Body, If, Let, Stmt
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.value import NEVER_STALE, Origin, Value, caller_location, fail
+
+T = TypeVar("T")
+
+
+class Frame:
+    """One open body.  ``earlier_reads``: in a loop, what it uses of values written down before it."""
+
+    __slots__ = ("body", "earlier_reads", "is_loop", "last_if", "locals", "started")
+
+    def __init__(self, started: int, *, is_loop: bool = False) -> None:
+        self.body: list[Stmt] = []
+        self.locals: list[Origin] = []
+        self.is_loop = is_loop
+        self.started = started
+        self.earlier_reads: dict[Origin, SourceLocation] = {}
+        self.last_if: If | None = None
+
+
+class BlockContext(Generic[T]):
+    """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it."""
+
+    __slots__ = ("_enter", "_finish", "_is_loop", "_recorder", "loc", "what")
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        what: str,
+        enter: Callable[[], T],
+        finish: Callable[[Body], Stmt],
+        *,
+        is_loop: bool = False,
+    ) -> None:
+        self._recorder = recorder
+        self._enter = enter
+        self._finish = finish
+        self._is_loop = is_loop
+        self.what = what
+        self.loc = caller_location()
+
+    def __enter__(self) -> T:
+        self._recorder.open(self, is_loop=self._is_loop)
+        return self._enter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        body = self._recorder.close()
+        if kind is None:
+            self._recorder.emit(self._finish(body))
+
+
+class Recorder:
+    """State of one program being built.  ``clock`` advances with every change that values can see."""
+
+    def __init__(self) -> None:
+        self.clock = 1
+        self.frames = [Frame(0)]
+        self.closed = False
+        self._loops: list[Frame] = []
+        self._names: dict[str, int] = {}
+        self._pending: BlockContext[Any] | None = None
+
+    def unique(self, hint: str) -> str:
+        """``hint``, or ``hint_1``, ``hint_2`` ... if it is taken: no local ever hides another."""
+        used = self._names.get(hint, 0)
+        self._names[hint] = used + 1
+        if used == 0:
+            return hint
+        candidate = f"{hint}_{used}"
+        return candidate if candidate not in self._names else self.unique(hint)
+
+    def reserve(self, name: str) -> None:
+        """Takes a name that the user insists on."""
+        if not name or name in self._names:
+            fail(f"the name `{name}` is empty or in use", "give every buffer and parameter a name of its own.")
+        self._names[name] = 1
+
+    def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
+        """An immutable local of the open body."""
+        origin = Origin(self, f"loop variable `{name}`", mutable=False)
+        self.frames[-1].locals.append(origin)
+        return Value(Var(name, loc=loc), dtype, {origin: NEVER_STALE})
+
+    def local(self, hint: str, *, mutable: bool) -> tuple[str, Origin]:
+        """Name and origin of a new local of the open body."""
+        unique = self.unique(hint)
+        origin = Origin(self, f"variable `{unique}`" if mutable else f"local `{unique}`", mutable=mutable)
+        self.frames[-1].locals.append(origin)
+        return unique, origin
+
+    def declare(self, expr: Expr, dtype: ScalarType, hint: str) -> Value:
+        """Records ``let hint = expr``; the value is the local."""
+        unique, origin = self.local(hint, mutable=False)
+        loc = caller_location()
+        self.emit(Let(unique, expr, loc=loc))
+        return Value(Var(unique, loc=loc), dtype, {origin: NEVER_STALE})
+
+    def emit(self, stmt: Stmt) -> None:
+        """Appends to the open body."""
+        self.check_entered()
+        if self.closed:
+            fail("a statement is recorded after the builder was closed", "write it inside the `with` block.")
+        self.frames[-1].body.append(stmt)
+
+    def emit_in_loop(self, stmt: Stmt, what: str) -> None:
+        """Appends a statement that is legal in loops only."""
+        if not self._loops:
+            fail(f"{what} is outside any loop", "use it inside p.for_ or p.while_; p.return_() ends the lane.")
+        self.emit(stmt)
+
+    def announce(self, block: BlockContext[T]) -> BlockContext[T]:
+        """Expects ``block`` to be entered before anything else happens."""
+        self.check_entered()
+        self._pending = block
+        return block
+
+    def check_entered(self) -> None:
+        """Refuses to go on if the last block was called without ``with``."""
+        if self._pending is not None:
+            what, loc = self._pending.what, self._pending.loc
+            self._pending = None
+            fail(f"{what}(...) at {loc} was never entered", f"write `with {what}(...):`.")
+
+    def open(self, block: BlockContext[T], *, is_loop: bool) -> None:
+        """Opens a body; its locals end with it."""
+        if self._pending is not block:
+            fail(f"{block.what}(...) at {block.loc} is entered late or twice", f"write `with {block.what}(...):`.")
+        self._pending = None
+        self.clock += 1
+        frame = Frame(self.clock, is_loop=is_loop)
+        self.frames.append(frame)
+        if is_loop:
+            self._loops.append(frame)
+
+    def close(self) -> Body:
+        frame = self.frames.pop()
+        if frame.is_loop:
+            self._loops.pop()
+        for origin in frame.locals:
+            origin.closed = True
+        return tuple(frame.body)
+
+    def consume(self, value: Value) -> Expr:
+        """The expression of a value that a statement evaluates here."""
+        reads = value.reads
+        if reads:
+            for origin, stamp in reads.items():
+                self.check_readable(origin, stamp)
+        return value.expr
+
+    def check_readable(self, origin: Origin, stamp: int) -> None:
+        """Refuses a read, written down at ``stamp``, that would not see what the user's line meant."""
+        if origin.recorder is not self:
+            fail(f"{origin.label} belongs to another program", "use buffers and values of this builder only.")
+        if origin.closed:
+            fail(
+                f"{origin.label} is used outside the block that declares it",
+                "declare it with p.var before the block and assign it inside.",
+            )
+        if origin.written > stamp:
+            fail(
+                f"this value reads {origin.label}, which may have changed ({origin.written_at}) after it was written",
+                "name it where it is meant to be read: value = p.let(...).",
+            )
+        for loop in self._loops:
+            if stamp < loop.started:
+                loop.earlier_reads.setdefault(origin, caller_location())
+
+    def mark_written(self, *origins: Origin) -> None:
+        """Notes that these may have changed; values that read them before are stale from here on."""
+        self.clock += 1
+        for origin in origins:
+            origin.written = self.clock
+            origin.written_at = caller_location()
+            for loop in self._loops:
+                if origin in loop.earlier_reads:
+                    fail(
+                        f"{origin.label} changes in a loop that uses ({loop.earlier_reads[origin]}) a value read from "
+                        "it before the loop, so later rounds would see the change",
+                        "name that value before the loop: value = p.let(...).",
+                    )

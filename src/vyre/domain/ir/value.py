@@ -1,0 +1,417 @@
+"""``Value``: an expression under construction, with Python's operators and a static type.
+
+A value is a recipe, not a result: it is evaluated where a statement consumes it, as often as it is
+consumed.  ``ProgramBuilder.let`` evaluates it once.  A value that reads a buffer or a variable may be
+consumed only while what it reads is unchanged since the user wrote it; later it raises ``BuildError``,
+so a kernel never means something else than what its lines say.
+
+Typing comes from the operator tables, so a mistake is reported at the line that makes it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+
+from vyre.domain.errors import BuildError
+from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, value_bits
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.operators import (
+    BINARY,
+    UNARY,
+    BinaryOp,
+    RightOperand,
+    UnaryOp,
+    binary_result,
+    bitcast_is_legal,
+    cast_is_legal,
+    unary_result,
+)
+from vyre.domain.ir.types import DataType, ScalarType, TypeKind
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.recorder import Recorder
+
+_SURFACE_MODULES: Final = frozenset(
+    f"vyre.domain.ir.{name}" for name in ("types", "value", "functions", "handles", "recorder", "builder")
+)
+
+
+def caller_location() -> SourceLocation:
+    """File and line of the innermost frame outside the builder."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
+        frame = frame.f_back
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
+def fail(message: str, fix: str) -> NoReturn:
+    """Raises ``BuildError`` at the user's line."""
+    raise BuildError(message, fix=fix, loc=caller_location())
+
+
+class Origin:
+    """What a value reads: one buffer or one local of one program under construction.
+
+    ``written``: the recorder's clock at the last change (0 = never).  ``closed``: its scope has ended.
+    """
+
+    __slots__ = ("closed", "label", "mutable", "recorder", "written", "written_at")
+
+    def __init__(self, recorder: Recorder, label: str, *, mutable: bool) -> None:
+        self.recorder = recorder
+        self.label = label
+        self.mutable = mutable
+        self.written = 0
+        self.written_at: SourceLocation | None = None
+        self.closed = False
+
+
+# Each thing read, with the recorder's clock when the user wrote the read (NEVER_STALE: it cannot change).
+Reads: TypeAlias = Mapping[Origin, int]
+NO_READS: Final[Reads] = MappingProxyType({})
+NEVER_STALE: Final = 1 << 62
+
+
+class Value:
+    """An expression of a known type.  Made by a ``ProgramBuilder``, by operators and by ``vyre`` functions.
+
+    ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.
+    Python numbers take the type of the other operand and must fit it.
+    """
+
+    __slots__ = ("_dtype", "_expr", "_reads")
+    __array_ufunc__ = None  # NumPy scalars leave the operator to us
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: Expr, dtype: ScalarType, reads: Reads = NO_READS) -> None:
+        self._expr = expr
+        self._dtype = dtype
+        self._reads = reads
+
+    @property
+    def expr(self) -> Expr:
+        """The IR expression."""
+        return self._expr
+
+    @property
+    def dtype(self) -> ScalarType:
+        """Type of the expression; always executable."""
+        return self._dtype
+
+    @property
+    def reads(self) -> Reads:
+        """The buffers and locals it reads."""
+        return self._reads
+
+    def cast(self, dtype: DataType) -> Value:
+        """Converted to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
+        target = _executable(dtype, "cast")
+        if not cast_is_legal(self._dtype, target):
+            fail(f"{self._dtype.text} cannot be cast to {target.text}", "cast to an executable type.")
+        return derive(Cast(target, self._expr, loc=caller_location()), target, self)
+
+    def bitcast(self, dtype: DataType) -> Value:
+        """The same bits as ``dtype``, which must be as wide; NaN bits become canonical first."""
+        target = _executable(dtype, "bitcast")
+        if not bitcast_is_legal(self._dtype, target):
+            fail(
+                f"{self._dtype.text} cannot be bitcast to {target.text}",
+                "bitcast between u32, i32 and f32, or between u64, i64 and f64; use .cast() to convert.",
+            )
+        return derive(Bitcast(target, self._expr, loc=caller_location()), target, self)
+
+    def __add__(self, other: Operand) -> Value:
+        return binary(BinaryOp.ADD, self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return binary(BinaryOp.ADD, other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SUB, self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SUB, other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return binary(BinaryOp.MUL, self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return binary(BinaryOp.MUL, other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return binary(BinaryOp.DIV, self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return binary(BinaryOp.DIV, other, self)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return _floor_division(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        return _floor_division(other, self)
+
+    def __mod__(self, other: Operand) -> Value:
+        return binary(BinaryOp.MOD, self, other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return binary(BinaryOp.MOD, other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_AND, self, other)
+
+    def __rand__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_AND, other, self)
+
+    def __or__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_OR, self, other)
+
+    def __ror__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_OR, other, self)
+
+    def __xor__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_XOR, self, other)
+
+    def __rxor__(self, other: Operand) -> Value:
+        return binary(BinaryOp.BIT_XOR, other, self)
+
+    def __lshift__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SHL, self, other)
+
+    def __rlshift__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SHL, other, self)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SHR, self, other)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return binary(BinaryOp.SHR, other, self)
+
+    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
+        return binary(BinaryOp.EQ, self, other)
+
+    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
+        return binary(BinaryOp.NE, self, other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return binary(BinaryOp.LT, self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return binary(BinaryOp.GT, self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return binary(BinaryOp.LE, self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return binary(BinaryOp.GE, self, other)
+
+    def __neg__(self) -> Value:
+        return unary(UnaryOp.NEGATE, self)
+
+    def __invert__(self) -> Value:
+        return unary(UnaryOp.LOGICAL_NOT if self._dtype is ScalarType.BOOL else UnaryOp.BIT_NOT, self)
+
+    def __abs__(self) -> Value:
+        return unary(UnaryOp.ABS, self)
+
+    def __bool__(self) -> bool:
+        fail(
+            f"a {self._dtype.text} value has no truth value while the kernel is being built",
+            "branch with `with p.if_(c):` or `select(c, a, b)`; combine conditions with & | ~ instead of `and`, "
+            "`or`, `not` and chained comparisons.",
+        )
+
+    def __index__(self) -> int:
+        fail(
+            f"a {self._dtype.text} value is not known while the kernel is being built, so Python cannot use it",
+            "use p.for_(start, stop) for a loop and p.if_(c) for a branch that depend on it.",
+        )
+
+    def __iter__(self) -> Iterator[Value]:
+        fail("a value is one scalar and cannot be iterated over", "loop with p.for_(start, stop).")
+
+    def __repr__(self) -> str:
+        return f"<{self._dtype.text} {self._expr!r}>"
+
+
+Operand: TypeAlias = Value | int | float | bool
+
+_LOGICAL: Final = {
+    BinaryOp.BIT_AND: BinaryOp.AND,
+    BinaryOp.BIT_OR: BinaryOp.OR,
+    BinaryOp.BIT_XOR: BinaryOp.NE,
+}
+
+
+def literal(dtype: DataType, value: int | float | bool) -> Value:
+    """A constant of an executable type; ``BuildError`` if ``value`` does not fit."""
+    if not isinstance(value, int | float):
+        _not_a_number(dtype, value)
+    return _constant(_executable(dtype, "make a literal of"), value)
+
+
+def standalone(value: int | float | bool) -> Value:
+    """The constant a Python number is where no operand gives it a type: bool, u32 or f32."""
+    if isinstance(value, bool):
+        return _constant(ScalarType.BOOL, value)
+    if isinstance(value, float):
+        return _constant(ScalarType.F32, value)
+    return _constant(ScalarType.U32, value)
+
+
+def as_value(operand: Operand, dtype: ScalarType | None = None) -> Value:
+    """``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind)."""
+    if isinstance(operand, Value):
+        return operand
+    if not isinstance(operand, int | float):
+        _not_a_value(operand)
+    return standalone(operand) if dtype is None else _constant(dtype, operand)
+
+
+def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
+    """``operand``, which must have type ``dtype``; ``role`` names it in the error."""
+    value = as_value(operand, dtype)
+    if value.dtype is not dtype:
+        fail(f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it with .cast({_spelling(dtype)}).")
+    return value
+
+
+def condition(operand: Operand) -> Value:
+    """``operand`` as a condition: other types than bool are cast, as ``x != 0``."""
+    value = as_value(operand)
+    return value if value.dtype is ScalarType.BOOL else value.cast(ScalarType.BOOL)
+
+
+def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...], ScalarType]:
+    """``operands`` as values of one type, Python numbers following the values among them."""
+    given = next((o.dtype for o in operands if isinstance(o, Value)), None)
+    values = tuple(as_value(o, given) for o in operands)
+    types = [v.dtype for v in values]
+    if len(set(types)) > 1:
+        fail(
+            f"{role} mixes the types {', '.join(t.text for t in types)}",
+            f"convert with .cast(), for example .cast({_spelling(types[0])}).",
+        )
+    return values, types[0]
+
+
+def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
+    """The value of ``expr``, which reads whatever its operands read."""
+    reads = operands[0].reads
+    for operand in operands[1:]:
+        more = operand.reads
+        if more and more is not reads:
+            reads = _merged(reads, more) if reads else more
+    return Value(expr, dtype, reads)
+
+
+def _merged(left: Reads, right: Reads) -> Reads:
+    merged = dict(left)
+    for origin, stamp in right.items():
+        if stamp < merged.get(origin, NEVER_STALE + 1):
+            merged[origin] = stamp
+    return merged
+
+
+def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
+    """``left op right``, typed by the operator table; on bool the bit operators are the logical ones."""
+    if isinstance(left, Value):
+        a, b = left, as_value(right, left.dtype)
+    elif isinstance(right, Value):
+        a, b = as_value(left, right.dtype), right
+    else:
+        a = as_value(left)
+        b = as_value(right, a.dtype)
+    if a.dtype is ScalarType.BOOL and b.dtype is ScalarType.BOOL:
+        op = _LOGICAL.get(op, op)
+    dtype = binary_result(op, a.dtype, b.dtype)
+    if dtype is None:
+        _untypable(op, a.dtype, b.dtype)
+    return derive(Binary(op, a.expr, b.expr, loc=caller_location()), dtype, a, b)
+
+
+def unary(op: UnaryOp, operand: Operand) -> Value:
+    """``op operand``, typed by the operator table."""
+    value = as_value(operand)
+    dtype = unary_result(op, value.dtype)
+    if dtype is None:
+        type_error(UNARY[op].text, value.dtype, UNARY[op].operands)
+    return derive(Unary(op, value.expr, loc=caller_location()), dtype, value)
+
+
+def type_error(operation: str, given: ScalarType, allowed: frozenset[ScalarType]) -> NoReturn:
+    """Raises ``BuildError``: the operation is not defined for this type."""
+    listed = " ".join(_spelling(t) for t in ScalarType if t in allowed)
+    fail(f"`{operation}` is not defined for {given.text}", f"use operands of type {listed}; .cast() converts.")
+
+
+def _constant(dtype: ScalarType, value: int | float | bool) -> Value:
+    if isinstance(value, bool) and dtype.kind is not TypeKind.BOOL:
+        fail(f"{value!r} is a bool where {dtype.text} is expected", f"write {int(value)}, or cast the condition.")
+    try:
+        bits = value_bits(dtype, value)
+    except (ValueError, OverflowError, TypeError) as error:
+        message, _, fix = str(error).partition(" Fix: ")
+        fail(message.removesuffix("."), (fix or f"use a number that fits {dtype.text}").removesuffix(".") + ".")
+    constant = Literal(dtype, bits, loc=caller_location())
+    if dtype.is_float and constant.value in _INFINITIES and value not in _INFINITIES:
+        fail(f"{value!r} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
+    return Value(constant, dtype)
+
+
+_INFINITIES: Final = (float("inf"), float("-inf"))
+
+
+def _floor_division(left: Operand, right: Operand) -> Value:
+    dtype = left.dtype if isinstance(left, Value) else as_value(right).dtype
+    if dtype.kind is not TypeKind.UNSIGNED:
+        fail(
+            f"`//` rounds down in Python, and the {dtype.text} quotient is not rounded down",
+            "write a / b (integers truncate toward zero), or floor(a / b) for floats.",
+        )
+    return binary(BinaryOp.DIV, left, right)
+
+
+def _executable(dtype: DataType, action: str) -> ScalarType:
+    if isinstance(dtype, ScalarType) and dtype.is_executable:
+        return dtype
+    name = dtype.text if isinstance(dtype, ScalarType) else getattr(dtype, "text", repr(dtype))
+    fix = "use u32 i32 u64 i64 f32 f64 or bool_"
+    if isinstance(dtype, ScalarType):
+        fix += f"; {name} exists in buffers only and is widened to {dtype.widened.text} by a load"
+    fail(f"cannot {action} {name}: no expression has that type", fix + ".")
+
+
+def _untypable(op: BinaryOp, left: ScalarType, right: ScalarType) -> NoReturn:
+    row = BINARY[op]
+    if left in row.operands and right in row.operands:
+        target = "u32" if row.right is RightOperand.SHIFT else _spelling(left)
+        fail(
+            f"`{row.text}` mixes {left.text} and {right.text}: the right operand must be {row.right.value}",
+            f"convert one side, for example with .cast({target}).",
+        )
+    wrong = left if left not in row.operands else right
+    type_error(row.text, wrong, row.operands)
+
+
+def _not_a_number(dtype: DataType, value: object) -> NoReturn:
+    fail(
+        f"a literal of {dtype!r} needs a Python number, not {value!r}",
+        "convert expressions with .cast() and NumPy scalars with .item().",
+    )
+
+
+def _not_a_value(operand: object) -> NoReturn:
+    kind = type(operand).__name__
+    if kind == "BufferHandle":
+        fail("a buffer is used where one element is needed", "index it: buffer[i].")
+    fail(
+        f"{operand!r} ({kind}) is neither a value nor a Python number",
+        "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
+    )
+
+
+def _spelling(dtype: ScalarType) -> str:
+    return "bool_" if dtype is ScalarType.BOOL else dtype.text

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.errors import InvalidConfig
@@ -49,9 +48,6 @@ class TimingQuality(IntEnum):
         return self.name.lower()
 
 
-_NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchConfig:
     """Policy of one dispatch; backends only read it, and refuse (``UnsupportedFeature``) a set field
@@ -71,7 +67,7 @@ class DispatchConfig:
     extent: tuple[int, ...] | None = None
     workgroup: Dim3 | None = None
     spec: SpecMap | None = None
-    output_counts: Mapping[str, int] = _NO_COUNTS
+    output_counts: Mapping[str, int] | None = field(default=None, hash=False)
     step_budget: int | None = None
     race_check: bool = False
     chunk_workgroups: int | None = None
@@ -103,7 +99,7 @@ class DispatchConfig:
             ("fixpoint_iterations", 1, U32_MAX),
         ):
             _check_int(name, getattr(self, name), low, high)
-        for buffer, count in self.output_counts.items():
+        for buffer, count in (self.output_counts or {}).items():
             _check_int(f"output_counts[{buffer!r}]", count, 0, U32_MAX)
         if self.timeout_s is not None and not self.timeout_s > 0.0:
             raise InvalidConfig(f"timeout_s={self.timeout_s!r} is not positive", fix="give seconds > 0, or None.")

@@ -1,0 +1,150 @@
+"""The launch decisions of one dispatch together, and the choice of one primary execution mode.
+
+Evaluates persistent execution, arm independence, copy overlap, command reuse, resource table and speculative
+compilation on one set of inputs.  Audit events are returned, never emitted.  O(accesses).
+
+What the reference gets wrong: the two savings it compares come from different counts and baselines, and the copy is
+checked against one arm only.  The execution plan prices all modes for one workload; this bundle stays as the view
+of the individual verdicts.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from vyre.policies.arm_independence import ArmAccess, ArmVerdict, can_dispatch_concurrently
+from vyre.policies.async_copy_overlap import CopyOverlapInputs, CopyOverlapVerdict, can_overlap_copy_with_kernel
+from vyre.policies.bindless import Bindless, BindlessInputs, BindlessThresholds, BindlessVerdict, decide_bindless
+from vyre.policies.command_reuse import (
+    CommandReuseInputs,
+    CommandReuseThresholds,
+    CommandReuseVerdict,
+    RecordAndReplay,
+    decide_command_reuse,
+)
+from vyre.policies.persistent_kernel import (
+    PersistentKernel,
+    PersistentKernelInputs,
+    PersistentKernelThresholds,
+    PersistentKernelVerdict,
+    decide_persistent_kernel,
+)
+from vyre.policies.record import U32, Reason, record, verdict, why_field
+from vyre.policies.trace_jit import (
+    Speculate,
+    TraceJitInputs,
+    TraceJitThresholds,
+    TraceJitVerdict,
+    decide_trace_jit_speculation,
+)
+
+
+@record
+class DispatchPolicyInputs:
+    """Inputs of the six decisions; ``copy_dst_slot`` is None when no copy is pending."""
+
+    persistent: PersistentKernelInputs
+    arm_a: ArmAccess
+    arm_b: ArmAccess
+    copy_dst_slot: U32 | None
+    graph: CommandReuseInputs
+    bindless: BindlessInputs
+    trace_jit: TraceJitInputs
+
+
+@record
+class DispatchPolicyThresholds:
+    persistent: PersistentKernelThresholds = PersistentKernelThresholds()
+    graph: CommandReuseThresholds = CommandReuseThresholds()
+    bindless: BindlessThresholds = BindlessThresholds()
+    trace_jit: TraceJitThresholds = TraceJitThresholds()
+
+
+@verdict
+class RunPlainLaunches:
+    why: Reason = why_field()
+
+
+@verdict
+class RunCommandReuse:
+    savings_ns: int
+    why: Reason = why_field()
+
+
+@verdict
+class RunPersistentKernel:
+    savings_ns: int
+    why: Reason = why_field()
+
+
+PrimaryMode: TypeAlias = RunPlainLaunches | RunCommandReuse | RunPersistentKernel
+
+
+class AuditEvent(NamedTuple):
+    """A positive verdict, for the application to record."""
+
+    substrate: str
+    action: str
+    saved_ns: int
+    detail: str
+
+
+@verdict
+class DispatchDecisions:
+    """Every verdict; ``copy_overlap`` is None without a pending copy; it is judged against ``arm_a``."""
+
+    persistent: PersistentKernelVerdict
+    arm_independence: ArmVerdict
+    copy_overlap: CopyOverlapVerdict | None
+    command_reuse: CommandReuseVerdict
+    bindless: BindlessVerdict
+    trace_jit: TraceJitVerdict
+    primary_execution_mode: PrimaryMode
+    audit_events: tuple[AuditEvent, ...]
+
+
+DEFAULT_THRESHOLDS = DispatchPolicyThresholds()
+
+
+def select_primary_execution_mode(
+    persistent: PersistentKernelVerdict, command_reuse: CommandReuseVerdict
+) -> PrimaryMode:
+    """The profitable mode with the larger savings; a tie replays; none launches plainly."""
+    keep = persistent.savings_ns if isinstance(persistent, PersistentKernel) else 0
+    replay = command_reuse.savings_ns if isinstance(command_reuse, RecordAndReplay) else 0
+    if keep > replay:
+        return RunPersistentKernel(keep, Reason("a resident kernel saves {} ns, replaying {} ns", (keep, replay)))
+    if isinstance(command_reuse, RecordAndReplay):
+        return RunCommandReuse(replay, Reason("replaying saves {} ns, a resident kernel {} ns", (replay, keep)))
+    return RunPlainLaunches(Reason("neither a resident kernel nor replaying saves time"))
+
+
+def evaluate_dispatch_policy(
+    inputs: DispatchPolicyInputs, thresholds: DispatchPolicyThresholds = DEFAULT_THRESHOLDS
+) -> DispatchDecisions:
+    """All verdicts, the primary mode, and one audit event for each positive verdict, in a fixed order."""
+    persistent = decide_persistent_kernel(inputs.persistent, thresholds.persistent)
+    reuse = decide_command_reuse(inputs.graph, thresholds.graph)
+    table = decide_bindless(inputs.bindless, thresholds.bindless)
+    speculate = decide_trace_jit_speculation(inputs.trace_jit, thresholds.trace_jit)
+    slot = inputs.copy_dst_slot
+    overlap = None if slot is None else can_overlap_copy_with_kernel(CopyOverlapInputs(slot, inputs.arm_a))
+    events: list[AuditEvent] = []
+    if isinstance(persistent, PersistentKernel):
+        events.append(AuditEvent("persistent_kernel", "queue_batch", persistent.savings_ns, "launch_overhead"))
+    if isinstance(reuse, RecordAndReplay):
+        events.append(AuditEvent("command_reuse", "record_and_replay", reuse.savings_ns, "repeat_shape"))
+    if isinstance(table, Bindless):
+        events.append(AuditEvent("bindless", "descriptor_array", 0, "resource_count_threshold"))
+    if isinstance(speculate, Speculate):
+        events.append(AuditEvent("trace_jit", "speculate", speculate.expected_savings_ns, "predicted_shape"))
+    return DispatchDecisions(
+        persistent,
+        can_dispatch_concurrently(inputs.arm_a, inputs.arm_b),
+        overlap,
+        reuse,
+        table,
+        speculate,
+        select_primary_execution_mode(persistent, reuse),
+        tuple(events),
+    )

@@ -1,0 +1,364 @@
+"""Programs as JSON values: ``from_json(to_json(p)) == p``.
+
+The format is ``"vyre-program/1"``; docs/json-format.md describes it.  Programs without a
+``format`` key come from the reference system and go through ``upstream.import_upstream``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final, TypeVar, assert_never
+
+from vyre.domain.errors import InvalidProgram, MalformedJson
+from vyre.domain.ir import expr as x
+from vyre.domain.ir import stmt as s
+from vyre.domain.ir.expr import Expr, IdKind, Literal
+from vyre.domain.ir.json_tree import (
+    Child,
+    Grammar,
+    Production,
+    boolean,
+    brief,
+    choice,
+    fold,
+    hex_bits,
+    integer,
+    optional_text,
+    record,
+    text,
+)
+from vyre.domain.ir.limits import MAX_BUFFERS, check_writable
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.program import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
+from vyre.domain.ir.stmt import Stmt
+from vyre.domain.ir.type_forms import type_from_json, type_to_json
+from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+
+FORMAT: Final = "vyre-program/1"
+
+_E = TypeVar("_E", bound=Enum)
+_U32: Final = integer(0, 0xFFFF_FFFF)
+_U64: Final = integer(0, 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def camel_case(member: Enum) -> str:
+    """Spelling of an enum member in JSON: ``BIT_AND`` is ``BitAnd``."""
+    return "".join(part.capitalize() for part in member.name.split("_"))
+
+
+def by_camel_case(members: type[_E]) -> dict[str, _E]:
+    """Members of an enum by their spelling in JSON."""
+    return {camel_case(member): member for member in members}
+
+
+ID_TAGS: Final = {"gid": IdKind.GLOBAL, "wgid": IdKind.GROUP, "lid": IdKind.LOCAL, "num_workgroups": IdKind.NUM_GROUPS}
+_ID_TAG: Final = {kind: tag for tag, kind in ID_TAGS.items()}
+_INTEGER_TYPES: Final = (ScalarType.U32, ScalarType.I32, ScalarType.U64, ScalarType.I64)
+_HEX_DIGITS: Final = {ScalarType.F32: 8, ScalarType.F64: 16}
+
+
+def literal_production(dtype: ScalarType) -> Production:
+    """How a literal of an executable type is read: its value, or the bits of a float in hexadecimal."""
+    if dtype in _HEX_DIGITS:
+        return Production((hex_bits(_HEX_DIGITS[dtype]),), lambda bits: Literal(dtype, bits))
+    if dtype is ScalarType.BOOL:
+        return Production((boolean,), lambda value: Literal.of(dtype, value))
+    return Production((integer(*x.integer_range(dtype)),), lambda value: Literal.of(dtype, value))
+
+
+LITERALS: Final = {t.text: literal_production(t) for t in (*_INTEGER_TYPES, *_HEX_DIGITS, ScalarType.BOOL)}
+
+
+def _spec(name: str, default: Expr) -> x.SpecConst:
+    if not isinstance(default, Literal):
+        raise ValueError("the default of a spec constant is a literal")
+    return x.SpecConst(name, default)
+
+
+def _id_production(kind: IdKind) -> Production:
+    return Production((integer(0, 2),), lambda axis: x.LaunchId(kind, axis))
+
+
+_EXPR, _BODY = Child.EXPR, Child.BODY
+_SCALAR: Final = choice(SCALAR_BY_TEXT, "a scalar type")
+_ORDERING: Final = choice(by_camel_case(Ordering), "a memory ordering")
+
+_EXPRESSIONS: Final[dict[str, Production]] = {
+    **LITERALS,
+    "var": Production((text,), x.Var),
+    "load": Production((text, _EXPR), x.Load),
+    "buf_len": Production((text,), x.BufferLength),
+    **{tag: _id_production(kind) for tag, kind in ID_TAGS.items()},
+    "sg_local_id": Production((), x.SubgroupLane),
+    "sg_size": Production((), x.SubgroupSize),
+    "bin": Production((choice(by_camel_case(BinaryOp), "a binary operator"), _EXPR, _EXPR), x.Binary),
+    "un": Production((choice(by_camel_case(UnaryOp), "a unary operator"), _EXPR), x.Unary),
+    "select": Production((_EXPR, _EXPR, _EXPR), x.Select),
+    "cast": Production((_SCALAR, _EXPR), x.Cast),
+    "bitcast": Production((_SCALAR, _EXPR), x.Bitcast),
+    "fma": Production((_EXPR, _EXPR, _EXPR), x.Fma),
+    "atomic": Production(
+        (
+            choice(by_camel_case(AtomicOp), "an atomic operator"),
+            text,
+            _EXPR,
+            Child.OPTIONAL_EXPR,
+            _EXPR,
+            _ORDERING,
+        ),
+        x.Atomic,
+    ),
+    "sg_add": Production((_EXPR,), x.SubgroupAdd),
+    "sg_ballot": Production((_EXPR,), x.SubgroupBallot),
+    "sg_shuffle": Production((_EXPR, _EXPR), x.SubgroupShuffle),
+    "spec": Production((text, _EXPR), _spec),
+}
+
+
+def _loop(var: str, start: Expr, stop: Expr, body: s.Body, step: Expr | None = None) -> s.Loop:
+    return s.Loop(var, start, stop, step or _STEP_ONE, body)
+
+
+_STEP_ONE: Final = Literal(ScalarType.U32, 1)
+_COPY: Final = (text, text, _EXPR, _EXPR, text)
+
+_STATEMENTS: Final[dict[str, Production]] = {
+    "let": Production((text, _EXPR), s.Let),
+    "assign": Production((text, _EXPR), s.Assign),
+    "store": Production((text, _EXPR, _EXPR), s.Store),
+    "if": Production((_EXPR, _BODY, _BODY), s.If),
+    "loop": Production((text, _EXPR, _EXPR, _BODY, _EXPR), _loop, optional=1),
+    "break": Production((), s.Break),
+    "continue": Production((), s.Continue),
+    "return": Production((), s.Return),
+    "block": Production((_BODY,), s.Block),
+    "region": Production(
+        (text, optional_text, _BODY), lambda generator, source, body: s.Region(generator, body, source)
+    ),
+    "barrier": Production((_ORDERING,), s.Barrier),
+    "async_load": Production(_COPY, s.AsyncLoad),
+    "async_store": Production(_COPY, s.AsyncStore),
+    "async_wait": Production((text,), s.AsyncWait),
+    "trap": Production((_EXPR, text), s.Trap),
+    "indirect_dispatch": Production((text, _U64), s.IndirectDispatch),
+}
+_GRAMMAR: Final = Grammar(_EXPRESSIONS, _STATEMENTS)
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """A JSON value (dicts, lists, strings, integers, booleans, None) that ``from_json`` reads back.
+
+    Raises ``InvalidProgram`` for a program beyond the structural limits or with fields out of range.
+    """
+    check_writable(program)
+    try:
+        return {
+            "format": FORMAT,
+            "entry_op_id": program.name,
+            "non_composable_with_self": program.non_composable,
+            "workgroup_size": list(program.workgroup_size),
+            "buffers": [_buffer_to_json(buffer) for buffer in program.buffers],
+            "entry": [_stmt_to_json(stmt) for stmt in program.body],
+        }
+    except ValueError as error:
+        raise InvalidProgram(f"the program has no JSON form: {error}") from None
+
+
+def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": buffer.name,
+        "binding": buffer.binding,
+        "access": camel_case(buffer.access),
+        "kind": camel_case(buffer.kind),
+        "dtype": type_to_json(buffer.element),
+        "count": buffer.count,
+        "is_output": buffer.is_output,
+    }
+    if buffer.like is not None:
+        fields["like"] = buffer.like
+    if buffer.output_range is not None:
+        fields["output_byte_range"] = list(buffer.output_range)
+    if buffer.hints != NO_HINTS:
+        fields["hints"] = {
+            "coalesce_axis": buffer.hints.coalesce_axis,
+            "preferred_alignment": buffer.hints.preferred_alignment,
+            "cache_locality": camel_case(buffer.hints.locality),
+        }
+    return fields
+
+
+def _stmt_to_json(stmt: Stmt) -> list[Any]:
+    """One frame per level of nesting; ``check_writable`` has bounded it."""
+    match stmt:
+        case s.Let(name, value):
+            return ["let", name, _expr_to_json(value)]
+        case s.Assign(name, value):
+            return ["assign", name, _expr_to_json(value)]
+        case s.Store(buffer, index, value):
+            return ["store", buffer, _expr_to_json(index), _expr_to_json(value)]
+        case s.If(condition, then, otherwise):
+            return ["if", _expr_to_json(condition), _body_to_json(then), _body_to_json(otherwise)]
+        case s.Loop(var, start, stop, step, body):
+            loop = ["loop", var, _expr_to_json(start), _expr_to_json(stop), _body_to_json(body)]
+            return loop if step == _STEP_ONE else [*loop, _expr_to_json(step)]
+        case s.Break():
+            return ["break"]
+        case s.Continue():
+            return ["continue"]
+        case s.Return():
+            return ["return"]
+        case s.Block(body):
+            return ["block", _body_to_json(body)]
+        case s.Region(generator, body, source):
+            return ["region", generator, source, _body_to_json(body)]
+        case s.Barrier(ordering):
+            return ["barrier", camel_case(ordering)]
+        case s.AsyncLoad(source, destination, offset, size, tag):
+            return ["async_load", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
+        case s.AsyncStore(source, destination, offset, size, tag):
+            return ["async_store", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
+        case s.AsyncWait(tag):
+            return ["async_wait", tag]
+        case s.Trap(address, tag):
+            return ["trap", _expr_to_json(address), tag]
+        case s.IndirectDispatch(buffer, offset):
+            return ["indirect_dispatch", buffer, offset]
+        case _:
+            assert_never(stmt)
+
+
+def _body_to_json(body: s.Body) -> list[Any]:
+    return [_stmt_to_json(stmt) for stmt in body]
+
+
+def _expr_to_json(node: Expr) -> list[Any]:
+    match node:
+        case Literal(dtype, bits):
+            return _literal_to_json(dtype, bits)
+        case x.Var(name):
+            return ["var", name]
+        case x.Load(buffer, index):
+            return ["load", buffer, _expr_to_json(index)]
+        case x.BufferLength(buffer):
+            return ["buf_len", buffer]
+        case x.LaunchId(kind, axis):
+            return [_ID_TAG[kind], axis]
+        case x.SubgroupLane():
+            return ["sg_local_id"]
+        case x.SubgroupSize():
+            return ["sg_size"]
+        case x.Binary(op, left, right):
+            return ["bin", camel_case(op), _expr_to_json(left), _expr_to_json(right)]
+        case x.Unary(op, operand):
+            return ["un", camel_case(op), _expr_to_json(operand)]
+        case x.Select(condition, on_true, on_false):
+            return ["select", _expr_to_json(condition), _expr_to_json(on_true), _expr_to_json(on_false)]
+        case x.Cast(dtype, operand):
+            return ["cast", dtype.text, _expr_to_json(operand)]
+        case x.Bitcast(dtype, operand):
+            return ["bitcast", dtype.text, _expr_to_json(operand)]
+        case x.Fma(a, b, c):
+            return ["fma", _expr_to_json(a), _expr_to_json(b), _expr_to_json(c)]
+        case x.Atomic(op, buffer, index, expected, value, ordering):
+            comparand = None if expected is None else _expr_to_json(expected)
+            operands = [_expr_to_json(index), comparand, _expr_to_json(value)]
+            return ["atomic", camel_case(op), buffer, *operands, camel_case(ordering)]
+        case x.SubgroupAdd(value):
+            return ["sg_add", _expr_to_json(value)]
+        case x.SubgroupBallot(condition):
+            return ["sg_ballot", _expr_to_json(condition)]
+        case x.SubgroupShuffle(value, lane):
+            return ["sg_shuffle", _expr_to_json(value), _expr_to_json(lane)]
+        case x.SpecConst(name, default):
+            return ["spec", name, _expr_to_json(default)]
+        case _:
+            assert_never(node)
+
+
+def _literal_to_json(dtype: ScalarType, bits: int) -> list[Any]:
+    if dtype in _HEX_DIGITS:
+        return [dtype.text, f"{bits:0{_HEX_DIGITS[dtype]}x}"]
+    return [dtype.text, x.bits_value(dtype, bits)]
+
+
+def _axes(value: object) -> tuple[int, int, int]:
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError(f"expected a list of three integers, found {brief(value)}")
+    along_x, along_y, along_z = map(_U32, value)
+    return along_x, along_y, along_z
+
+
+def byte_range(value: object) -> tuple[int, int] | None:
+    """Reads ``[start, end]`` or null; raises ``ValueError``."""
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(f"expected [start, end] or null, found {brief(value)}")
+    start, end = map(_U64, value)
+    return start, end
+
+
+def hints(value: object) -> BufferHints:
+    """Reads the hints of a buffer; raises ``ValueError``."""
+    if not isinstance(value, dict) or set(value) != {"coalesce_axis", "preferred_alignment", "cache_locality"}:
+        raise ValueError(f"expected coalesce_axis, preferred_alignment and cache_locality, found {brief(value)}")
+    axis = value["coalesce_axis"]
+    return BufferHints(
+        None if axis is None else integer(0, 255)(axis),
+        _U32(value["preferred_alignment"]),
+        choice(by_camel_case(CacheLocality), "a cache locality")(value["cache_locality"]),
+    )
+
+
+BUFFER_FIELDS: Final = {
+    "name": text,
+    "binding": _U32,
+    "access": choice(by_camel_case(Access), "an access"),
+    "kind": choice(by_camel_case(MemoryKind), "a memory kind"),
+    "dtype": type_from_json,
+    "count": _U32,
+    "is_output": boolean,
+}
+_BUFFER_OPTIONS: Final = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
+PROGRAM_FIELDS: Final = {"workgroup_size": _axes, "buffers": lambda value: value, "entry": lambda value: value}
+LABELS: Final = {"entry_op_id": optional_text, "non_composable_with_self": boolean}
+
+
+def from_json(value: object) -> Program:
+    """The program that a JSON value describes; anything else raises ``MalformedJson`` with its path."""
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise MalformedJson(
+            f'no program of format "{FORMAT}"',
+            fix="import programs of the reference system with import_upstream.",
+        )
+    fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
+    return Program(
+        tuple(_buffer_from_json(raw, f"$.buffers[{i}]") for i, raw in enumerate(buffer_list(fields["buffers"]))),
+        fields["workgroup_size"],
+        fold(fields["entry"], _GRAMMAR),
+        name=fields.get("entry_op_id"),
+        non_composable=fields.get("non_composable_with_self", False),
+    )
+
+
+def buffer_list(raw: object) -> list[Any]:
+    """The list of buffers, bounded; raises ``MalformedJson``."""
+    if not isinstance(raw, list) or len(raw) > MAX_BUFFERS:
+        raise MalformedJson(f"expected a list of at most {MAX_BUFFERS} buffers, found {brief(raw)}", path="$.buffers")
+    return raw
+
+
+def _buffer_from_json(raw: object, path: str) -> Buffer:
+    fields = record(raw, path, BUFFER_FIELDS, _BUFFER_OPTIONS)
+    return Buffer(
+        fields["name"],
+        fields["binding"],
+        fields["access"],
+        fields["dtype"],
+        fields["count"],
+        fields["is_output"],
+        fields["kind"],
+        fields.get("like"),
+        fields.get("output_byte_range"),
+        fields.get("hints", NO_HINTS),
+    )

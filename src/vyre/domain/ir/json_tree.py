@@ -1,0 +1,243 @@
+"""Reading trees written as JSON lists, ``["tag", field, ...]``, without recursion.
+
+A ``Grammar`` maps each tag to the kinds of its fields and to a function that builds the node from
+the fields already read.  ``fold`` walks a list of statements bottom-up with an explicit stack,
+within the structural limits, and turns every defect into ``MalformedJson`` with its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from vyre.domain.errors import MalformedJson
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NAME_BYTES, MAX_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.stmt import Stmt
+
+
+class Child(Enum):
+    """A field that holds nodes."""
+
+    EXPR = "an expression"
+    OPTIONAL_EXPR = "an expression or null"
+    BODY = "a list of statements"
+
+
+Leaf: TypeAlias = Callable[[object], Any]
+"""Reads a field without nodes in it; raises ``ValueError`` with what is wrong."""
+Field: TypeAlias = Child | Leaf
+
+
+class Production(NamedTuple):
+    """Fields of a node and what builds it; the last ``optional`` fields may be missing."""
+
+    fields: tuple[Field, ...]
+    build: Callable[..., Any]
+    optional: int = 0
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+class Grammar(NamedTuple):
+    """Productions by tag.  ``enter(tag, fields so far)`` and ``leave()`` surround every nested body.
+
+    A statement's ``build`` may return None (the statement vanishes).
+    """
+
+    expressions: Mapping[str, Production]
+    statements: Mapping[str, Production]
+    enter: Callable[[str, list[Any]], None] = _ignore
+    leave: Callable[[], None] = _ignore
+
+
+class _Frame:
+    """A list being read: a body, or the fields of one node."""
+
+    __slots__ = ("depth", "fields", "items", "next", "production", "tag", "values")
+
+    def __init__(self, tag: str, production: Production | None, items: list[Any], depth: int) -> None:
+        self.tag, self.production, self.items, self.depth = tag, production, items, depth
+        self.next = 0 if production is None else 1
+        self.values: list[Any] = []
+        self.fields = () if production is None else production.fields
+
+
+_ROOT: Final = "$.entry"
+_STATEMENT: Final = -1
+"""Depth of what is no expression, so that the expressions in it have depth 0."""
+
+
+def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
+    """The statements that ``raw`` describes; raises ``MalformedJson``."""
+    if not isinstance(raw, list):
+        raise MalformedJson(f"expected a list of statements, found {brief(raw)}", path=_ROOT)
+    frames = [_Frame("", None, raw, _STATEMENT)]
+    nodes = 0
+    while True:
+        frame = frames[-1]
+        if frame.next >= len(frame.items):
+            frames.pop()
+            result = _finish(frame, frames)
+            if not frames:
+                return tuple(result)
+            if frame.production is None:
+                grammar.leave()
+                result = tuple(result)
+            if result is not None:
+                frames[-1].values.append(result)
+            continue
+        item = frame.items[frame.next]
+        frame.next += 1
+        if frame.production is None:
+            nodes += 1
+            frames.append(_open(item, grammar.statements, "statement", _STATEMENT, frames))
+            continue
+        kind = frame.fields[frame.next - 2]
+        if kind is Child.EXPR or (kind is Child.OPTIONAL_EXPR and item is not None):
+            nodes += 1
+            frames.append(_open(item, grammar.expressions, "expression", frame.depth + 1, frames))
+        elif kind is Child.BODY:
+            frames.append(_open_body(item, frames))
+            grammar.enter(frame.tag, frame.values)
+        elif isinstance(kind, Child):
+            frame.values.append(None)
+        else:
+            frame.values.append(_guard(kind, (item,), frames))
+        if nodes > MAX_NODES:
+            raise MalformedJson(f"the program has more than {MAX_NODES} nodes", path=_path(frames))
+
+
+def _open(item: object, table: Mapping[str, Production], what: str, depth: int, frames: list[_Frame]) -> _Frame:
+    if not isinstance(item, list) or not item or not isinstance(item[0], str):
+        raise MalformedJson(f'expected {what} as ["tag", ...], found {brief(item)}', path=_path(frames))
+    if depth > MAX_EXPRESSION_DEPTH:
+        raise MalformedJson(
+            f"expressions are nested more than {MAX_EXPRESSION_DEPTH} deep",
+            path=_path(frames),
+            fix="name parts of the expression with let.",
+        )
+    production = table.get(item[0])
+    if production is None:
+        raise MalformedJson(f"unknown {what} tag {item[0][:40]!r}", path=_path(frames))
+    most = len(production.fields)
+    if not most - production.optional <= len(item) - 1 <= most:
+        raise MalformedJson(f"{what} {item[0]!r} takes {most} fields, found {len(item) - 1}", path=_path(frames))
+    return _Frame(item[0], production, item, depth)
+
+
+def _open_body(item: object, frames: list[_Frame]) -> _Frame:
+    if not isinstance(item, list):
+        raise MalformedJson(f"expected a list of statements, found {brief(item)}", path=_path(frames))
+    if item and sum(frame.production is None for frame in frames) > MAX_STATEMENT_DEPTH:
+        raise MalformedJson(
+            f"statements are nested more than {MAX_STATEMENT_DEPTH} deep",
+            path=_path(frames),
+            fix="flatten the nesting or split the program.",
+        )
+    return _Frame("", None, item, _STATEMENT)
+
+
+def _finish(frame: _Frame, frames: list[_Frame]) -> Any:
+    if frame.production is None:
+        return frame.values
+    return _guard(frame.production.build, tuple(frame.values), frames)
+
+
+def _guard(call: Callable[..., Any], arguments: tuple[Any, ...], frames: list[_Frame]) -> Any:
+    try:
+        return call(*arguments)
+    except ValueError as error:
+        raise MalformedJson(str(error), path=_path(frames)) from None
+
+
+def _path(frames: list[_Frame]) -> str:
+    return _ROOT + "".join(f"[{frame.next - 1}]" for frame in frames)
+
+
+def brief(value: object) -> str:
+    """A short description of any JSON value, however large."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, str):
+        return repr(value[:40])
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a huge integer"
+    return repr(value)
+
+
+def integer(low: int, high: int) -> Leaf:
+    """Reads a JSON integer in ``low..high``; ``true`` and ``1.0`` are none."""
+
+    def read(value: object) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(f"expected an integer in {low}..{high}, found {brief(value)}")
+        return value
+
+    return read
+
+
+def choice(table: Mapping[Any, Any], what: str) -> Leaf:
+    """Reads a key of ``table`` (a string or an integer) and gives its value."""
+
+    def read(value: object) -> Any:
+        if type(value) not in (str, int) or value not in table:
+            raise ValueError(f"expected {what}, found {brief(value)}")
+        return table[value]
+
+    return read
+
+
+def hex_bits(digits: int) -> Leaf:
+    """Reads a bit pattern written as exactly ``digits`` lower-case hexadecimal digits."""
+
+    def read(value: object) -> int:
+        if not isinstance(value, str) or len(value) != digits or not set(value) <= set("0123456789abcdef"):
+            raise ValueError(f"expected {digits} lower-case hexadecimal digits, found {brief(value)}")
+        return int(value, 16)
+
+    return read
+
+
+def text(value: object) -> str:
+    """Reads a string."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, found {brief(value)}")
+    if len(value) > MAX_NAME_BYTES:
+        raise ValueError(f"a name has {len(value)} characters; the limit is {MAX_NAME_BYTES}")
+    return value
+
+
+def optional_text(value: object) -> str | None:
+    """Reads a string or null."""
+    return None if value is None else text(value)
+
+
+def boolean(value: object) -> bool:
+    """Reads ``true`` or ``false``."""
+    if value is not True and value is not False:
+        raise ValueError(f"expected true or false, found {brief(value)}")
+    return value
+
+
+def record(value: object, path: str, required: Mapping[str, Leaf], optional: Mapping[str, Leaf]) -> dict[str, Any]:
+    """Fields of a JSON object by name; absent optional ones are left out. Raises ``MalformedJson``."""
+    if not isinstance(value, dict):
+        raise MalformedJson(f"expected an object, found {brief(value)}", path=path)
+    unknown = [key for key in value if key not in required and key not in optional]
+    missing = [key for key in required if key not in value]
+    if unknown or missing:
+        problem = f"unknown key {brief(unknown[0])}" if unknown else f"missing key {missing[0]!r}"
+        raise MalformedJson(problem, path=path)
+    fields = {}
+    for key, leaf in {**required, **optional}.items():
+        if key in value:
+            try:
+                fields[key] = leaf(value[key])
+            except ValueError as error:
+                raise MalformedJson(str(error), path=f"{path}.{key}") from None
+    return fields

@@ -1,0 +1,131 @@
+"""Structural limits that every written form and every reader shares.
+
+A program within them can be walked by functions that recurse once per level, and its tree,
+with shared sub-expressions written out, has a bounded size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir.expr import Atomic, Expr, LaunchId, children
+from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.stmt import Body, IndirectDispatch, bodies, operands
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Buffer, Program
+
+MAX_STATEMENT_DEPTH: Final = 64
+"""Bodies around a statement, the entry body not counted."""
+MAX_EXPRESSION_DEPTH: Final = 128
+"""Operators around an operand; the root has depth 0."""
+MAX_NODES: Final = 1_000_000
+"""Expressions and statements of a program, shared sub-expressions counted at every use."""
+MAX_BUFFERS: Final = 16_384
+MAX_NAME_BYTES: Final = 1 << 20
+MAX_TYPE_DEPTH: Final = 64
+"""Element types inside an element type."""
+U32_MAX: Final = 0xFFFF_FFFF
+U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+_CHECKED: Final = "writable"
+
+
+def check_writable(program: Program) -> None:
+    """Raises ``InvalidProgram`` if no written form can hold the program: it is deeper or larger than the
+    limits, or an integer field is out of range.
+
+    Linear in the number of distinct nodes, however often they are shared; a positive answer is cached.
+    """
+    if _CHECKED in program._cache:
+        return
+    _check_header(program)
+    measured: dict[int, tuple[int, int]] = {}
+    total = 0
+    pending: list[tuple[Body, int]] = [(program.body, 0)]
+    while pending:
+        body, depth = pending.pop()
+        if body and depth > MAX_STATEMENT_DEPTH:
+            raise InvalidProgram(
+                f"statements are nested {depth} bodies deep; the limit is {MAX_STATEMENT_DEPTH}",
+                fix="flatten the nesting or split the program.",
+            )
+        for stmt in body:
+            total += 1
+            if isinstance(stmt, IndirectDispatch):
+                _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
+            for operand in operands(stmt):
+                height, size = _measure(operand, measured)
+                if height > MAX_EXPRESSION_DEPTH:
+                    raise InvalidProgram(
+                        f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
+                        fix="name parts of it with let.",
+                    )
+                total += size
+            pending.extend((nested, depth + 1) for nested in bodies(stmt))
+        if total > MAX_NODES:
+            raise InvalidProgram(
+                f"written out, the program has more than {MAX_NODES} nodes",
+                fix="name shared sub-expressions with let, or split the program.",
+            )
+    program._cache[_CHECKED] = True
+
+
+def _measure(root: Expr, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Height and tree size of an expression; ``known`` remembers nodes by identity."""
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if id(node) in known:
+            stack.pop()
+            continue
+        below = children(node)
+        missing = [child for child in below if id(child) not in known]
+        if missing:
+            stack.extend(missing)
+            continue
+        if isinstance(node, LaunchId):
+            _check_range("the axis of a launch id", node.axis, 2)
+        elif isinstance(node, Atomic) and (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
+            raise InvalidProgram(
+                f"atomic {node.op.name.lower()} on `{node.buffer}` has the wrong operands",
+                fix="give an expected value to compare_exchange and to no other operator.",
+            )
+        facts = [known[id(child)] for child in below]
+        known[id(node)] = (
+            1 + max((height for height, _ in facts), default=-1),
+            1 + sum(size for _, size in facts),
+        )
+        stack.pop()
+    return known[id(root)]
+
+
+def _check_header(program: Program) -> None:
+    if len(program.buffers) > MAX_BUFFERS:
+        raise InvalidProgram(
+            f"the program has {len(program.buffers)} buffers; the limit is {MAX_BUFFERS}",
+            fix="merge buffers of the same element type.",
+        )
+    if len(program.workgroup_size) != 3:
+        raise InvalidProgram("the workgroup size has not three axes", fix="give (x, y, z).")
+    for size in program.workgroup_size:
+        _check_range("an axis of the workgroup size", size, U32_MAX)
+    for buffer in program.buffers:
+        _check_buffer(buffer)
+
+
+def _check_buffer(buffer: Buffer) -> None:
+    where = f"of buffer `{buffer.name}`"
+    _check_range(f"the binding {where}", buffer.binding, U32_MAX)
+    _check_range(f"the count {where}", buffer.count, U32_MAX)
+    for end in buffer.output_range or ():
+        _check_range(f"the output range {where}", end, U64_MAX)
+    _check_range(f"the preferred alignment {where}", buffer.hints.preferred_alignment, U32_MAX)
+    if buffer.hints.coalesce_axis is not None:
+        _check_range(f"the coalesce axis {where}", buffer.hints.coalesce_axis, 255)
+
+
+def _check_range(what: str, value: int, high: int) -> None:
+    if not 0 <= value <= high:
+        raise InvalidProgram(f"{what} is {value}", fix=f"use an integer in 0..{high}.")

@@ -1,0 +1,302 @@
+"""What a random program contains, and the full list of what programs can contain.
+
+A feature is a short text such as ``"binary add u32"``.  ``ALL_FEATURES`` is derived from the operator tables
+and the node unions, so a new node or operator that the generator does not reach fails the coverage test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from support.programs import Case
+from vyre.domain.ir.expr import (
+    EXPR_TYPES,
+    Atomic,
+    Binary,
+    Bitcast,
+    Cast,
+    Expr,
+    Fma,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    Select,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupShuffle,
+    Unary,
+    Var,
+    children,
+)
+from vyre.domain.ir.operators import (
+    ATOMIC_ELEMENTS,
+    BINARY,
+    UNARY,
+    AtomicOp,
+    Ordering,
+    Result,
+    binary_result,
+    bitcast_is_legal,
+    unary_result,
+)
+from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
+from vyre.domain.ir.stmt import (
+    STMT_TYPES,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    Barrier,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Stmt,
+    Store,
+    Trap,
+    bodies,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+
+_KINDS: Final = (MemoryKind.GLOBAL, MemoryKind.SHARED, MemoryKind.UNIFORM, MemoryKind.READONLY, MemoryKind.PUSH)
+_BARRIERS: Final = tuple(o for o in Ordering if o is not Ordering.RELAXED)
+_SPACES: Final = ("storage", "workgroup")
+
+
+def _all_features() -> Iterator[str]:
+    yield from (f"statement {kind.__name__}" for kind in STMT_TYPES)
+    yield from (f"expression {kind.__name__}" for kind in EXPR_TYPES)
+    for dtype in EXECUTABLE_TYPES:
+        for what in ("literal", "local", "load", "store", "select", "push", "shuffle", "variable"):
+            yield f"{what} {dtype.text}"
+        if dtype is not ScalarType.BOOL:
+            yield f"subgroup add {dtype.text}"
+        for other in EXECUTABLE_TYPES:
+            yield f"cast {other.text} to {dtype.text}"
+            if bitcast_is_legal(other, dtype):
+                yield f"bitcast {other.text} to {dtype.text}"
+            yield from (
+                f"binary {op.name} {dtype.text} {other.text}" for op in BINARY if binary_result(op, dtype, other)
+            )
+        yield from (f"unary {op.name} {dtype.text}" for op in UNARY if unary_result(op, dtype))
+    for dtype in (ScalarType.F32, ScalarType.F64):
+        yield f"fma {dtype.text}"
+    for dtype in (ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL):
+        yield f"spec constant {dtype.text}"
+    for element in ScalarType:
+        yield from (f"{access.name} buffer of {element.text}" for access in Access)
+        yield from (f"load from {element.text}", f"store to {element.text}")
+    for op in AtomicOp:
+        for element in sorted(ATOMIC_ELEMENTS, key=lambda t: t.tag):
+            for space in _SPACES:
+                yield from (f"atomic {op.name} {element.text} {space} {use}" for use in ("used", "unused"))
+    yield from (f"atomic ordering {o.text}" for o in Ordering if o is not Ordering.GRID_SYNC)
+    yield from (f"barrier {o.text}" for o in _BARRIERS)
+    yield from (f"memory kind {kind.name}" for kind in _KINDS)
+    yield from (f"{kind.name} axis {axis}" for kind in IdKind for axis in range(3))
+    yield from (f"workgroup of {n} axes" for n in (1, 2, 3))
+    yield from (
+        *("like", "output count", "output range", "runtime-sized input", "static input", "hints", "empty body"),
+        *("loop with literal bounds", "loop with computed bounds", "loop with computed step", "while loop"),
+        *("else", "divergent branch candidate", "async load", "async store", "async copy in a loop"),
+        *("barrier in a loop", "atomic in a loop", "subgroup in a loop", "nested loop", "shared sub-expression"),
+        *("grid", "extent", "inferred grid", "step budget", "specialized"),
+    )
+
+
+ALL_FEATURES: Final = frozenset(_all_features())
+
+
+class _Types:
+    """Static types of expressions, enough for valid programs; names are resolved in program order."""
+
+    def __init__(self, program: Program) -> None:
+        self.buffers = program.buffers_by_name
+        self.locals: dict[str, ScalarType] = {}
+        self.found: dict[int, ScalarType] = {}
+
+    def of(self, expr: Expr) -> ScalarType:
+        match expr:
+            case Literal(dtype) | Cast(dtype) | Bitcast(dtype):
+                return dtype
+            case Var(name):
+                return self.locals[name]
+            case Load(buffer):
+                return _element(self.buffers[buffer]).widened
+            case Atomic(_, buffer):
+                return _element(self.buffers[buffer])
+            case Binary(op, left):
+                return ScalarType.BOOL if BINARY[op].result is Result.BOOL else self.of(left)
+            case Unary(unary, operand):
+                return ScalarType.BOOL if UNARY[unary].result is Result.BOOL else self.of(operand)
+            case Select(_, value) | Fma(value) | SubgroupAdd(value) | SubgroupShuffle(value):
+                return self.of(value)
+            case SpecConst(_, default):
+                return default.dtype
+            case _:
+                return ScalarType.U32
+
+
+def _element(buffer: Buffer) -> ScalarType:
+    assert isinstance(buffer.element, ScalarType)
+    return buffer.element
+
+
+def features(case: Case) -> set[str]:
+    """Every feature that the program and its dispatch have."""
+    found = set(_launch_features(case))
+    for buffer in case.program.buffers:
+        found.update(_buffer_features(buffer, case))
+    walker = _Walker(case.program)
+    walker.body(case.program.body, ())
+    return found | walker.found
+
+
+def _launch_features(case: Case) -> Iterator[str]:
+    yield f"workgroup of {max((k + 1 for k in range(3) if case.program.workgroup_size[k] > 1), default=1)} axes"
+    config = case.config
+    yield "grid" if config.grid else "extent" if config.extent else "inferred grid"
+    if config.step_budget is not None:
+        yield "step budget"
+    if config.spec:
+        yield "specialized"
+
+
+def _buffer_features(buffer: Buffer, case: Case) -> Iterator[str]:
+    element = _element(buffer)
+    yield f"{buffer.access.name} buffer of {element.text}"
+    yield f"memory kind {buffer.kind.name}"
+    if buffer.is_push:
+        yield f"push {element.text}"
+    elif buffer.takes_input:
+        yield "static input" if buffer.count else "runtime-sized input"
+    if buffer.like is not None:
+        yield "like"
+    if buffer.name in (case.config.output_counts or {}):
+        yield "output count"
+    if buffer.output_range is not None:
+        yield "output range"
+    if buffer.hints.preferred_alignment:
+        yield "hints"
+
+
+class _Walker:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.types = _Types(program)
+        self.found: set[str] = set()
+        self.used = {
+            e.name for s in walk_statements(program.body) for x in operands(s) for e in _nodes(x) if isinstance(e, Var)
+        }
+
+    def body(self, body: Body, around: tuple[Stmt, ...]) -> None:
+        if not body:
+            self.found.add("empty body")
+        for stmt in body:
+            self.statement(stmt, around)
+            for nested in bodies(stmt):
+                self.body(nested, (*around, stmt))
+
+    def statement(self, stmt: Stmt, around: tuple[Stmt, ...]) -> None:
+        self.found.add(f"statement {type(stmt).__name__}")
+        in_loop = any(isinstance(outer, Loop) for outer in around)
+        unused = isinstance(stmt, Let) and isinstance(stmt.value, Atomic) and stmt.name not in self.used
+        for expr in operands(stmt):
+            nodes = list(_nodes(expr))
+            if len({id(node) for node in nodes}) < len(nodes):
+                self.found.add("shared sub-expression")
+            for node in nodes:
+                self.expression(node, unused=unused and node is expr)
+                if in_loop and isinstance(node, Atomic):
+                    self.found.add("atomic in a loop")
+                if in_loop and isinstance(node, SubgroupAdd | SubgroupShuffle):
+                    self.found.add("subgroup in a loop")
+        self.found.update(self.own_features(stmt, in_loop))
+
+    def own_features(self, stmt: Stmt, in_loop: bool) -> Iterator[str]:
+        match stmt:
+            case Let(name, value):
+                self.types.locals[name] = self.types.of(value)
+                yield f"local {self.types.locals[name].text}"
+            case Assign(name):
+                yield f"variable {self.types.locals[name].text}"
+            case Store(buffer):
+                element = _element(self.program.buffer(buffer))
+                yield from (f"store to {element.text}", f"store {element.widened.text}")
+            case Loop(var, start, stop, step):
+                self.types.locals[var] = ScalarType.U32
+                if isinstance(stop, Literal) and stop.bits == 0xFFFF_FFFF and step == Literal.of(ScalarType.U32, 1):
+                    yield "while loop"
+                yield "loop with literal bounds" if isinstance(stop, Literal) else "loop with computed bounds"
+                if not isinstance(step, Literal):
+                    yield "loop with computed step"
+                if in_loop:
+                    yield "nested loop"
+                del start
+            case If(_, _, otherwise):
+                yield "divergent branch candidate"
+                if otherwise:
+                    yield "else"
+            case Barrier(ordering):
+                yield f"barrier {ordering.text}"
+                if in_loop:
+                    yield "barrier in a loop"
+            case AsyncLoad() | AsyncStore():
+                yield "async load" if isinstance(stmt, AsyncLoad) else "async store"
+                if in_loop:
+                    yield "async copy in a loop"
+            case Break() | Continue() | Trap():
+                pass
+
+    def expression(self, node: Expr, *, unused: bool) -> None:
+        self.found.add(f"expression {type(node).__name__}")
+        of = self.types.of
+        match node:
+            case Literal(dtype):
+                self.found.add(f"literal {dtype.text}")
+            case Load(buffer):
+                element = _element(self.program.buffer(buffer))
+                self.found |= {f"load from {element.text}", f"load {element.widened.text}"}
+            case LaunchId(kind, axis):
+                self.found.add(f"{kind.name} axis {axis}")
+            case Binary(op, left, right):
+                self.found.add(f"binary {op.name} {of(left).text} {of(right).text}")
+            case Unary(unary, operand):
+                self.found.add(f"unary {unary.name} {of(operand).text}")
+            case Select():
+                self.found.add(f"select {of(node).text}")
+            case Cast(dtype, operand):
+                self.found.add(f"cast {of(operand).text} to {dtype.text}")
+            case Bitcast(dtype, operand):
+                self.found.add(f"bitcast {of(operand).text} to {dtype.text}")
+            case Fma():
+                self.found.add(f"fma {of(node).text}")
+            case SubgroupAdd():
+                self.found.add(f"subgroup add {of(node).text}")
+            case SubgroupShuffle():
+                self.found.add(f"shuffle {of(node).text}")
+            case SpecConst(_, default):
+                self.found.add(f"spec constant {default.dtype.text}")
+            case Atomic(atomic, buffer, ordering=ordering):
+                declared = self.program.buffer(buffer)
+                space = "workgroup" if declared.is_workgroup else "storage"
+                use = "unused" if unused else "used"
+                self.found |= {
+                    f"atomic {atomic.name} {_element(declared).text} {space} {use}",
+                    f"atomic ordering {ordering.text}",
+                }
+            case _:
+                pass
+
+
+def _nodes(expr: Expr) -> Iterator[Expr]:
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(children(node))

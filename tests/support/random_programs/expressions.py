@@ -1,0 +1,375 @@
+"""Random well-typed expressions for a point of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from support.random_programs.choices import Choices
+from support.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
+from support.random_programs.witnesses import literal, nonzero_literal
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    Select,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Unary,
+    Var,
+)
+from vyre.domain.ir.operators import (
+    ATOMIC_ELEMENTS,
+    BINARY,
+    TRANSCENDENTALS,
+    UNARY,
+    AtomicOp,
+    BinaryOp,
+    Ordering,
+    UnaryOp,
+    binary_result,
+    bitcast_is_legal,
+    unary_result,
+)
+from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+
+U32: Final = ScalarType.U32
+BOOL: Final = ScalarType.BOOL
+ATOMIC_ORDERINGS: Final = tuple(o for o in Ordering if o is not Ordering.GRID_SYNC)
+_TRANSCENDENTAL_COST: Final = 40
+
+# For each result type: every (operator, left type, right type) that yields it.
+_BINARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[BinaryOp, ScalarType, ScalarType], ...]]] = {
+    result: tuple(
+        (op, left, right)
+        for op in BINARY
+        for left in EXECUTABLE_TYPES
+        for right in EXECUTABLE_TYPES
+        if binary_result(op, left, right) is result
+    )
+    for result in EXECUTABLE_TYPES
+}
+_UNARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[UnaryOp, ScalarType], ...]]] = {
+    result: tuple((op, operand) for op in UNARY for operand in EXECUTABLE_TYPES if unary_result(op, operand) is result)
+    for result in EXECUTABLE_TYPES
+}
+_DIVISIONS: Final = (BinaryOp.DIV, BinaryOp.MOD)
+
+
+@dataclass(slots=True)
+class Local:
+    """A visible local.  ``stable``: may be recomputed after a grid-wide barrier."""
+
+    name: str
+    dtype: ScalarType
+    level: Level
+    mutable: bool
+    stable: bool
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The control flow around a statement.
+
+    ``level``: how uniform the flow is.  ``times``: how often a lane runs it, at most.  ``scopes``: visible
+    locals, outermost first.  ``single``: buffers this lane has for itself.  ``straight``: reached once by
+    everybody, through blocks only.  ``loop``: uniformity of the innermost loop's body.  ``loops``: the
+    greatest of all enclosing loops.  ``plain``: no statement here may leave the list early.
+    """
+
+    level: Level = Level.WORKGROUP
+    depth: int = 0
+    times: int = 1
+    scopes: tuple[list[Local], ...] = ()
+    single: frozenset[str] = frozenset()
+    straight: bool = True
+    loop: Level | None = None
+    loops: Level = Level.LANE
+    plain: bool = False
+
+    def nested(self, **changes: object) -> Flow:
+        """One body further in, with a scope of its own."""
+        return replace(self, depth=self.depth + 1, scopes=(*self.scopes, []), **changes)  # type: ignore[arg-type]
+
+    def visible(self) -> Iterator[Local]:
+        for scope in self.scopes:
+            yield from scope
+
+
+@dataclass(slots=True)
+class ExpressionWriter:
+    """Writes expressions; counts what they cost a lane in ``spent`` (node evaluations, at most)."""
+
+    choices: Choices
+    memory: Memory
+    order: Order
+    lane_ids: dict[bool, Expr]  # linear id in the workgroup (True) or in the grid (False)
+    spec_constants: tuple[SpecConst, ...]
+    budget: int
+    flow: Flow = field(default_factory=Flow)
+    segment: int = 0
+    ended: bool = False  # some lanes have returned or trapped: nothing is uniform any more
+    spent: int = 0
+    unstable: bool = False  # something since the flag was cleared cannot be recomputed later
+    effects: bool = False  # atomics are allowed
+    subgroups: bool = True  # subgroup operations are allowed
+    recent: list[tuple[Expr, ScalarType]] = field(default_factory=list)
+
+    @property
+    def level(self) -> Level:
+        return Level.LANE if self.ended else self.flow.level
+
+    @property
+    def exhausted(self) -> bool:
+        return self.spent >= self.budget
+
+    def pay(self, cost: int = 1) -> None:
+        self.spent += cost * self.flow.times
+
+    def lane(self, workgroup: bool) -> Expr:
+        self.pay(3)
+        expr = self.lane_ids[workgroup]
+        if isinstance(expr, Var) and not any(local.name == expr.name for local in self.flow.visible()):
+            raise AssertionError("the lane id is declared first")
+        return expr
+
+    def value(self, dtype: ScalarType, depth: int = 3, level: Level = Level.LANE) -> Expr:
+        """An expression of that type, at least as uniform as ``level``."""
+        self.pay()
+        if depth <= 0 or self.exhausted or self.choices.chance(20):
+            return self.leaf(dtype, level)
+        write = self.choices.weighted(self._compounds(dtype, level))
+        return write(dtype, depth - 1, level)
+
+    def _compounds(self, dtype: ScalarType, level: Level) -> list[tuple[int, Callable[[ScalarType, int, Level], Expr]]]:
+        options: list[tuple[int, Callable[[ScalarType, int, Level], Expr]]] = [
+            (10, self._binary),
+            (6, self._unary),
+            (2, self._select),
+            (3, self._cast),
+        ]
+        if dtype is not BOOL:
+            options.append((2, self._bitcast))
+        if dtype.is_float:
+            options.append((2, self._fma))
+        if self.level >= Level.SUBGROUP and self.subgroups:
+            if level <= Level.SUBGROUP and dtype is not BOOL:
+                options.append((2, self._subgroup_add))
+            if level <= Level.SUBGROUP and dtype is U32:
+                options.append((2, self._ballot))
+            if level is Level.LANE:
+                options.append((1, self._shuffle))
+        if self.effects and level is Level.LANE and any(self._atomic_slots(dtype)):
+            options.append((8, self._atomic))
+        return options
+
+    # Leaves
+
+    def leaf(self, dtype: ScalarType, level: Level = Level.LANE) -> Expr:
+        options: list[tuple[int, Callable[[], Expr]]] = [(2, lambda: literal(self.choices, dtype))]
+        names = [v for v in self.flow.visible() if v.dtype is dtype and v.level >= level and v.usable]
+        if names:
+            options.append((6, lambda: self._var(self.choices.pick(names))))
+        slots = [slot for slot in self.memory.slots if self._is_loadable(slot, dtype, level)]
+        if slots:
+            options.append((6, lambda: self.load(self.choices.pick(slots), level)))
+        constants = [c for c in self.spec_constants if c.default.dtype is dtype]
+        if constants:
+            options.append((1, lambda: self.choices.pick(constants)))
+        if dtype is U32:
+            options.append((3, lambda: self._launch_value(level)))
+        if level is Level.LANE and self.recent and self.choices.chance(10):
+            shared = [expr for expr, its_type in self.recent if its_type is dtype]
+            if shared:
+                return self.choices.pick(shared)
+        return self.choices.weighted(options)()
+
+    def _var(self, local: Local) -> Expr:
+        self.unstable |= not local.stable
+        return Var(local.name)
+
+    def _launch_value(self, level: Level) -> Expr:
+        kinds = (IdKind.GROUP, IdKind.NUM_GROUPS)
+        match self.choices.below(4 if level is Level.LANE else 2):
+            case 0:
+                return LaunchId(self.choices.pick(kinds), self.choices.below(3))
+            case 1:
+                slots = [s for s in self.memory.slots if not s.buffer.is_workgroup or s.segment == self.segment]
+                return BufferLength(self.choices.pick(slots).name)
+            case 2:
+                return LaunchId(self.choices.pick((IdKind.GLOBAL, IdKind.LOCAL)), self.choices.below(3))
+            case _:
+                return SubgroupLane() if self.choices.chance(50) else SubgroupSize()
+
+    # Memory
+
+    def _is_here(self, slot: Slot) -> bool:
+        return not slot.buffer.is_workgroup or slot.segment == self.segment
+
+    def _is_loadable(self, slot: Slot, dtype: ScalarType, level: Level) -> bool:
+        if slot.element.widened is not dtype or not self._is_here(slot):
+            return False
+        if slot.is_constant:
+            return True
+        return level is Level.LANE and (slot.use in PLAIN or slot.name in self.flow.single)
+
+    def load(self, slot: Slot, level: Level = Level.LANE) -> Expr:
+        if slot.buffer.is_push:
+            return Load(slot.name, u32(0))
+        self.unstable |= not slot.is_constant
+        return Load(slot.name, self.index(slot, level))
+
+    def index(self, slot: Slot, level: Level = Level.LANE) -> Expr:
+        """An index that the buffer's present use allows; a literal is never out of range."""
+        self.pay(2)
+        if slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single:
+            offset = self.index_value(slot.stride, Level.LANE) if slot.stride > 1 else None
+            return slot.owned_index(self.lane(slot.buffer.is_workgroup), offset)
+        return self.index_value(self.memory.counts[slot.name], level)
+
+    def index_value(self, count: int, level: Level) -> Expr:
+        """Mostly in range of ``count`` elements."""
+        choices = self.choices
+        top = max(count, 1)
+        lane = self.lane(choices.chance(30)) if level is Level.LANE else LaunchId(IdKind.GROUP, 0)
+        match choices.below(8):
+            case 0:
+                return u32(choices.below(top))
+            case 1 | 2:
+                return lane
+            case 3:
+                return binary(BinaryOp.ADD, lane, u32(choices.below(5)))
+            case 4:
+                scaled = binary(BinaryOp.MUL, lane, u32(choices.between(1, 3)))
+                return binary(BinaryOp.ADD, scaled, u32(choices.below(3)))
+            case 5:
+                return binary(BinaryOp.SUB, u32(top - 1), lane)
+            case 6:
+                return binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
+            case _:
+                return self._no_literal(self.value(U32, 2, level), level)
+
+    def _no_literal(self, expr: Expr, level: Level) -> Expr:
+        return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr
+
+    def _atomic_slots(self, dtype: ScalarType) -> Iterator[Slot]:
+        for slot in self.memory.slots:
+            if slot.element is dtype and self._is_here(slot) and slot.use in (Use.OWNED_ATOMIC, Use.FREE_ATOMIC):
+                yield slot
+
+    def _atomic(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        del level
+        return self.atomic(self.choices.pick(list(self._atomic_slots(dtype))), min(depth, 2))
+
+    def atomic(self, slot: Slot, depth: int = 2) -> Expr:
+        assert slot.element in ATOMIC_ELEMENTS
+        self.unstable = True
+        op = slot.op if slot.use is Use.REDUCED else self.choices.pick(tuple(AtomicOp))
+        assert slot.use is not Use.REDUCED or op in COMMUTATIVE
+        self.pay(3)
+        index = self.index(slot)
+        expected = self.value(slot.element, depth - 1) if op is AtomicOp.COMPARE_EXCHANGE else None
+        value = self.value(slot.element, depth)
+        return Atomic(op, slot.name, index, expected, value, self.choices.pick(ATOMIC_ORDERINGS[::-1]))
+
+    # Operators
+
+    def _binary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        rows = _BINARY_BY_RESULT[dtype]
+        op, left_type, right_type = self.choices.pick(rows)
+        left = self.value(left_type, depth, level)
+        if right_type is left_type and op not in _DIVISIONS and self.choices.chance(4) and not self.effects:
+            right = left
+        else:
+            right = self.value(right_type, depth, level)
+        if op in _DIVISIONS and _is_written_literal(right):
+            right = nonzero_literal(self.choices, right_type)
+        return self._remember(binary(op, left, right), dtype)
+
+    def _unary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        op, operand_type = self.choices.pick(_UNARY_BY_RESULT[dtype])
+        if op in TRANSCENDENTALS:
+            self.pay(_TRANSCENDENTAL_COST)
+        return self._remember(Unary(op, self.value(operand_type, depth, level)), dtype)
+
+    def _select(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        condition = self.value(BOOL, depth, level)
+        return Select(condition, self.value(dtype, depth, level), self.value(dtype, depth, level))
+
+    def _cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        return Cast(dtype, self.value(self.choices.pick(EXECUTABLE_TYPES), depth, level))
+
+    def _bitcast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        sources = [source for source in EXECUTABLE_TYPES if bitcast_is_legal(source, dtype)]
+        return Bitcast(dtype, self.value(self.choices.pick(sources), depth, level))
+
+    def _fma(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        self.pay(4)
+        a, b, c = (self.value(dtype, depth, level) for _ in range(3))
+        return Fma(a, b, c)
+
+    # Subgroups: operands are pure and mention no other subgroup operation.
+
+    def _pure(self, dtype: ScalarType, depth: int) -> Expr:
+        effects, self.effects = self.effects, False
+        self.unstable = True
+        self.pay(2)
+        operand = self.value(dtype, depth)
+        self.effects = effects
+        return operand
+
+    def _subgroup_add(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        del level
+        return SubgroupAdd(self._pure(dtype, depth))
+
+    def _ballot(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        del dtype, level
+        return SubgroupBallot(self._pure(BOOL, depth))
+
+    def _shuffle(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        del level
+        value = self._pure(dtype, depth)
+        lane = self._pure(U32, min(depth, 1))
+        return SubgroupShuffle(value, binary(BinaryOp.MOD, lane, u32(34)) if self.choices.chance(60) else lane)
+
+    def _remember(self, expr: Expr, dtype: ScalarType) -> Expr:
+        """Offers a closed expression for sharing, so that programs are graphs and not only trees."""
+        if self.order is not Order.RACY and not _mentions_state(expr):
+            self.recent = [*self.recent[-5:], (expr, dtype)]
+        return expr
+
+
+def _is_written_literal(expr: Expr) -> bool:
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return isinstance(expr, Literal)
+
+
+def _mentions_state(expr: Expr) -> bool:
+    """Whether the expression could mean something else, or be refused, at another place."""
+    stack: list[Expr] = [expr]
+    while stack:
+        match stack.pop():
+            case Literal() | LaunchId() | SpecConst() | SubgroupLane() | SubgroupSize():
+                pass
+            case Binary(_, left, right):
+                stack += (left, right)
+            case Unary(_, operand) | Cast(_, operand):
+                stack.append(operand)
+            case _:
+                return True
+    return False

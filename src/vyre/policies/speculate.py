@@ -1,0 +1,202 @@
+"""Speculative dispatch: reports of what was committed, and a speculator that adapts to them.
+
+A fused dispatch does the confirming work for every item and reports how many items it committed and how many it rolled
+back, as two little-endian u32 at the end of one output.  Rates are in ppm.  All O(1); states are values and ``record``
+returns the next one.
+
+What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; and AUTO does not ask
+whether the backend can speculate at all.  ``probe_interval`` (0 = pinned: never) lets every n-th two-stage
+dispatch try the fused path again, and both paths can be recorded.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import Enum
+from typing import Annotated, Final, TypeAlias
+
+from vyre.domain.dispatch import SpeculationMode
+from vyre.policies import arith
+from vyre.policies.record import U32, U64, IntRange, Reason, record, verdict, why_field
+
+TAIL_BYTES: Final = 8
+
+
+@record
+class SpeculationReport:
+    """Items whose speculation held, and items done again."""
+
+    committed: U32
+    rolled_back: U32
+
+    @property
+    def attempted(self) -> int:
+        return self.committed + self.rolled_back
+
+    @property
+    def commit_rate_ppm(self) -> int:
+        """Committed share in ppm, rounded down; 0 when nothing was attempted."""
+        return arith.ratio(self.committed, self.attempted, arith.PPM, if_zero=0, cap=arith.PPM)
+
+    @property
+    def commit_rate_pct(self) -> int:
+        return self.commit_rate_ppm // 10_000
+
+    def worthwhile(self, threshold_pct: int) -> bool:
+        """The commit rate reaches ``threshold_pct`` percent."""
+        return self.commit_rate_ppm >= threshold_pct * 10_000
+
+    def to_tail(self) -> bytes:
+        """The eight bytes that ``parse_counter_tail`` reads."""
+        return struct.pack("<II", self.committed, self.rolled_back)
+
+
+def parse_counter_tail(output: bytes) -> SpeculationReport | None:
+    """The report in the last eight bytes; None unless the output is whole words and at least two of them."""
+    if len(output) < TAIL_BYTES or len(output) % 4:
+        return None
+    return SpeculationReport(*struct.unpack("<II", output[-TAIL_BYTES:]))
+
+
+Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
+
+
+@record
+class SpeculatorSettings:
+    """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again at every n-th
+    dispatch (0 = never)."""
+
+    threshold_pct: Percent = 15
+    probe_interval: U32 = 0
+
+    @property
+    def threshold_ppm(self) -> int:
+        return self.threshold_pct * 10_000
+
+
+@record
+class SpeculatorState:
+    """Moving average of the commit rate (ppm), reports seen, whether speculation is on, dispatches since it was off."""
+
+    settings: SpeculatorSettings
+    ema_ppm: U32
+    samples: U64 = 0
+    enabled: bool = True
+    idle_dispatches: U64 = 0
+
+    @classmethod
+    def start(cls, settings: SpeculatorSettings | None = None) -> SpeculatorState:
+        """On, with the average at the threshold."""
+        chosen = settings or SpeculatorSettings()
+        return cls(chosen, min(chosen.threshold_ppm, arith.U32_MAX))
+
+    @property
+    def should_speculate(self) -> bool:
+        """On, or due for a probe."""
+        interval = self.settings.probe_interval
+        return self.enabled or (interval > 0 and self.idle_dispatches >= interval)
+
+    def record(self, report: SpeculationReport) -> SpeculatorState:
+        """The state after a report; an empty report changes nothing.
+
+        The average moves a quarter of the way; the switch has a dead band of a quarter of the threshold.
+        """
+        if report.attempted == 0:
+            return self
+        threshold = self.settings.threshold_ppm
+        ema = self.ema_ppm + ((report.commit_rate_ppm - self.ema_ppm) >> 2)
+        ema = max(0, min(ema, arith.U32_MAX))
+        margin = threshold // 4
+        enabled = ema >= threshold - margin if self.enabled else ema >= threshold + margin
+        return SpeculatorState(self.settings, ema, self.samples + 1, enabled)
+
+    def skipped(self) -> SpeculatorState:
+        """The state after a two-stage dispatch that reported nothing."""
+        if self.enabled:
+            return self
+        return SpeculatorState(self.settings, self.ema_ppm, self.samples, False, self.idle_dispatches + 1)
+
+
+class SpeculationPath(Enum):
+    FUSED = "fused"
+    TWO_STAGE = "two_stage"
+    UNSUPPORTED = "unsupported"
+
+
+@record
+class PathInputs:
+    """``check_capability``: AUTO asks the backend (off = the pinned rule, which only FORCE does)."""
+
+    mode: SpeculationMode | None
+    supports_speculation: bool
+    speculator: SpeculatorState
+    check_capability: bool = False
+
+
+@verdict
+class PathVerdict:
+    """UNSUPPORTED means: FORCE on a backend that cannot."""
+
+    path: SpeculationPath
+    why: Reason = why_field()
+
+
+def choose_path(inputs: PathInputs) -> PathVerdict:
+    """Which way a speculative dispatch goes."""
+    match inputs.mode:
+        case SpeculationMode.FORCE:
+            if inputs.supports_speculation:
+                return PathVerdict(SpeculationPath.FUSED, Reason("forced"))
+            return PathVerdict(SpeculationPath.UNSUPPORTED, Reason("forced, but the backend cannot speculate"))
+        case SpeculationMode.DISABLE:
+            return PathVerdict(SpeculationPath.TWO_STAGE, Reason("disabled"))
+        case _:
+            if inputs.check_capability and not inputs.supports_speculation:
+                return PathVerdict(SpeculationPath.TWO_STAGE, Reason("the backend cannot speculate"))
+            rate = inputs.speculator.ema_ppm
+            if inputs.speculator.should_speculate:
+                return PathVerdict(SpeculationPath.FUSED, Reason("a commit rate of {} ppm pays", (rate,)))
+            return PathVerdict(SpeculationPath.TWO_STAGE, Reason("a commit rate of {} ppm does not pay", (rate,)))
+
+
+class RaceWinner(Enum):
+    CONSERVATIVE = "conservative"
+    SPECULATIVE = "speculative"
+
+
+@record
+class VariantRaceInputs:
+    """One dispatch and one compile time of each variant, in ns."""
+
+    conservative_dispatch_ns: U64
+    speculative_dispatch_ns: U64
+    conservative_compile_ns: U64
+    speculative_compile_ns: U64
+
+    @property
+    def conservative_total_ns(self) -> int:
+        return self.conservative_dispatch_ns + self.conservative_compile_ns
+
+    @property
+    def speculative_total_ns(self) -> int:
+        return self.speculative_dispatch_ns + self.speculative_compile_ns
+
+
+@verdict
+class RaceResult:
+    """``saved_ns``: how much faster the winner was."""
+
+    winner: RaceWinner
+    saved_ns: int
+    why: Reason = why_field()
+
+
+def race_variants(inputs: VariantRaceInputs) -> RaceResult:
+    """The faster variant, compile included; a tie goes to the conservative one."""
+    conservative, speculative = inputs.conservative_total_ns, inputs.speculative_total_ns
+    winner = RaceWinner.SPECULATIVE if speculative < conservative else RaceWinner.CONSERVATIVE
+    return RaceResult(
+        winner,
+        abs(conservative - speculative),
+        Reason("{} ns conservative, {} ns speculative, compiles included", (conservative, speculative)),
+    )

@@ -1,0 +1,66 @@
+"""The rules of every operator over NumPy lane arrays.
+
+Lanes of u32 i32 u64 i64 f32 f64 bool are arrays of uint32 int32 uint64 int64 float32 float64 bool.
+Each function here returns the rule for given types as a callable (often a plain ufunc) over arrays of any
+shape and layout or NumPy scalars of exactly these dtypes, in any mixture that broadcasts.  Python
+numbers are not lanes: ``np.uint32(3)`` is.
+
+Two things are left to the caller.  Rules compute garbage, overflow and NaN quietly only under
+``np.errstate(all="ignore")``, set once around a run.  And a rule that changes nothing (a load of f32, a
+cast to the same type) returns its argument itself, so copy before writing into a result.
+
+Operators that are not defined for a type raise ``KeyError``; the validator refuses them before.
+``vyre.domain.numerics.scalar`` states the same rules for one lane in plain Python and is the arbiter.
+"""
+
+from __future__ import annotations
+
+from vyre.adapters.reference.lanes.conversion import bitcast, cast, load_convert, store_convert
+from vyre.adapters.reference.lanes.floating import FLOAT_BINARY, FLOAT_UNARY, fma_f32, fma_f64
+from vyre.adapters.reference.lanes.integer import integer_binary, integer_unary
+from vyre.adapters.reference.lanes.logic import BOOL_BINARY, BOOL_UNARY, COMPARE
+from vyre.adapters.reference.lanes.types import BinaryRule, Lanes, TernaryRule, UnaryRule
+from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics.evaluate import evaluate_lanes
+from vyre.domain.numerics.transcendentals import transcendental
+
+__all__ = [
+    "BinaryRule",
+    "Lanes",
+    "TernaryRule",
+    "UnaryRule",
+    "binary",
+    "bitcast",
+    "cast",
+    "fma",
+    "load_convert",
+    "store_convert",
+    "unary",
+]
+
+
+def binary(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
+    """``op`` for a left operand of ``dtype``; shift and rotate counts may be uint32 or the left dtype."""
+    if op in COMPARE:
+        return COMPARE[op]
+    if dtype.is_float:
+        return FLOAT_BINARY[op]
+    return integer_binary(op, dtype) if dtype.is_integer else BOOL_BINARY[op]
+
+
+def unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:
+    """``op`` for an operand of ``dtype``."""
+    if op in TRANSCENDENTALS:
+        if dtype is not ScalarType.F32:
+            raise KeyError(op)
+        program = transcendental(op)
+        return lambda x: evaluate_lanes(program, x)
+    if dtype.is_float:
+        return FLOAT_UNARY[op]
+    return integer_unary(op, dtype) if dtype.is_integer else BOOL_UNARY[op]
+
+
+def fma(dtype: ScalarType) -> TernaryRule:
+    """``a * b + c`` rounded once, for f32 or f64."""
+    return {ScalarType.F32: fma_f32, ScalarType.F64: fma_f64}[dtype]

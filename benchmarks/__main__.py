@@ -1,0 +1,61 @@
+"""``python -m benchmarks [--only GLOB] [--rounds N] [--json PATH]``; exit 1 if a required number is missed."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from benchmarks import engine_rows, host_rows, machine, process_rows
+from benchmarks.harness import MIN_ROUNDS, Outcome, evaluate
+
+ROWS: Final = (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS)
+RESULTS: Final = Path(__file__).parent / "results" / "reference-engine.json"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    rows = [row for row in ROWS if fnmatch.fnmatch(row.name, options.only)]
+    if not rows:
+        print(f"no row matches {options.only!r}; rows: {', '.join(row.name for row in ROWS)}", file=sys.stderr)
+        return 2
+    record: dict[str, object] = {"machine": machine.describe()}
+    outcomes: list[Outcome] = []
+    print(f"{'row':<22}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
+    for row in rows:
+        outcomes.append(evaluate(row, options.rounds))
+        print(_line(outcomes[-1]), flush=True)
+    record["load_average_after"] = list(os.getloadavg()) if hasattr(os, "getloadavg") else None
+    record["rows"] = [outcome.as_json() for outcome in outcomes]
+    # A partial run must not replace the record of a full one.
+    target = options.json or (RESULTS if len(rows) == len(ROWS) else None)
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(f"written to {target}")
+    return int(any(outcome.verdict == "MISSED" for outcome in outcomes))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", default="*", metavar="GLOB", help="rows to measure")
+    parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"samples a side, at least {MIN_ROUNDS}")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the record")
+    return parser
+
+
+def _line(outcome: Outcome) -> str:
+    row = outcome.row
+    aim = "-" if row.aim is None else f"{row.aim:g}"
+    return (
+        f"{row.name:<22}{outcome.value:>10.3g}{outcome.spread:>10.2g}  {row.unit:<17}"
+        f"{row.required:>9g}{aim:>8}  {outcome.verdict}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The kernels that are measured."""
+
+from __future__ import annotations
+
+from vyre import Program, ProgramBuilder, f32, u8, u32
+from vyre.domain.ir.builder import Value
+
+FNV_OFFSET = 0x811C_9DC5
+FNV_PRIME = 0x0100_0193
+
+
+def saxpy() -> Program:
+    """``y2 = a * x + y``."""
+    with ProgramBuilder("saxpy", workgroup=256) as p:
+        a = p.param("a", f32)
+        x = p.input("x", f32)
+        y = p.input("y", f32)
+        y2 = p.output("y2", f32, like=y)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y2[i] = a * x[i] + y[i]
+    return p.build()
+
+
+def fnv1a(lanes: int, length: int) -> Program:
+    """FNV-1a of one message of ``length`` bytes a lane."""
+    with ProgramBuilder("fnv1a", workgroup=64) as p:
+        messages = p.input("messages", u8)
+        hashes = p.output("hashes", u32, lanes)
+        i = p.global_id()
+        with p.if_(i < hashes.length):
+            h = p.var(u32(FNV_OFFSET))
+            with p.for_(0, length) as k:
+                h.assign((h ^ messages[i * length + k]) * FNV_PRIME)
+            hashes[i] = h
+    return p.build()
+
+
+def histogram(bins: int) -> Program:
+    """How often each word below ``bins`` occurs."""
+    with ProgramBuilder("histogram", workgroup=256) as p:
+        words = p.input("words", u32)
+        counts = p.output("counts", u32, bins)
+        i = p.global_id()
+        with p.if_(i < words.length):
+            counts.atomic_add(words[i], 1)
+    return p.build()
+
+
+def tickets(cells: int) -> Program:
+    """Each lane takes the next number of its cell: an atomic whose result is used."""
+    with ProgramBuilder("tickets", workgroup=256) as p:
+        keys = p.input("keys", u32)
+        counters = p.output("counters", u32, cells)
+        taken = p.output("taken", u32, like=keys)
+        i = p.global_id()
+        with p.if_(i < keys.length):
+            taken[i] = counters.atomic_add(keys[i], 1)
+    return p.build()
+
+
+def tree_reduction(groups: int, workgroup: int) -> Program:
+    """Sums of ``workgroup`` consecutive words, by halving in workgroup memory."""
+    with ProgramBuilder("tree_reduction", workgroup=workgroup) as p:
+        x = p.input("x", u32)
+        sums = p.output("sums", u32, groups)
+        shared = p.workgroup("shared", u32, workgroup)
+        lane = p.local_id()
+        shared[lane] = x[p.global_id()]
+        p.barrier()
+        width = workgroup // 2
+        while width:
+            with p.if_(lane < width):
+                shared[lane] = shared[lane] + shared[lane + width]
+            p.barrier()
+            width //= 2
+        with p.if_(lane == 0):
+            sums[p.group_id()] = shared[0]
+    return p.build()
+
+
+def one_store() -> Program:
+    """A single statement."""
+    with ProgramBuilder("one_store", workgroup=64) as p:
+        x = p.input("x", u32)
+        y = p.output("y", u32, like=x)
+        y[p.global_id()] = x[p.global_id()] + 1
+    return p.build()
+
+
+def counter(workgroup: int) -> Program:
+    """Every lane adds one to the same word."""
+    with ProgramBuilder("counter", workgroup=workgroup) as p:
+        total = p.inout("total", u32, 1)
+        total.atomic_add(0, 1)
+    return p.build()
+
+
+def fifty_nodes(variant: int) -> Program:
+    """About fifty nodes of arithmetic under a guard; every variant is another program."""
+    with ProgramBuilder("fifty_nodes", workgroup=128) as p:
+        x = p.input("x", f32)
+        y = p.inout("y", f32)
+        i = p.global_id()
+        with p.if_(i < y.length):
+            t: Value = p.let(x[i] * f32(variant + 0.5))
+            with p.for_(0, 4) as k:
+                u = p.let(t * t + x[i + k])
+                y[i + k * 2] = u + y[i] * f32(0.25)
+            with p.if_(t > y[i]):
+                y[i] = t - y[i]
+            with p.else_():
+                y[i] = y[i] * t + f32(variant)
+    return p.build(check=False)
+
+
+def long_program(statements: int) -> Program:
+    """A straight-line program of about twelve nodes a statement."""
+    with ProgramBuilder("long", workgroup=64) as p:
+        x = p.input("x", u32)
+        y = p.inout("y", u32)
+        i = p.global_id()
+        v: Value = p.let(x[i])
+        for k in range(statements // 2):
+            v = p.let((v ^ x[i + k]) * u32(2 * k + 1))
+            y[i + k] = (v >> 3) + y[i] * u32(k)
+    return p.build()

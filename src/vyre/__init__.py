@@ -1,0 +1,104 @@
+"""vyre: typed kernel programs in, the same bytes out on every backend.
+
+    with vyre.open() as session:
+        result = session.dispatch(program, {"x": xs})
+
+Names are imported when they are first used, so that ``import vyre`` loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+# fmt: off
+# isort: off
+if TYPE_CHECKING:
+    from vyre.app.pipeline import Pipeline as Pipeline
+    from vyre.app.resident import ResidentArray as ResidentArray
+    from vyre.app.result import Result as Result
+    from vyre.app.session import BoundLaunch as BoundLaunch, Session as Session, open as open
+    from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
+    from vyre.domain.dispatch import (
+        DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
+    )
+    from vyre.domain.errors import (
+        BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
+        DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory, DispatchFailed as DispatchFailed,
+        DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode, InvalidConfig as InvalidConfig,
+        InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
+        KernelCompileFailed as KernelCompileFailed, MalformedJson as MalformedJson, MalformedText as MalformedText,
+        MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
+        UnsupportedFeature as UnsupportedFeature, VyreError as VyreError,
+    )
+    from vyre.domain.ir.builder import ProgramBuilder as ProgramBuilder, Value as Value
+    from vyre.domain.ir.functions import (
+        abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
+        cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
+        inverse_sqrt as inverse_sqrt, is_finite as is_finite, is_inf as is_inf, is_nan as is_nan, log as log,
+        log2 as log2, max_ as max_, min_ as min_, mulhi as mulhi, popcount as popcount, reciprocal as reciprocal,
+        reverse_bits as reverse_bits, rotl as rotl, rotr as rotr, round_ as round_, sat_add as sat_add,
+        sat_mul as sat_mul, sat_sub as sat_sub, select as select, sign as sign, sin as sin, sinh as sinh,
+        sqrt as sqrt, subgroup_add as subgroup_add, subgroup_ballot as subgroup_ballot,
+        subgroup_shuffle as subgroup_shuffle, tan as tan, tanh as tanh, trunc as trunc,
+    )
+    from vyre.domain.ir.program import Buffer as Buffer, Program as Program
+    from vyre.domain.ir.types import (
+        ScalarType as ScalarType, bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8,
+        i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
+    )
+    from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
+    from vyre.domain.validation.report import Report as Report
+    from vyre.domain.validation.validator import validate as validate
+
+    __version__: str
+# isort: on
+# fmt: on
+
+# What the block above says, for run time: module -> names.
+_HOME: Final[dict[str, str]] = {
+    "vyre.app.pipeline": "Pipeline",
+    "vyre.app.resident": "ResidentArray",
+    "vyre.app.result": "Result",
+    "vyre.app.session": "BoundLaunch Session open",
+    "vyre.domain.diagnostics": "Diagnostic Severity",
+    "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
+    "vyre.domain.errors": (
+        "BackendError BackendUnavailable BuildError DeviceLost DeviceOutOfMemory DispatchFailed DispatchTimeout "
+        "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedJson "
+        "MalformedText MalformedWire StepBudgetExceeded TrapError UnsupportedFeature VyreError"
+    ),
+    "vyre.domain.ir.builder": "ProgramBuilder Value",
+    "vyre.domain.ir.functions": (
+        "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
+        "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul sat_sub "
+        "select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle tan tanh trunc"
+    ),
+    "vyre.domain.ir.program": "Buffer Program",
+    "vyre.domain.ir.types": "ScalarType bf16 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
+    "vyre.domain.specialization": "SpecMap SpecValue",
+    "vyre.domain.validation.report": "Report",
+    "vyre.domain.validation.validator": "validate",
+}
+_MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
+
+__all__ = sorted(_MODULE_OF)
+
+
+if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("vyre")
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'vyre' has no attribute {name!r}")
+        value: object = getattr(import_module(module), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Telemetry adapters: what the application already logs with, structlog, nothing, or a list for tests."""

@@ -1,0 +1,110 @@
+"""Which backends exist: the built-in ones, then the entry points of group ``vyre.backends``.
+
+An entry point's value is a ``BackendRegistration``.  Loading one opens no device.  A plug-in that cannot be
+imported, is no registration, is written for another port version, or takes an id that is already taken
+becomes a ``DiscoveryFailure`` and stops nobody else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vyre.ports.backend import PORT_API_VERSION, BackendCatalog, BackendRegistration, DiscoveryFailure
+
+GROUP: Final = "vyre.backends"
+
+
+class PluginReference(NamedTuple):
+    """``value`` is ``module:attribute``, as in an entry point."""
+
+    name: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+BUILTIN: Final = (
+    PluginReference("reference", "vyre.adapters.reference.registration:REFERENCE"),
+    PluginReference("reference-scalar", "vyre.adapters.reference.registration:REFERENCE_SCALAR"),
+)
+"""Known without package metadata, so that a source checkout and a frozen application find them."""
+
+
+def load_catalog() -> BackendCatalog:
+    """The catalog of this process: built-in backends first, then installed plug-ins."""
+    return assemble_catalog((*BUILTIN, *installed_plugins()))
+
+
+def assemble_catalog(references: Iterable[PluginReference]) -> BackendCatalog:
+    """Load every reference, in order; the first of an id wins. A repeated reference is not a duplicate."""
+    registrations: dict[str, BackendRegistration] = {}
+    failures: list[DiscoveryFailure] = []
+    for reference in dict.fromkeys(references):
+        loaded = _load(reference)
+        if isinstance(loaded, str):
+            failures.append(DiscoveryFailure(str(reference), loaded))
+        elif loaded.id in registrations:
+            failures.append(DiscoveryFailure(str(reference), f"the backend id `{loaded.id}` is already taken"))
+        else:
+            registrations[loaded.id] = loaded
+    return BackendCatalog(tuple(registrations.values()), tuple(failures))
+
+
+def installed_plugins() -> tuple[PluginReference, ...]:
+    """Entry points of the group, by name. Reading package metadata is skipped where no package has any."""
+    if not any(_may_have_plugins(Path(entry)) for entry in dict.fromkeys(sys.path)) and not _foreign_finders():
+        return ()
+    from importlib.metadata import entry_points
+
+    return tuple(sorted({PluginReference(point.name, point.value) for point in entry_points(group=GROUP)}))
+
+
+def _load(reference: PluginReference) -> BackendRegistration | str:
+    """The registration, or why there is none."""
+    module, _, attribute = reference.value.partition(":")
+    try:
+        found: object = import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except Exception as error:  # a plug-in may fail in any way; that is its own failure, not ours
+        return f"{type(error).__name__}: {error}"
+    if not isinstance(found, BackendRegistration):
+        return f"it is a {type(found).__name__}, not a BackendRegistration"
+    if found.api_version != PORT_API_VERSION:
+        return f"it is written for port version {found.api_version}; this is version {PORT_API_VERSION}"
+    return found
+
+
+def _may_have_plugins(folder: Path) -> bool:
+    """Could a package installed in this ``sys.path`` entry, other than vyre itself, declare plug-ins?
+
+    ``importlib.metadata`` costs as much to import as half of NumPy; looking for the group's name in the
+    ``entry_points.txt`` files is some hundred times cheaper.  What is no folder (a zip) is left to it.
+    """
+    if not folder.is_dir():
+        return folder.exists()
+    return any(GROUP in text for text in _entry_point_files(folder))
+
+
+def _entry_point_files(folder: Path) -> Iterator[str]:
+    for pattern in ("*.dist-info", "*.egg-info"):
+        for info in folder.glob(pattern):
+            if info.stem.partition("-")[0] == "vyre":
+                continue
+            try:
+                yield (info / "entry_points.txt").read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                continue  # most packages declare none
+
+
+def _foreign_finders() -> bool:
+    """Import hooks that bring distributions of their own."""
+    return any(
+        hasattr(finder, "find_distributions") and getattr(finder, "__module__", "") != "_frozen_importlib_external"
+        for finder in sys.meta_path
+    )

@@ -1,0 +1,32 @@
+"""The default: events go to whatever the application set up, and nothing is imported for it.
+
+In order: structlog, if the application configured it; the standard ``logging`` logger ``vyre``, if the
+application imported ``logging`` (silent until it adds a handler, as is right for a library); else nobody
+listens.  Counts are not logged.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class ApplicationTelemetry:
+    __slots__ = ()
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        return None
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        structlog = sys.modules.get("structlog")
+        if structlog is not None and structlog.is_configured():
+            structlog.get_logger("vyre").log(_LEVELS[level], name, **fields)
+            return
+        logging = sys.modules.get("logging")
+        if logging is not None:
+            logger = logging.getLogger("vyre")
+            if not logger.handlers:
+                logger.addHandler(logging.NullHandler())
+            logger.log(_LEVELS[level], "%s %s", name, " ".join(f"{k}={v!r}" for k, v in fields.items()))

@@ -1,0 +1,30 @@
+"""Telemetry that remembers, for tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from threading import Lock
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    name: str
+    level: str
+    fields: dict[str, object]
+
+
+class RecordingTelemetry:
+    """``events`` in order of arrival; ``counts`` summed by name and labels."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.events: list[Event] = []
+        self.counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        with self._lock:
+            self.counts[name, tuple(sorted(labels.items()))] += value
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        with self._lock:
+            self.events.append(Event(name, level, fields))

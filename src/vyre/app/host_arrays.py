@@ -1,0 +1,341 @@
+"""NumPy arrays, bytes and scalars of the host as the byte views of the port, and back.
+
+Everything that can be known from the program alone is decided once, when the converter of a buffer is made;
+the fast path of a conversion is two identity checks and one view.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from vyre.app.resident import ResidentArray
+from vyre.domain.byte_view import byte_view
+from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.ir.expr import value_bits
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.types import ScalarType, TypeKind
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Converter: TypeAlias = Callable[[object], memoryview]
+Array: TypeAlias = "npt.NDArray[Any]"
+
+_PACK: Final = {
+    ScalarType.U32: struct.Struct("<I"),
+    ScalarType.I32: struct.Struct("<i"),
+    ScalarType.U64: struct.Struct("<Q"),
+    ScalarType.I64: struct.Struct("<q"),
+    ScalarType.F32: struct.Struct("<f"),
+    ScalarType.F64: struct.Struct("<d"),
+    ScalarType.BOOL: struct.Struct("<I"),
+}
+_EMPTY: Final = memoryview(b"")
+
+
+def host_dtype(element: ScalarType) -> np.dtype[Any]:
+    """NumPy type of a host array of this element: ``bool`` is ``bool_``, ``bf16`` raw ``uint16``."""
+    return np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
+
+
+class HostInputs:
+    """Binds the inputs of one program: by name, or as a sequence in binding order."""
+
+    __slots__ = ("_converters", "_names", "_slots", "_title")
+
+    def __init__(self, program: Program) -> None:
+        buffers = [b for b in program.abi_buffers if b.takes_input]
+        self._title = program.name or "the program"
+        self._names = tuple(b.name for b in buffers)
+        self._converters = tuple(_converter(b) for b in buffers)
+        self._slots = tuple(zip(self._names, self._converters, strict=True))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Buffers the caller passes, in binding order."""
+        return self._names
+
+    def views(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[memoryview, ...]:
+        """One byte view per input; raises ``InvalidInput`` naming the buffer."""
+        if type(inputs) is dict and len(inputs) == len(self._slots):
+            try:
+                return tuple([convert(inputs[name]) for name, convert in self._slots])
+            except KeyError:
+                pass  # a name is missing: told below
+        values = self.values(inputs)
+        return tuple([convert(value) for convert, value in zip(self._converters, values, strict=True)])
+
+    def values(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[object, ...]:
+        """The arguments in binding order, not yet converted."""
+        if isinstance(inputs, Mapping):
+            self._check_names(inputs)
+            return tuple(inputs[name] for name in self._names)
+        if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes | bytearray | memoryview):
+            raise InvalidInput(
+                f"inputs is a {type(inputs).__name__}",
+                fix="pass a mapping from buffer name to data, or a list of data in binding order.",
+            )
+        if len(inputs) != len(self._names):
+            raise InvalidInput(
+                f"{self._title} takes {len(self._names)} inputs, got {len(inputs)}",
+                fix=f"pass, in this order: {_list(self._names)}.",
+            )
+        return tuple(inputs)
+
+    def view(self, name: str, value: object) -> memoryview:
+        """The bytes of one input."""
+        return self._converters[self._names.index(name)](value)
+
+    def _check_names(self, inputs: Mapping[str, object]) -> None:
+        missing = [name for name in self._names if name not in inputs]
+        extra = [name for name in inputs if name not in self._names]
+        if missing or extra:
+            problems = [f"input {_list(missing)} is missing"] * bool(missing)
+            problems += [f"{_list(extra)} is no input"] * bool(extra)
+            raise InvalidInput(f"{self._title}: {' and '.join(problems)}", fix=f"pass exactly {_list(self._names)}.")
+
+
+def _list(names: Sequence[object]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+def _converter(buffer: Buffer) -> Converter:
+    assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
+    if buffer.is_push:
+        return _push_converter(buffer.name, buffer.element)
+    if buffer.element is ScalarType.BOOL:
+        return _bool_converter(buffer.name)
+    return _array_converter(buffer.name, buffer.element)
+
+
+def _array_converter(name: str, element: ScalarType) -> Converter:
+    dtype = host_dtype(element)
+
+    def convert(value: object) -> memoryview:
+        if type(value) is np.ndarray and value.dtype is dtype and value.size:
+            view = memoryview(value)  # type: ignore[arg-type]  # ndarray has __buffer__ in the stubs from 3.12 on
+            if view.c_contiguous:
+                return view.cast("B").toreadonly()
+        return _checked_view(name, element, dtype, value)
+
+    return convert
+
+
+def _bool_converter(name: str) -> Converter:
+    words, bools = np.dtype("<u4"), np.dtype(np.bool_)
+
+    def convert(value: object) -> memoryview:
+        if isinstance(value, np.ndarray) and value.dtype == bools:
+            value = np.ascontiguousarray(value, dtype=words)
+        return _checked_view(name, ScalarType.BOOL, words, value)
+
+    return convert
+
+
+def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], value: object) -> memoryview:
+    if isinstance(value, ResidentArray):
+        raise foreign_resident(name, value)
+    if isinstance(value, np.ndarray):
+        _check_dtype(name, element, dtype, value.dtype)
+    elif isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
+        raise InvalidInput(
+            f"input `{name}` is a {type(value).__name__}, not an array",
+            fix=f"pass numpy.array(..., dtype={_dtype_text(host_dtype(element))}).",
+        )
+    return byte_view(value, name=f"input `{name}`")  # type: ignore[arg-type]  # byte_view refuses what has no buffer
+
+
+def foreign_resident(name: str, array: ResidentArray) -> InvalidResource:
+    return InvalidResource(
+        f"`{name}` is bound to {array!r} of another session", fix="download it there and make it resident here."
+    )
+
+
+def _check_dtype(name: str, element: ScalarType, expected: np.dtype[Any], actual: np.dtype[Any]) -> None:
+    if actual == expected:
+        return
+    native = actual.newbyteorder("<")
+    if native == expected:
+        raise InvalidInput(
+            f"input `{name}` is big-endian ({actual.str})", fix=f"pass x.astype({_dtype_text(expected)})."
+        )
+    note = " (the raw 16 bits)" if element is ScalarType.BF16 else ""
+    wanted = _dtype_text(host_dtype(element))
+    raise InvalidInput(
+        f"input `{name}` holds {element.text}, got an array of {actual}",
+        fix=f"pass an array of {wanted}{note}, or bytes if it is raw memory.",
+    )
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    return f"numpy.{dtype.name}" if dtype.name != "bool" else "numpy.bool_"
+
+
+# ---------------------------------------------------------------- scalar parameters
+def _push_converter(name: str, element: ScalarType) -> Converter:
+    pack = _PACK[element].pack
+    direct = float if element.is_float else bool if element.kind is TypeKind.BOOL else int
+
+    def convert(value: object) -> memoryview:
+        if type(value) is direct:
+            try:
+                return memoryview(pack(value))
+            except (struct.error, OverflowError):
+                pass  # out of range: told below
+        return memoryview(_push_bytes(name, element, value))
+
+    return convert
+
+
+def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        raw = bytes(value)
+        if len(raw) == element.size:
+            return raw
+        raise InvalidInput(
+            f"parameter `{name}` is {element.text}, got {len(raw)} bytes",
+            fix=f"pass a number, or {element.size} bytes.",
+        )
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    allowed = bool if element.kind is TypeKind.BOOL else (int, float) if element.is_float else int
+    if not isinstance(value, allowed) or (isinstance(value, bool) and element.kind is not TypeKind.BOOL):
+        kind = "a bool" if element.kind is TypeKind.BOOL else "a number" if element.is_float else "an int"
+        raise InvalidInput(
+            f"parameter `{name}` is {element.text}, got {type(value).__name__}", fix=f"pass {kind} or a NumPy scalar."
+        )
+    try:
+        bits = value_bits(element, value)
+    except (ValueError, OverflowError) as error:
+        text, _, fix = str(error).partition(". Fix: ")
+        raise InvalidInput(f"parameter `{name}`: {text}", fix=fix or None) from None
+    if element.is_float and math.isfinite(value) and not _is_finite(element, bits):
+        raise InvalidInput(
+            f"parameter `{name}`: {value} is beyond the largest {element.text}", fix="pass a smaller number, or inf."
+        )
+    return bits.to_bytes(element.size, "little")
+
+
+def _is_finite(element: ScalarType, bits: int) -> bool:
+    exponent = 0x7F80_0000 if element is ScalarType.F32 else 0x7FF0_0000_0000_0000
+    return bits & exponent != exponent
+
+
+# ---------------------------------------------------------------- outputs
+class HostOutputs:
+    """Names and NumPy types of the buffers that a dispatch returns to the host, in binding order."""
+
+    __slots__ = ("_any_bool", "_is_bool", "_raw", "names")
+
+    def __init__(self, returned: Sequence[Buffer]) -> None:
+        self.names: tuple[str, ...] = tuple(b.name for b in returned)
+        self._raw = tuple(map(_returned_dtype, returned))
+        self._is_bool = tuple(
+            b.element is ScalarType.BOOL and raw.itemsize == 4 for b, raw in zip(returned, self._raw, strict=True)
+        )
+        self._any_bool = any(self._is_bool)
+
+    def storage(self) -> ArrayStorage:
+        return ArrayStorage(self._raw)
+
+    def checked_storage(self, out: Mapping[str, Array], inputs: Sequence[memoryview]) -> CopyOutStorage:
+        """Storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
+        for name, array in out.items():
+            self._check_out(name, array)
+        _check_aliasing(out, inputs)
+        sized = tuple(out[name].size if name in out else None for name in self.names)
+        return CopyOutStorage(self._raw, self.names, sized)
+
+    def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
+        """The results as arrays of the host type; they own their memory."""
+        return self._typed(storage.arrays)
+
+    def from_bytes(self, slots: Sequence[memoryview]) -> tuple[Array, ...]:
+        """Read-only arrays over ``slots`` (bools are copies)."""
+        return self._typed([np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)])
+
+    def _typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        if not self._any_bool:
+            return tuple(arrays)
+        return tuple(a != 0 if is_bool else a for a, is_bool in zip(arrays, self._is_bool, strict=True))
+
+    def _check_out(self, name: str, array: object) -> None:
+        if name not in self.names:
+            raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
+        if not isinstance(array, np.ndarray):
+            raise InvalidInput(f"out `{name}` is a {type(array).__name__}", fix="pass a NumPy array.")
+        slot = self.names.index(name)
+        expected = np.dtype(np.bool_) if self._is_bool[slot] else self._raw[slot]
+        if array.dtype != expected:
+            raise InvalidInput(
+                f"out `{name}` holds {array.dtype.str}, the output is {expected.str}",
+                fix=f"pass an array of {_dtype_text(expected)}.",
+            )
+        if not array.flags.writeable:
+            raise InvalidInput(f"out `{name}` is read-only", fix="pass a writable array, e.g. a copy.")
+        if not array.flags.c_contiguous:
+            raise InvalidInput(f"out `{name}` is not C-contiguous", fix="pass numpy.empty(...) and copy from it.")
+
+
+class ArrayStorage:
+    """``OutputStorage`` of fresh NumPy arrays."""
+
+    __slots__ = ("_dtypes", "arrays")
+
+    def __init__(self, dtypes: tuple[np.dtype[Any], ...]) -> None:
+        self._dtypes = dtypes
+        self.arrays: tuple[Array, ...] = ()
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
+        self.arrays = tuple(arrays)
+        return tuple([memoryview(a).cast("B") if a.size else _EMPTY for a in arrays])  # type: ignore[arg-type]
+
+    def clear(self) -> None:
+        self.arrays = ()
+
+
+class CopyOutStorage(ArrayStorage):
+    """Refuses sizes that do not fit the caller's arrays before anything runs."""
+
+    __slots__ = ("_names", "_sized")
+
+    def __init__(
+        self, dtypes: tuple[np.dtype[Any], ...], names: tuple[str, ...], sized: tuple[int | None, ...]
+    ) -> None:
+        super().__init__(dtypes)
+        self._names = names
+        self._sized = sized
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        for name, size, dtype, expected in zip(self._names, sizes, self._dtypes, self._sized, strict=True):
+            if expected is not None and expected != size // dtype.itemsize:
+                raise InvalidInput(
+                    f"out `{name}` has {expected} elements, the output has {size // dtype.itemsize}",
+                    fix="pass an array of exactly that many elements.",
+                )
+        return super().begin(sizes)
+
+
+def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
+    """Element type of what is returned; raw bytes when the returned range cuts through elements."""
+    assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
+    dtype = np.dtype(buffer.element.numpy_name)
+    cut = buffer.output_range is not None and any(offset % dtype.itemsize for offset in buffer.output_range)
+    return np.dtype(np.uint8) if cut else dtype
+
+
+def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview]) -> None:
+    taken: list[tuple[str, Array]] = [("an input", np.frombuffer(view, np.uint8)) for view in inputs if view.nbytes]
+    for name, array in out.items():
+        for owner, other in taken:
+            if np.may_share_memory(array, other):
+                raise InvalidResource(
+                    f"out `{name}` shares memory with {owner}", fix="give every output memory of its own."
+                )
+        taken.append((f"out `{name}`", array))

@@ -1,0 +1,54 @@
+"""A backend in use by a session, from ``prepare`` to ``close``, with the resident memory it handed out."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from vyre.domain.errors import InvalidResource
+from vyre.ports.backend import Backend
+
+if TYPE_CHECKING:
+    from vyre.app.resident import ResidentArray
+
+
+class BackendLease:
+    """Prepares the backend when made; ``close`` frees what is still resident, then closes the backend, once."""
+
+    __slots__ = ("_lock", "_residents", "backend", "closed", "has_residents")
+
+    def __init__(self, backend: Backend) -> None:
+        backend.lifecycle.prepare()
+        self.backend = backend
+        self.closed = False
+        self.has_residents = False
+        self._residents: WeakSet[ResidentArray] = WeakSet()
+        self._lock = Lock()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise InvalidResource("the session is closed", fix="open a new one with vyre.open().")
+
+    def adopt(self, array: ResidentArray) -> None:
+        with self._lock:
+            self._residents.add(array)
+            self.has_residents = True
+
+    def owns(self, array: ResidentArray) -> bool:
+        return array in self._residents
+
+    def flush(self) -> None:
+        self.backend.lifecycle.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            arrays = list(self._residents)
+        try:
+            for array in arrays:
+                array.close()
+        finally:
+            self.backend.lifecycle.close()

@@ -1,0 +1,169 @@
+"""A program prepared for one backend under one config: everything a dispatch needs, resolved once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vyre.app.host_arrays import HostInputs, HostOutputs
+from vyre.app.lease import BackendLease
+from vyre.app.resident import ResidentArray
+from vyre.app.resident_dispatch import has_resident, run_resident
+from vyre.app.result import Result
+from vyre.app.submitted import result_future
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
+from vyre.domain.errors import BackendError, InvalidInput
+from vyre.domain.ir.program import Program
+from vyre.ports.backend import (
+    Backend,
+    CacheOutcome,
+    CompiledPipeline,
+    CompileResult,
+    DispatchRequest,
+    HostBytes,
+    OutputStorage,
+    PendingDispatch,
+    ProgramExecutor,
+)
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import numpy as np
+    import numpy.typing as npt
+
+Argument: TypeAlias = "ReadableBuffer | ResidentArray | np.generic | float"
+"""Arrays or bytes for a buffer, resident memory, or a number for a scalar parameter (int and bool count as float)."""
+Inputs: TypeAlias = "Mapping[str, Argument] | Sequence[Argument]"
+OutArrays: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
+
+
+class UncompiledPipeline:
+    """``CompiledPipeline`` of a backend without a compiler: every dispatch hands the program over again."""
+
+    __slots__ = ("_config", "_executor", "_program", "id")
+
+    def __init__(self, backend: str, executor: ProgramExecutor, program: Program, config: DispatchConfig) -> None:
+        self.id = f"{backend}:uncompiled"
+        self._executor = executor
+        self._program = program
+        self._config = config
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        return self._executor.execute(DispatchRequest(self._program, tuple(inputs), self._config), outputs)
+
+
+def compile_on(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+    if backend.compiler is not None:
+        return backend.compiler.compile(program, config)
+    return CompileResult(UncompiledPipeline(backend.id, backend.executor, program, config), CacheOutcome.UNKNOWN)
+
+
+class Pipeline:
+    """Call it with inputs as often as you like, from any thread: ``pipeline({"x": xs})``.
+
+    The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
+    between calls.  ``cache`` says whether the backend had compiled the program before.
+    """
+
+    __slots__ = ("_compiled", "_inputs", "_lease", "_outputs", "backend", "cache", "config", "program")
+
+    def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig) -> None:
+        compiled = compile_on(lease.backend, program, config)
+        self._lease = lease
+        self._compiled: CompiledPipeline = compiled.pipeline
+        self._inputs = HostInputs(program)
+        self._outputs = HostOutputs([b for b in program.abi_buffers if b.is_returned])
+        self.backend = str(lease.backend.id)
+        self.cache = compiled.cache
+        self.config = config
+        self.program = program
+
+    @property
+    def id(self) -> str:
+        """The backend's name of the compiled program."""
+        return self._compiled.id
+
+    def __call__(
+        self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
+    ) -> Result:
+        """Run once.  ``out`` and ``outputs`` as for ``Session.dispatch``."""
+        lease = self._lease
+        if lease.closed:
+            lease.check_open()
+        if lease.has_residents and has_resident(inputs):
+            if out is not None or outputs is not None:
+                raise InvalidInput(
+                    "out and outputs take no part in a dispatch on resident memory",
+                    fix="read host results from the Result, or bind the outputs to resident arrays.",
+                )
+            return self._run_resident(inputs)
+        return self.run(self._inputs.views(inputs), out, outputs)
+
+    def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:
+        """Run on converted inputs."""
+        try:
+            if out is None and outputs is None:
+                storage = self._outputs.storage()
+                timing = self._compiled.dispatch(views, storage)
+                return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+            if outputs is None:
+                assert out is not None
+                return self._run_into(views, out)
+            return self._run_arena(views, out, outputs)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+
+    def snapshot(self, inputs: Inputs) -> tuple[HostBytes, ...]:
+        """Converted copies of the inputs, independent of the caller's memory."""
+        return tuple(memoryview(bytes(view)) for view in self._inputs.views(inputs))
+
+    def views(self, inputs: Inputs) -> tuple[HostBytes, ...]:
+        """Converted inputs over the caller's own memory (scalars and ``bool_`` arrays are copies)."""
+        return self._inputs.views(inputs)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {self.program.name or 'unnamed'} on {self.backend}>"
+
+    def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays) -> Result:
+        """The caller's arrays are written only once the dispatch has succeeded, so a failure leaves them whole."""
+        storage = self._outputs.checked_storage(out, views)
+        timing = self._compiled.dispatch(views, storage)
+        names = self._outputs.names
+        arrays = self._outputs.arrays(storage)
+        for name, array in zip(names, arrays, strict=True):
+            if name in out:
+                out[name].reshape(-1)[:] = array
+        return Result(names, tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, self.backend)
+
+    def _run_arena(self, views: tuple[HostBytes, ...], out: OutArrays | None, arena: OutputArena) -> Result:
+        if out is not None:
+            raise InvalidInput("both out and outputs are given", fix="pass arrays in out, or an arena in outputs.")
+        timing = self._compiled.dispatch(views, arena)
+        slots = [arena[slot] for slot in range(len(arena))]
+        return Result(self._outputs.names, self._outputs.from_bytes(slots), timing, self.backend)
+
+    def _run_resident(self, inputs: Inputs) -> Result:
+        try:
+            return run_resident(self._lease, self.program, self.config, self._inputs, inputs)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+
+    def submit(self, snapshot: tuple[HostBytes, ...]) -> Future[Result] | None:
+        """Hand a snapshot to the backend's async executor; None if it has none."""
+        executor = self._lease.backend.async_executor
+        if executor is None:
+            return None
+        return result_future(executor.submit(DispatchRequest(self.program, snapshot, self.config)), self._collect)
+
+    def _collect(self, pending: PendingDispatch) -> Result:
+        storage = self._outputs.storage()
+        timing = pending.wait(storage)
+        return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+
+    def _annotate(self, error: BackendError) -> None:
+        error.add_note(
+            f"backend={self.backend} program={self.program.name or 'unnamed'} label={self.config.label or '-'}"
+        )

@@ -1,0 +1,102 @@
+"""Arrays that stay in device memory between dispatches."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from vyre.domain.byte_view import byte_view
+from vyre.domain.errors import InvalidInput
+from vyre.ports.backend import Readback, ResidentBuffer, ResidentMemory, Upload
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.domain.dispatch import ReadableBuffer
+
+
+def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
+    """Allocate, and upload ``data`` unless it is a size in bytes (the memory is then zero)."""
+    if isinstance(data, int):
+        if data < 0:
+            raise InvalidInput(f"a resident buffer of {data} bytes", fix="give a size of 0 or more.")
+        return ResidentArray(memory.allocate(data, label=label), memory, np.dtype(np.uint8), (data,))
+    dtype, shape = (data.dtype, data.shape) if isinstance(data, np.ndarray) else (np.dtype(np.uint8), None)
+    view = byte_view(_words(data) if isinstance(data, np.ndarray) else data, name="resident data")
+    buffer = memory.allocate(view.nbytes, label=label)
+    try:
+        memory.upload([Upload(buffer, view)])
+    except BaseException:
+        buffer.close()
+        raise
+    return ResidentArray(buffer, memory, dtype, shape if shape is not None else (view.nbytes,))
+
+
+def _words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """``bool_`` arrays live in device memory as 32-bit words; other arrays as they are."""
+    return array.astype(np.uint32) if array.dtype == np.bool_ else array
+
+
+class ResidentArray:
+    """Device memory with the shape and type of the array it was made from (bytes, if it was made from a size).
+
+    Bind it like an array: ``session.dispatch(program, {"x": resident, ...})``.  What the program writes is
+    updated in place.  Close it, or use it in a ``with`` block; its session closes it at the latest.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "buffer", "dtype", "shape")
+
+    def __init__(
+        self, buffer: ResidentBuffer, memory: ResidentMemory, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> None:
+        self._memory = memory
+        self.buffer = buffer
+        self.dtype = dtype
+        self.shape = shape
+
+    @property
+    def nbytes(self) -> int:
+        return self.buffer.nbytes
+
+    @property
+    def closed(self) -> bool:
+        return self.buffer.closed
+
+    def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
+        """Copy the bytes of ``data`` to byte ``offset``; raises ``InvalidInput`` if they do not fit."""
+        view = byte_view(_words(data) if isinstance(data, np.ndarray) else data, name="upload")
+        self._check_range(offset, view.nbytes, "upload")
+        self._memory.upload([Upload(self.buffer, view, offset)])
+
+    def download(self) -> npt.NDArray[Any]:
+        """A new array with the present content."""
+        is_bool = self.dtype == np.bool_
+        array = np.empty(self.shape, np.uint32 if is_bool else self.dtype)
+        if array.size:
+            into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
+            self._memory.download([Readback(self.buffer, into)])
+        return array != 0 if is_bool else array
+
+    def close(self) -> None:
+        """Free the memory; calling it again does nothing."""
+        self.buffer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<ResidentArray {self.dtype}{list(self.shape)} in {self.buffer!r}>"
+
+    def _check_range(self, offset: int, nbytes: int, what: str) -> None:
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise InvalidInput(
+                f"{what} of {nbytes} bytes at offset {offset} does not fit the {self.nbytes} bytes of {self!r}",
+                fix="stay inside the allocation.",
+            )

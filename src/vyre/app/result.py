@@ -1,0 +1,65 @@
+"""What a dispatch returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from vyre.domain.dispatch import DispatchTiming
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.app.resident import ResidentArray
+
+Output: TypeAlias = "npt.NDArray[Any]"
+
+
+class Result:
+    """The returned buffers in binding order: ``result["y"]``, ``result[0]``, ``y, z = result``, ``dict(result)``.
+
+    Each is a one-dimensional NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as
+    ``uint16``) that owns its memory, unless the dispatch was given an ``OutputArena``.  Buffers that were bound to
+    resident memory are updated there and are not part of the result; ``resident`` maps their names to it.
+    """
+
+    __slots__ = ("_arrays", "_names", "backend", "resident", "timing")
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        arrays: tuple[Output, ...],
+        timing: DispatchTiming,
+        backend: str,
+        resident: dict[str, ResidentArray] | None = None,
+    ) -> None:
+        self._names = names
+        self._arrays = arrays
+        self.timing = timing
+        self.backend = backend
+        self.resident: dict[str, ResidentArray] = resident or {}
+
+    def __getitem__(self, key: str | int) -> Output:
+        """The array of that name or position; raises ``KeyError`` or ``IndexError``."""
+        if isinstance(key, str):
+            try:
+                return self._arrays[self._names.index(key)]
+            except ValueError:
+                raise KeyError(f"no output {key!r}; the outputs are {', '.join(map(repr, self._names))}") from None
+        return self._arrays[key]
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __iter__(self) -> Iterator[Output]:
+        return iter(self._arrays)
+
+    def keys(self) -> tuple[str, ...]:
+        return self._names
+
+    def items(self) -> tuple[tuple[str, Output], ...]:
+        return tuple(zip(self._names, self._arrays, strict=True))
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name}: {array.dtype}[{array.size}]" for name, array in self.items())
+        return f"<Result {arrays or 'without outputs'} from {self.backend} in {self.timing.wall_ns / 1e6:.3f} ms>"

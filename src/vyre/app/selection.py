@@ -1,0 +1,176 @@
+"""Choosing a backend: by name, by ``VYRE_BACKEND``, or the best production backend that can run here.
+
+Every candidate gets a reason.  The reference is never a silent fallback: it is asked for by name, or taken
+because no production backend can run, and then the report and one warning event say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from vyre.domain.device import DeviceProfile
+from vyre.domain.errors import BackendError, BackendUnavailable
+from vyre.policies.backend_ranking import Candidate, capability_score, rank_candidates
+from vyre.ports.backend import (
+    Backend,
+    BackendCatalog,
+    BackendRegistration,
+    BackendRole,
+    DiscoveryFailure,
+)
+from vyre.ports.support import Telemetry
+
+AUTO: Final = "auto"
+FORCE_VARIABLE: Final = "VYRE_BACKEND"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateReport:
+    """One registered backend and why it was or was not taken."""
+
+    id: str
+    role: BackendRole
+    chosen: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionReport:
+    """``str(report)`` has one line per candidate and per plug-in that could not be loaded."""
+
+    requested: str
+    chosen: str
+    reason: str
+    candidates: tuple[CandidateReport, ...]
+    failures: tuple[DiscoveryFailure, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"backend `{self.chosen}`: {self.reason}"]
+        lines += [f"  {'*' if c.chosen else '-'} {c.id} ({c.role.value}): {c.reason}" for c in self.candidates]
+        lines += [f"  ! {failure.entry_point}: {failure.reason}" for failure in self.failures]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    backend: Backend
+    report: SelectionReport
+
+
+class BackendSelector:
+    """``forced`` is the value of ``VYRE_BACKEND``: it names what ``auto`` stands for (empty: unset)."""
+
+    __slots__ = ("_catalog", "_forced", "_telemetry")
+
+    def __init__(self, catalog: BackendCatalog, telemetry: Telemetry, forced: str | None = None) -> None:
+        self._catalog = catalog
+        self._telemetry = telemetry
+        self._forced = (forced or "").strip() or AUTO
+
+    def select(self, name: str = AUTO) -> Selection:
+        """The backend of that name, constructed; raises ``BackendUnavailable`` or what its factory raised."""
+        if name != AUTO:
+            return self._by_name(name, "asked for by name", requested=name)
+        if self._forced == AUTO:
+            return self._best()
+        selection = self._by_name(self._forced, f"forced by {FORCE_VARIABLE}", requested=AUTO)
+        if self._role(self._forced) is BackendRole.REFERENCE:
+            self._warn(selection.report)
+        return selection
+
+    def _role(self, name: str) -> BackendRole | None:
+        registration = self._catalog.get(name)
+        return None if registration is None else registration.role
+
+    def _by_name(self, name: str, reason: str, *, requested: str) -> Selection:
+        registration = self._catalog.get(name)
+        if registration is None:
+            raise self._unknown(name)
+        if registration.role is BackendRole.EMIT_ONLY:
+            raise BackendUnavailable(f"backend `{name}` only emits code, it cannot run programs")
+        backend = registration.factory()
+        return self._selection(backend, requested, reason, {name: reason})
+
+    def _best(self) -> Selection:
+        reasons: dict[str, str] = {}
+        candidates: list[Candidate] = []
+        for registration in self._catalog.by_precedence():
+            if registration.role is BackendRole.PRODUCTION:
+                profile = _attempt(registration.probe, registration.id, reasons)
+                if profile is not None:
+                    candidates.append(Candidate(registration.id, registration.rank, profile))
+        ranked = rank_candidates(candidates)
+        factories = {r.id: r.factory for r in self._catalog.registrations}
+        for place, candidate in enumerate(ranked):
+            backend = _attempt(factories[candidate.id], candidate.id, reasons)
+            if backend is not None:
+                score = capability_score(candidate.profile)
+                reason = f"the best production backend that can run here (score {score} of 66)"
+                for other in ranked[place + 1 :]:
+                    reasons[other.id] = f"ranked after `{candidate.id}` ({_against(other.profile, candidate.profile)})"
+                return self._selection(backend, AUTO, reason, reasons | {candidate.id: reason})
+        return self._reference_instead(reasons)
+
+    def _reference_instead(self, reasons: dict[str, str]) -> Selection:
+        why = "; ".join(f"`{name}`: {reason}" for name, reason in reasons.items()) or "none is installed"
+        reference = next((r for r in self._catalog.by_precedence() if r.role is BackendRole.REFERENCE), None)
+        if reference is None:
+            raise BackendUnavailable(
+                f"no production backend can run here ({why}) and no reference backend is installed",
+                fix="run `vyre doctor`, or install a backend for this machine.",
+            )
+        reason = f"no production backend can run here ({why})"
+        selection = self._selection(reference.factory(), AUTO, reason, reasons | {reference.id: reason})
+        self._warn(selection.report)
+        return selection
+
+    def _selection(self, backend: Backend, requested: str, reason: str, reasons: dict[str, str]) -> Selection:
+        reports = tuple(
+            CandidateReport(r.id, r.role, r.id == backend.id, reasons.get(r.id) or _not_considered(r, requested))
+            for r in self._catalog.by_precedence()
+        )
+        return Selection(backend, SelectionReport(requested, backend.id, reason, reports, self._catalog.failures))
+
+    def _warn(self, report: SelectionReport) -> None:
+        self._telemetry.event(
+            "vyre.backend.reference_selected", level="warning", backend=report.chosen, reason=report.reason
+        )
+
+    def _unknown(self, name: str) -> BackendUnavailable:
+        known = ", ".join(f"`{r.id}`" for r in self._catalog.by_precedence()) or "none"
+        broken = "".join(f"; {f.entry_point} could not be loaded: {f.reason}" for f in self._catalog.failures)
+        return BackendUnavailable(
+            f"there is no backend `{name}` (installed: {known}{broken})",
+            fix="choose an installed one, or install the package that provides it.",
+        )
+
+
+def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | None:
+    """The result, or None with the reason noted: a backend that fails here is a candidate less, not a crash."""
+    try:
+        return call()
+    except BackendError as error:
+        reasons[name] = error.message
+    except Exception as error:  # a plug-in may fail in any way
+        reasons[name] = f"{type(error).__name__}: {error}"
+    return None
+
+
+def _against(loser: DeviceProfile, winner: DeviceProfile) -> str:
+    mine, theirs = capability_score(loser), capability_score(winner)
+    return f"score {mine} against {theirs}" if mine != theirs else f"equal score {mine}, then clocks, bandwidth, rank"
+
+
+def _not_considered(registration: BackendRegistration, requested: str) -> str:
+    if requested != AUTO:
+        return f"`{requested}` was asked for by name"
+    match registration.role:
+        case BackendRole.REFERENCE:
+            return "the reference: by name, or when no production backend can run"
+        case BackendRole.EMIT_ONLY:
+            return "only emits code"
+        case BackendRole.PRODUCTION:
+            return "not asked for"

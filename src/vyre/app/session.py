@@ -1,0 +1,320 @@
+"""``Session``: what users hold.  Opens a backend, runs programs on it, and closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.app.lease import BackendLease
+from vyre.app.pipeline import Inputs, OutArrays, Pipeline
+from vyre.app.result import Result
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
+from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
+from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.op_ids import required_ops
+from vyre.domain.specialization import SpecInput, resolve_spec
+from vyre.domain.validation.report import Report
+from vyre.domain.validation.validator import validate
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    from vyre.app.resident import ResidentArray
+    from vyre.domain.dispatch import ReadableBuffer
+    from vyre.ports.backend import BackendCatalog
+    from vyre.ports.support import Environment, Telemetry
+
+Grid: TypeAlias = "int | tuple[int, ...]"
+_PREPARED_LIMIT: Final = 1024
+_SUBMIT_THREADS: Final = 4
+
+
+def open(
+    backend: str = AUTO,
+    *,
+    catalog: BackendCatalog | None = None,
+    telemetry: Telemetry | None = None,
+    environment: Environment | None = None,
+) -> Session:
+    """A session on the named backend, or on the best one that can run here (``auto``).
+
+    Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
+    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``catalog``, ``telemetry`` and ``environment``
+    replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
+    Raises ``BackendUnavailable``.
+    """
+    telemetry = telemetry or ApplicationTelemetry()
+    forced = (environment or ProcessEnvironment()).get(FORCE_VARIABLE)
+    selector = BackendSelector(catalog if catalog is not None else load_catalog(), telemetry, forced)
+    return Session(selector.select(backend), telemetry)
+
+
+class Session:
+    """Runs programs on one backend.  A context manager; every method may be called from any thread.
+
+    Programs are validated and compiled on first use and remembered by identity (the last 1024 combinations of
+    program and config), so dispatching the same ``Program`` object again costs no preparation.
+    """
+
+    def __init__(self, selection: Selection, telemetry: Telemetry) -> None:
+        self._selection = selection
+        self._telemetry = telemetry
+        self._lease = BackendLease(selection.backend)
+        self._prepared: dict[tuple[object, ...], tuple[Pipeline, DispatchConfig | None]] = {}
+        self._lock = Lock()
+        self._pool: ThreadPoolExecutor | None = None
+
+    # ---------------------------------------------------------------- running
+    def dispatch(
+        self,
+        program: Program,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        *,
+        spec: Mapping[str, SpecInput] | None = None,
+        grid: Grid | None = None,
+        extent: Grid | None = None,
+        output_counts: Mapping[str, int] | None = None,
+        out: OutArrays | None = None,
+        outputs: OutputArena | None = None,
+    ) -> Result:
+        """Run ``program`` once and wait for its outputs.
+
+        ``inputs``: data by buffer name, or a sequence in binding order.  Arrays must have the buffer's element type,
+        little-endian and C-contiguous, any shape; ``bool`` takes ``numpy.bool_`` or 32-bit words, ``bf16`` raw
+        ``uint16``; bytes-like objects are taken as raw memory; scalar parameters are Python or NumPy numbers.
+        ``spec``, ``grid``, ``extent``, ``output_counts``: shorthand for the config fields of that name (giving both
+        is an error); plain numbers in ``spec`` take the type of the constant.
+        ``out``: arrays by name to put results into, written only if the dispatch succeeds; they share memory with
+        no input and with no other.  ``outputs``: an arena to put all results into; the arrays of the result are
+        then read-only views that are valid until its next dispatch.
+
+        Raises ``InvalidProgram``, ``InvalidInput``, ``InvalidResource``, ``InvalidConfig``, ``UnsupportedFeature``
+        before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout``, ``DispatchFailed`` and
+        other ``BackendError``s from the run.  A failed dispatch has no outputs.
+        """
+        return self._pipeline(program, config, spec, grid, extent, output_counts)(inputs, out=out, outputs=outputs)
+
+    def compile(
+        self,
+        program: Program,
+        config: DispatchConfig | None = None,
+        *,
+        spec: Mapping[str, SpecInput] | None = None,
+        grid: Grid | None = None,
+        extent: Grid | None = None,
+        output_counts: Mapping[str, int] | None = None,
+    ) -> Pipeline:
+        """The program, validated and compiled; call the pipeline with inputs to run it."""
+        return self._pipeline(program, config, spec, grid, extent, output_counts)
+
+    def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Any) -> None:
+        """Validate and compile ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
+        self.compile(program, config, **shorthand)
+
+    def bind(
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+    ) -> BoundLaunch:
+        """A launch with its inputs bound: checked once, run by calling it.  ``shorthand`` as for ``compile``.
+
+        Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays
+        are bound by value.
+        """
+        pipeline = self.compile(program, config, **shorthand)
+        return BoundLaunch(pipeline, pipeline.views(inputs))
+
+    def submit(
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+    ) -> Future[Result]:
+        """Start a dispatch and return at once.  ``shorthand`` as for ``compile``.
+
+        Inputs are copied before this returns; what can be checked without running raises here.  On a backend with
+        an async executor the device works on its own; on any other the dispatch runs on a thread of this session,
+        which overlaps with the caller only as far as the backend releases the interpreter lock.
+        """
+        self._lease.check_open()
+        pipeline = self.compile(program, config, **shorthand)
+        snapshot = pipeline.snapshot(inputs)
+        return pipeline.submit(snapshot) or self._threads().submit(pipeline.run, snapshot, None, None)
+
+    # ---------------------------------------------------------------- memory
+    def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
+        """Device memory holding a copy of ``data``, or that many zero bytes.
+
+        Raises ``UnsupportedFeature`` on a backend without device memory, ``DeviceOutOfMemory`` if it is full.
+        """
+        from vyre.app.resident import make_resident
+
+        self._lease.check_open()
+        array = make_resident(self._lease.backend.require_memory(), data, label)
+        self._lease.adopt(array)
+        return array
+
+    # ---------------------------------------------------------------- looking
+    @property
+    def backend(self) -> str:
+        """Id of the backend in use."""
+        return str(self._lease.backend.id)
+
+    @property
+    def closed(self) -> bool:
+        return self._lease.closed
+
+    def explain(self) -> SelectionReport:
+        """Why this backend: every candidate with its reason. ``print`` it."""
+        return self._selection.report
+
+    def validate(self, program: Program) -> Report:
+        """Every diagnostic of the program; the same as ``vyre.validate``."""
+        return validate(program)
+
+    # ---------------------------------------------------------------- lifetime
+    def flush(self) -> None:
+        """Wait until the device has finished everything that was queued."""
+        self._lease.check_open()
+        self._lease.flush()
+
+    def close(self) -> None:
+        """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=True)
+        self._lease.close()
+
+    def __enter__(self) -> Self:
+        self._lease.check_open()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        try:
+            if exc_type is None and not self.closed:
+                self.flush()
+        finally:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<Session on {self.backend}, {'closed' if self.closed else 'open'}>"
+
+    # ---------------------------------------------------------------- preparing
+    def _pipeline(
+        self,
+        program: Program,
+        config: DispatchConfig | None,
+        spec: Mapping[str, SpecInput] | None,
+        grid: Grid | None,
+        extent: Grid | None,
+        output_counts: Mapping[str, int] | None,
+    ) -> Pipeline:
+        """The prepared record: one dictionary hit when the same objects come again.
+
+        The pipeline keeps program and config alive, so while it is in the table their ids belong to them.
+        """
+        key = (
+            id(program),
+            id(config),
+            grid,
+            extent,
+            None if spec is None else _frozen(spec),
+            None if output_counts is None else _frozen(output_counts),
+        )
+        try:
+            return self._prepared[key][0]
+        except KeyError:
+            pass
+        except TypeError:  # an unhashable grid, such as a list
+            raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
+        merged = _merged(program, config, spec, grid, extent, output_counts)
+        with self._lock:
+            entry = self._prepared.get(key)
+            if entry is None:
+                entry = (self._prepare(program, merged), config)
+                while len(self._prepared) >= _PREPARED_LIMIT:
+                    del self._prepared[next(iter(self._prepared))]
+                self._prepared[key] = entry
+        return entry[0]
+
+    def _prepare(self, program: Program, config: DispatchConfig) -> Pipeline:
+        self._lease.check_open()
+        validate(program).raise_if_invalid()
+        backend = self._lease.backend
+        missing = required_ops(program) - backend.supported_ops
+        if missing:
+            raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
+        pipeline = Pipeline(self._lease, program, config)
+        self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
+        return pipeline
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(_SUBMIT_THREADS, thread_name_prefix="vyre-submit")
+            return self._pool
+
+
+class BoundLaunch:
+    """A pipeline and its bound inputs; every call is one launch."""
+
+    __slots__ = ("_views", "pipeline")
+
+    def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...]) -> None:
+        self.pipeline = pipeline
+        self._views = views
+
+    def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
+        return self.pipeline.run(self._views, out, outputs)
+
+
+def _merged(
+    program: Program,
+    config: DispatchConfig | None,
+    spec: Mapping[str, SpecInput] | None,
+    grid: Grid | None,
+    extent: Grid | None,
+    output_counts: Mapping[str, int] | None,
+) -> DispatchConfig:
+    """``config`` with the shorthand folded in and its constants checked against the program."""
+    if not isinstance(program, Program):
+        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
+    base = config if config is not None else DEFAULT_CONFIG
+    if not isinstance(base, DispatchConfig):
+        raise InvalidConfig(f"config is a {type(base).__name__}", fix="pass a DispatchConfig or keywords.")
+    given: dict[str, object] = {}
+    if spec is not None:
+        given["spec"] = resolve_spec(program, spec)
+    if grid is not None:
+        given["grid"] = _dim3(grid)
+    if extent is not None:
+        given["extent"] = extent if isinstance(extent, tuple) else (extent,)
+    if output_counts is not None:
+        given["output_counts"] = dict(output_counts)
+    for name in given:
+        if getattr(base, name):
+            raise InvalidConfig(f"{name} is given twice", fix="pass it as a keyword or in the config, not both.")
+    if base.spec is not None and spec is None:
+        given["spec"] = resolve_spec(program, base.spec)
+    return replace(base, **given) if given else base  # type: ignore[arg-type]  # keys are field names
+
+
+def _dim3(grid: Grid) -> Dim3:
+    axes = grid if isinstance(grid, tuple) else (grid,)
+    if not 1 <= len(axes) <= 3:
+        raise InvalidConfig(f"grid={grid!r} has {len(axes)} axes", fix="give one to three values.")
+    x, y, z = (*axes, 1, 1)[:3]
+    return x, y, z
+
+
+def _frozen(values: Mapping[str, object]) -> tuple[object, ...]:
+    """A key that keeps 1, 1.0 and True, and 0.0 and -0.0, apart."""
+    return tuple((name, type(value), repr(value)) for name, value in values.items())

@@ -1,0 +1,63 @@
+"""Which of the backends that can run here should ``auto`` take?
+
+Order of comparison: capability score (higher), timing quality (higher), memory bandwidth (higher, unknown last),
+registered rank (lower), id.  Nothing is timed, so the order is the same on every run.  O(n log n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from vyre.domain.device import DeviceProfile
+from vyre.domain.ir.program import BackendId
+
+
+class Candidate(NamedTuple):
+    """A backend whose probe succeeded."""
+
+    id: BackendId
+    rank: int
+    profile: DeviceProfile
+
+
+def _invocations(least: int) -> Callable[[DeviceProfile], bool]:
+    return lambda p: (p.max_invocations_per_workgroup or 0) >= least
+
+
+SCORES: Final[tuple[tuple[str, int, Callable[[DeviceProfile], bool]], ...]] = (
+    ("storage limit reported", 16, lambda p: (p.max_storage_buffer_bytes or 0) > 0),
+    ("at least 64 invocations", 8, _invocations(64)),
+    ("at least 256 invocations", 4, _invocations(256)),
+    ("subgroup size known", 8, lambda p: p.subgroup_size is not None),
+    ("subgroup operations", 8, lambda p: p.supports_subgroup_ops),
+    ("subgroup shuffle", 4, lambda p: p.has_subgroup_shuffle),
+    ("shared memory", 4, lambda p: p.has_shared_memory),
+    ("f16", 2, lambda p: p.supports_f16),
+    ("bf16", 2, lambda p: p.supports_bf16),
+    ("tensor cores", 4, lambda p: p.supports_tensor_cores),
+    ("indirect dispatch", 2, lambda p: p.supports_indirect_dispatch),
+    ("device timestamps", 2, lambda p: p.supports_device_timestamps),
+    ("hardware counters", 2, lambda p: p.supports_hardware_counters),
+)
+
+
+def capability_score(profile: DeviceProfile) -> int:
+    """Sum of the points of every row of ``SCORES`` that holds; at most 66."""
+    return sum(points for _, points, holds in SCORES if holds(profile))
+
+
+def rank_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """``candidates``, best first; the result does not depend on their order."""
+    return tuple(sorted(candidates, key=_sort_key))
+
+
+def _sort_key(candidate: Candidate) -> tuple[int, int, int, int, str]:
+    profile = candidate.profile
+    return (
+        -capability_score(profile),
+        -profile.timing_quality,
+        -(profile.mem_bw_gbps or 0),
+        candidate.rank,
+        candidate.id,
+    )

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
         MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
         UnsupportedFeature as UnsupportedFeature, VyreError as VyreError,
     )
-    from vyre.domain.ir.builder import ProgramBuilder as ProgramBuilder, Value as Value
+    from vyre.domain.ir.builder import (
+        BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
+        Variable as Variable,
+    )
     from vyre.domain.ir.functions import (
         abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
         cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
         sqrt as sqrt, subgroup_add as subgroup_add, subgroup_ballot as subgroup_ballot,
         subgroup_shuffle as subgroup_shuffle, tan as tan, tanh as tanh, trunc as trunc,
     )
+    from vyre.domain.ir.operators import Ordering as Ordering
     from vyre.domain.ir.program import Buffer as Buffer, Program as Program
     from vyre.domain.ir.types import (
         ScalarType as ScalarType, bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8,
@@ -68,12 +72,13 @@ _HOME: Final[dict[str, str]] = {
         "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedJson "
         "MalformedText MalformedWire StepBudgetExceeded TrapError UnsupportedFeature VyreError"
     ),
-    "vyre.domain.ir.builder": "ProgramBuilder Value",
+    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
         "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul sat_sub "
         "select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle tan tanh trunc"
     ),
+    "vyre.domain.ir.operators": "Ordering",
     "vyre.domain.ir.program": "Buffer Program",
     "vyre.domain.ir.types": "ScalarType bf16 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
     "vyre.domain.specialization": "SpecMap SpecValue",

@@ -1,0 +1,144 @@
+"""Golden-vector values as Python values and back, driven by type hints.
+
+Conventions of the policy files: floats are ``"0x"`` and 16 hex digits of the binary64 bits, byte strings
+lower-case hex, enums their value, records plain objects, unions of records ``{"kind": snake_case_name, ...}``,
+failures ``{"error_code": code}`` beside ``{"ok": value}``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import re
+import struct
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from vyre.domain.errors import VyreError
+
+Json: TypeAlias = Any
+Decoder: TypeAlias = Callable[[Json], object]
+
+
+class Row(NamedTuple):
+    """How one ``fn`` is answered: call ``function`` with the decoded ``in``, encode what it returns.
+
+    Parameters are taken from ``in`` by name; a function of one parameter that ``in`` does not name gets all of
+    it as one record.  ``fallible``: the file pins failures too, so results are wrapped in ``ok``.
+    """
+
+    function: Callable[..., object]
+    fallible: bool = False
+
+
+class Codec:
+    """``decoders`` adds types that the hints alone do not explain."""
+
+    def __init__(self, decoders: Mapping[object, Decoder] | None = None) -> None:
+        self._decoders: Final = dict(decoders or {})
+
+    def answer(self, row: Row, given: Mapping[str, Json]) -> Json:
+        """The ``out`` that our code has for an ``in``."""
+        hints = get_type_hints(row.function, include_extras=True)
+        parameters = [p.name for p in inspect.signature(row.function).parameters.values() if p.default is p.empty]
+        if len(parameters) == 1 and parameters[0] not in given:
+            arguments = {parameters[0]: self.decode(hints[parameters[0]], given)}
+        else:
+            arguments = {name: self.decode(hints[name], given[name]) for name in parameters}
+        if not row.fallible:
+            return self.encode(hints["return"], row.function(**arguments))
+        try:
+            return {"ok": self.encode(hints["return"], row.function(**arguments))}
+        except VyreError as error:
+            return {"error_code": int(error.code)}
+
+    def decode(self, hint: Any, value: Json) -> Any:
+        known = self._decoders.get(hint)
+        if known is not None:
+            return known(value)
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            return self.decode(args[0], value)
+        if origin in (Union, types.UnionType):
+            return self._decode_union(args, value)
+        if origin in (tuple, list, frozenset):
+            return self._decode_sequence(origin, args, value)
+        if hint is float:
+            return float_of_bits(value)
+        if hint is bytes:
+            return bytes.fromhex(value)
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return hint(value)
+        if dataclasses.is_dataclass(hint):
+            hints = get_type_hints(hint, include_extras=True)
+            return hint(**{name: self.decode(hints[name], member) for name, member in value.items() if name != "kind"})  # type: ignore[operator]
+        return value
+
+    def encode(self, hint: Any, value: object) -> Json:
+        if isinstance(value, Enum):
+            return value.value
+        if isinstance(value, float):
+            return bits_of_float(value)
+        if isinstance(value, bytes):
+            return value.hex()
+        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+            return [self.encode(_item_hint(hint, place), item) for place, item in enumerate(value)]
+        if dataclasses.is_dataclass(value):
+            members = {f.name: f for f in dataclasses.fields(value) if f.compare}
+            hints = get_type_hints(type(value), include_extras=True)
+            encoded = {name: self.encode(hints[name], getattr(value, name)) for name in members}
+            tagged = len([a for a in get_args(hint) if dataclasses.is_dataclass(a)]) > 1
+            return {"kind": snake_case(type(value).__name__)} | encoded if tagged else encoded
+        return value
+
+    def _decode_union(self, args: tuple[Any, ...], value: Json) -> Any:
+        if value is None:
+            return None
+        options = [a for a in args if a is not types.NoneType]
+        if len(options) > 1 and isinstance(value, dict):
+            options = [a for a in options if snake_case(a.__name__) == value["kind"]]
+        return self.decode(options[0], value)
+
+    def _decode_sequence(self, origin: Any, args: tuple[Any, ...], value: Json) -> Any:
+        if origin is tuple and args[-1] is not Ellipsis:
+            return tuple(self.decode(hint, item) for hint, item in zip(args, value, strict=True))
+        return origin(self.decode(args[0], item) for item in value)
+
+
+def matches(expected: Json, actual: Json) -> bool:
+    """Every pinned field is equal; objects of ours may have more. All NaNs are one."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return all(name in actual and matches(member, actual[name]) for name, member in expected.items())
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(matches, expected, actual))
+    if isinstance(expected, str) and isinstance(actual, str) and _is_nan(expected) and _is_nan(actual):
+        return True
+    return type(expected) is type(actual) and bool(expected == actual)
+
+
+def float_of_bits(text: str) -> float:
+    """``0x`` and 16 digits are binary64, 8 digits binary32."""
+    raw = bytes.fromhex(text.removeprefix("0x"))
+    return float(struct.unpack(">d" if len(raw) == 8 else ">f", raw)[0])
+
+
+def bits_of_float(value: float) -> str:
+    return "0x" + struct.pack(">d", value).hex()
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _is_nan(text: str) -> bool:
+    return len(text) in (10, 18) and text.startswith("0x") and math.isnan(float_of_bits(text))
+
+
+def _item_hint(hint: Any, place: int) -> Any:
+    args = get_args(hint)
+    if get_origin(hint) is not tuple:
+        return object
+    return args[0] if args[-1] is Ellipsis else args[place]

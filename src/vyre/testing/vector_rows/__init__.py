@@ -1,0 +1,22 @@
+"""Which code answers which golden-vector file: file stem -> codec and rows by ``fn``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from vyre.testing.vector_codec import Codec, Row
+from vyre.testing.vector_rows import identity
+
+
+class VectorFile(NamedTuple):
+    rows: Mapping[str, Row]
+    codec: Codec = Codec()
+
+
+FILES: Final[dict[str, VectorFile]] = {
+    "specialization": VectorFile(identity.SPECIALIZATION, identity.CODEC),
+    "input_identity": VectorFile(identity.INPUT_IDENTITY, identity.CODEC),
+}
+CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
+"""Files that ``vyre.testing.conformance`` takes."""

@@ -1,0 +1,102 @@
+"""What the demo works on: the source text and imports of Python's standard library, and a photograph."""
+
+from __future__ import annotations
+
+import os
+import re
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre.domain.errors import UnreadableFile
+
+_NOT_THE_LIBRARY: Final = frozenset({"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"})
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)(?P<source>[\w.]*)[ \t]+import\b|import[ \t]+(?P<names>[\w., \t]+))",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardLibrary:
+    """``text``: the beginning of all source text.  ``imports``: (importer, imported) as indices of ``modules``."""
+
+    text: bytes
+    modules: tuple[str, ...]
+    imports: tuple[tuple[int, int], ...]
+
+    def index(self, module: str) -> int:
+        """Number of a module; of the first one if there is no such module."""
+        return self.modules.index(module) if module in self.modules else 0
+
+
+def standard_library(text_bytes: int) -> StandardLibrary:
+    """Reads the library of the running interpreter, of its text at most ``text_bytes``.
+
+    Raises ``UnreadableFile`` where the interpreter comes without source text.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    sources = {_module_name(root, path): path.read_bytes() for path in _python_files(root)}
+    if not sources:
+        raise UnreadableFile(
+            f"there is no Python source text in {root}",
+            fix="run the demo with an interpreter that has its standard library as files.",
+        )
+    modules = tuple(sources)
+    number = {name: k for k, name in enumerate(modules)}
+    edges = {
+        (number[name], number[target])
+        for name, source in sources.items()
+        for target in _imported(name, source, number)
+        if target != name
+    }
+    return StandardLibrary(b"".join(sources.values())[:text_bytes], modules, tuple(sorted(edges)))
+
+
+def photograph() -> npt.NDArray[np.uint8]:
+    """The grey picture that comes with the gallery, height x width."""
+    return parse_pgm(files("vyre.gallery").joinpath("data", "photograph.pgm").read_bytes())
+
+
+def parse_pgm(data: bytes) -> npt.NDArray[np.uint8]:
+    """The pixels of a binary PGM file (P5) with 8 bits a pixel; raises ``UnreadableFile``."""
+    header = re.match(rb"P5\s+(\d+)\s+(\d+)\s+255\s", data)
+    width, height = (int(header[1]), int(header[2])) if header else (0, 0)
+    if header is None or len(data) - header.end() != width * height:
+        raise UnreadableFile(
+            "the picture is no complete 8-bit PGM file", fix="save it as binary PGM (P5), maximum 255."
+        )
+    pixels: npt.NDArray[Any] = np.frombuffer(data, np.uint8, offset=header.end())
+    return pixels.reshape(height, width)
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in _NOT_THE_LIBRARY)
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def _module_name(root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def _imported(name: str, source: bytes, known: dict[str, int]) -> Iterator[str]:
+    """Known modules that the import statements of a module name, or the packages that hold them."""
+    for match in _IMPORT.finditer(source):
+        if match["names"] is not None:
+            targets = [part.split()[0] for part in match["names"].decode().split(",") if part.split()]
+        else:
+            package = name.split(".")[: -len(match["dots"])] if match["dots"] else []
+            targets = [".".join([*package, *filter(None, [match["source"].decode()])])]
+        for target in targets:
+            while target and target not in known:
+                target = target.rpartition(".")[0]
+            if target:
+                yield target

@@ -1,0 +1,84 @@
+"""Runs the demo's jobs on a session and reports one row each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre.app.demo.jobs import Job, all_jobs
+from vyre.app.demo.png import png_bytes
+from vyre.domain.errors import UnreadableFile, VyreError
+
+if TYPE_CHECKING:
+    from vyre.app.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRow:
+    """One line of the demo's table.
+
+    ``seconds``: building, compiling and running, without the independent check.  ``detail``: what went wrong,
+    empty if ``ok``.  ``picture``: the file written, if any.
+    """
+
+    name: str
+    size: str
+    seconds: float
+    checked_by: str
+    ok: bool
+    backend: str
+    why: str
+    detail: str = ""
+    picture: Path | None = None
+
+
+def run_demo(session: Session, out_dir: Path, report: Callable[[DemoRow], None]) -> list[DemoRow]:
+    """Runs every job, calling ``report`` as each ends; pictures go to ``out_dir``.
+
+    A wrong answer or a typed error of a job is a row with ``ok=False``, and the others still run.
+    Raises ``UnreadableFile`` if the material cannot be read or a picture not be written.
+    """
+    why = session.explain().reason
+    rows = []
+    for job in all_jobs():
+        row = _run(job, session, out_dir, why)
+        report(row)
+        rows.append(row)
+    return rows
+
+
+def _run(job: Job, session: Session, out_dir: Path, why: str) -> DemoRow:
+    started = perf_counter()
+    try:
+        answer = job.run(session, job.program())
+    except UnreadableFile:
+        raise
+    except VyreError as error:
+        elapsed = perf_counter() - started
+        return DemoRow(job.name, job.size, elapsed, job.checked_by, False, session.backend, why, str(error))
+    elapsed = perf_counter() - started
+    expected = job.expected()
+    ok = np.array_equal(answer, expected)
+    detail = "" if ok else f"{int(np.sum(answer != expected))} of {expected.size} values differ from {job.checked_by}"
+    picture = _write(out_dir, job, answer) if ok and job.picture is not None else None
+    return DemoRow(job.name, job.size, elapsed, job.checked_by, ok, session.backend, why, detail, picture)
+
+
+def _write(out_dir: Path, job: Job, answer: np.ndarray) -> Path:
+    assert job.picture is not None
+    target = out_dir / f"{job.name}.png"
+    temporary = target.with_suffix(f".{os.getpid()}.tmp")
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(png_bytes(job.picture(answer)))
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UnreadableFile(f"cannot write {target}: {error}", fix="name a directory you may write to.") from error
+    return target

@@ -1,0 +1,35 @@
+"""``python -m vyre.gallery [NAME ...]``: run examples on the selected backend and check every answer."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+import vyre
+from vyre.gallery.example import mismatches
+from vyre.gallery.registry import examples
+
+
+def main(names: list[str]) -> int:
+    known = examples()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no example named {', '.join(unknown)}. Fix: choose from {', '.join(known)}", file=sys.stderr)
+        return 2
+    wrong = 0
+    with vyre.open() as session:
+        print(session.explain())
+        for name in names or known:
+            example = known[name]
+            case, program = example.case(), example.program()
+            started = perf_counter()
+            differences = mismatches(case, example.run(session, program, case))
+            elapsed = perf_counter() - started
+            verdict = "; ".join(differences) or f"equals {example.checked_by}"
+            print(f"{name:<16} {example.title:<50} {elapsed * 1e3:8.1f} ms  {verdict}")
+            wrong += bool(differences)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Breadth-first search over a graph in compressed sparse rows, one dispatch per level.
+
+The step reads the old levels and lowers the new ones with an atomic minimum whose result nobody uses, so
+the answer depends on no order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.applications.graphs import UNREACHED, Words, compressed_rows, plain_bfs, random_edges
+from vyre.gallery.example import Case, Dispatcher, Example, Inputs, Outputs
+
+NODES = 500
+
+
+def bfs_level() -> Program:
+    with ProgramBuilder("bfs_level", workgroup=64) as p:
+        depth = p.param("depth", u32)
+        row_ptr = p.input("row_ptr", u32)
+        col = p.input("col", u32)
+        levels = p.input("levels", u32)
+        new_levels = p.inout("new_levels", u32)
+        changed = p.output("changed", u32, 1)
+        node = p.global_id()
+        with (
+            p.if_((node < levels.length) & (levels[node] == depth)),
+            p.for_(row_ptr[node], row_ptr[node + 1], name="edge") as edge,
+        ):
+            target = p.let(col[edge], "target")
+            with p.if_(levels[target] == UNREACHED):
+                new_levels.atomic_min(target, depth + 1)
+                changed[0] = 1
+    return p.build()
+
+
+def bfs(session: Dispatcher, program: Program, row_ptr: Words, col: Words, source: int) -> Words:
+    """Distance of every node from ``source``; UNREACHED where there is no path."""
+    levels = np.full(row_ptr.size - 1, UNREACHED, np.uint32)
+    levels[source] = 0
+    for depth in range(levels.size):
+        inputs: Inputs = {"depth": depth, "row_ptr": row_ptr, "col": col, "levels": levels, "new_levels": levels}
+        result = session.dispatch(program, inputs)
+        if not result["changed"][0]:
+            break
+        levels = result["new_levels"].copy()
+    return levels
+
+
+def case() -> Case:
+    edges = random_edges(34, NODES, 700)
+    row_ptr, col = compressed_rows(NODES, edges)
+    source = edges[0][0]
+    return Case({"row_ptr": row_ptr, "col": col, "source": source}, {"levels": plain_bfs(NODES, edges, source)})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    row_ptr, col = np.asarray(case.inputs["row_ptr"]), np.asarray(case.inputs["col"])
+    return {"levels": bfs(session, program, row_ptr, col, int(np.asarray(case.inputs["source"])))}
+
+
+EXAMPLE = Example("bfs", "breadth-first search over CSR", bfs_level, case, "a plain BFS", run)

@@ -1,0 +1,56 @@
+"""Bitonic sort (Batcher) of 2^n keys in global memory: n (n + 1) / 2 dispatches of one compare-exchange kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import DispatchConfig, Program, ProgramBuilder, u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs, random_u32
+
+
+def compare_exchange() -> Program:
+    """One lane per pair: elements ``stride`` apart, ascending where bit ``block`` of the index is clear."""
+    with ProgramBuilder("compare_exchange", workgroup=256) as p:
+        block = p.param("block", u32)
+        stride = p.param("stride", u32)
+        keys = p.inout("keys", u32)
+        pair = p.global_id()
+        with p.if_(pair < keys.length / 2):
+            low = p.let((pair / stride) * (stride * 2) + pair % stride, "low")
+            high = p.let(low + stride, "high")
+            x = p.let(keys[low], "x")
+            y = p.let(keys[high], "y")
+            ascending = (low & block) == 0
+            with p.if_((x > y) == ascending):
+                keys[low] = y
+                keys[high] = x
+    return p.build()
+
+
+def sort(session: Dispatcher, program: Program, keys: Array) -> Array:
+    """``keys`` (u32) in ascending order."""
+    size = 1 << max(keys.size - 1, 1).bit_length()
+    padded = np.full(size, 0xFFFF_FFFF, np.uint32)
+    padded[: keys.size] = keys
+    config = DispatchConfig(extent=(size // 2,))
+    block = 2
+    while block <= size:
+        stride = block // 2
+        while stride >= 1:
+            inputs: Inputs = {"block": block, "stride": stride, "keys": padded}
+            padded = session.dispatch(program, inputs, config)["keys"].copy()
+            stride //= 2
+        block *= 2
+    return padded[: keys.size]
+
+
+def case() -> Case:
+    keys = random_u32(40, 1000)
+    return Case({"keys": keys}, {"keys": np.array(sorted(keys.tolist()), np.uint32)})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    return {"keys": sort(session, program, np.asarray(case.inputs["keys"]))}
+
+
+EXAMPLE = Example("bitonic-sort", "bitonic sort in global memory", compare_exchange, case, "sorted()", run)

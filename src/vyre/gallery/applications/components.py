@@ -1,0 +1,54 @@
+"""Connected components: every edge lowers the labels of both ends until nothing changes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.applications.graphs import Words, plain_components, random_edges
+from vyre.gallery.example import Case, Dispatcher, Example, Outputs
+
+NODES = 400
+
+
+def propagate_labels() -> Program:
+    with ProgramBuilder("propagate_labels", workgroup=64) as p:
+        src = p.input("src", u32)
+        dst = p.input("dst", u32)
+        labels = p.input("labels", u32)
+        new_labels = p.inout("new_labels", u32)
+        changed = p.output("changed", u32, 1)
+        edge = p.global_id()
+        with p.if_(edge < src.length):
+            a = p.let(src[edge], "a")
+            b = p.let(dst[edge], "b")
+            new_labels.atomic_min(a, labels[b])
+            new_labels.atomic_min(b, labels[a])
+            with p.if_(labels[a] != labels[b]):
+                changed[0] = 1
+    return p.build()
+
+
+def components(session: Dispatcher, program: Program, nodes: int, src: Words, dst: Words) -> Words:
+    """Least node number of every node's component, edges taken as undirected."""
+    labels = np.arange(nodes, dtype=np.uint32)
+    for _ in range(nodes):
+        result = session.dispatch(program, {"src": src, "dst": dst, "labels": labels, "new_labels": labels})
+        if not result["changed"][0]:
+            break
+        labels = result["new_labels"].copy()
+    return labels
+
+
+def case() -> Case:
+    edges = np.array(random_edges(35, NODES, 330), np.uint32)
+    inputs = {"src": edges[:, 0].copy(), "dst": edges[:, 1].copy()}
+    return Case(inputs, {"labels": plain_components(NODES, edges.tolist())})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    src, dst = np.asarray(case.inputs["src"]), np.asarray(case.inputs["dst"])
+    return {"labels": components(session, program, NODES, src, dst)}
+
+
+EXAMPLE = Example("components", "connected components by label propagation", propagate_labels, case, "union-find", run)

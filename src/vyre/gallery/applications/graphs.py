@@ -1,0 +1,60 @@
+"""Graphs for the examples: edge lists, compressed sparse rows, and plain Python answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre.gallery.example import random_u32
+
+Words = npt.NDArray[np.uint32]
+UNREACHED = 0xFFFF_FFFF
+
+
+def random_edges(seed: int, nodes: int, count: int) -> list[tuple[int, int]]:
+    """``count`` pairs of node numbers, sorted, without repetitions (so possibly fewer)."""
+    ends = ((random_u32(seed, 2 * count) >> 8) % nodes).tolist()
+    return sorted(set(zip(ends[::2], ends[1::2], strict=True)))
+
+
+def compressed_rows(nodes: int, edges: Iterable[tuple[int, int]]) -> tuple[Words, Words]:
+    """(row_ptr, col): the targets of node n are ``col[row_ptr[n] : row_ptr[n + 1]]``."""
+    ordered = np.array(sorted(edges), np.uint32).reshape(-1, 2)
+    row_ptr = np.searchsorted(ordered[:, 0], np.arange(nodes + 1)).astype(np.uint32)
+    return row_ptr, ordered[:, 1].copy()
+
+
+def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
+    """Distance of every node from ``source`` with a queue; UNREACHED where there is no path."""
+    targets: list[list[int]] = [[] for _ in range(nodes)]
+    for a, b in edges:
+        targets[a].append(b)
+    levels = np.full(nodes, UNREACHED, np.uint32)
+    levels[source] = 0
+    queue = deque([source])
+    while queue:
+        node = queue.popleft()
+        for target in targets[node]:
+            if levels[target] == UNREACHED:
+                levels[target] = levels[node] + 1
+                queue.append(target)
+    return levels
+
+
+def plain_components(nodes: int, edges: Iterable[tuple[int, int]]) -> Words:
+    """Least node number of every node's component, by union and find."""
+    parent = list(range(nodes))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    for a, b in edges:
+        low, high = sorted((root(a), root(b)))
+        parent[high] = low
+    return np.array([root(node) for node in range(nodes)], np.uint32)

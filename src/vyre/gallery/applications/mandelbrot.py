@@ -1,0 +1,87 @@
+"""The Mandelbrot set: rounds until the orbit leaves the circle of radius 2, per pixel."""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict, Unpack
+
+import numpy as np
+
+from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outputs
+
+
+class View(TypedDict):
+    """The picture's upper left corner, the distance of its pixels, and the most rounds tried."""
+
+    left: float
+    top: float
+    step: float
+    rounds: int
+
+
+def mandelbrot() -> Program:
+    with ProgramBuilder("mandelbrot", workgroup=(16, 16)) as p:
+        width = p.param("width", u32)
+        rounds_ = p.param("rounds", u32)
+        left, top, step = (p.param(name, f32) for name in ("left", "top", "step"))
+        counts = p.output("counts", u32)
+        x, y = p.global_id(0), p.global_id(1)
+        with p.if_(x < width):
+            cx = p.let(left + x.cast(f32) * step, "cx")
+            cy = p.let(top + y.cast(f32) * step, "cy")
+            zx = p.var(0.0, "zx")
+            zy = p.var(0.0, "zy")
+            n = p.var(0, "n")
+            with p.while_((n < rounds_) & (zx * zx + zy * zy <= 4.0)):
+                next_x = p.let(zx * zx - zy * zy + cx, "next_x")
+                zy.assign(2.0 * zx * zy + cy)
+                zx.assign(next_x)
+                n += 1
+            counts[y * width + x] = n
+    return p.build()
+
+
+def escape_counts(session: Dispatcher, program: Program, shape: tuple[int, int], **view: Unpack[View]) -> Array:
+    """Rounds survived by each pixel of a picture of ``shape`` (height, width), at most ``rounds``."""
+    height, width = shape
+    inputs: Inputs = {
+        "width": width,
+        "rounds": view["rounds"],
+        "left": view["left"],
+        "top": view["top"],
+        "step": view["step"],
+    }
+    config = DispatchConfig(extent=(width, height), output_counts={"counts": height * width})
+    return session.dispatch(program, inputs, config)["counts"].reshape(shape)
+
+
+def counts_by_numpy(shape: tuple[int, int], *, left: float, top: float, step: float, rounds: int) -> Array:
+    """The same, every operation rounded to f32 in the same order."""
+    height, width = shape
+    with np.errstate(over="ignore", invalid="ignore"):
+        cx = np.float32(left) + np.arange(width).astype(np.float32) * np.float32(step)
+        cy = (np.float32(top) + np.arange(height).astype(np.float32) * np.float32(step))[:, None]
+        zx, zy, n = np.zeros(shape, np.float32), np.zeros(shape, np.float32), np.zeros(shape, np.uint32)
+        for _ in range(rounds):
+            inside = zx * zx + zy * zy <= np.float32(4.0)
+            zx, zy = (
+                np.where(inside, zx * zx - zy * zy + cx, zx),
+                np.where(inside, np.float32(2.0) * zx * zy + cy, zy),
+            )
+            n += inside
+    return n
+
+
+VIEW: Final[View] = {"left": -2.25, "top": -1.25, "step": 0.05, "rounds": 40}
+SHAPE: Final = (50, 61)
+
+
+def case() -> Case:
+    return Case({}, {"counts": counts_by_numpy(SHAPE, **VIEW)})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    return {"counts": escape_counts(session, program, SHAPE, **VIEW)}
+
+
+EXAMPLE = Example("mandelbrot", "Mandelbrot escape counts", mandelbrot, case, "NumPy", run)

@@ -1,0 +1,55 @@
+"""Inclusive prefix sum of any number of elements in one program with a barrier of the whole grid.
+
+First every workgroup scans its own elements and publishes its total; after the grid barrier each adds the
+totals of the workgroups before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+WORKGROUP = 256
+
+
+def prefix_scan() -> Program:
+    with ProgramBuilder("prefix_scan", workgroup=WORKGROUP) as p:
+        data = p.input("data", u32)
+        sums = p.output("sums", u32, like=data)
+        totals = p.output("totals", u32, like=data)  # one per workgroup; the rest stays zero
+        a = p.workgroup("a", u32, WORKGROUP)
+        b = p.workgroup("b", u32, WORKGROUP)
+        i, lane, group = p.global_id(), p.local_id(), p.group_id()
+        a[lane] = data[i]
+        p.barrier()
+        with p.for_(0, WORKGROUP.bit_length() - 1, name="round") as round_number:
+            distance = p.let(u32(1) << round_number, "distance")
+            with p.if_(lane >= distance):
+                b[lane] = a[lane] + a[lane - distance]
+            with p.else_():
+                b[lane] = a[lane]
+            p.barrier()
+            a[lane] = b[lane]
+            p.barrier()
+        sums[i] = a[lane]
+        with p.if_(lane == WORKGROUP - 1):
+            totals[group] = a[lane]
+        p.grid_sync()
+        offset = p.var(0, "offset")
+        with p.for_(0, group, name="earlier") as earlier:
+            offset += totals[earlier]
+        sums[i] = sums[i] + offset
+    return p.build()
+
+
+def case() -> Case:
+    data = random_u32(39, 3000)
+    totals = np.zeros(3000, np.uint32)
+    per_group = np.add.reduceat(data, np.arange(0, 3000, WORKGROUP), dtype=np.uint32)
+    totals[: per_group.size] = per_group
+    return Case({"data": data}, {"sums": np.cumsum(data, dtype=np.uint32), "totals": totals})
+
+
+EXAMPLE = Example("prefix-scan", "prefix sum over workgroups with a grid barrier", prefix_scan, case, "NumPy")

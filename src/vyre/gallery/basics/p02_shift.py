@@ -1,0 +1,24 @@
+"""A shift by three without any bounds check: loads beyond the end give zero, stores beyond it vanish."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+
+def shift() -> Program:
+    with ProgramBuilder("shift", workgroup=64) as p:
+        src = p.input("src", u32, 70)
+        out = p.output("out", u32, 70)
+        out[p.global_id()] = src[p.global_id() + 3]
+    return p.build()
+
+
+def case() -> Case:
+    src = random_u32(3, 70)
+    return Case({"src": src}, {"out": np.append(src[3:], np.zeros(3, np.uint32))})
+
+
+EXAMPLE = Example("P02", "unguarded shift, total loads and stores", shift, case, "NumPy")

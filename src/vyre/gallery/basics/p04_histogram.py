@@ -1,0 +1,33 @@
+"""Histogram of the bytes of packed words with atomics in global memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+
+def histogram() -> Program:
+    with ProgramBuilder("histogram", workgroup=64) as p:
+        words = p.input("words", u32, 300)
+        hist = p.inout("hist", u32, 256)
+        i = p.let(p.global_id(), "i")
+        with p.if_(i < words.length):
+            word = p.let(words[i], "word")
+            with p.for_(0, 4, name="b") as b:
+                byte = p.let((word >> (b * 8)) & 255, "byte")
+                hist.atomic_add(byte, 1)
+    return p.build()
+
+
+def case() -> Case:
+    words = random_u32(5, 300)
+    counts = Counter(words.tobytes())
+    expected = np.array([counts[b] for b in range(256)], np.uint32)
+    return Case({"words": words, "hist": np.zeros(256, np.uint32)}, {"hist": expected})
+
+
+EXAMPLE = Example("P04", "256-bin byte histogram", histogram, case, "collections.Counter")

@@ -1,0 +1,38 @@
+"""Inclusive prefix sum of one workgroup, doubling the distance each round (Hillis and Steele)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+
+def scan() -> Program:
+    with ProgramBuilder("scan", workgroup=256) as p:
+        data = p.input("data", u32, 256)
+        out = p.output("out", u32, 256)
+        a = p.workgroup("a", u32, 256)
+        b = p.workgroup("b", u32, 256)
+        lane = p.let(p.local_id(), "lane")
+        a[lane] = data[lane]
+        p.barrier()
+        with p.for_(0, 8) as k:
+            d = p.let(u32(1) << k, "d")
+            with p.if_(lane >= d):
+                b[lane] = a[lane] + a[lane - d]
+            with p.else_():
+                b[lane] = a[lane]
+            p.barrier()
+            a[lane] = b[lane]
+            p.barrier()
+        out[lane] = a[lane]
+    return p.build()
+
+
+def case() -> Case:
+    data = random_u32(6, 256)
+    return Case({"data": data}, {"out": np.cumsum(data, dtype=np.uint32)})
+
+
+EXAMPLE = Example("P05", "prefix sum in one workgroup", scan, case, "NumPy")

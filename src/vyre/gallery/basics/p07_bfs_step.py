@@ -1,0 +1,56 @@
+"""One step of a breadth-first search over a graph in compressed sparse rows (CSR)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+NODES = 64
+
+
+def bfs_step() -> Program:
+    with ProgramBuilder("bfs_step", workgroup=64) as p:
+        row_ptr = p.input("row_ptr", u32, NODES + 1)
+        col = p.input("col", u32)
+        frontier = p.input("frontier", u32, NODES)
+        visited = p.inout("visited", u32, NODES)
+        next_ = p.output("next", u32, NODES)
+        node = p.let(p.global_id(), "node")
+        with (
+            p.if_(node < next_.length),
+            p.if_(frontier[node] != 0),
+            p.for_(row_ptr[node], row_ptr[node + 1], name="e") as e,
+        ):
+            t = p.let(col[e], "t")
+            was = visited.atomic_or(t, 1)
+            with p.if_(was == 0):  # only the lane that flips the flag gets here
+                next_[t] = 1
+    return p.build()
+
+
+def case() -> Case:
+    ends = ((random_u32(8, 256) >> 8) % NODES).tolist()
+    edges = sorted(set(pairwise(ends)))
+    row_ptr = np.searchsorted([a for a, _ in edges], np.arange(NODES + 1)).astype(np.uint32)
+    frontier = {0, 5}
+    reached = {b for a, b in edges if a in frontier}
+
+    def flags(nodes: set[int]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+        return np.array([n in nodes for n in range(NODES)], np.uint32)
+
+    return Case(
+        {
+            "row_ptr": row_ptr,
+            "col": np.array([b for _, b in edges], np.uint32),
+            "frontier": flags(frontier),
+            "visited": flags(frontier),
+        },
+        {"visited": flags(frontier | reached), "next": flags(reached - frontier)},
+    )
+
+
+EXAMPLE = Example("P07", "one breadth-first step over CSR", bfs_step, case, "Python sets")

@@ -1,0 +1,76 @@
+"""Every f32 operator on every pair of awkward operands: zeros, subnormals, infinities, NaN payloads."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from vyre import (
+    Program,
+    ProgramBuilder,
+    abs_,
+    ceil,
+    f32,
+    floor,
+    is_finite,
+    is_inf,
+    is_nan,
+    round_,
+    sign,
+    sqrt,
+    trunc,
+    u32,
+)
+from vyre.gallery.example import Array, Case, Example
+
+PATTERNS = (
+    0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000, 0xBF800000,
+    0x3F800001, 0x40200000, 0xC0200000, 0x3F000000, 0xBF000000, 0x4B000001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000,
+    0xFF800000, 0x7FC00000, 0xFFC12345, 0x7FA00001,
+)  # fmt: skip
+PAIRS = tuple(product(PATTERNS, PATTERNS))
+
+
+def f32_edges() -> Program:
+    with ProgramBuilder("f32_edges", workgroup=64) as p:
+        a = p.input("a", f32, len(PAIRS))
+        b = p.input("b", f32, len(PAIRS))
+        out = p.output("out", f32, len(PAIRS) * 12)
+        flags = p.output("flags", u32, len(PAIRS) * 9)
+        i = p.let(p.global_id(), "i")
+        with p.if_(i < a.length):
+            x = p.let(a[i], "x")
+            y = p.let(b[i], "y")
+            o = p.let(i * 12, "o")
+            functions = (abs_, sqrt, floor, ceil, round_, trunc, sign)
+            for k, number in enumerate((x + y, x - y, x * y, x / y, -x, *(f(x) for f in functions))):
+                out[o + k] = number
+            q = p.let(i * 9, "q")
+            comparisons = (x == y, x != y, x < y, x > y, x <= y, x >= y)
+            for k, truth in enumerate((*comparisons, is_nan(x), is_inf(x), is_finite(x))):
+                flags[q + k] = truth.cast(u32)
+    return p.build()
+
+
+def half_away_from_zero(x: Array) -> Array:
+    magnitude = np.abs(x.astype(np.float64))  # the sum with a half is exact in f64
+    return np.copysign(np.floor(magnitude + 0.5), x).astype(np.float32)
+
+
+def case() -> Case:
+    a, b = (np.array(column, np.uint32).view(np.float32) for column in zip(*PAIRS, strict=True))
+    with np.errstate(all="ignore"):
+        sign_of_x = np.where(a == 0, np.float32(0), np.sign(a))
+        numbers = (
+            a + b, a - b, a * b, a / b, -a, np.abs(a), np.sqrt(a), np.floor(a), np.ceil(a), half_away_from_zero(a),
+            np.trunc(a), sign_of_x,
+        )  # fmt: skip
+        truths = (a == b, a != b, a < b, a > b, a <= b, a >= b, np.isnan(a), np.isinf(a), np.isfinite(a))
+    out = np.stack(numbers, axis=1).reshape(-1)
+    out[np.isnan(out)] = np.float32(np.nan)
+    flags = np.stack(truths, axis=1).reshape(-1)
+    return Case({"a": a, "b": b}, {"out": out, "flags": flags.astype(np.uint32)})
+
+
+EXAMPLE = Example("P16", "f32 operators at their edges", f32_edges, case, "NumPy")

@@ -1,0 +1,48 @@
+"""Quantisation to eight bits: rounding, saturating conversion, clamping."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, f32, i32, max_, min_, round_, u32
+from vyre.gallery.example import Case, Example, random_f32
+
+AWKWARD = (
+    0.5, -0.5, 1.5, 2.5, -2.5, 127.4, 127.5, 1e9, -1e9, math.inf, -math.inf, math.nan, 4e9, -4e9,
+)  # fmt: skip
+COUNT = 200 + len(AWKWARD)
+
+
+def quantise() -> Program:
+    with ProgramBuilder("quantise", workgroup=64) as p:
+        x = p.input("x", f32, COUNT)
+        q = p.output("q", i32, COUNT)
+        dq = p.output("dq", f32, COUNT)
+        raw = p.output("raw", u32, COUNT)
+        i = p.let(p.global_id(), "i")
+        with p.if_(i < x.length):
+            t = p.let(x[i], "t")
+            r = p.let(round_(t).cast(i32), "r")
+            c = p.let(max_(min_(r, 127), -128), "c")
+            q[i] = c
+            dq[i] = c.cast(f32) * 0.5
+            raw[i] = t.cast(u32)
+    return p.build()
+
+
+def saturated(x: float, low: int, high: int) -> int:
+    """Truncated toward zero into [low, high]; NaN gives 0."""
+    return 0 if math.isnan(x) else int(min(max(x, low), high))
+
+
+def case() -> Case:
+    x = np.append(random_f32(17, 200) * np.float32(300.0), np.array(AWKWARD, np.float32))
+    rounded = [math.copysign(math.floor(abs(v) + 0.5), v) if math.isfinite(v) else v for v in x.tolist()]
+    q = np.array([saturated(v, -128, 127) for v in rounded], np.int32)
+    raw = np.array([saturated(v, 0, 2**32 - 1) for v in x.tolist()], np.uint32)
+    return Case({"x": x}, {"q": q, "dq": q.astype(np.float32) * np.float32(0.5), "raw": raw})
+
+
+EXAMPLE = Example("P17", "quantisation with saturating casts", quantise, case, "Python numbers")

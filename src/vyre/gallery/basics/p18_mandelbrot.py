@@ -1,0 +1,50 @@
+"""Escape counts of the Mandelbrot iteration, every operation rounded on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, f32, u32
+from vyre.gallery.example import Case, Example
+
+WIDTH, HEIGHT, ROUNDS = 24, 16, 50
+
+
+def mandelbrot() -> Program:
+    with ProgramBuilder("mandelbrot", workgroup=64) as p:
+        out = p.output("out", u32, WIDTH * HEIGHT)
+        i = p.let(p.global_id(), "i")
+        with p.if_(i < out.length):
+            cx = p.let((i % WIDTH).cast(f32) * 0.125 - 2.0, "cx")
+            cy = p.let((i / WIDTH).cast(f32) * 0.125 - 1.0, "cy")
+            zx = p.var(0.0, "zx")
+            zy = p.var(0.0, "zy")
+            n = p.var(0, "n")
+            with p.for_(0, ROUNDS):
+                a = p.let(zx * zx, "a")
+                b = p.let(zy * zy, "b")
+                with p.if_(a + b <= 4.0):
+                    t = p.let((a - b) + cx, "t")
+                    zy.assign(zx * zy * 2.0 + cy)
+                    zx.assign(t)
+                    n += 1
+            out[i] = n
+    return p.build()
+
+
+def case() -> Case:
+    lanes = np.arange(WIDTH * HEIGHT)
+    cx = (lanes % WIDTH).astype(np.float32) * np.float32(0.125) - np.float32(2.0)
+    cy = (lanes // WIDTH).astype(np.float32) * np.float32(0.125) - np.float32(1.0)
+    zx, zy = np.zeros_like(cx), np.zeros_like(cy)
+    n = np.zeros(lanes.size, np.uint32)
+    for _ in range(ROUNDS):
+        a, b = zx * zx, zy * zy
+        inside = a + b <= 4
+        zy = np.where(inside, zx * zy * np.float32(2.0) + cy, zy)
+        zx = np.where(inside, (a - b) + cx, zx)
+        n += inside
+    return Case({}, {"out": n})
+
+
+EXAMPLE = Example("P18", "Mandelbrot escape counts", mandelbrot, case, "NumPy")

@@ -1,0 +1,51 @@
+"""Softmax of rows of 64: maximum and sum by trees in workgroup memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, exp, f32, max_, u32
+from vyre.gallery.example import Case, Example, random_f32
+
+
+def softmax() -> Program:
+    with ProgramBuilder("softmax", workgroup=64) as p:
+        x = p.input("x", f32, 128)
+        out = p.output("out", f32, 128)
+        s = p.workgroup("s", f32, 64)
+        lane = p.let(p.local_id(), "lane")
+        t = p.let(x[p.global_id()], "t")
+        s[lane] = t
+        p.barrier()
+        with p.for_(0, 6, name="k_max") as k:
+            d = p.let(u32(32) >> k, "d")
+            with p.if_(lane < d):
+                s[lane] = max_(s[lane], s[lane + d])
+            p.barrier()
+        m = p.let(s[0], "m")
+        p.barrier()
+        e = p.let(exp(t - m), "e")
+        s[lane] = e
+        p.barrier()
+        with p.for_(0, 6, name="k_sum") as k:
+            d = p.let(u32(32) >> k, "d")
+            with p.if_(lane < d):
+                s[lane] = s[lane] + s[lane + d]
+            p.barrier()
+        out[p.global_id()] = e / s[0]
+    return p.build()
+
+
+def case() -> Case:
+    x = random_f32(18, 128) * np.float32(4.0)
+    rows = x.reshape(2, 64)
+    # exp of the f32 difference in f64, rounded once: correctly rounded but for near-ties.
+    e = np.exp((rows - rows.max(axis=1, keepdims=True)).astype(np.float64)).astype(np.float32)
+    total = e
+    while total.shape[1] > 1:  # the same tree
+        half = total.shape[1] // 2
+        total = total[:, :half] + total[:, half:]
+    return Case({"x": x}, {"out": (e / total).reshape(-1)}, tolerance_ulp=1)
+
+
+EXAMPLE = Example("P19", "row softmax", softmax, case, "NumPy")

@@ -1,0 +1,46 @@
+"""The multiples of four, in order, packed to the front: a prefix sum gives each its place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import Program, ProgramBuilder, select, u32
+from vyre.gallery.example import Case, Example, random_u32
+
+
+def compaction() -> Program:
+    with ProgramBuilder("compaction", workgroup=128) as p:
+        src = p.input("src", u32, 128)
+        out = p.output("out", u32, 128)
+        count = p.output("count", u32, 1)
+        a = p.workgroup("a", u32, 128)
+        b = p.workgroup("b", u32, 128)
+        lane = p.let(p.local_id(), "lane")
+        x = p.let(src[lane], "x")
+        keep = p.let((x & 3) == 0, "keep")
+        a[lane] = select(keep, 1, 0)
+        p.barrier()
+        with p.for_(0, 7) as k:
+            d = p.let(u32(1) << k, "d")
+            with p.if_(lane >= d):
+                b[lane] = a[lane] + a[lane - d]
+            with p.else_():
+                b[lane] = a[lane]
+            p.barrier()
+            a[lane] = b[lane]
+            p.barrier()
+        with p.if_(keep):
+            out[a[lane] - 1] = x
+        with p.if_(lane == 127):
+            count[0] = a[127]
+    return p.build()
+
+
+def case() -> Case:
+    src = random_u32(20, 128)
+    kept = [v for v in src.tolist() if v % 4 == 0]
+    packed = kept + [0] * (128 - len(kept))
+    return Case({"src": src}, {"out": np.array(packed, np.uint32), "count": np.array([len(kept)], np.uint32)})
+
+
+EXAMPLE = Example("P21", "order-preserving compaction", compaction, case, "a list comprehension")

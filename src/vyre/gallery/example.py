@@ -1,0 +1,111 @@
+"""What a gallery file provides: a kernel, inputs for it, and the answer computed without vyre."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.ir.program import Program
+
+Array: TypeAlias = npt.NDArray[Any]
+Inputs: TypeAlias = Mapping[str, Array | int | float | bool]
+Outputs: TypeAlias = Mapping[str, Array]
+
+
+class Answers(Protocol):
+    """The part of a dispatch result that the gallery reads."""
+
+    def __getitem__(self, key: str, /) -> Array: ...
+
+
+class Dispatcher(Protocol):
+    """The part of a ``Session`` that the gallery uses."""
+
+    def dispatch(self, program: Program, inputs: Inputs, config: DispatchConfig | None = None) -> Answers: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Inputs by buffer name, and the independently computed content of every returned buffer.
+
+    ``tolerance_ulp``: largest allowed distance of floats in units in the last place.
+    """
+
+    inputs: Inputs
+    expected: Outputs
+    config: DispatchConfig = DEFAULT_CONFIG
+    tolerance_ulp: int = 0
+
+
+def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """The usual way to run an example."""
+    result = session.dispatch(program, case.inputs, case.config)
+    return {name: result[name] for name in case.expected}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One kernel of the gallery.  ``run`` differs from one dispatch where the algorithm iterates."""
+
+    name: str
+    title: str
+    program: Callable[[], Program]
+    case: Callable[[], Case]
+    checked_by: str
+    run: Callable[[Dispatcher, Program, Case], Outputs] = field(default=dispatch_once)
+
+
+def mismatches(case: Case, outputs: Outputs) -> list[str]:
+    """One line per buffer whose content differs from what is expected; empty when all agree."""
+    return [line for name, want in case.expected.items() if (line := _difference(case, name, want, outputs[name]))]
+
+
+def _difference(case: Case, name: str, want: Array, got: Array) -> str | None:
+    if got.shape != want.shape:
+        return f"{name}: {got.shape} elements, expected {want.shape}"
+    if got.dtype != want.dtype:
+        return f"{name}: {got.dtype}, expected {want.dtype}"
+    same = _bits(got) == _bits(want) if case.tolerance_ulp == 0 else _ulps(got, want) <= case.tolerance_ulp
+    if same.all():
+        return None
+    at = int(np.argmin(same))
+    return (
+        f"{name}: {int((~same).sum())} of {same.size} elements differ, first [{at}]: {got[at]!r}, expected {want[at]!r}"
+    )
+
+
+def _bits(array: Array) -> Array:
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
+
+
+def _ulps(got: Array, want: Array) -> Array:
+    """Distance in representable numbers; NaN is 0 away from NaN and far from anything else."""
+    width = got.dtype.itemsize * 8
+    ordered = []
+    for array in (got, want):
+        bits = array.view(f"u{array.dtype.itemsize}").astype(object)
+        sign = 1 << (width - 1)
+        ordered.append(np.where(bits >= sign, sign - bits, bits))
+    distance = np.abs(ordered[0] - ordered[1])
+    both_nan, one_nan = np.isnan(got) & np.isnan(want), np.isnan(got) ^ np.isnan(want)
+    return np.where(both_nan, 0, np.where(one_nan, 1 << width, distance))
+
+
+def random_u32(seed: int, count: int) -> npt.NDArray[np.uint32]:
+    """The sequence s := s * 1664525 + 1013904223 mod 2^32 (Numerical Recipes), after one step from ``seed``."""
+    values = np.empty(count, np.uint32)
+    state = seed
+    for k in range(count):
+        state = (state * 1664525 + 1013904223) & 0xFFFF_FFFF
+        values[k] = state
+    return values
+
+
+def random_f32(seed: int, count: int) -> npt.NDArray[np.float32]:
+    """The same sequence as multiples of 2^-23 in [-1, 1)."""
+    return ((random_u32(seed, count) >> 8) / 2.0**23 - 1.0).astype(np.float32)

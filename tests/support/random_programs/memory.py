@@ -164,7 +164,10 @@ def local_lane(workgroup: Dim3) -> Expr:
     return index
 
 
-_ELEMENTS: Final = (ScalarType.U32, ScalarType.U32, ScalarType.I32, ScalarType.U64, *ScalarType)
+_ELEMENTS: Final = tuple(ScalarType)
+_COUNTERS: Final = tuple(sorted(ATOMIC_ELEMENTS, key=lambda t: t.tag))
+_WRITABLE: Final = (*_COUNTERS, *_COUNTERS, *_ELEMENTS)
+_SHARED: Final = (*_COUNTERS, *_WRITABLE)
 _EXECUTABLE: Final = tuple(t for t in ScalarType if t.is_executable)
 _ODD_NAMES: Final = ("let", "two words", "naïve", "x.y", "1st", 'say "x"', "back\\slash", "ünï→", "#", "")
 _HINTS: Final = (
@@ -237,7 +240,7 @@ class _Layout:
         for _ in range(choices.between(1, 3)):
             count = self.count()
             declared = choices.pick((count, 0))
-            element = choices.pick(_ELEMENTS)
+            element = choices.pick(_WRITABLE)
             output_range = self.output_range(declared, element)
             self.add("io", Access.READ_WRITE, element, count, count=declared, output_range=output_range)
 
@@ -245,7 +248,7 @@ class _Layout:
         choices = self.choices
         sources = [slot for slot in self.memory.slots if not slot.buffer.is_push]
         for _ in range(choices.weighted(((4, 0), (4, 1), (2, 2)))):
-            element = choices.pick(_ELEMENTS)
+            element = choices.pick(_WRITABLE)
             access = choices.pick((Access.WRITE_ONLY, Access.READ_WRITE))
             match choices.pick(("static", "like", "host")):
                 case "static":
@@ -264,7 +267,8 @@ class _Layout:
         choices = self.choices
         for _ in range(choices.weighted(((4, 0), (4, 1), (3, 2)))):
             count = choices.pick((size, 4, size + 1, 2 * size, 1))
-            self.add("wg", Access.WORKGROUP, choices.pick(_ELEMENTS), count, count=count)
+            element = choices.pick(_SHARED)
+            self.add("wg", Access.WORKGROUP, element, count, count=count)
             self.memory.slots[-1].segment = choices.below(segments)
 
     def output_range(self, count: int, element: ScalarType) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from support.random_programs.expressions import BOOL, U32, ExpressionWriter, Flow, Local
 from support.random_programs.memory import PLAIN, Level, Slot, Use, binary, u32
-from vyre.domain.ir.expr import Expr, Literal, Var
+from vyre.domain.ir.expr import Cast, Expr, Literal, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.stmt import (
     Assign,
@@ -151,8 +151,10 @@ class StatementWriter:
             out.append(Store(slot.name, writer.index_value(writer.memory.counts[slot.name], Level.LANE), slot.splat))
         else:
             name = self._fresh("old")
-            out.append(Let(name, writer.atomic(slot)))
-            self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False, usable=False))
+            used = slot.use is not Use.REDUCED and writer.choices.chance(50)
+            value = writer.atomic(slot)
+            out.append(Let(name, Cast(slot.element, value) if used else value))
+            self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False, usable=used))
 
     def _is_writable(self, slot: Slot) -> bool:
         if slot.buffer.is_workgroup and slot.segment != self.expressions.segment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Node:
 
     def __hash__(self) -> int:
         return hash(tuple(_leaves(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from vyre.domain.ir.pickling import flatten
+
+        return flatten(self)
 
     def __repr__(self) -> str:
         return _render(self, 6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType, TypeAlias
+from typing import Any, NewType, TypeAlias
 
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.stmt import Body
@@ -168,7 +168,8 @@ class Program(Node):
     body: Body
     name: str | None = None
     non_composable: bool = False
-    _cache: dict[str, object] = field(default_factory=dict, kw_only=True)
+    # Not an argument: `dataclasses.replace` must not hand the facts of one program to another.
+    _cache: dict[str, object] = field(default_factory=dict, init=False)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name; raises ``KeyError``."""
@@ -187,6 +188,57 @@ class Program(Node):
     def abi_buffers(self) -> tuple[Buffer, ...]:
         """Non-workgroup buffers in ABI order: ascending binding number."""
         return tuple(sorted((b for b in self.buffers if not b.is_workgroup), key=lambda b: b.binding))
+
+    # Written forms and identity. Their modules import this one, hence the imports on use.
+
+    @property
+    def digest(self) -> bytes:
+        """BLAKE3-256 (32 bytes) of what can change a result; names, labels and hints are not in it.
+
+        Raises ``InvalidProgram`` if a name in the program does not resolve.
+        """
+        from vyre.domain.identity import program_digest
+
+        return program_digest(self)
+
+    def to_text(self) -> str:
+        """The program as ``.vyre`` text; ``from_text`` reads it back."""
+        from vyre.domain.ir.text import print_program
+
+        return print_program(self)
+
+    @classmethod
+    def from_text(cls, text: str, filename: str = "<text>") -> Program:
+        """The program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
+        from vyre.domain.ir.text import parse_program
+
+        return parse_program(text, filename)
+
+    def to_wire(self) -> bytes:
+        """The program as ``.vyrb`` bytes; raises ``InvalidProgram`` if a name does not resolve."""
+        from vyre.domain.ir.wire import encode
+
+        return encode(self)
+
+    @classmethod
+    def from_wire(cls, data: bytes | bytearray | memoryview) -> Program:
+        """The program of ``.vyrb`` bytes; raises ``MalformedWire``."""
+        from vyre.domain.ir.wire import decode
+
+        return decode(data)
+
+    def to_json(self) -> dict[str, Any]:
+        """The program as a JSON value of format ``vyre-program/1``."""
+        from vyre.domain.ir.json_form import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, value: object) -> Program:
+        """The program of a JSON value of format ``vyre-program/1``; raises ``MalformedJson``."""
+        from vyre.domain.ir.json_form import from_json
+
+        return from_json(value)
 
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))

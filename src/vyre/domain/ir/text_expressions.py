@@ -1,0 +1,339 @@
+"""Parses expressions: operator precedence with an explicit stack, so no input recurses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir import expr as x
+from vyre.domain.ir.expr import Expr, Literal, integer_range
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.operators import AtomicOp, Ordering
+from vyre.domain.ir.text_cursor import Cursor
+from vyre.domain.ir.text_format import (
+    ATOMIC_FUNCTION,
+    AXES,
+    BINARY_FUNCTION,
+    COMPARISON,
+    ID_WORD,
+    INFIX,
+    LEVEL,
+    TYPE_OF_SUFFIX,
+    UNARY_FUNCTION,
+    float_bits,
+)
+from vyre.domain.ir.text_lexer import NAME, NUMBER, STRING
+from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+
+_ID_KIND: Final = {word: kind for kind, word in ID_WORD.items()}
+_ORDERINGS: Final = {ordering.text: ordering for ordering in Ordering}
+_AXIS: Final = {axis: i for i, axis in enumerate(AXES)}
+_SUFFIXES: Final = sorted(TYPE_OF_SUFFIX, key=len, reverse=True)
+_BY_BITS: Final = {dtype.text: dtype for dtype in (ScalarType.F32, ScalarType.F64)}
+_LITERAL_START: Final = (NUMBER, "-", "true", "false")
+_LITERAL_FORMS: Final = "write 5u, -3i, 7u64, -7i64, 1.5f, 1.5f64, true or f32(0x7fc00000)."
+
+_Build = Callable[..., Expr]
+
+
+class _Open(NamedTuple):
+    """A parenthesis, call or index that waits for its closing token; ``arity`` None: a parenthesis."""
+
+    close: str
+    arity: int | None
+    build: _Build
+    first: int
+    """Operands on the stack when it opened."""
+    position: int
+
+
+class _Infix(NamedTuple):
+    """An operator that waits for its right operand."""
+
+    text: str
+    level: int
+    position: int
+
+
+def _function_table() -> dict[str, tuple[int, _Build]]:
+    table: dict[str, tuple[int, _Build]] = {
+        "select": (3, x.Select),
+        "fma": (3, x.Fma),
+        "subgroup_add": (1, x.SubgroupAdd),
+        "subgroup_ballot": (1, x.SubgroupBallot),
+        "subgroup_shuffle": (2, x.SubgroupShuffle),
+        "subgroup_lane": (0, x.SubgroupLane),
+        "subgroup_size": (0, x.SubgroupSize),
+    }
+    for word, unary in UNARY_FUNCTION.items():
+        table[word] = (1, _partial(x.Unary, unary))
+    for word, binary in BINARY_FUNCTION.items():
+        table[word] = (2, _partial(x.Binary, binary))
+    return table
+
+
+def _partial(node: Callable[..., Expr], first: Any) -> _Build:
+    return lambda *operands, loc: node(first, *operands, loc=loc)
+
+
+_FUNCTIONS: Final = _function_table()
+
+
+class ExpressionParser:
+    """Parses expressions at a cursor.  ``params`` are scalar parameters, which bare names can mean;
+    ``visible`` counts the declarations of each local in scope, which hide them."""
+
+    def __init__(self, cursor: Cursor, params: frozenset[str], visible: dict[str, int]) -> None:
+        self._cursor = cursor
+        self._params = params
+        self._visible = visible
+        self._operands: list[Expr] = []
+        self._heights: list[int] = []
+        self._pending: list[_Open | _Infix] = []
+
+    def expression(self) -> Expr:
+        """One expression, as long as it can be; raises ``MalformedText``."""
+        cursor = self._cursor
+        kinds = cursor.kinds
+        self._operands, self._heights = [], []
+        pending: list[_Open | _Infix] = []
+        self._pending = pending
+        while True:
+            if self._operand():
+                continue
+            while True:  # after an operand
+                kind = kinds[cursor.position]
+                level = LEVEL.get(kind)
+                if level is not None:
+                    self._reduce(level)
+                    if level == COMPARISON and pending and _is_comparison(pending[-1]):
+                        raise cursor.error("comparisons do not chain", "use parentheses, or join two with `and`.")
+                    pending.append(_Infix(kind, level, cursor.position))
+                    cursor.position += 1
+                    break
+                self._reduce(-1)
+                if not pending:
+                    return self._operands[0]
+                opened = pending[-1]
+                assert isinstance(opened, _Open)
+                if kind == "," and opened.arity is not None and opened.close == ")":
+                    cursor.position += 1
+                    break
+                if kind != opened.close:
+                    raise cursor.expected(f"an operator or `{opened.close}`")
+                cursor.position += 1
+                pending.pop()
+                self._close(opened)
+
+    def _reduce(self, level: int) -> None:
+        """Builds the pending operators that bind their right operand before one of ``level`` would."""
+        pending = self._pending
+        while pending:
+            top = pending[-1]
+            if not isinstance(top, _Infix) or top.level < level or (top.level == level == COMPARISON):
+                return
+            pending.pop()
+            right = self._operands.pop()
+            left = self._operands.pop()
+            self._push(x.Binary(INFIX[top.text], left, right, loc=self._cursor.loc(top.position)), 2, top.position)
+
+    def _close(self, opened: _Open) -> None:
+        count = len(self._operands) - opened.first
+        if opened.arity is None:
+            return
+        if count != opened.arity:
+            raise self._cursor.error(
+                f"{opened.arity} arguments are expected here, found {count}", position=opened.position
+            )
+        operands = self._operands[opened.first :]
+        del self._operands[opened.first :]
+        self._push(opened.build(*operands, loc=self._cursor.loc(opened.position)), count, opened.position)
+
+    def _push(self, node: Expr, count: int, position: int) -> None:
+        """Pushes the parent of ``count`` operands, already popped."""
+        heights = self._heights
+        if count:
+            height = max(heights[-count:]) + 1
+            if height > MAX_EXPRESSION_DEPTH:
+                raise self._cursor.error(
+                    f"an expression is more than {MAX_EXPRESSION_DEPTH} operators deep",
+                    "name parts of it with let.",
+                    position,
+                )
+            del heights[-count:]
+            heights.append(height)
+        else:
+            heights.append(0)
+        self._operands.append(node)
+
+    # Operands.  Each method returns True if it opened something and an operand is still expected.
+
+    def _operand(self) -> bool:
+        cursor = self._cursor
+        position = cursor.position
+        kind = cursor.kinds[position]
+        if kind == NAME:
+            following = cursor.kinds[position + 1]
+            if following == "(":
+                return self._call(cursor.texts[position])
+            if following == ".":
+                return self._dotted(cursor.texts[position])
+            cursor.position += 1
+            return self._named(cursor.texts[position], position)
+        if kind in _LITERAL_START:
+            return self._leaf(literal(cursor), position)
+        if kind == "(":
+            return self._open(")", None, x.Var)
+        if kind == STRING:
+            return self._named(cursor.take_name("a name"), position)
+        if kind in ("cast", "bitcast"):
+            cursor.position += 1
+            cursor.take("<")
+            dtype = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")
+            cursor.take(">")
+            if cursor.kind != "(":
+                raise cursor.expected("`(`")
+            return self._open(")", 1, _partial(x.Cast if kind == "cast" else x.Bitcast, dtype), position)
+        raise cursor.expected("an expression")
+
+    def _leaf(self, node: Expr, position: int) -> bool:
+        self._push(node, 0, position)
+        return False
+
+    def _open(self, close: str, arity: int | None, build: _Build, position: int | None = None) -> bool:
+        """Consumes the opening token."""
+        cursor = self._cursor
+        at = cursor.position if position is None else position
+        cursor.position += 1
+        opened = _Open(close, arity, build, len(self._operands), at)
+        if arity == 0:
+            cursor.take(close)
+            self._close(opened)
+            return False
+        self._pending.append(opened)
+        return True
+
+    def _named(self, name: str, position: int) -> bool:
+        cursor = self._cursor
+        if cursor.kinds[cursor.position] == "[":
+            return self._open("]", 1, _partial(x.Load, name), position)
+        loc = cursor.loc(position)
+        if name in self._params and not self._visible.get(name):
+            return self._leaf(x.Load(name, Literal(ScalarType.U32, 0, loc=loc), loc=loc), position)
+        return self._leaf(x.Var(name, loc=loc), position)
+
+    def _dotted(self, word: str) -> bool:
+        """A launch id and its axis, or an atomic and its ordering."""
+        cursor = self._cursor
+        position = cursor.position
+        if word in ATOMIC_FUNCTION:
+            cursor.position += 2
+            return self._atomic(ATOMIC_FUNCTION[word], cursor.take_choice(_ORDERINGS, "a memory ordering"), position)
+        kind = cursor.take_choice(_ID_KIND, "a launch id or an atomic")
+        cursor.take(".")
+        axis = cursor.take_choice(_AXIS, "an axis")
+        return self._leaf(x.LaunchId(kind, axis, loc=cursor.loc(position)), position)
+
+    def _call(self, word: str) -> bool:
+        cursor = self._cursor
+        position = cursor.position
+        if word in _BY_BITS:
+            return self._leaf(literal(cursor), position)
+        function = _FUNCTIONS.get(word)
+        if function is not None:
+            cursor.position += 1
+            return self._open(")", *function, position)
+        special = _SPECIAL.get(word)
+        if special is not None:
+            cursor.position += 2
+            node = special(cursor, cursor.loc(position))
+            cursor.take(")")
+            return self._leaf(node, position)
+        if word in ATOMIC_FUNCTION:
+            cursor.position += 1
+            return self._atomic(ATOMIC_FUNCTION[word], Ordering.SEQ_CST, position)
+        raise cursor.error(f"unknown function `{word[:40]}`", "docs/text-format.md lists the functions.")
+
+    def _atomic(self, op: AtomicOp, ordering: Ordering, position: int) -> bool:
+        """The cursor stands at the opening parenthesis."""
+        cursor = self._cursor
+        cursor.take("(")
+        buffer = cursor.take_name("a buffer")
+        if cursor.kind != ",":
+            raise cursor.expected("`,`")
+        if op is AtomicOp.COMPARE_EXCHANGE:
+            return self._open(
+                ")",
+                3,
+                lambda index, expected, value, loc: x.Atomic(op, buffer, index, expected, value, ordering, loc=loc),
+                position,
+            )
+        return self._open(
+            ")", 2, lambda index, value, loc: x.Atomic(op, buffer, index, None, value, ordering, loc=loc), position
+        )
+
+
+def _is_comparison(pending: _Open | _Infix) -> bool:
+    return isinstance(pending, _Infix) and pending.level == COMPARISON
+
+
+def literal(cursor: Cursor) -> Literal:
+    """A literal; raises ``MalformedText``."""
+    loc = cursor.loc()
+    kind = cursor.kind
+    if kind in ("true", "false"):
+        cursor.position += 1
+        return Literal(ScalarType.BOOL, int(kind == "true"), loc=loc)
+    if kind == NAME and cursor.texts[cursor.position] in _BY_BITS:
+        dtype = _BY_BITS[cursor.texts[cursor.position]]
+        cursor.position += 1
+        cursor.take("(")
+        bits = cursor.take_integer("a bit pattern", (1 << dtype.bits) - 1)
+        cursor.take(")")
+        return Literal(dtype, bits, loc=loc)
+    sign = "-" if cursor.accept("-") else ""
+    if cursor.kind != NUMBER:
+        raise cursor.expected("a number" if sign else "a literal", "write neg(x)." if sign else _LITERAL_FORMS)
+    token = cursor.texts[cursor.position]
+    dtype, bits = _number(cursor, sign, token)
+    cursor.position += 1
+    return Literal(dtype, bits, loc=loc)
+
+
+def _number(cursor: Cursor, sign: str, token: str) -> tuple[ScalarType, int]:
+    suffix = next((suffix for suffix in _SUFFIXES if token.endswith(suffix)), None)
+    is_hexadecimal = token[:2] in ("0x", "0X")
+    if suffix is None or (is_hexadecimal and suffix == "f"):
+        raise cursor.error(f"number {sign}{token[:40]} has no type", _LITERAL_FORMS)
+    dtype, digits = TYPE_OF_SUFFIX[suffix], sign + token[: -len(suffix)]
+    if dtype.is_float and not is_hexadecimal:
+        return dtype, float_bits(dtype, digits)
+    if dtype.is_float or not (is_hexadecimal or digits.lstrip("-").isdigit()):
+        raise cursor.error(f"{token[:40]} is no number of type {dtype.text}", _LITERAL_FORMS)
+    value = int(digits, 16 if is_hexadecimal else 10)
+    low, high = integer_range(dtype)
+    if not low <= value <= high:
+        raise cursor.error(f"{sign}{token[:40]} does not fit {dtype.text}", f"use a value in {low}..{high}.")
+    return dtype, value & ((1 << dtype.bits) - 1)
+
+
+def _length(cursor: Cursor, loc: SourceLocation) -> Expr:
+    return x.BufferLength(cursor.take_name("a buffer"), loc=loc)
+
+
+def _local(cursor: Cursor, loc: SourceLocation) -> Expr:
+    return x.Var(cursor.take_name("a local"), loc=loc)
+
+
+def _spec(cursor: Cursor, loc: SourceLocation) -> Expr:
+    name = cursor.take_name("the name of a spec constant")
+    cursor.take(",")
+    return x.SpecConst(name, literal(cursor), loc=loc)
+
+
+_SPECIAL: Final[dict[str, Callable[[Cursor, SourceLocation], Expr]]] = {
+    "len": _length,
+    "local": _local,
+    "spec": _spec,
+}

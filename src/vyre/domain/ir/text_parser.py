@@ -1,0 +1,391 @@
+"""Parses ``.vyre`` text; docs/text-format.md has the grammar.
+
+Bodies are kept on an explicit stack and expressions in another, so no input recurses; nesting beyond the
+structural limits is refused.  Names are not resolved, but for scalar parameters: that is the validator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir import stmt as s
+from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.limits import MAX_BUFFERS, MAX_STATEMENT_DEPTH, MAX_TYPE_DEPTH, U64_MAX
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import DEFAULT_KIND, Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
+from vyre.domain.ir.stmt import Stmt
+from vyre.domain.ir.text_cursor import Cursor
+from vyre.domain.ir.text_expressions import ExpressionParser
+from vyre.domain.ir.text_format import ACCESS_WORD
+from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
+from vyre.domain.ir.type_forms import ArgKind, argument_kinds
+from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, ReservedType, ScalarType, TypeArg
+
+_ACCESS: Final = {word: access for access, word in ACCESS_WORD.items()}
+_KINDS: Final = {kind.name.lower(): kind for kind in MemoryKind}
+_LOCALITIES: Final = {locality.name.lower(): locality for locality in CacheLocality}
+_ORDERINGS: Final = {ordering.text: ordering for ordering in Ordering}
+_TYPES: Final[dict[str, str]] = {name: name for name in (*SCALAR_BY_TEXT, *RESERVED_TAGS)}
+
+
+def parse_program(text: str, filename: str = "<text>") -> Program:
+    """The program of a text, its nodes located in ``filename``; raises ``MalformedText``."""
+    cursor = Cursor(tokenize(text, filename), filename)
+    name = cursor.take_name("the name of the program") if cursor.accept_word("program") else None
+    non_composable = cursor.accept_word("non_composable")
+    cursor.take_word("workgroup_size")
+    size_x = cursor.take_integer("an axis of the workgroup size")
+    cursor.take(",")
+    size_y = cursor.take_integer("an axis of the workgroup size")
+    cursor.take(",")
+    size_z = cursor.take_integer("an axis of the workgroup size")
+    buffers = _buffers(cursor)
+    cursor.take_word("body")
+    program = Program(buffers, (size_x, size_y, size_z), (), name=name, non_composable=non_composable)
+    params = frozenset(name for name, buffer in program.buffers_by_name.items() if buffer.is_push)
+    body = _BodyParser(cursor, params).parse()
+    if cursor.kind != END:
+        raise cursor.expected("the end of the text", "the body is closed already: check the braces.")
+    return Program(buffers, program.workgroup_size, body, name=name, non_composable=non_composable)
+
+
+# Declarations.
+
+
+def _buffers(cursor: Cursor) -> tuple[Buffer, ...]:
+    buffers: list[Buffer] = []
+    while True:
+        loc = cursor.loc()
+        if len(buffers) > MAX_BUFFERS:
+            raise cursor.error(f"more than {MAX_BUFFERS} buffers")
+        if cursor.accept_word("buffer"):
+            buffers.append(_buffer(cursor, loc))
+        elif cursor.accept_word("param"):
+            buffers.append(_param(cursor, loc))
+        else:
+            return tuple(buffers)
+
+
+def _param(cursor: Cursor, loc: SourceLocation) -> Buffer:
+    name = cursor.take_name("the name of a parameter")
+    cursor.take("@")
+    binding = cursor.take_integer("a binding")
+    return Buffer(name, binding, Access.UNIFORM, _type(cursor), 1, kind=MemoryKind.PUSH, loc=loc)
+
+
+class _Options:
+    """What may follow a buffer's element type, each once and in any order."""
+
+    def __init__(self, access: Access) -> None:
+        self.values: dict[str, Any] = {"output": access is Access.WRITE_ONLY, "kind": DEFAULT_KIND[access]}
+        self.seen: set[str] = set()
+
+    def read(self, cursor: Cursor) -> bool:
+        """Reads one option, if there is one."""
+        word = cursor.texts[cursor.position]
+        reader = _OPTIONS.get(word) if cursor.kind == NAME else None
+        if reader is None:
+            return False
+        key, take = reader
+        if key in self.seen:
+            raise cursor.error(f"`{word}` is given twice", "give every option once.")
+        self.seen.add(key)
+        cursor.position += 1
+        self.values[key] = take(cursor)
+        return True
+
+
+def _range(cursor: Cursor) -> tuple[int, int]:
+    start = cursor.take_integer("the start of a byte range", U64_MAX)
+    cursor.take("..")
+    return start, cursor.take_integer("the end of a byte range", U64_MAX)
+
+
+_OPTIONS: Final[dict[str, tuple[str, Callable[[Cursor], Any]]]] = {
+    "output": ("output", lambda cursor: True),
+    "not_output": ("output", lambda cursor: False),
+    "like": ("like", lambda cursor: cursor.take_name("a buffer")),
+    "range": ("range", _range),
+    "kind": ("kind", lambda cursor: cursor.take_choice(_KINDS, "a memory kind")),
+    "axis": ("axis", lambda cursor: cursor.take_integer("the coalesce axis", 255)),
+    "align": ("align", lambda cursor: cursor.take_integer("the preferred alignment")),
+    "locality": ("locality", lambda cursor: cursor.take_choice(_LOCALITIES, "a cache locality")),
+}
+
+
+def _buffer(cursor: Cursor, loc: SourceLocation) -> Buffer:
+    name = cursor.take_name("the name of a buffer")
+    cursor.take("@")
+    binding = 0 if cursor.accept("-") else cursor.take_integer("a binding")
+    access = cursor.take_choice(_ACCESS, "an access")
+    element = _type(cursor)
+    cursor.take("[")
+    count = 0 if cursor.accept_word("runtime") else cursor.take_integer("a count, or `runtime`,")
+    cursor.take("]")
+    options = _Options(access)
+    while options.read(cursor):
+        pass
+    values = options.values
+    return Buffer(
+        name,
+        binding,
+        access,
+        element,
+        count,
+        values["output"],
+        values["kind"],
+        values.get("like"),
+        values.get("range"),
+        BufferHints(values.get("axis"), values.get("align", 0), values.get("locality", CacheLocality.TEMPORAL)),
+        loc=loc,
+    )
+
+
+def _type(cursor: Cursor, depth: int = 0) -> DataType:
+    if depth > MAX_TYPE_DEPTH:
+        raise cursor.error(f"element types are nested more than {MAX_TYPE_DEPTH} deep")
+    name = cursor.take_choice(_TYPES, "an element type")
+    if name in SCALAR_BY_TEXT:
+        return SCALAR_BY_TEXT[name]
+    arguments: list[TypeArg] = []
+    for i, kind in enumerate(argument_kinds(name)):
+        cursor.take("," if i else "(")
+        arguments.append(_type_argument(cursor, kind, depth))
+    if arguments:
+        cursor.take(")")
+    return ReservedType(name, tuple(arguments))
+
+
+def _type_argument(cursor: Cursor, kind: ArgKind, depth: int) -> TypeArg:
+    match kind:
+        case ArgKind.INT:
+            return cursor.take_integer("an argument of a type")
+        case ArgKind.TYPE:
+            return _type(cursor, depth + 1)
+        case ArgKind.TEXT:
+            return cursor.take_string("an argument of a type")
+        case ArgKind.DIMS:
+            cursor.take("[")
+            axes: list[int] = []
+            while not cursor.accept("]"):
+                if axes:
+                    cursor.take(",")
+                axes.append(cursor.take_integer("a dimension"))
+            return tuple(axes)
+
+
+# Statements.
+
+
+class _Open(NamedTuple):
+    """A body being read, and what becomes of it: ``build`` gets its statements.
+
+    ``is_chained``: the body of an ``else if``, which ends with its only statement.
+    """
+
+    build: Callable[[tuple[Stmt, ...]], Stmt]
+    condition: Expr | None
+    outer: list[Stmt]
+    declared: list[str]
+    is_chained: bool
+    loc: SourceLocation
+
+
+class _BodyParser:
+    """Parses the statements between the braces of a program."""
+
+    def __init__(self, cursor: Cursor, params: frozenset[str]) -> None:
+        self._cursor = cursor
+        self._visible: dict[str, int] = {}
+        self._expression = ExpressionParser(cursor, params, self._visible).expression
+        self._statements: list[Stmt] = []
+        self._declared: list[str] = []
+        self._open: list[_Open] = []
+
+    def parse(self) -> tuple[Stmt, ...]:
+        cursor = self._cursor
+        cursor.take("{")
+        while True:
+            kind = cursor.kind
+            if kind == "}":
+                cursor.position += 1
+                if not self._open:
+                    return tuple(self._statements)
+                self._close()
+                continue
+            if len(self._open) > MAX_STATEMENT_DEPTH:
+                raise cursor.error(
+                    f"statements are nested more than {MAX_STATEMENT_DEPTH} deep",
+                    "flatten the nesting or split the program.",
+                )
+            loc = cursor.loc()
+            if kind in (NAME, STRING):
+                self._add(self._assign_or_store(loc))
+                continue
+            parse = _STATEMENTS.get(kind)
+            if parse is None:
+                raise cursor.expected("a statement or `}`")
+            cursor.position += 1
+            stmt = parse(self, loc)
+            if stmt is not None:
+                self._add(stmt)
+
+    def _add(self, stmt: Stmt) -> None:
+        """Appends a complete statement; it completes the chained bodies around it, too."""
+        self._statements.append(stmt)
+        while self._open and self._open[-1].is_chained:
+            stmt = self._end_body()
+            self._statements.append(stmt)
+
+    def _begin(
+        self,
+        build: Callable[[tuple[Stmt, ...]], Stmt],
+        loc: SourceLocation,
+        condition: Expr | None = None,
+        is_chained: bool = False,
+    ) -> None:
+        self._open.append(_Open(build, condition, self._statements, self._declared, is_chained, loc))
+        self._statements, self._declared = [], []
+
+    def _end_body(self) -> Stmt:
+        opened = self._open.pop()
+        stmt = opened.build(tuple(self._statements))
+        for name in self._declared:
+            self._visible[name] -= 1
+        self._statements, self._declared = opened.outer, opened.declared
+        return stmt
+
+    def _close(self) -> None:
+        """After the closing brace of a nested body."""
+        cursor = self._cursor
+        condition, loc = self._open[-1].condition, self._open[-1].loc
+        if condition is None or cursor.kind != "else":
+            self._add(self._end_body())
+            return
+        cursor.position += 1
+        then = tuple(self._statements)
+        self._end_body()
+        chained = cursor.kind == "if"
+        if not chained:
+            cursor.take("{")
+        self._begin(lambda otherwise: s.If(condition, then, otherwise, loc=loc), loc, is_chained=chained)
+
+    def _declare(self, name: str) -> None:
+        self._visible[name] = self._visible.get(name, 0) + 1
+        self._declared.append(name)
+
+    # One method a statement, called after its first word; None: a body follows.
+
+    def _assign_or_store(self, loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        name = cursor.take_name("a name")
+        if cursor.accept(":="):
+            return s.Assign(name, self._expression(), loc=loc)
+        if not cursor.accept("["):
+            raise cursor.expected("`:=` or `[`", "write `let x = e`, `x := e` or `buffer[index] = e`.")
+        index = self._expression()
+        cursor.take("]")
+        cursor.take("=")
+        return s.Store(name, index, self._expression(), loc=loc)
+
+    def _let(self, loc: SourceLocation) -> Stmt:
+        name = self._cursor.take_name("the name of a local")
+        self._cursor.take("=")
+        value = self._expression()
+        self._declare(name)
+        return s.Let(name, value, loc=loc)
+
+    def _if(self, loc: SourceLocation) -> None:
+        condition = self._expression()
+        self._cursor.take("{")
+        self._begin(lambda then: s.If(condition, then, loc=loc), loc, condition)
+
+    def _for(self, loc: SourceLocation) -> None:
+        cursor = self._cursor
+        var = cursor.take_name("the name of a loop variable")
+        cursor.take_word("in")
+        start = self._expression()
+        cursor.take("..")
+        stop = self._expression()
+        step = self._expression() if cursor.accept_word("step") else Literal(ScalarType.U32, 1, loc=loc)
+        cursor.take("{")
+        self._begin(lambda body: s.Loop(var, start, stop, step, body, loc=loc), loc)
+        self._declare(var)
+
+    def _block(self, loc: SourceLocation) -> None:
+        self._cursor.take("{")
+        self._begin(lambda body: s.Block(body, loc=loc), loc)
+
+    def _region(self, loc: SourceLocation) -> None:
+        cursor = self._cursor
+        generator = cursor.take_string("the generator of a region")
+        source = cursor.take_string("the source of a region") if cursor.accept_word("from") else None
+        cursor.take("{")
+        self._begin(lambda body: s.Region(generator, body, source, loc=loc), loc)
+
+    def _barrier(self, loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        cursor.take("(")
+        ordering = cursor.take_choice(_ORDERINGS, "a memory ordering")
+        cursor.take(")")
+        return s.Barrier(ordering, loc=loc)
+
+    def _copy(self, node: Callable[..., Stmt], loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        cursor.take("(")
+        source = cursor.take_name("the source buffer")
+        cursor.take(",")
+        destination = cursor.take_name("the destination buffer")
+        cursor.take(",")
+        offset = self._expression()
+        cursor.take(",")
+        size = self._expression()
+        cursor.take(",")
+        tag = cursor.take_string("the tag of the copy")
+        cursor.take(")")
+        return node(source, destination, offset, size, tag, loc=loc)
+
+    def _async_wait(self, loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        cursor.take("(")
+        tag = cursor.take_string("the tag of the copy")
+        cursor.take(")")
+        return s.AsyncWait(tag, loc=loc)
+
+    def _trap(self, loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        cursor.take("(")
+        address = self._expression()
+        cursor.take(",")
+        tag = cursor.take_string("the tag of the trap")
+        cursor.take(")")
+        return s.Trap(address, tag, loc=loc)
+
+    def _indirect_dispatch(self, loc: SourceLocation) -> Stmt:
+        cursor = self._cursor
+        cursor.take("(")
+        buffer = cursor.take_name("a buffer")
+        cursor.take(",")
+        offset = cursor.take_integer("a byte offset", U64_MAX)
+        cursor.take(")")
+        return s.IndirectDispatch(buffer, offset, loc=loc)
+
+
+_STATEMENTS: Final[dict[str, Callable[[_BodyParser, SourceLocation], Stmt | None]]] = {
+    "let": _BodyParser._let,
+    "if": _BodyParser._if,
+    "for": _BodyParser._for,
+    "block": _BodyParser._block,
+    "region": _BodyParser._region,
+    "barrier": _BodyParser._barrier,
+    "break": lambda _, loc: s.Break(loc=loc),
+    "continue": lambda _, loc: s.Continue(loc=loc),
+    "return": lambda _, loc: s.Return(loc=loc),
+    "async_load": lambda parser, loc: parser._copy(s.AsyncLoad, loc),
+    "async_store": lambda parser, loc: parser._copy(s.AsyncStore, loc),
+    "async_wait": _BodyParser._async_wait,
+    "trap": _BodyParser._trap,
+    "indirect_dispatch": _BodyParser._indirect_dispatch,
+}

@@ -1,0 +1,257 @@
+"""Prints programs as ``.vyre`` text; docs/text-format.md has the grammar."""
+
+from __future__ import annotations
+
+from typing import Any, Final, assert_never
+
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir import expr as x
+from vyre.domain.ir import stmt as s
+from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.limits import check_writable
+from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, Ordering
+from vyre.domain.ir.program import DEFAULT_KIND, NO_HINTS, Access, Buffer, Program
+from vyre.domain.ir.stmt import Stmt
+from vyre.domain.ir.text_format import (
+    ACCESS_WORD,
+    AXES,
+    COMPARISON,
+    ID_WORD,
+    LEVEL,
+    literal_text,
+    name_text,
+    operators_share_line,
+    quoted,
+)
+from vyre.domain.ir.type_forms import type_to_json
+from vyre.domain.ir.types import DataType, ReservedType, ScalarType
+
+_INDENT: Final = "  "
+_STEP_ONE: Final = Literal(ScalarType.U32, 1)
+_INDEX_ZERO: Final = Literal(ScalarType.U32, 0)
+
+
+def print_program(program: Program) -> str:
+    """The program as text, which ``parse_program`` reads back as an equal program.
+
+    Raises ``InvalidProgram`` beyond the structural limits.
+    """
+    check_writable(program)
+    printer = _Printer(program)
+    lines = [] if program.name is None else [f"program {name_text(program.name)}"]
+    if program.non_composable:
+        lines.append("non_composable")
+    lines.append(f"workgroup_size {', '.join(map(str, program.workgroup_size))}")
+    lines += map(_buffer, program.buffers)
+    lines.append("body {")
+    printer.body(program.body, 1)
+    return "\n".join((*lines, *printer.lines, "}", ""))
+
+
+def is_plain_param(buffer: Buffer) -> bool:
+    """Whether a scalar parameter has nothing to say beyond name, binding and type."""
+    return (
+        buffer.is_push
+        and (buffer.access, buffer.count, buffer.is_output) == (Access.UNIFORM, 1, False)
+        and (buffer.like, buffer.output_range, buffer.hints) == (None, None, NO_HINTS)
+    )
+
+
+def _buffer(buffer: Buffer) -> str:
+    name, element = name_text(buffer.name), _type(buffer.element)
+    if is_plain_param(buffer):
+        return f"param {name} @{buffer.binding} {element}"
+    binding = "-" if buffer.is_workgroup and buffer.binding == 0 else buffer.binding
+    words = [f"buffer {name} @{binding} {ACCESS_WORD[buffer.access]} {element}[{buffer.count or 'runtime'}]"]
+    if buffer.is_output is not (buffer.access is Access.WRITE_ONLY):
+        words.append("output" if buffer.is_output else "not_output")
+    if buffer.like is not None:
+        words.append(f"like {name_text(buffer.like)}")
+    if buffer.output_range is not None:
+        words.append("range {}..{}".format(*buffer.output_range))
+    if buffer.kind is not DEFAULT_KIND[buffer.access]:
+        words.append(f"kind {buffer.kind.name.lower()}")
+    hints = buffer.hints
+    if hints.coalesce_axis is not None:
+        words.append(f"axis {hints.coalesce_axis}")
+    if hints.preferred_alignment != NO_HINTS.preferred_alignment:
+        words.append(f"align {hints.preferred_alignment}")
+    if hints.locality is not NO_HINTS.locality:
+        words.append(f"locality {hints.locality.name.lower()}")
+    return " ".join(words)
+
+
+def _type(dtype: DataType) -> str:
+    if isinstance(dtype, ScalarType):
+        return dtype.text
+    try:
+        type_to_json(dtype)
+    except ValueError as error:
+        raise InvalidProgram(f"element type {dtype.name} cannot be written: {error}") from None
+    return _checked_type(dtype)
+
+
+def _checked_type(argument: Any) -> str:
+    match argument:
+        case ScalarType():
+            return argument.text
+        case ReservedType(name, ()):
+            return name
+        case ReservedType(name, args):
+            return f"{name}({', '.join(map(_checked_type, args))})"
+        case str():
+            return quoted(argument)
+        case tuple():
+            return f"[{', '.join(map(str, argument))}]"
+        case _:
+            return str(argument)
+
+
+class _Printer:
+    """Collects the lines of a body.  Recurses once per level of nesting, which ``check_writable`` bounds."""
+
+    def __init__(self, program: Program) -> None:
+        self.lines: list[str] = []
+        self._params = {name for name, buffer in program.buffers_by_name.items() if buffer.is_push}
+        self._visible: list[str] = []
+
+    def body(self, body: s.Body, depth: int) -> None:
+        first = len(self._visible)
+        for stmt in body:
+            self._statement(stmt, depth)
+        del self._visible[first:]
+
+    def _line(self, depth: int, text: str) -> None:
+        self.lines.append(_INDENT * depth + text)
+
+    def _statement(self, stmt: Stmt, depth: int) -> None:
+        expr = self.expression
+        match stmt:
+            case s.Let(name, value):
+                self._line(depth, f"let {name_text(name)} = {expr(value)}")
+                self._visible.append(name)
+            case s.Assign(name, value):
+                self._line(depth, f"{name_text(name)} := {expr(value)}")
+            case s.Store(buffer, index, value):
+                self._line(depth, f"{name_text(buffer)}[{expr(index)}] = {expr(value)}")
+            case s.If():
+                self._if(stmt, depth)
+            case s.Loop(var, start, stop, step, body):
+                by = "" if step == _STEP_ONE else f" step {expr(step)}"
+                self._line(depth, f"for {name_text(var)} in {expr(start)} .. {expr(stop)}{by} {{")
+                self._visible.append(var)
+                self.body(body, depth + 1)
+                self._visible.pop()
+                self._line(depth, "}")
+            case s.Block(body):
+                self._nested(depth, "block", body)
+            case s.Region(generator, body, source):
+                origin = "" if source is None else f" from {quoted(source)}"
+                self._nested(depth, f"region {quoted(generator)}{origin}", body)
+            case s.Break():
+                self._line(depth, "break")
+            case s.Continue():
+                self._line(depth, "continue")
+            case s.Return():
+                self._line(depth, "return")
+            case s.Barrier(ordering):
+                self._line(depth, f"barrier({ordering.text})")
+            case s.AsyncLoad(source, destination, offset, size, tag):
+                self._line(depth, f"async_load({self._copy(source, destination, offset, size, tag)})")
+            case s.AsyncStore(source, destination, offset, size, tag):
+                self._line(depth, f"async_store({self._copy(source, destination, offset, size, tag)})")
+            case s.AsyncWait(tag):
+                self._line(depth, f"async_wait({quoted(tag)})")
+            case s.Trap(address, tag):
+                self._line(depth, f"trap({expr(address)}, {quoted(tag)})")
+            case s.IndirectDispatch(buffer, offset):
+                self._line(depth, f"indirect_dispatch({name_text(buffer)}, {offset})")
+            case _:
+                assert_never(stmt)
+
+    def _copy(self, source: str, destination: str, offset: Expr, size: Expr, tag: str) -> str:
+        expr = self.expression
+        return f"{name_text(source)}, {name_text(destination)}, {expr(offset)}, {expr(size)}, {quoted(tag)}"
+
+    def _nested(self, depth: int, head: str, body: s.Body) -> None:
+        self._line(depth, head + " {")
+        self.body(body, depth + 1)
+        self._line(depth, "}")
+
+    def _if(self, stmt: s.If, depth: int) -> None:
+        """A chain of ``else if`` stays on one level of indentation."""
+        head = "if"
+        while True:
+            self._line(depth, f"{head} {self.expression(stmt.condition)} {{")
+            self.body(stmt.then, depth + 1)
+            match stmt.otherwise:
+                case (s.If() as following,):
+                    head, stmt = "} else if", following
+                case ():
+                    break
+                case otherwise:
+                    self._line(depth, "} else {")
+                    self.body(otherwise, depth + 1)
+                    break
+        self._line(depth, "}")
+
+    def expression(self, node: Expr) -> str:
+        match node:
+            case Literal(dtype, bits):
+                return literal_text(dtype, bits)
+            case x.Var(name):
+                hidden = name in self._params and name not in self._visible
+                return f"local({name_text(name)})" if hidden else name_text(name)
+            case x.Load(buffer, index):
+                if buffer in self._params and index == _INDEX_ZERO and buffer not in self._visible:
+                    return name_text(buffer)
+                return f"{name_text(buffer)}[{self.expression(index)}]"
+            case x.Binary(op, left, right):
+                row = BINARY[op]
+                if not row.infix:
+                    return f"{row.text}({self.expression(left)}, {self.expression(right)})"
+                return f"{self._operand(left, row.text, True)} {row.text} {self._operand(right, row.text, False)}"
+            case x.Unary(op, operand):
+                return self._call(UNARY[op].text, operand)
+            case x.BufferLength(buffer):
+                return f"len({name_text(buffer)})"
+            case x.LaunchId(kind, axis):
+                return f"{ID_WORD[kind]}.{AXES[axis]}"
+            case x.SubgroupLane():
+                return "subgroup_lane()"
+            case x.SubgroupSize():
+                return "subgroup_size()"
+            case x.Select(condition, on_true, on_false):
+                return self._call("select", condition, on_true, on_false)
+            case x.Cast(dtype, operand):
+                return self._call(f"cast<{dtype.text}>", operand)
+            case x.Bitcast(dtype, operand):
+                return self._call(f"bitcast<{dtype.text}>", operand)
+            case x.Fma(a, b, c):
+                return self._call("fma", a, b, c)
+            case x.Atomic(op, buffer, index, expected, value, ordering):
+                order = "" if ordering is Ordering.SEQ_CST else f".{ordering.text}"
+                operands = (index, value) if expected is None else (index, expected, value)
+                written = ", ".join(map(self.expression, operands))
+                return f"{ATOMIC_TEXT[op]}{order}({name_text(buffer)}, {written})"
+            case x.SubgroupAdd(value):
+                return self._call("subgroup_add", value)
+            case x.SubgroupBallot(condition):
+                return self._call("subgroup_ballot", condition)
+            case x.SubgroupShuffle(value, lane):
+                return self._call("subgroup_shuffle", value, lane)
+            case x.SpecConst(name, default):
+                return f"spec({name_text(name)}, {literal_text(default.dtype, default.bits)})"
+            case _:
+                assert_never(node)
+
+    def _call(self, function: str, *operands: Expr) -> str:
+        return f"{function}({', '.join(map(self.expression, operands))})"
+
+    def _operand(self, node: Expr, parent: str, is_left: bool) -> str:
+        written = self.expression(node)
+        if not isinstance(node, x.Binary) or not BINARY[node.op].infix:
+            return written
+        child = BINARY[node.op].text
+        chained = is_left and LEVEL[child] == LEVEL[parent] != COMPARISON
+        return written if chained or operators_share_line(parent, child) else f"({written})"

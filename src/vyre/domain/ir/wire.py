@@ -1,0 +1,60 @@
+"""The binary form ``.vyrb``: ``decode(encode(p)) == p`` and ``encode(decode(b)) == b``.
+
+``wire_format`` describes the layout.  Encoding needs a program whose names resolve (every program that
+validates does); decoding accepts exactly what encoding writes and turns everything else into
+``MalformedWire``, in time and memory bounded by the length of the data.
+"""
+
+from __future__ import annotations
+
+from vyre.domain.errors import MalformedWire
+from vyre.domain.identity import body_digest, names_digest, remember_digest
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.wire_decoder import decode_sections
+from vyre.domain.ir.wire_encoder import encode_sections, uleb
+from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
+from vyre.domain.ir.wire_reader import WireReader
+
+
+def encode(program: Program) -> bytes:
+    """The program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve."""
+    body, names = encode_sections(program)
+    digest = body_digest(body)
+    remember_digest(program, digest)
+    header = MAGIC + bytes((VERSION,)) + digest + names_digest(names)
+    return b"".join((header, uleb(len(body)), body, names))
+
+
+def semantic_body(program: Program) -> bytes:
+    """What can change a result of the program, in its one encoding; raises ``InvalidProgram``."""
+    return encode_sections(program).body
+
+
+def decode(data: bytes | bytearray | memoryview) -> Program:
+    """The program that ``.vyrb`` data holds; raises ``MalformedWire``."""
+    if len(data) > MAX_WIRE_BYTES:
+        raise MalformedWire(f"the data has {len(data)} bytes; the limit is {MAX_WIRE_BYTES}")
+    data = bytes(data)
+    if data[: len(MAGIC)] != MAGIC:
+        raise MalformedWire("the magic number is missing", fix="pass the bytes of a .vyrb file.")
+    if len(data) < HEADER_BYTES:
+        raise MalformedWire("the header is truncated")
+    version = data[len(MAGIC)]
+    if version != VERSION:
+        raise MalformedWire(
+            f"version {version} of the format; version {VERSION} is expected",
+            fix="encode the program again with this release.",
+        )
+    reader = WireReader(data, HEADER_BYTES, len(data))
+    body_length = reader.uleb()
+    start = reader.position
+    body = reader.take(body_length)
+    names = reader.take(len(data) - reader.position)
+    digest_start = len(MAGIC) + 1
+    digest = body_digest(body)
+    if digest + names_digest(names) != data[digest_start : digest_start + 2 * DIGEST_BYTES]:
+        raise MalformedWire("the digest does not match the content", fix="fetch the data again: it is damaged.")
+    middle = start + body_length
+    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)))
+    remember_digest(program, digest)
+    return program

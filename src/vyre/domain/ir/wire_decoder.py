@@ -1,0 +1,535 @@
+"""Reads the two sections of ``.vyrb`` (``wire_format`` describes them).
+
+Any bytes give a program or ``MalformedWire``: no recursion, nothing allocated from a length that was not
+compared with the bytes present, and whatever is accepted is what the encoder writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeVar
+
+from vyre.domain.ir import expr as x
+from vyre.domain.ir import stmt as s
+from vyre.domain.ir import wire_format as w
+from vyre.domain.ir.expr import Expr, IdKind, Literal
+from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
+from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
+from vyre.domain.ir.stmt import Stmt
+from vyre.domain.ir.types import SCALAR_BY_TAG, DataType, ScalarType
+from vyre.domain.ir.wire_reader import WireReader
+
+_E = TypeVar("_E", bound=Enum)
+
+
+def decode_sections(body: WireReader, names: WireReader) -> Program:
+    """The program of a body and its names; raises ``MalformedWire``."""
+    size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
+    count = body.uleb(MAX_BUFFERS)
+    records = [_record(body, count) for _ in range(count)]
+    labels = _Labels(names, records)
+    decoder = _Decoder(body, labels)
+    statements = decoder.run()
+    labels.finish()
+    return Program(
+        labels.declared(),
+        (size_x, size_y, size_z),
+        statements,
+        name=labels.program_name,
+        non_composable=labels.non_composable,
+    )
+
+
+def _member(reader: WireReader, table: dict[int, _E], what: str) -> _E:
+    tag = reader.byte()
+    member = table.get(tag)
+    if member is None:
+        raise reader.fail(f"unknown {what} {tag:#04x}")
+    return member
+
+
+def _by_value(members: type[_E]) -> dict[int, _E]:
+    return {member.value: member for member in members}
+
+
+_ACCESS: Final = _by_value(Access)
+_KIND: Final = _by_value(MemoryKind)
+_LOCALITY: Final = _by_value(CacheLocality)
+_ID_KIND: Final = _by_value(IdKind)
+_ATOMIC: Final = _by_value(AtomicOp)
+_ORDERING: Final = _by_value(Ordering)
+
+
+class _Record(NamedTuple):
+    """The semantic part of a buffer; ``raw`` are its bytes."""
+
+    access: Access
+    is_output: bool
+    kind: MemoryKind
+    element: DataType
+    elements: int
+    like: int | None
+    output_range: tuple[int, int] | None
+    raw: bytes
+
+    @property
+    def is_workgroup(self) -> bool:
+        return self.access is Access.WORKGROUP
+
+
+def _record(reader: WireReader, buffers: int) -> _Record:
+    start = reader.position
+    access = _member(reader, _ACCESS, "access")
+    flags = reader.byte()
+    if flags > w.IS_OUTPUT | w.HAS_LIKE | w.HAS_RANGE:
+        raise reader.fail("unknown flags of a buffer")
+    kind = _member(reader, _KIND, "memory kind")
+    element, count = reader.type(), reader.uleb()
+    like = output_range = None
+    if flags & w.HAS_LIKE:
+        like = reader.uleb()
+        if like >= buffers or access is Access.WORKGROUP:
+            raise reader.fail("a buffer is sized like one that does not exist")
+    if flags & w.HAS_RANGE:
+        output_range = (reader.uleb(U64_MAX), reader.uleb(U64_MAX))
+    raw = reader.since(start)
+    return _Record(access, bool(flags & w.IS_OUTPUT), kind, element, count, like, output_range, raw)
+
+
+class _Labels:
+    """The names section: buffers at once, the names of locals, tags and blocks as the body asks for them."""
+
+    def __init__(self, reader: WireReader, records: list[_Record]) -> None:
+        self._reader = reader
+        flags = reader.byte()
+        if flags > w.HAS_NAME | w.NON_COMPOSABLE:
+            raise reader.fail("unknown flags of the names section")
+        self.program_name = reader.string() if flags & w.HAS_NAME else None
+        self.non_composable = bool(flags & w.NON_COMPOSABLE)
+        self.records = records
+        self.buffer_names: list[str] = []
+        self._places: list[int] = []
+        self._buffers = self._read_buffers()
+        self._locals = [reader.string() for _ in range(reader.uleb())]
+        self.tags = [reader.string() for _ in range(reader.uleb())]
+        if len(set(self.tags)) < len(self.tags):
+            raise reader.fail("two async tags have the same name")
+        self._blocks = [self._block() for _ in range(reader.uleb())]
+        if not reader.at_end:
+            raise reader.fail("bytes follow the names section")
+        self._next_local = self._next_block = 0
+
+    def _read_buffers(self) -> list[tuple[int, BufferHints]]:
+        reader = self._reader
+        facts = []
+        previous = -1
+        for i, record in enumerate(self.records):
+            self.buffer_names.append(reader.string())
+            binding = reader.uleb()
+            if record.is_workgroup:
+                previous = -1
+            elif binding <= previous or (i and self.records[i - 1].is_workgroup):
+                raise reader.fail("buffers are not in the order of their bindings")
+            else:
+                previous = binding
+            axis = reader.uleb(256)
+            alignment = reader.uleb()
+            locality = _member(reader, _LOCALITY, "cache locality")
+            facts.append((binding, BufferHints(axis - 1 if axis else None, alignment, locality)))
+            self._places.append(reader.uleb())
+        if len(set(self.buffer_names)) < len(self.records):
+            raise reader.fail("two buffers have the same name")
+        if set(self._places) != set(range(len(self.records))):
+            raise reader.fail("the declaration order is not a permutation")
+        return facts
+
+    def _block(self) -> tuple[str, str | None] | None:
+        reader = self._reader
+        kind = reader.byte()
+        if kind > w.SOURCED_REGION:
+            raise reader.fail(f"unknown kind of block {kind:#04x}")
+        if kind == w.PLAIN_BLOCK:
+            return None
+        return reader.string(), reader.string() if kind == w.SOURCED_REGION else None
+
+    def next_local(self) -> str:
+        if self._next_local == len(self._locals):
+            raise self._reader.fail("too few names of locals")
+        self._next_local += 1
+        return self._locals[self._next_local - 1]
+
+    def next_block(self) -> tuple[str, str | None] | None:
+        if self._next_block == len(self._blocks):
+            raise self._reader.fail("too few labels of blocks")
+        self._next_block += 1
+        return self._blocks[self._next_block - 1]
+
+    def finish(self) -> None:
+        if self._next_local != len(self._locals) or self._next_block != len(self._blocks):
+            raise self._reader.fail("more names than the body declares")
+
+    def require_sorted(self, first: int) -> None:
+        """Buffers from number ``first`` on, which nothing uses, stand in the order of their records."""
+        keys = [(record.raw, place) for record, place in zip(self.records, self._places, strict=True)][first:]
+        if keys != sorted(keys):
+            raise self._reader.fail("unused workgroup buffers are out of order")
+
+    def declared(self) -> tuple[Buffer, ...]:
+        """The buffers in declaration order."""
+        names = self.buffer_names
+        by_place: dict[int, Buffer] = {}
+        for i, (record, (binding, hints)) in enumerate(zip(self.records, self._buffers, strict=True)):
+            by_place[self._places[i]] = Buffer(
+                names[i],
+                binding,
+                record.access,
+                record.element,
+                record.elements,
+                record.is_output,
+                record.kind,
+                None if record.like is None else names[record.like],
+                record.output_range,
+                hints,
+            )
+        return tuple(by_place[place] for place in range(len(by_place)))
+
+
+class _Open(NamedTuple):
+    """A statement whose body is being read."""
+
+    opcode: int
+    fields: tuple[Any, ...]
+    outer: list[Stmt]
+    visible: int
+    then: tuple[Stmt, ...] | None = None
+
+
+class _Decoder:
+    """Runs the stack machine over the statements of a body."""
+
+    def __init__(self, reader: WireReader, labels: _Labels) -> None:
+        self._reader = reader
+        self._labels = labels
+        self._values: list[Expr] = []
+        self._heights: list[int] = []
+        self._statements: list[Stmt] = []
+        self._open: list[_Open] = []
+        self._visible: list[str] = []
+        self._visible_names: set[str] = set()
+        self._used_tags = 0
+        self._specs: dict[tuple[str, ScalarType, int], x.SpecConst] = {}
+        self._spec_list: list[x.SpecConst] = []
+        shared = [i for i, record in enumerate(labels.records) if record.is_workgroup]
+        self._used_buffers = shared[0] if shared else len(labels.records)
+
+    def run(self) -> tuple[Stmt, ...]:
+        reader = self._reader
+        nodes = 0
+        while not reader.at_end:
+            opcode = reader.byte()
+            handler = _HANDLERS[opcode]
+            if handler is None:
+                raise reader.fail(f"unknown opcode {opcode:#04x}")
+            handler(self, opcode)
+            nodes += opcode not in (w.ELSE, w.END)
+            if nodes > MAX_NODES:
+                raise reader.fail(f"the program has more than {MAX_NODES} nodes")
+        if self._open or self._values:
+            raise reader.fail("the body ends inside a statement")
+        if self._used_tags != len(self._labels.tags):
+            raise reader.fail("more async tags than the body uses")
+        self._labels.require_sorted(self._used_buffers)
+        return tuple(self._statements)
+
+    # Expressions.
+
+    def _push(self, node: Expr) -> None:
+        self._values.append(node)
+        self._heights.append(0)
+
+    def _pop(self, count: int) -> list[Expr]:
+        """The last ``count`` operands; their parent must be pushed with ``_replace``."""
+        if count > len(self._values):
+            raise self._reader.fail("an operator lacks operands")
+        operands = self._values[-count:]
+        del self._values[-count:]
+        return operands
+
+    def _replace(self, count: int, node: Expr) -> None:
+        """Pushes the parent of ``count`` popped operands."""
+        heights = self._heights
+        height = heights[-1] + 1 if count == 1 else max(heights[-count:]) + 1
+        if height > MAX_EXPRESSION_DEPTH:
+            raise self._reader.fail(f"expressions are nested more than {MAX_EXPRESSION_DEPTH} deep")
+        del heights[-count:]
+        heights.append(height)
+        self._values.append(node)
+
+    def _literal(self, opcode: int) -> None:
+        dtype = _LITERAL_TYPE[opcode]
+        self._push(self._read_literal(dtype))
+
+    def _read_literal(self, dtype: ScalarType) -> Literal:
+        reader = self._reader
+        if dtype.is_float:
+            return Literal(dtype, int.from_bytes(reader.take(dtype.size), "little"))
+        return Literal(dtype, reader.uleb(_LITERAL_MAX[dtype]))
+
+    def _var(self, _: int) -> None:
+        self._push(x.Var(self._local()))
+
+    def _local(self) -> str:
+        slot = self._reader.uleb()
+        if slot >= len(self._visible):
+            raise self._reader.fail("a local is not visible")
+        return self._visible[slot]
+
+    def _buffer(self) -> str:
+        number = self._reader.uleb()
+        if number >= self._used_buffers:
+            if number > self._used_buffers or number >= len(self._labels.buffer_names):
+                raise self._reader.fail("a buffer does not exist or is not numbered by first use")
+            self._used_buffers += 1
+        return self._labels.buffer_names[number]
+
+    def _load(self, _: int) -> None:
+        buffer = self._buffer()
+        (index,) = self._pop(1)
+        self._replace(1, x.Load(buffer, index))
+
+    def _length(self, _: int) -> None:
+        self._push(x.BufferLength(self._buffer()))
+
+    def _launch_id(self, _: int) -> None:
+        kind = _member(self._reader, _ID_KIND, "launch id")
+        axis = self._reader.byte()
+        if axis > 2:
+            raise self._reader.fail(f"unknown axis {axis}")
+        self._push(x.LaunchId(kind, axis))
+
+    def _binary(self, opcode: int) -> None:
+        left, right = self._pop(2)
+        self._replace(2, x.Binary(_BINARY_OP[opcode], left, right))
+
+    def _unary(self, opcode: int) -> None:
+        (operand,) = self._pop(1)
+        self._replace(1, x.Unary(_UNARY_OP[opcode], operand))
+
+    def _cast(self, opcode: int) -> None:
+        dtype = _member(self._reader, SCALAR_BY_TAG, "scalar type")
+        (operand,) = self._pop(1)
+        self._replace(1, x.Cast(dtype, operand) if opcode == w.CAST else x.Bitcast(dtype, operand))
+
+    def _atomic(self, _: int) -> None:
+        op = _member(self._reader, _ATOMIC, "atomic operator")
+        ordering = _member(self._reader, _ORDERING, "ordering")
+        buffer = self._buffer()
+        if op is AtomicOp.COMPARE_EXCHANGE:
+            index, expected, value = self._pop(3)
+            self._replace(3, x.Atomic(op, buffer, index, expected, value, ordering))
+        else:
+            index, value = self._pop(2)
+            self._replace(2, x.Atomic(op, buffer, index, None, value, ordering))
+
+    def _spec_const(self, _: int) -> None:
+        reader = self._reader
+        number = reader.uleb()
+        if number > len(self._spec_list):
+            raise reader.fail("spec constants are not numbered by first use")
+        if number == len(self._spec_list):
+            name = reader.string()
+            opcode = reader.byte()
+            if opcode not in _LITERAL_TYPE:
+                raise reader.fail("the default of a spec constant is no literal")
+            default = self._read_literal(_LITERAL_TYPE[opcode])
+            key = (name, default.dtype, default.bits)
+            if key in self._specs:
+                raise reader.fail("a spec constant is written twice")
+            self._specs[key] = x.SpecConst(name, default)
+            self._spec_list.append(self._specs[key])
+        self._push(self._spec_list[number])
+
+    # Statements.
+
+    def _operands(self, count: int) -> list[Expr]:
+        """The operands of a statement: exactly those on the stack."""
+        if len(self._values) != count:
+            raise self._reader.fail(f"a statement takes {count} operands, found {len(self._values)}")
+        operands = self._values
+        self._values, self._heights = [], []
+        return operands
+
+    def _declare(self, name: str) -> None:
+        if name in self._visible_names:
+            raise self._reader.fail("a local is declared where its name is visible")
+        self._visible.append(name)
+        self._visible_names.add(name)
+
+    def _let(self, _: int) -> None:
+        (value,) = self._operands(1)
+        name = self._labels.next_local()
+        self._declare(name)
+        self._statements.append(s.Let(name, value))
+
+    def _assign(self, _: int) -> None:
+        (value,) = self._operands(1)
+        self._statements.append(s.Assign(self._local(), value))
+
+    def _store(self, _: int) -> None:
+        index, value = self._operands(2)
+        self._statements.append(s.Store(self._buffer(), index, value))
+
+    def _simple(self, opcode: int) -> None:
+        self._operands(0)
+        self._statements.append(_SIMPLE[opcode]())
+
+    def _barrier(self, _: int) -> None:
+        self._operands(0)
+        self._statements.append(s.Barrier(_member(self._reader, _ORDERING, "ordering")))
+
+    def _async(self, opcode: int) -> None:
+        offset, size = self._operands(2)
+        node = s.AsyncLoad if opcode == w.ASYNC_LOAD else s.AsyncStore
+        source, destination = self._buffer(), self._buffer()
+        self._statements.append(node(source, destination, offset, size, self._tag()))
+
+    def _async_wait(self, _: int) -> None:
+        self._operands(0)
+        self._statements.append(s.AsyncWait(self._tag()))
+
+    def _tag(self) -> str:
+        number = self._reader.uleb()
+        if number > self._used_tags or number >= len(self._labels.tags):
+            raise self._reader.fail("async tags are not numbered by first use")
+        self._used_tags = max(self._used_tags, number + 1)
+        return self._labels.tags[number]
+
+    def _trap(self, _: int) -> None:
+        (address,) = self._operands(1)
+        self._statements.append(s.Trap(address, self._reader.string()))
+
+    def _indirect_dispatch(self, _: int) -> None:
+        self._operands(0)
+        self._statements.append(s.IndirectDispatch(self._buffer(), self._reader.uleb(U64_MAX)))
+
+    # Bodies.
+
+    def _begin(self, opcode: int) -> None:
+        if len(self._open) > MAX_STATEMENT_DEPTH:
+            raise self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
+        fields: tuple[Any, ...]
+        if opcode == w.BLOCK:
+            self._operands(0)
+            fields = (self._labels.next_block(),)
+        else:
+            fields = tuple(self._operands(1 if opcode == w.IF else 3))
+        self._open.append(_Open(opcode, fields, self._statements, len(self._visible)))
+        self._statements = []
+        if opcode == w.LOOP:
+            name = self._labels.next_local()
+            self._declare(name)
+            self._open[-1] = self._open[-1]._replace(fields=(name, *fields))
+
+    def _else(self, _: int) -> None:
+        self._operands(0)
+        if not self._open or self._open[-1].opcode != w.IF or self._open[-1].then is not None:
+            raise self._reader.fail("an else belongs to no if")
+        self._open[-1] = self._open[-1]._replace(then=self._close_body())
+
+    def _end(self, _: int) -> None:
+        self._operands(0)
+        if not self._open:
+            raise self._reader.fail("an end closes nothing")
+        body = self._close_body()
+        opcode, fields, outer, _visible, then = self._open.pop()
+        stmt: Stmt
+        if opcode == w.LOOP:
+            var, start, stop, step = fields
+            stmt = s.Loop(var, start, stop, step, body)
+        elif opcode == w.IF:
+            if then is not None and not body:
+                raise self._reader.fail("an else is empty")
+            stmt = s.If(fields[0], body) if then is None else s.If(fields[0], then, body)
+        elif fields[0] is None:
+            stmt = s.Block(body)
+        else:
+            generator, source = fields[0]
+            stmt = s.Region(generator, body, source)
+        outer.append(stmt)
+        self._statements = outer
+
+    def _close_body(self) -> tuple[Stmt, ...]:
+        body = tuple(self._statements)
+        if body and len(self._open) > MAX_STATEMENT_DEPTH:
+            raise self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
+        first = self._open[-1].visible
+        self._visible_names.difference_update(self._visible[first:])
+        del self._visible[first:]
+        self._statements = []
+        return body
+
+
+_Handler = Callable[[_Decoder, int], None]
+_LITERAL_TYPE: Final = {opcode: dtype for dtype, opcode in w.LITERAL.items()}
+_LITERAL_MAX: Final = {
+    dtype: 1 if dtype is ScalarType.BOOL else (1 << dtype.bits) - 1 for dtype in w.LITERAL if not dtype.is_float
+}
+_BINARY_OP: Final = {w.BINARY + op.value: op for op in BinaryOp}
+_UNARY_OP: Final = {w.UNARY + op.value: op for op in UnaryOp}
+_SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
+    w.BREAK: s.Break,
+    w.CONTINUE: s.Continue,
+    w.RETURN: s.Return,
+}
+
+
+def _handlers() -> tuple[_Handler | None, ...]:
+    """Handlers by opcode; None where an opcode has no meaning."""
+    table: dict[int, _Handler] = {
+        **dict.fromkeys(_LITERAL_TYPE, _Decoder._literal),
+        **dict.fromkeys(_BINARY_OP, _Decoder._binary),
+        **dict.fromkeys(_UNARY_OP, _Decoder._unary),
+        **dict.fromkeys(_SIMPLE, _Decoder._simple),
+        w.VAR: _Decoder._var,
+        w.LOAD: _Decoder._load,
+        w.LENGTH: _Decoder._length,
+        w.LAUNCH_ID: _Decoder._launch_id,
+        w.SUBGROUP_LANE: lambda decoder, _: decoder._push(x.SubgroupLane()),
+        w.SUBGROUP_SIZE: lambda decoder, _: decoder._push(x.SubgroupSize()),
+        w.SELECT: _nary(3, x.Select),
+        w.CAST: _Decoder._cast,
+        w.BITCAST: _Decoder._cast,
+        w.FMA: _nary(3, x.Fma),
+        w.ATOMIC: _Decoder._atomic,
+        w.SUBGROUP_ADD: _nary(1, x.SubgroupAdd),
+        w.SUBGROUP_BALLOT: _nary(1, x.SubgroupBallot),
+        w.SUBGROUP_SHUFFLE: _nary(2, x.SubgroupShuffle),
+        w.SPEC_CONST: _Decoder._spec_const,
+        w.LET: _Decoder._let,
+        w.ASSIGN: _Decoder._assign,
+        w.STORE: _Decoder._store,
+        w.IF: _Decoder._begin,
+        w.ELSE: _Decoder._else,
+        w.LOOP: _Decoder._begin,
+        w.BLOCK: _Decoder._begin,
+        w.END: _Decoder._end,
+        w.BARRIER: _Decoder._barrier,
+        w.ASYNC_LOAD: _Decoder._async,
+        w.ASYNC_STORE: _Decoder._async,
+        w.ASYNC_WAIT: _Decoder._async_wait,
+        w.TRAP: _Decoder._trap,
+        w.INDIRECT_DISPATCH: _Decoder._indirect_dispatch,
+    }
+    return tuple(table.get(opcode) for opcode in range(256))
+
+
+def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
+    def handle(decoder: _Decoder, _: int) -> None:
+        decoder._replace(count, node(*decoder._pop(count)))
+
+    return handle
+
+
+_HANDLERS: Final = _handlers()

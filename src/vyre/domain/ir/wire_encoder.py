@@ -1,0 +1,370 @@
+"""Writes the two sections of ``.vyrb`` (``wire_format`` describes them) without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir import expr as x
+from vyre.domain.ir import stmt as s
+from vyre.domain.ir import wire_format as w
+from vyre.domain.ir.expr import Expr, Literal, children
+from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import Stmt
+from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
+from vyre.domain.ir.types import DataType, ScalarType
+
+
+class Sections(NamedTuple):
+    body: bytes
+    names: bytes
+
+
+def encode_sections(program: Program) -> Sections:
+    """Semantic body and names section; raises ``InvalidProgram`` where a name does not resolve, is
+    declared twice where it is visible, or the program exceeds the limits of every written form."""
+    check_writable(program)
+    writer = _Writer(program)
+    writer.statements(program.body)
+    order = writer.buffer_order()
+    return Sections(writer.body(order), writer.names(order))
+
+
+def uleb(value: int) -> bytes:
+    """Unsigned LEB128 in its shortest form."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _string(value: str) -> bytes:
+    raw = value.encode("utf-8", "surrogatepass")
+    if len(raw) > MAX_NAME_BYTES:
+        raise InvalidProgram(f"a name has {len(raw)} bytes", fix=f"use at most {MAX_NAME_BYTES}.")
+    return uleb(len(raw)) + raw
+
+
+def _type(dtype: DataType) -> bytes:
+    if isinstance(dtype, ScalarType):
+        return bytes((dtype.tag,))
+    try:
+        type_to_json(dtype)
+    except ValueError as error:
+        raise InvalidProgram(f"element type {dtype.name} cannot be written: {error}") from None
+    arguments = zip(argument_kinds(dtype.name), dtype.args, strict=True)
+    return bytes((dtype.tag,)) + b"".join(_argument(kind, argument) for kind, argument in arguments)
+
+
+def _argument(kind: ArgKind, argument: Any) -> bytes:
+    match kind:
+        case ArgKind.INT:
+            return uleb(argument)
+        case ArgKind.TYPE:
+            return _type(argument)
+        case ArgKind.TEXT:
+            return _string(argument)
+        case ArgKind.DIMS:
+            return uleb(len(argument)) + b"".join(map(uleb, argument))
+
+
+class _Numbering:
+    """Numbers keys by first use."""
+
+    def __init__(self) -> None:
+        self.keys: dict[Any, int] = {}
+
+    def number(self, key: object) -> tuple[int, bool]:
+        """The number of ``key`` and whether this is its first use."""
+        known = len(self.keys)
+        number = self.keys.setdefault(key, known)
+        return number, number == known
+
+
+_CLOSE: Final = object()
+_ELSE: Final = object()
+
+
+class _Writer:
+    """Collects the statement stream, and on the way everything that is numbered or named."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._out = bytearray()
+        self._abi = program.abi_buffers
+        self._check_buffers()
+        self._numbers = {buffer.name: i for i, buffer in enumerate(self._abi)}
+        self._shared = {b.name: b for b in program.buffers if b.is_workgroup}
+        self._visible: dict[str, int] = {}
+        self._scopes: list[int] = []
+        self._locals: list[str] = []
+        self._tags = _Numbering()
+        self._specs = _Numbering()
+        self._blocks: list[tuple[str, str | None] | None] = []
+
+    def _check_buffers(self) -> None:
+        names = {buffer.name for buffer in self._program.buffers}
+        if len(names) < len(self._program.buffers):
+            raise InvalidProgram("two buffers have the same name", fix="give every buffer its own name.")
+        if len({buffer.binding for buffer in self._abi}) < len(self._abi):
+            raise InvalidProgram("two buffers have the same binding", fix="give every buffer its own binding.")
+        for buffer in self._program.buffers:
+            if buffer.like is not None and (buffer.is_workgroup or buffer.like not in names):
+                raise InvalidProgram(
+                    f"buffer `{buffer.name}` cannot be sized like `{buffer.like}`",
+                    fix="name a declared buffer, on a buffer of the interface.",
+                )
+
+    # Statements.
+
+    def statements(self, body: s.Body) -> None:
+        tasks: list[Any] = list(reversed(body))
+        while tasks:
+            task = tasks.pop()
+            if task is _CLOSE:
+                self._out.append(w.END)
+                self._leave()
+            elif task is _ELSE:
+                self._out.append(w.ELSE)
+                self._leave()
+                self._enter()
+            else:
+                self._statement(task, tasks)
+
+    def _statement(self, stmt: Stmt, tasks: list[Any]) -> None:
+        out = self._out
+        for operand in s.operands(stmt):
+            self._expression(operand)
+        match stmt:
+            case s.Let(name):
+                out.append(w.LET)
+                self._declare(name)
+            case s.Assign(name):
+                out.append(w.ASSIGN)
+                out += uleb(self._slot(name))
+            case s.Store(buffer):
+                out.append(w.STORE)
+                out += self._buffer(buffer)
+            case s.If(_, then, otherwise):
+                self._open(w.IF, tasks, otherwise)
+                if otherwise:
+                    tasks.append(_ELSE)
+                tasks.extend(reversed(then))
+            case s.Loop(var, body=body):
+                self._open(w.LOOP, tasks, body)
+                self._declare(var)
+            case s.Block(body):
+                self._blocks.append(None)
+                self._open(w.BLOCK, tasks, body)
+            case s.Region(generator, body, source):
+                self._blocks.append((generator, source))
+                self._open(w.BLOCK, tasks, body)
+            case s.AsyncLoad() | s.AsyncStore():
+                out.append(w.ASYNC_LOAD if isinstance(stmt, s.AsyncLoad) else w.ASYNC_STORE)
+                out += self._buffer(stmt.source) + self._buffer(stmt.destination) + self._tag(stmt.tag)
+            case s.AsyncWait(tag):
+                out.append(w.ASYNC_WAIT)
+                out += self._tag(tag)
+            case s.Trap(_, tag):
+                out.append(w.TRAP)
+                out += _string(tag)
+            case s.Barrier(ordering):
+                out += bytes((w.BARRIER, ordering.value))
+            case s.IndirectDispatch(buffer, offset):
+                out.append(w.INDIRECT_DISPATCH)
+                out += self._buffer(buffer) + uleb(offset)
+            case s.Break():
+                out.append(w.BREAK)
+            case s.Continue():
+                out.append(w.CONTINUE)
+            case s.Return():
+                out.append(w.RETURN)
+
+    def _open(self, opcode: int, tasks: list[Any], body: s.Body) -> None:
+        self._out.append(opcode)
+        self._enter()
+        tasks.append(_CLOSE)
+        tasks.extend(reversed(body))
+
+    def _enter(self) -> None:
+        self._scopes.append(len(self._visible))
+
+    def _leave(self) -> None:
+        depth = self._scopes.pop()
+        while len(self._visible) > depth:
+            self._visible.popitem()
+
+    def _declare(self, name: str) -> None:
+        if name in self._visible:
+            raise InvalidProgram(f"local `{name}` is declared where it is visible already", fix="rename one of them.")
+        self._visible[name] = len(self._visible)
+        self._locals.append(name)
+
+    def _slot(self, name: str) -> int:
+        slot = self._visible.get(name)
+        if slot is None:
+            raise InvalidProgram(f"no local `{name}` is visible", fix="declare it with let before its use.")
+        return slot
+
+    def _buffer(self, name: str) -> bytes:
+        number = self._numbers.get(name)
+        if number is None:
+            if name not in self._shared:
+                raise InvalidProgram(f"no buffer is named `{name}`", fix="declare it.")
+            number = self._numbers[name] = len(self._numbers)
+        return uleb(number)
+
+    def _tag(self, tag: str) -> bytes:
+        return uleb(self._tags.number(tag)[0])
+
+    # Expressions: right-to-left preorder, reversed, is evaluation order.
+
+    def _expression(self, root: Expr) -> None:
+        order: list[Expr] = []
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack.extend(children(node))
+        for node in reversed(order):
+            _EMIT[type(node)](self, node)
+
+    def _emit_literal(self, node: Literal) -> None:
+        dtype, bits = node.dtype, node.bits
+        self._out.append(w.LITERAL[dtype])
+        self._out += bits.to_bytes(dtype.size, "little") if dtype.is_float else uleb(bits)
+
+    def _emit_var(self, node: x.Var) -> None:
+        self._out.append(w.VAR)
+        self._out += uleb(self._slot(node.name))
+
+    def _emit_load(self, node: x.Load) -> None:
+        self._out.append(w.LOAD)
+        self._out += self._buffer(node.buffer)
+
+    def _emit_length(self, node: x.BufferLength) -> None:
+        self._out.append(w.LENGTH)
+        self._out += self._buffer(node.buffer)
+
+    def _emit_launch_id(self, node: x.LaunchId) -> None:
+        self._out += bytes((w.LAUNCH_ID, node.kind.value, node.axis))
+
+    def _emit_binary(self, node: x.Binary) -> None:
+        self._out.append(w.BINARY + node.op.value)
+
+    def _emit_unary(self, node: x.Unary) -> None:
+        self._out.append(w.UNARY + node.op.value)
+
+    def _emit_cast(self, node: x.Cast | x.Bitcast) -> None:
+        self._out += bytes((w.CAST if isinstance(node, x.Cast) else w.BITCAST, node.dtype.tag))
+
+    def _emit_atomic(self, node: x.Atomic) -> None:
+        self._out += bytes((w.ATOMIC, node.op.value, node.ordering.value))
+        self._out += self._buffer(node.buffer)
+
+    def _emit_spec_const(self, node: x.SpecConst) -> None:
+        number, is_new = self._specs.number((node.name, node.default.dtype, node.default.bits))
+        self._out.append(w.SPEC_CONST)
+        self._out += uleb(number)
+        if is_new:
+            self._out += _string(node.name)
+            self._emit_literal(node.default)
+
+    # Sections.
+
+    def buffer_order(self) -> list[Buffer]:
+        """Buffers by number; workgroup memory that nothing uses comes last, by its record."""
+        by_name = self._program.buffers_by_name
+        used = [by_name[name] for name in sorted(self._numbers, key=self._numbers.__getitem__)]
+        unused = [buffer for name, buffer in self._shared.items() if name not in self._numbers]
+        return used + sorted(unused, key=lambda buffer: self._record(buffer, {}))
+
+    def body(self, order: list[Buffer]) -> bytes:
+        numbers = {buffer.name: i for i, buffer in enumerate(order)}
+        out = bytearray()
+        for size in self._program.workgroup_size:
+            out += uleb(size)
+        out += uleb(len(order))
+        for buffer in order:
+            out += self._record(buffer, numbers)
+        return bytes(out + self._out)
+
+    @staticmethod
+    def _record(buffer: Buffer, numbers: dict[str, int]) -> bytes:
+        flags = buffer.is_output * w.IS_OUTPUT
+        tail = b""
+        if buffer.like is not None:
+            flags |= w.HAS_LIKE
+            tail += uleb(numbers[buffer.like])
+        if buffer.output_range is not None:
+            flags |= w.HAS_RANGE
+            tail += b"".join(map(uleb, buffer.output_range))
+        head = bytes((buffer.access.value, flags, buffer.kind.value))
+        return head + _type(buffer.element) + uleb(buffer.count) + tail
+
+    def names(self, order: list[Buffer]) -> bytes:
+        program = self._program
+        place = {buffer.name: i for i, buffer in enumerate(program.buffers)}
+        out = bytearray(((program.name is not None) * w.HAS_NAME | program.non_composable * w.NON_COMPOSABLE,))
+        if program.name is not None:
+            out += _string(program.name)
+        for buffer in order:
+            hints = buffer.hints
+            axis = 0 if hints.coalesce_axis is None else hints.coalesce_axis + 1
+            out += _string(buffer.name) + uleb(buffer.binding)
+            out += uleb(axis) + uleb(hints.preferred_alignment) + bytes((hints.locality.value,))
+            out += uleb(place[buffer.name])
+        out += _list(map(_string, self._locals))
+        out += _list(map(_string, self._tags.keys))
+        out += _list(map(_block, self._blocks))
+        return bytes(out)
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    written = list(items)
+    return uleb(len(written)) + b"".join(written)
+
+
+def _block(label: tuple[str, str | None] | None) -> bytes:
+    if label is None:
+        return bytes((w.PLAIN_BLOCK,))
+    generator, source = label
+    if source is None:
+        return bytes((w.REGION,)) + _string(generator)
+    return bytes((w.SOURCED_REGION,)) + _string(generator) + _string(source)
+
+
+def _opcode(value: int) -> Callable[[_Writer, Any], None]:
+    def emit(writer: _Writer, _: Node) -> None:
+        writer._out.append(value)
+
+    return emit
+
+
+_EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {
+    Literal: _Writer._emit_literal,
+    x.Var: _Writer._emit_var,
+    x.Load: _Writer._emit_load,
+    x.BufferLength: _Writer._emit_length,
+    x.LaunchId: _Writer._emit_launch_id,
+    x.SubgroupLane: _opcode(w.SUBGROUP_LANE),
+    x.SubgroupSize: _opcode(w.SUBGROUP_SIZE),
+    x.Binary: _Writer._emit_binary,
+    x.Unary: _Writer._emit_unary,
+    x.Select: _opcode(w.SELECT),
+    x.Cast: _Writer._emit_cast,
+    x.Bitcast: _Writer._emit_cast,
+    x.Fma: _opcode(w.FMA),
+    x.Atomic: _Writer._emit_atomic,
+    x.SubgroupAdd: _opcode(w.SUBGROUP_ADD),
+    x.SubgroupBallot: _opcode(w.SUBGROUP_BALLOT),
+    x.SubgroupShuffle: _opcode(w.SUBGROUP_SHUFFLE),
+    x.SpecConst: _Writer._emit_spec_const,
+}

@@ -1,0 +1,99 @@
+"""Layout and opcodes of ``.vyrb``, shared by its encoder and its decoder.
+
+A file is::
+
+    magic "VYRB" · version (1 byte) · BLAKE3 of the body · BLAKE3 of the names
+    · length of the body · body · names
+
+The body holds what can change a result and nothing else; the names section holds the rest.
+Integers are unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone surrogates
+as three bytes), float literals their bits in little-endian order.
+
+Body: three workgroup axes; the number of buffers and a record each; statements up to the end.
+Buffers are numbered: those of the ABI by ascending binding, then workgroup memory by first use, then
+unused workgroup memory by its record.  A record is access, flags, kind, type, count, and as the
+flags say the number of the ``like`` buffer and the output range.
+
+Statements are a stack machine: an expression is written in evaluation order, operands before
+operators, and a statement's opcode follows its operands.  ``IF``, ``LOOP`` and ``BLOCK`` open a body that
+``END`` closes; ``ELSE`` stands only before a non-empty body.  A variable is the position of
+its declaration among those visible; async tags and spec constants are numbered by first use, and the
+first use of a spec constant is followed by its name and default.
+
+Names: flags and the program's name; for each buffer name, binding, hints and its place in the
+declaration order; then, each list preceded by its length, names of locals in order of declaration, async tags,
+and for each block 0, or 1 and a region's generator, or 2 and generator and source.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.types import ScalarType
+
+MAGIC: Final = b"VYRB"
+VERSION: Final = 1
+DIGEST_BYTES: Final = 32
+HEADER_BYTES: Final = len(MAGIC) + 1 + 2 * DIGEST_BYTES
+MAX_WIRE_BYTES: Final = 64 << 20
+
+# Flags of a buffer record.
+IS_OUTPUT: Final = 1
+HAS_LIKE: Final = 2
+HAS_RANGE: Final = 4
+
+# Flags of the names section.
+HAS_NAME: Final = 1
+NON_COMPOSABLE: Final = 2
+
+# Entries of the list of blocks.
+PLAIN_BLOCK: Final = 0
+REGION: Final = 1
+SOURCED_REGION: Final = 2
+
+# Expressions. A unary operator is UNARY + its tag, a binary one BINARY + its tag.
+LITERAL: Final[dict[ScalarType, int]] = {
+    ScalarType.U32: 0x01,
+    ScalarType.I32: 0x02,
+    ScalarType.U64: 0x03,
+    ScalarType.I64: 0x04,
+    ScalarType.F32: 0x05,
+    ScalarType.F64: 0x06,
+    ScalarType.BOOL: 0x07,
+}
+VAR: Final = 0x08
+LOAD: Final = 0x09
+LENGTH: Final = 0x0A
+LAUNCH_ID: Final = 0x0B
+SUBGROUP_LANE: Final = 0x0C
+SUBGROUP_SIZE: Final = 0x0D
+SELECT: Final = 0x0E
+CAST: Final = 0x0F
+BITCAST: Final = 0x10
+FMA: Final = 0x11
+ATOMIC: Final = 0x12
+SUBGROUP_ADD: Final = 0x13
+SUBGROUP_BALLOT: Final = 0x14
+SUBGROUP_SHUFFLE: Final = 0x15
+SPEC_CONST: Final = 0x16
+UNARY: Final = 0x40
+BINARY: Final = 0x80
+
+# Statements.
+LET: Final = 0xC0
+ASSIGN: Final = 0xC1
+STORE: Final = 0xC2
+IF: Final = 0xC3
+ELSE: Final = 0xC4
+LOOP: Final = 0xC5
+BLOCK: Final = 0xC6
+END: Final = 0xC7
+BREAK: Final = 0xC8
+CONTINUE: Final = 0xC9
+RETURN: Final = 0xCA
+BARRIER: Final = 0xCB
+ASYNC_LOAD: Final = 0xCC
+ASYNC_STORE: Final = 0xCD
+ASYNC_WAIT: Final = 0xCE
+TRAP: Final = 0xCF
+INDIRECT_DISPATCH: Final = 0xD0

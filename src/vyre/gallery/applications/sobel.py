@@ -37,8 +37,7 @@ def edges(session: Dispatcher, program: Program, image: Array) -> Array:
     height, width = image.shape
     inputs: Inputs = {"width": width, "height": height, "image": image}
     result = session.dispatch(program, inputs, DispatchConfig(extent=(width, height)))
-    answer: Array = result["edges"].reshape(height, width)
-    return answer
+    return result["edges"].reshape(height, width)
 
 
 def edges_by_numpy(image: Array) -> Array:
@@ -49,7 +48,9 @@ def edges_by_numpy(image: Array) -> Array:
     across = weighted_rows[:, 2:] - weighted_rows[:, :-2]
     down = weighted_columns[2:] - weighted_columns[:-2]
     magnitude = np.sqrt((across**2 + down**2).astype(np.float32))
-    return np.minimum(np.floor(magnitude.astype(np.float64) + 0.5), 255).astype(np.uint8)
+    rounded = np.floor(magnitude.astype(np.float64) + 0.5)
+    clamped: Array = np.minimum(rounded, 255).astype(np.uint8)
+    return clamped
 
 
 def case() -> Case:

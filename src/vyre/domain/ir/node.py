@@ -24,8 +24,8 @@ class Node:
     """An immutable IR node.
 
     Two nodes are equal when they are of the same class and all fields but ``loc`` are equal;
-    float literals hold bits, so equality is by bits.  Equality and hashing use an explicit stack:
-    legal programs nest 64 statements and 128 expressions deep.
+    float literals hold bits, so equality is by bits.  Equality and hashing use an explicit stack,
+    since legal programs nest 64 statements and 128 expressions deep, and visit a shared node once.
     """
 
     __match_args__: ClassVar[tuple[str, ...]] = ()
@@ -40,7 +40,7 @@ class Node:
         return all(_same(a, b) for a, b in _paired_leaves(self, other))
 
     def __hash__(self) -> int:
-        return hash(tuple(_leaves(self)))
+        return _structural_hash(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from vyre.domain.ir.pickling import flatten
@@ -51,17 +51,18 @@ class Node:
         return _render(self, 6)
 
 
-_END = object()
-
-
 def _paired_leaves(left: object, right: object) -> Iterator[tuple[object, object]]:
+    compared: set[tuple[int, int]] = set()
     stack: list[tuple[object, object]] = [(left, right)]
     while stack:
         a, b = stack.pop()
         if a is b:
             continue
         if isinstance(a, Node) and type(a) is type(b):
-            stack.extend((getattr(a, name), getattr(b, name)) for name in a.__match_args__)
+            pair = (id(a), id(b))
+            if pair not in compared:
+                compared.add(pair)
+                stack.extend((getattr(a, name), getattr(b, name)) for name in a.__match_args__)
         elif isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             stack.extend(zip(a, b, strict=True))
         else:
@@ -72,14 +73,28 @@ def _same(a: object, b: object) -> bool:
     return not isinstance(a, Node | tuple) and type(a) is type(b) and a == b
 
 
-def _leaves(root: Node) -> Iterator[object]:
-    stack: list[object] = [root]
+def _structural_hash(root: Node) -> int:
+    hashes: dict[int, int] = {}
+    stack: list[Node] = [root]
+    while stack:
+        node = stack[-1]
+        leaves = list(_leaves(node))
+        missing = [leaf for leaf in leaves if isinstance(leaf, Node) and id(leaf) not in hashes]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        content = (hashes[id(leaf)] if isinstance(leaf, Node) else leaf for leaf in leaves)
+        hashes[id(node)] = hash((type(node).__name__, *content))
+    return hashes[id(root)]
+
+
+def _leaves(node: Node) -> Iterator[object]:
+    """Operands and plain values of one node, with the lengths of the tuples that hold them."""
+    stack: list[object] = [getattr(node, name) for name in node.__match_args__]
     while stack:
         item = stack.pop()
-        if isinstance(item, Node):
-            yield type(item).__name__
-            stack.extend(getattr(item, name) for name in item.__match_args__)
-        elif isinstance(item, tuple):
+        if isinstance(item, tuple):
             yield len(item)
             stack.extend(item)
         else:

@@ -77,7 +77,7 @@ class HostInputs:
             return tuple(inputs[name] for name in self._names)
         if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes | bytearray | memoryview):
             raise InvalidInput(
-                f"inputs is a {type(inputs).__name__}",
+                f"inputs is of type `{type(inputs).__name__}`",
                 fix="pass a mapping from buffer name to data, or a list of data in binding order.",
             )
         if len(inputs) != len(self._names):
@@ -144,7 +144,7 @@ def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], value: o
         _check_dtype(name, element, dtype, value.dtype)
     elif isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
         raise InvalidInput(
-            f"input `{name}` is a {type(value).__name__}, not an array",
+            f"input `{name}` is of type `{type(value).__name__}`, not an array",
             fix=f"pass numpy.array(..., dtype={_dtype_text(host_dtype(element))}).",
         )
     return byte_view(value, name=f"input `{name}`")  # type: ignore[arg-type]  # byte_view refuses what has no buffer
@@ -201,24 +201,40 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
             f"parameter `{name}` is {element.text}, got {len(raw)} bytes",
             fix=f"pass a number, or {element.size} bytes.",
         )
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        value = value.item()
-    allowed = bool if element.kind is TypeKind.BOOL else (int, float) if element.is_float else int
-    if not isinstance(value, allowed) or (isinstance(value, bool) and element.kind is not TypeKind.BOOL):
-        kind = "a bool" if element.kind is TypeKind.BOOL else "a number" if element.is_float else "an int"
-        raise InvalidInput(
-            f"parameter `{name}` is {element.text}, got {type(value).__name__}", fix=f"pass {kind} or a NumPy scalar."
-        )
+    number = _push_number(name, element, value)
     try:
-        bits = value_bits(element, value)
+        bits = value_bits(element, number)
     except (ValueError, OverflowError) as error:
         text, _, fix = str(error).partition(". Fix: ")
         raise InvalidInput(f"parameter `{name}`: {text}", fix=fix or None) from None
-    if element.is_float and math.isfinite(value) and not _is_finite(element, bits):
+    if element.is_float and not _is_finite(element, bits) and (type(number) is int or math.isfinite(number)):
         raise InvalidInput(
-            f"parameter `{name}`: {value} is beyond the largest {element.text}", fix="pass a smaller number, or inf."
+            f"parameter `{name}`: {_short(number)} is beyond the largest {element.text}",
+            fix="pass a smaller number, or inf.",
         )
     return bits.to_bytes(element.size, "little")
+
+
+def _push_number(name: str, element: ScalarType, value: object) -> int | float | bool:
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()
+    if element.kind is TypeKind.BOOL:
+        kind, fits = "a bool", isinstance(value, bool)
+    elif element.is_float:
+        kind, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        kind, fits = "an int", isinstance(value, int) and not isinstance(value, bool)
+    if not fits:
+        raise InvalidInput(
+            f"parameter `{name}` is {element.text}, got {type(value).__name__}", fix=f"pass {kind} or a NumPy scalar."
+        )
+    assert isinstance(value, int | float)
+    return value
+
+
+def _short(value: int | float) -> str:
+    """Python refuses to print very long integers."""
+    return f"an int of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 10**40 else repr(value)
 
 
 def _is_finite(element: ScalarType, bits: int) -> bool:

@@ -1,0 +1,82 @@
+"""Programs in files: ``.vyre`` text, ``.vyrb`` wire, ``.json``, by extension or, failing that, by content."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vyre.adapters.files import read_file
+from vyre.domain.errors import MalformedJson, MalformedText
+from vyre.domain.ir.json_form import from_json, to_json
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.text import parse_program, print_program
+from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.ir.wire import decode, encode
+from vyre.domain.ir.wire_format import MAGIC
+
+
+class ProgramForm(Enum):
+    TEXT = "text"
+    WIRE = "wire"
+    JSON = "json"
+
+
+_BY_EXTENSION: Final = {".vyre": ProgramForm.TEXT, ".vyrb": ProgramForm.WIRE, ".json": ProgramForm.JSON}
+
+
+class LoadedProgram(NamedTuple):
+    """``source`` is the text diagnostics point into, for programs in text form; ``notes`` are the importer's."""
+
+    program: Program
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def load_program(path: Path) -> LoadedProgram:
+    """Read a program.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire`` or ``MalformedJson``."""
+    return parse_program_file(read_file(path), path)
+
+
+def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
+    """The program in ``data``; ``path`` gives the form and the name in messages."""
+    match _BY_EXTENSION.get(path.suffix) or _detect(data):
+        case ProgramForm.WIRE:
+            return LoadedProgram(decode(data))
+        case ProgramForm.JSON:
+            return _from_json(data)
+        case ProgramForm.TEXT:
+            try:
+                source = data.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise MalformedText(f"{path}: no UTF-8 text ({error.reason} at byte {error.start})") from None
+            return LoadedProgram(parse_program(source, str(path)), source)
+
+
+def render_program(program: Program, form: ProgramForm) -> bytes:
+    """The program in a written form, as the bytes of a file."""
+    match form:
+        case ProgramForm.WIRE:
+            return encode(program)
+        case ProgramForm.JSON:
+            return json.dumps(to_json(program), indent=1).encode() + b"\n"
+        case ProgramForm.TEXT:
+            return print_program(program).encode()
+
+
+def _detect(data: bytes) -> ProgramForm:
+    if data.startswith(MAGIC):
+        return ProgramForm.WIRE
+    return ProgramForm.JSON if data.lstrip()[:1] == b"{" else ProgramForm.TEXT
+
+
+def _from_json(data: bytes) -> LoadedProgram:
+    try:
+        tree = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise MalformedJson(f"no JSON ({error})", fix="repair the syntax of the file.") from None
+    if isinstance(tree, dict) and "format" in tree:
+        return LoadedProgram(from_json(tree))
+    imported = import_upstream(tree)
+    return LoadedProgram(imported.program, None, tuple(map(str, imported.notes)))

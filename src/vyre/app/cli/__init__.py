@@ -1,0 +1,22 @@
+"""The command ``vyre``: a thin adapter over the session.
+
+Exit codes: 0 ok, 1 invalid program or wrong result, 2 usage or unreadable input, 3 backend unavailable or
+unsupported, 4 execution failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code; ``arguments`` default to the process's own."""
+    try:
+        from vyre.app.cli.commands import run_command
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in {"typer", "rich", "click"}:
+            raise
+        print(f"the vyre command needs `{error.name}`. Fix: pip install 'vyre[cli]'", file=sys.stderr)
+        return 2
+    return run_command(sys.argv[1:] if arguments is None else list(arguments))

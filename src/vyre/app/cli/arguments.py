@@ -1,0 +1,175 @@
+"""``name=value`` options: inputs typed by their buffer, outputs, launch shapes, constants and counts."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vyre.adapters.files import read_file
+from vyre.app.host_arrays import host_dtype
+from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_NPY_MAGIC: Final = b"\x93NUMPY"
+_BOOLS: Final = {"true": True, "false": False}
+
+
+def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
+    """``name=value`` options by name; raises ``InvalidConfig`` for anything else, and for a name given twice."""
+    found: dict[str, str] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not name or not equals:
+            raise InvalidConfig(f"{flag} {option!r} is not name=value", fix=f"write {flag} name=value.")
+        if name in found:
+            raise InvalidConfig(f"{flag} gives `{name}` twice", fix="give it once.")
+        found[name] = value
+    return found
+
+
+def inputs(options: Iterable[str], program: Program) -> dict[str, Any]:
+    """Arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
+    takes = {b.name: b for b in program.abi_buffers if b.takes_input}
+    given = pairs(options, "--in")
+    for name in given:
+        if name not in takes:
+            raise InvalidInput(f"--in: `{name}` is no input", fix=f"the inputs are {', '.join(takes) or 'none'}.")
+    return {name: _input(takes[name], text) for name, text in given.items()}
+
+
+def outputs(options: Iterable[str], program: Program) -> dict[str, Path]:
+    """Files by output name."""
+    returned = [b.name for b in program.abi_buffers if b.is_returned]
+    given = pairs(options, "--out")
+    for name in given:
+        if name not in returned:
+            raise InvalidInput(f"--out: `{name}` is no output", fix=f"the outputs are {', '.join(returned) or 'none'}.")
+    targets = {name: Path(text) for name, text in given.items()}
+    if len({path.resolve() for path in targets.values()}) < len(targets):
+        raise InvalidConfig("--out names one file for two outputs", fix="give each output a file of its own.")
+    return targets
+
+
+def shape(text: str | None, flag: str) -> tuple[int, ...] | None:
+    """``8`` or ``8,4`` as a tuple of ints."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part, 0) for part in text.split(","))
+    except ValueError:
+        raise InvalidConfig(f"{flag} {text!r} is no shape", fix=f"write {flag} 64 or {flag} 64,4.") from None
+
+
+def constants(options: Iterable[str]) -> dict[str, int | float | bool] | None:
+    """Values of ``--spec``; the program gives them their types."""
+    return {name: _number(value, f"--spec {name}") for name, value in pairs(options, "--spec").items()} or None
+
+
+def counts(options: Iterable[str]) -> dict[str, int] | None:
+    """Element counts of ``--size``."""
+    found: dict[str, int] = {}
+    for name, value in pairs(options, "--size").items():
+        count = _number(value, f"--size {name}")
+        if type(count) is not int:
+            raise InvalidConfig(f"--size {name}={value} is no count", fix="give a number of elements.")
+        found[name] = count
+    return found or None
+
+
+def _input(buffer: Buffer, text: str) -> Any:
+    if text.startswith("@"):
+        return _file(buffer.name, Path(text[1:]))
+    return _literal(buffer, text)
+
+
+def _file(name: str, path: Path) -> npt.NDArray[Any] | bytes:
+    data = read_file(path)
+    if not data.startswith(_NPY_MAGIC):
+        return data
+    try:
+        array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise UnreadableFile(f"--in {name}: {path} is no readable .npy file ({error})") from None
+    return np.ascontiguousarray(array)
+
+
+def _literal(buffer: Buffer, text: str) -> Any:
+    """A number, ``true``/``false``, several separated by commas, or a quoted string for byte buffers."""
+    assert isinstance(buffer.element, ScalarType)  # the program is valid
+    if text.startswith('"'):
+        return _string(buffer, text)
+    numbers = [_number(part, f"--in {buffer.name}") for part in text.split(",")] if text else []
+    if buffer.is_push:
+        if len(numbers) != 1:
+            raise InvalidInput(f"--in {buffer.name}: a parameter is one number", fix="give one.")
+        return _parameter(buffer.element, numbers[0])
+    if buffer.element is ScalarType.BF16:
+        raise InvalidInput(f"--in {buffer.name}: bf16 has no literals", fix="pass @file with the raw 16-bit words.")
+    return _array(buffer, buffer.element, numbers)
+
+
+def _parameter(element: ScalarType, number: int | float | bool) -> int | float | bool:
+    if element is ScalarType.BOOL and number in (0, 1):
+        return bool(number)
+    return _integral(number) if element.is_integer else number
+
+
+def _array(buffer: Buffer, element: ScalarType, numbers: list[int | float | bool]) -> npt.NDArray[Any]:
+    dtype = host_dtype(element)
+    if dtype.kind != "f":
+        numbers = [_integral(number) for number in numbers]
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        for number in numbers:
+            if not limits.min <= number <= limits.max:
+                raise InvalidInput(
+                    f"--in {buffer.name}: {number} does not fit {element.text}",
+                    fix=f"use {limits.min}..{limits.max}.",
+                )
+    if dtype.kind == "b" and any(number not in (0, 1) for number in numbers):
+        raise InvalidInput(f"--in {buffer.name}: a bool is true, false, 1 or 0", fix="use one of these.")
+    with np.errstate(over="ignore"):
+        return np.array(numbers, dtype=dtype)
+
+
+def _string(buffer: Buffer, text: str) -> npt.NDArray[np.uint8]:
+    if buffer.element is not ScalarType.U8:
+        raise InvalidInput(
+            f"--in {buffer.name}: a string is data for u8, not {buffer.element.text}", fix="give numbers, or @file."
+        )
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InvalidInput(f"--in {buffer.name}: {text} is no string ({error})", fix="quote it as in JSON.") from None
+    return np.frombuffer(str(value).encode(), np.uint8)
+
+
+def _number(text: str, where: str) -> int | float | bool:
+    word = text.strip().lower()
+    if word in _BOOLS:
+        return _BOOLS[word]
+    try:
+        return int(word, 0)
+    except ValueError:
+        pass
+    try:
+        return float.fromhex(word) if word.startswith(("0x", "-0x")) else float(word)
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"{where}: {text!r} is no number", fix="write 12, 0x0c, -1.5, inf, nan, true or false."
+        ) from None
+
+
+def _integral(number: int | float | bool) -> int:
+    if isinstance(number, float) and not number.is_integer():
+        raise InvalidInput(f"{number!r} is no integer", fix="give whole numbers to an integer buffer.")
+    return int(number)

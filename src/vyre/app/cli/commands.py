@@ -1,0 +1,207 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from vyre.adapters.files import read_file, write_files
+from vyre.adapters.program_files import LoadedProgram, ProgramForm, parse_program_file, render_program
+from vyre.app.cli import arguments, report
+from vyre.app.cli.exit_codes import Exit, exit_code
+from vyre.app.session import open as open_session
+from vyre.domain.errors import InvalidConfig, InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.validation.report import Report
+from vyre.domain.validation.validator import validate as validate_program
+
+app = typer.Typer(
+    name="vyre",
+    help="Validate, inspect and run typed kernel programs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+# Typer's own copy of click, or the installed one: whichever this version of typer raises.
+_USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.")]
+BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+
+
+def run_command(args: list[str]) -> int:
+    """Run the command line; errors become one line with a ``Fix:`` (or JSON) and an exit code."""
+    wants_json = "--json" in args
+    try:
+        outcome = app(args, prog_name="vyre", standalone_mode=False)
+    except _InvalidSource as invalid:
+        report.print_error(invalid.error, stderr, as_json=wants_json, source=invalid.source)
+        return exit_code(invalid.error)
+    except VyreError as error:
+        report.print_error(error, stderr, as_json=wants_json)
+        return exit_code(error)
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except _USAGE_ERROR as error:
+        error.show()  # type: ignore[attr-defined]  # a ClickException
+        return Exit.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        stderr.print("interrupted")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away
+        sys.stdout = None
+        return Exit.OK
+    return int(outcome) if isinstance(outcome, int) else Exit.OK
+
+
+@app.command()
+def run(
+    program: ProgramPath,
+    input_: Annotated[
+        list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
+    ] = [],  # noqa: B006  # typer copies defaults
+    out: Annotated[list[str], typer.Option("--out", help="name=file; .npy, anything else gets raw bytes.")] = [],  # noqa: B006
+    grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
+    extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
+    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    backend: BackendName = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Run a program once on files or literals."""
+    loaded = _load_valid(program)
+    targets = arguments.outputs(out, loaded.program)
+    given = arguments.inputs(input_, loaded.program)
+    with open_session(backend) as session, _progress(f"running {program.name} on {session.backend}"):
+        result = session.dispatch(
+            loaded.program,
+            given,
+            grid=arguments.shape(grid, "--grid"),
+            extent=arguments.shape(extent, "--extent"),
+            spec=arguments.constants(spec),
+            output_counts=arguments.counts(size),
+        )
+        reason = session.explain().reason
+    write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
+    report.print_result(result, targets, reason, as_json=as_json)
+    return Exit.OK
+
+
+@app.command()
+def show(
+    program: ProgramPath,
+    form: Annotated[str, typer.Option("--as", help="text, json, wire or summary.")] = "text",
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print a program in one of its written forms, or a summary of it (wire is printed as hex)."""
+    if form not in (forms := [*(f.value for f in ProgramForm), "summary"]):
+        raise InvalidConfig(f"--as {form} is no form", fix=f"use one of {', '.join(forms)}.")
+    loaded = _load(program)
+    if form == "summary":
+        text = report.summary(loaded.program, as_json=as_json)
+        content = text.encode() + b"\n"
+    else:
+        content = render_program(loaded.program, ProgramForm(form))
+        text = content.hex() if form == "wire" else content.decode().removesuffix("\n")
+    if out is not None:
+        write_files({out: content})
+    else:
+        report.put(text)
+    return Exit.OK
+
+
+@app.command()
+def validate(
+    programs: Annotated[list[Path], typer.Argument(help="Programs: .vyre text, .vyrb wire or .json.")],
+    as_json: AsJson = False,
+) -> int:
+    """Check programs and print every diagnostic; exit code 1 if one is invalid."""
+    checked = [_check(path) for path in programs]
+    report.print_reports(checked, as_json=as_json)
+    return Exit.OK if all(c.report.ok for c in checked) else Exit.WRONG
+
+
+@app.command()
+def backends(backend: BackendName = "auto", as_json: AsJson = False) -> int:
+    """List the backends: which one is taken, and for each other the reason why not."""
+    with open_session(backend) as session:
+        report.print_backends(session.explain(), as_json=as_json)
+    return Exit.OK
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> int:
+    """Check this installation: versions, plug-ins, and a small kernel on every backend that can run."""
+    from vyre.app.cli.doctor import examine
+
+    findings = examine()
+    report.print_findings(findings, as_json=as_json)
+    return Exit.OK if all(f.ok for f in findings) else Exit.UNAVAILABLE
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Directory for the pictures.")] = Path("demo-output"),
+    backend: BackendName = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Run real kernels on data found on this machine and check every answer independently."""
+    from vyre.app.demo import run_demo
+
+    with open_session(backend) as session, _progress("running the demo") as status:
+        rows = run_demo(session, out, lambda row: status(f"running the demo: {row.name} done"))
+    report.print_demo(rows, as_json=as_json)
+    return Exit.OK if all(row.ok for row in rows) else Exit.WRONG
+
+
+class _InvalidSource(Exception):
+    """An error about a program, with the text it points into."""
+
+    def __init__(self, error: VyreError, source: str | None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.source = source
+
+
+def _load(path: Path) -> LoadedProgram:
+    data = read_file(path)
+    try:
+        return parse_program_file(data, path)
+    except (MalformedText, MalformedWire, MalformedJson) as error:
+        raise _InvalidSource(error, data.decode("utf-8", "replace")) from None
+
+
+def _load_valid(path: Path) -> LoadedProgram:
+    """A program that is fit to run; an invalid one is reported against its text."""
+    loaded = _load(path)
+    try:
+        validate_program(loaded.program).raise_if_invalid()
+    except InvalidProgram as error:
+        raise _InvalidSource(error, loaded.source) from None
+    for note in loaded.notes:
+        stderr.print(f"{path}: note: {note}", markup=False)
+    return loaded
+
+
+def _check(path: Path) -> report.Checked:
+    try:
+        loaded = _load(path)
+    except _InvalidSource as invalid:
+        return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
+    return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on a terminal's standard error while work goes on; yields the function that changes its text."""
+    with stderr.status(text) as status:
+        yield lambda new: status.update(new)

@@ -1,0 +1,95 @@
+"""``vyre doctor``: is this installation able to run programs, and if not, what is missing?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.telemetry.null import NullTelemetry
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
+from vyre.app.session import Session
+from vyre.domain.errors import VyreError
+from vyre.domain.ir.builder import ProgramBuilder
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import u32
+from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
+
+REQUIRED: Final = ("numpy", "blake3", "structlog", "dependency-injector")
+OPTIONAL: Final = ("cuda-python", "prometheus-client")
+_LANES: Final = 1000
+
+
+class Finding(NamedTuple):
+    """One check.  What is not ``ok`` keeps something from working; ``fix`` says what to do."""
+
+    check: str
+    ok: bool
+    found: str
+    fix: str | None = None
+
+
+def examine() -> list[Finding]:
+    """Every check, in the order in which a person would make them."""
+    catalog = load_catalog()
+    return [
+        Finding("python", True, f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"),
+        *(_package(name, required=True) for name in ("vyre", *REQUIRED)),
+        *(_package(name, required=False) for name in OPTIONAL),
+        *_environment(),
+        *(Finding(f.entry_point, False, f.reason, "upgrade or remove this plug-in.") for f in catalog.failures),
+        *(_backend(catalog, registration) for registration in catalog.by_precedence()),
+        _auto(catalog),
+    ]
+
+
+def self_test() -> Program:
+    """A small kernel that uses a branch, an input and wrapping arithmetic: ``y = x * x + 7``."""
+    with ProgramBuilder("self_test", workgroup=64) as p:
+        x = p.input("x", u32)
+        y = p.output("y", u32, like=x)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = x[i] * x[i] + 7
+    return p.build()
+
+
+def _package(name: str, *, required: bool) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, not required, "not installed", f"pip install {name}")
+
+
+def _environment() -> list[Finding]:
+    return [Finding(name, True, value) for name, value in sorted(os.environ.items()) if name.startswith("VYRE_")]
+
+
+def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Finding:
+    """Run the self-test.  A production backend that cannot run here is no fault of the installation."""
+    check = f"backend {registration.id}"
+    if registration.role is BackendRole.EMIT_ONLY:
+        return Finding(check, True, "emits code only")
+    x = np.arange(_LANES, dtype=np.uint32) * np.uint32(0x9E37_79B9)
+    try:
+        selection = BackendSelector(catalog, NullTelemetry()).select(registration.id)
+        with Session(selection, NullTelemetry()) as session:
+            result = session.dispatch(self_test(), {"x": x})
+    except VyreError as error:
+        return Finding(check, registration.role is BackendRole.PRODUCTION, f"cannot run: {error.message}", error.fix)
+    if not np.array_equal(result["y"], x * x + np.uint32(7)):
+        return Finding(check, False, "the self-test gave a wrong answer", "report this with the output of this command")
+    return Finding(check, True, f"self-test passed in {result.timing.wall_ns / 1e6:.2f} ms")
+
+
+def _auto(catalog: BackendCatalog) -> Finding:
+    try:
+        report = BackendSelector(catalog, NullTelemetry(), os.environ.get(FORCE_VARIABLE)).select().report
+    except VyreError as error:
+        return Finding(AUTO, False, error.message, error.fix)
+    return Finding(AUTO, True, f"{report.chosen}: {report.reason}")

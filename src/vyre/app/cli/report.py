@@ -1,0 +1,265 @@
+"""What the commands print: for people, or one JSON document for machines."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from vyre.app.result import Result
+from vyre.app.selection import SelectionReport
+from vyre.domain.diagnostics import Diagnostic, Severity
+from vyre.domain.errors import InvalidProgram, LocatedError, VyreError
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import walk_statements
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.specialization import spec_constants
+from vyre.domain.validation.report import Report
+from vyre.domain.validation.validator import validate
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from vyre.app.cli.doctor import Finding
+    from vyre.app.demo import DemoRow
+
+FIRST: Final = 8
+"""Values shown of an output."""
+PIPE_COLUMNS: Final = 240
+
+
+def put(text: str) -> None:
+    """Print as it is: no wrapping, no markup."""
+    print(text)
+
+
+def put_json(document: object) -> None:
+    put(json.dumps(document, indent=2))
+
+
+def table(*columns: str) -> Table:
+    """A plain table; every cell is text, not markup."""
+    built = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        built.add_column(column, overflow="fold")
+    return built
+
+
+def put_table(rows: Table) -> None:
+    """Fitted to a terminal; in a pipe lines are not folded at 80 columns."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(rows, width=None if console.is_terminal else PIPE_COLUMNS)
+
+
+# ---------------------------------------------------------------- run
+def file_content(path: Path, array: npt.NDArray[Any]) -> bytes:
+    """The array as a ``.npy`` file, or for any other extension its raw bytes (``bool`` one byte an element)."""
+    if path.suffix != ".npy":
+        return array.tobytes()
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_json: bool) -> None:
+    """Shapes and first values of the outputs, or where they were written."""
+    if as_json:
+        put_json(
+            {
+                "backend": result.backend,
+                "reason": reason,
+                "wall_ns": result.timing.wall_ns,
+                "device_ns": result.timing.device_ns,
+                "outputs": [_output_json(name, array, targets.get(name)) for name, array in result.items()],
+            }
+        )
+        return
+    for name, array in result.items():
+        target = targets.get(name)
+        shown = f"-> {target}" if target is not None else _first(array)
+        put(f"{name}: {array.dtype}[{array.size}] {shown}")
+    put(f"{result.backend}, {result.timing.wall_ns / 1e6:.3f} ms ({reason})")
+
+
+def _output_json(name: str, array: npt.NDArray[Any], target: Path | None) -> dict[str, object]:
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "count": array.size,
+        "first": [_json_number(v) for v in array[:FIRST].tolist()],
+        "file": str(target) if target is not None else None,
+    }
+
+
+def _json_number(value: object) -> object:
+    """JSON has no NaN and no infinity: they become strings."""
+    return repr(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _first(array: npt.NDArray[Any]) -> str:
+    values = " ".join(str(value) for value in array[:FIRST].tolist())
+    return f"{values} ..." if array.size > FIRST else values
+
+
+# ---------------------------------------------------------------- programs
+def summary(program: Program, *, as_json: bool) -> str:
+    """Name, digest, shape, buffers, constants and node counts."""
+    report = validate(program)
+    statements = Counter(type(stmt).__name__ for stmt in walk_statements(program.body))
+    expressions = Counter(type(expr).__name__ for expr in unique_expressions(program))
+    facts: dict[str, Any] = {
+        "name": program.name,
+        "digest": program.digest.hex(),
+        "workgroup": list(program.workgroup_size),
+        "valid": report.ok,
+        "order_sensitive": report.order_sensitive,
+        "buffers": [_buffer_json(b) for b in program.buffers],
+        "constants": {name: literal.dtype.text for name, literal in spec_constants(program).items()},
+        "statements": dict(statements.most_common()),
+        "expressions": dict(expressions.most_common()),
+    }
+    if as_json:
+        return json.dumps(facts, indent=2)
+    lines = [
+        f"program    {program.name or 'unnamed'}",
+        f"digest     {facts['digest']}",
+        f"workgroup  {' x '.join(map(str, program.workgroup_size))}",
+        f"valid      {'yes' if report.ok else f'no, {len(report.errors)} errors (see vyre validate)'}",
+        f"order      {'sensitive to the order of atomics' if report.order_sensitive else 'independent of schedule'}",
+        "buffers",
+        *(f"  {_buffer_text(b)}" for b in program.buffers),
+    ]
+    lines += [f"constants  {', '.join(f'{n}: {t}' for n, t in facts['constants'].items())}"] * bool(facts["constants"])
+    lines += [f"{title:<10} {_counts(counts)}" for title, counts in (("stmts", statements), ("exprs", expressions))]
+    return "\n".join(lines)
+
+
+def _buffer_json(buffer: Buffer) -> dict[str, object]:
+    return {
+        "name": buffer.name,
+        "binding": None if buffer.is_workgroup else buffer.binding,
+        "access": buffer.access.name.lower(),
+        "kind": buffer.kind.name.lower(),
+        "element": buffer.element.text,
+        "count": buffer.count or None,
+        "like": buffer.like,
+        "input": buffer.takes_input,
+        "output": buffer.is_returned,
+    }
+
+
+def _buffer_text(buffer: Buffer) -> str:
+    roles = [role for role, holds in (("in", buffer.takes_input), ("out", buffer.is_returned)) if holds] or ["scratch"]
+    size = str(buffer.count) if buffer.count else f"like {buffer.like}" if buffer.like else "run time"
+    return f"{buffer.name}: {buffer.element.text}[{size}] {buffer.access.name.lower()} ({', '.join(roles)})"
+
+
+def _counts(counts: Counter[str]) -> str:
+    return f"{counts.total()} ({', '.join(f'{n} {name}' for name, n in counts.most_common())})"
+
+
+class Checked(NamedTuple):
+    """What validation said of one file; a file that does not parse has a report with that one error."""
+
+    path: Path
+    report: Report
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
+    """Diagnostics of several programs."""
+    if as_json:
+        put_json([{"file": str(c.path), **c.report.to_json(), "import_notes": list(c.notes)} for c in checked])
+        return
+    for path, found, source, notes in checked:
+        for note in notes:
+            put(f"{path}: note: {note}")
+        put(f"{path}: {found.render(source)}")
+
+
+# ---------------------------------------------------------------- backends, doctor, demo
+def print_backends(report: SelectionReport, *, as_json: bool) -> None:
+    """Every candidate with its reason."""
+    if as_json:
+        put_json(
+            {
+                "requested": report.requested,
+                "chosen": report.chosen,
+                "reason": report.reason,
+                "candidates": [
+                    {"id": c.id, "role": c.role.value, "chosen": c.chosen, "reason": c.reason}
+                    for c in report.candidates
+                ],
+                "failures": [f._asdict() for f in report.failures],
+            }
+        )
+        return
+    rows = table("", "backend", "role", "reason")
+    for candidate in report.candidates:
+        rows.add_row("*" if candidate.chosen else "", candidate.id, candidate.role.value, candidate.reason)
+    for failure in report.failures:
+        rows.add_row("!", failure.entry_point, "broken", failure.reason)
+    put_table(rows)
+
+
+def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    """What ``doctor`` found."""
+    if as_json:
+        put_json([f._asdict() for f in findings])
+        return
+    rows = table("", "check", "found")
+    for finding in findings:
+        fix = "" if finding.fix is None else f". Fix: {finding.fix}"
+        rows.add_row("ok" if finding.ok else "!!", finding.check, f"{finding.found}{fix}")
+    put_table(rows)
+
+
+def print_demo(rows: Sequence[DemoRow], *, as_json: bool) -> None:
+    """One line per job, the pictures, and which backend ran and why."""
+    if as_json:
+        put_json([asdict(row) | {"picture": str(row.picture) if row.picture else None} for row in rows])
+        return
+    shown = table("", "job", "size", "time", "checked by", "")
+    for row in rows:
+        shown.add_row(
+            "ok" if row.ok else "!!", row.name, row.size, f"{row.seconds * 1e3:.1f} ms", row.checked_by, row.detail
+        )
+    put_table(shown)
+    for row in rows:
+        if row.picture is not None:
+            put(f"wrote {row.picture}")
+    if rows:
+        put(f"ran on {rows[0].backend}: {rows[0].why}")
+    passed = sum(row.ok for row in rows)
+    put(f"{passed} of {len(rows)} answers agree with the independent computation")
+
+
+# ---------------------------------------------------------------- errors
+def diagnostic_of(error: VyreError) -> Diagnostic:
+    """The error as a diagnostic, at its place in the text if it has one."""
+    loc = error.loc if isinstance(error, LocatedError) else None
+    message = error.message if loc is None else error.message.removeprefix(f"{loc}: ")
+    return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc)
+
+
+def print_error(error: VyreError, console: Console, *, as_json: bool, source: str | None = None) -> None:
+    """What went wrong and its ``Fix:``, with the line of the program's text underlined where there is one."""
+    report = error.report if isinstance(error, InvalidProgram) else None
+    if as_json:
+        document = {"type": type(error).__name__, "code": int(error.code), **diagnostic_of(error).to_json()}
+        put_json({"error": document | ({} if report is None else {"report": report.to_json()})})
+        return
+    if report is not None:
+        console.print(report.render(source), markup=False)
+    else:
+        console.print(replace(diagnostic_of(error), fix=None).render(source), markup=False)
+    console.print(f"Fix: {error.fix}", markup=False)

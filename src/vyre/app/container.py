@@ -1,0 +1,45 @@
+"""The composition root for applications: every adapter a provider, annotated with the port it stands for.
+
+    container = Container()
+    container.telemetry.override(providers.Object(RecordingTelemetry()))
+    with container.session() as session: ...
+
+Library code never imports this module; ``vyre.open`` builds the same objects without the container.  Each
+instance has its own singletons; override on an instance before its first use.
+"""
+
+from __future__ import annotations
+
+from dependency_injector import containers, providers
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
+from vyre.app.session import Session
+from vyre.ports.backend import BackendCatalog
+from vyre.ports.support import Environment, Telemetry
+
+
+def forced_backend(environment: Environment) -> str | None:
+    """What ``auto`` stands for, if the environment says so."""
+    return environment.get(FORCE_VARIABLE)
+
+
+def select(selector: BackendSelector, name: str) -> Selection:
+    return selector.select(name)
+
+
+class Container(containers.DeclarativeContainer):
+    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id."""
+
+    environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
+    telemetry: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(ApplicationTelemetry)
+    catalog: providers.ThreadSafeSingleton[BackendCatalog] = providers.ThreadSafeSingleton(load_catalog)
+    backend_name: providers.Object[str] = providers.Object(AUTO)
+    forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)
+    selector: providers.ThreadSafeSingleton[BackendSelector] = providers.ThreadSafeSingleton(
+        BackendSelector, catalog, telemetry, forced
+    )
+    selection: providers.Factory[Selection] = providers.Factory(select, selector, backend_name)
+    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry)

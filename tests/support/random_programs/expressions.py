@@ -246,7 +246,7 @@ class ExpressionWriter:
         choices = self.choices
         top = max(count, 1)
         lane = self.lane(choices.chance(30)) if level is Level.LANE else LaunchId(IdKind.GROUP, 0)
-        match choices.below(8):
+        match choices.below(11):
             case 0:
                 return u32(choices.below(top))
             case 1 | 2:
@@ -260,8 +260,38 @@ class ExpressionWriter:
                 return binary(BinaryOp.SUB, u32(top - 1), lane)
             case 6:
                 return binary(BinaryOp.MOD, self.value(U32, 1, level), u32(top))
+            case 7:  # arithmetic that wraps for some lanes or for all
+                op = choices.pick((BinaryOp.SUB, BinaryOp.ADD, BinaryOp.MUL))
+                return binary(op, lane, u32(choices.pick((1, 2, 0xFFFF_FFFF, 0xFFFF_FFF0, 0x1000_0001))))
+            case 8 | 9:
+                counters = [v for v in self.flow.visible() if v.dtype is U32 and v.usable and v.level >= level]
+                if not counters:
+                    return lane
+                row = binary(BinaryOp.MUL, lane, u32(choices.between(2, 4))) if choices.chance(60) else lane
+                return binary(BinaryOp.ADD, row, self._var(choices.pick(counters[::-1])))
             case _:
                 return self._no_literal(self.value(U32, 2, level), level)
+
+    def condition(self, level: Level) -> Expr:
+        """Often the guards that kernels have, over the lane and a length; else any bool."""
+        choices = self.choices
+        if level is not Level.LANE or self.exhausted or choices.chance(45):
+            return self.value(BOOL, 2, level)
+        lane = self.lane(choices.chance(25))
+        match choices.below(6):
+            case 0 | 1:
+                slot = choices.pick([slot for slot in self.memory.slots if self._is_here(slot)])
+                return binary(BinaryOp.LT, lane, BufferLength(slot.name))
+            case 2:
+                return binary(choices.pick((BinaryOp.LT, BinaryOp.GE, BinaryOp.LE)), lane, u32(choices.below(40)))
+            case 3:
+                parity = binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
+                return binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
+            case 4:
+                bound = binary(BinaryOp.LT, lane, u32(choices.below(40)))
+                return binary(choices.pick((BinaryOp.AND, BinaryOp.OR)), bound, self.value(BOOL, 1))
+            case _:
+                return binary(BinaryOp.EQ, lane, u32(choices.below(8)))
 
     def _no_literal(self, expr: Expr, level: Level) -> Expr:
         return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr

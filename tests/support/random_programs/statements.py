@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from support.random_programs.expressions import BOOL, U32, ExpressionWriter, Flow, Local
+from support.random_programs.expressions import U32, ExpressionWriter, Flow, Local
 from support.random_programs.memory import PLAIN, Level, Slot, Use, binary, u32
 from vyre.domain.ir.expr import Cast, Expr, Literal, Var
 from vyre.domain.ir.operators import BinaryOp, Ordering
@@ -168,16 +168,13 @@ class StatementWriter:
     def _size(self) -> int:
         return self.expressions.choices.weighted(((2, 1), (3, 2), (2, 3), (1, 0)))
 
-    def _condition(self, level: Level) -> Expr:
-        return self.expressions.value(BOOL, 2, level)
-
     def _inner_level(self) -> Level:
         """A uniformity for a nested flow, at most that of this one."""
         return min(self.expressions.level, self.expressions.choices.pick((Level.LANE, Level.WORKGROUP, Level.SUBGROUP)))
 
     def _if(self, out: list[Stmt]) -> None:
         level = self._inner_level()
-        condition = self._condition(level)
+        condition = self.expressions.condition(level)
         changes = {"level": level, "straight": False}
         then = self._nested_body(self._size(), **changes)
         otherwise = self._nested_body(self._size(), **changes) if self.expressions.choices.chance(40) else ()
@@ -239,7 +236,7 @@ class StatementWriter:
         writer, choices = self.expressions, self.expressions.choices
         start: Expr = u32(0)
         step: Expr = u32(1)
-        times = choices.between(0, 3)
+        times = choices.pick((0, 1, 2, 3, 9))
         stop: Expr = u32(times)
         match choices.below(7):
             case 1:

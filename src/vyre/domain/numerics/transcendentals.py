@@ -2,9 +2,9 @@
 
 Each is correctly rounded for every one of the 2^32 inputs.  The algorithms (table-driven exponential
 and logarithm, Cody-Waite and Payne-Hanek reduction, the classical fdlibm and Cephes kernels) have
-about 2^-50 of relative error, which rounds wrongly for fourteen inputs in all; ``_PATCHES`` names those
-and their right answers, and each becomes one comparison and one select.  The exhaustive run is
-``benchmarks/correct_rounding.py``; its record holds the digest of every program.
+about 2^-50 of relative error, which rounds wrongly for fourteen inputs in all, symmetry aside;
+``_PATCHES`` names those and their right answers, and each becomes one comparison and one select.
+The exhaustive run is ``benchmarks/correct_rounding.py``; its record holds the digest of every program.
 
 Conventions: ``u`` is the bit pattern of the input and ``a`` that of its magnitude, so every range test
 is an unsigned integer comparison.  Odd and even functions are computed for ``|x|``; odd ones get the
@@ -36,7 +36,10 @@ _PI_LOW: Final = 1.2246467991473531772e-16
 _HALF_PI: Final = 1.57079632679489655800e00
 _HALF_PI_LOW: Final = 6.12323399573676603587e-17
 
-# function -> {bits of an input: bits of the correctly rounded result}
+_ODD: Final = frozenset({UnaryOp.SIN, UnaryOp.TAN, UnaryOp.ASIN, UnaryOp.ATAN, UnaryOp.SINH, UnaryOp.TANH})
+_EVEN: Final = frozenset({UnaryOp.COS, UnaryOp.COSH})
+
+# function -> {bits of an input: bits of the correctly rounded result}; for odd and even functions of the positive one
 _PATCHES: Final[dict[UnaryOp, dict[int, int]]] = {
     UnaryOp.EXP2: {0x3B42_9D37: 0x3F80_4385, 0xBCF3_A937: 0x3F7A_C6B1},
     UnaryOp.LOG: {
@@ -85,10 +88,6 @@ class _Function:
     def constant(self, bits: int) -> Term:
         return self.writer.f32_pattern(bits)
 
-    def with_sign(self, result: Term) -> Term:
-        """The f32 ``result`` with the sign of the input (of an odd function)."""
-        return _flip_sign(result, self.u)
-
     def positive_above(self, bound: float) -> Term:
         """``x > bound`` for a positive f32 bound; false for NaN with the sign bit, undecided for NaN without."""
         # Counted from the first pattern above the bound, the positive ones are below that of -0.
@@ -100,9 +99,13 @@ class _Function:
         return self.u.above(f32_bits(bound))
 
     def finish(self, result: Term, *, defined: Term | None = None) -> F64Program:
-        """Patch the known inputs and give NaN where ``defined`` (by default: x is no NaN) does not hold."""
+        """The program that yields ``result`` (of |x| if the function is odd or even), patched at the known inputs,
+        with the sign of x for an odd function, and NaN where ``defined`` (by default: x is no NaN) does not hold."""
+        key = self.a if self.op in _ODD | _EVEN else self.u
         for known, right in _PATCHES.get(self.op, {}).items():
-            result = self.u.equals(known).choose(self.constant(right), result)
+            result = key.equals(known).choose(self.constant(right), result)
+        if self.op in _ODD:
+            result = _flip_sign(result, self.u)
         holds = self.a.below(_INFINITY + 1) if defined is None else defined
         return self.writer.finish(self.op.name.lower(), holds.choose(result, self.constant(_NAN)))
 
@@ -152,7 +155,7 @@ def _tanh(f: _Function) -> F64Program:
     small = x + x * z * (p / q)
     large = 1.0 - 2.0 / (_exponential(x + x) + 1.0)
     y = f.a.below(f32_bits(0.625)).choose(small, large).narrow()
-    return f.finish(f.with_sign(f.a.above(f32_bits(9.5)).choose(f.constant(_ONE), y)))
+    return f.finish(f.a.above(f32_bits(9.5)).choose(f.constant(_ONE), y))
 
 
 def _sinh(f: _Function) -> F64Program:
@@ -164,7 +167,7 @@ def _sinh(f: _Function) -> F64Program:
     q = ((z - 277.711081420602794433) * z + 36157.8279834431989373) * z - 2110529.78884890840399
     e = _exponential(x)
     y = f.a.below(_ONE).choose(x + x * z * (p / q), e * 0.5 - 0.5 / e).narrow()
-    return f.finish(f.with_sign(f.a.above(f32_bits(90.0)).choose(f.constant(_INFINITY), y)))
+    return f.finish(f.a.above(f32_bits(90.0)).choose(f.constant(_INFINITY), y))
 
 
 def _cosh(f: _Function) -> F64Program:
@@ -310,7 +313,7 @@ def _finish_circular(f: _Function, y: Term, sign: Term) -> F64Program:
 
 def _sin(f: _Function) -> F64Program:
     c = _Circle(f)
-    return _finish_circular(f, c.is_odd.choose(c.cosine, c.sine), f.u ^ (c.quadrant << 30))
+    return _finish_circular(f, c.is_odd.choose(c.cosine, c.sine), c.quadrant << 30)
 
 
 def _cos(f: _Function) -> F64Program:
@@ -321,7 +324,7 @@ def _cos(f: _Function) -> F64Program:
 def _tan(f: _Function) -> F64Program:
     c = _Circle(f)
     quotient = c.is_odd.choose(c.cosine, c.sine) / c.is_odd.choose(c.sine, c.cosine)
-    return _finish_circular(f, quotient, f.u ^ (c.quadrant << 31))
+    return _finish_circular(f, quotient, c.quadrant << 31)
 
 
 # ------------------------------------------------------------------------------ inverse circular functions
@@ -373,7 +376,7 @@ def _asin(f: _Function) -> F64Program:
     small = x + x * _asin_ratio(x * x)
     large = _HALF_PI - (_twice_asin_of_half(f) - _HALF_PI_LOW)
     y = f.a.above(f32_bits(0.5)).choose(large, small).narrow()
-    return f.finish(f.with_sign(y), defined=f.a.below(_ONE + 1))
+    return f.finish(y, defined=f.a.below(_ONE + 1))
 
 
 def _acos(f: _Function) -> F64Program:
@@ -402,7 +405,7 @@ def _atan(f: _Function) -> F64Program:
         high, low = inside.choose(w.f64(c_high), high), inside.choose(w.f64(c_low), low)
     t = numerator / denominator
     z = t * t
-    return f.finish(f.with_sign((high - ((t * (z * _horner(z, _ATAN)) - low) - t)).narrow()))
+    return f.finish((high - ((t * (z * _horner(z, _ATAN)) - low) - t)).narrow())
 
 
 _BUILDERS: Final[dict[UnaryOp, Callable[[_Function], F64Program]]] = {
@@ -426,3 +429,9 @@ _BUILDERS: Final[dict[UnaryOp, Callable[[_Function], F64Program]]] = {
 def transcendental(op: UnaryOp) -> F64Program:
     """The program of ``op``, one of ``operators.TRANSCENDENTALS``."""
     return _BUILDERS[op](_Function(op))
+
+
+def patched_inputs(op: UnaryOp) -> tuple[int, ...]:
+    """Bits of all inputs at which the program of ``op`` selects a stored result, negative twins included."""
+    known = tuple(_PATCHES.get(op, ()))
+    return (*known, *(x | _SIGN for x in known)) if op in _ODD | _EVEN else known

@@ -14,23 +14,23 @@ from vyre.domain.numerics import scalar
 _WORD: Final[dict[Any, Any]] = {np.dtype(np.float32): np.uint32, np.dtype(np.float64): np.uint64}
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    result = np.fmin(a, b)
-    return _ordered_zeros(result, a, b, np.bitwise_or)
+def _extreme(ufunc: BinaryRule, is_first: BinaryRule, merge: BinaryRule) -> BinaryRule:
+    """minimumNumber or maximumNumber.
 
+    fmin and fmax decide but for two cases: zeros (their order is open, ours is -0 < +0) and signaling NaNs
+    (some loops let them win over a number).  Both show in the result, as a zero or a NaN.
+    """
 
-def _maximum(a: Any, b: Any) -> Any:
-    result = np.fmax(a, b)
-    return _ordered_zeros(result, a, b, np.bitwise_and)
+    def rule(a: Any, b: Any) -> Any:
+        result = ufunc(a, b)
+        if (np.absolute(result) > 0).all():
+            return result
+        word = _WORD[result.dtype]
+        # Equal operands have equal bits, or are zeros whose sign bits merge.
+        merged = merge(a.view(word), b.view(word)).view(result.dtype)
+        return np.where(a == b, merged, np.where(is_first(a, b) | np.isnan(b), a, b))
 
-
-def _ordered_zeros(result: Any, a: Any, b: Any, merge: BinaryRule) -> Any:
-    """``result`` of fmin or fmax with -0 < +0: equal operands have equal bits, or are zeros whose signs merge."""
-    if not (result == 0).any():
-        return result
-    word = _WORD[result.dtype]
-    merged = merge(a.view(word), b.view(word)).view(result.dtype)
-    return np.where(a == b, merged, result)
+    return rule
 
 
 FLOAT_BINARY: Final[dict[BinaryOp, BinaryRule]] = {
@@ -38,8 +38,8 @@ FLOAT_BINARY: Final[dict[BinaryOp, BinaryRule]] = {
     BinaryOp.SUB: np.subtract,
     BinaryOp.MUL: np.multiply,
     BinaryOp.DIV: np.divide,
-    BinaryOp.MIN: _minimum,
-    BinaryOp.MAX: _maximum,
+    BinaryOp.MIN: _extreme(np.fmin, np.less, np.bitwise_or),
+    BinaryOp.MAX: _extreme(np.fmax, np.greater, np.bitwise_and),
 }
 
 

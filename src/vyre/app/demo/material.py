@@ -42,21 +42,20 @@ def standard_library(text_bytes: int) -> StandardLibrary:
     Raises ``UnreadableFile`` where the interpreter comes without source text.
     """
     root = Path(sysconfig.get_path("stdlib"))
-    sources = {_module_name(root, path): path.read_bytes() for path in _python_files(root)}
+    sources = {path.relative_to(root).with_suffix("").parts: path.read_bytes() for path in _python_files(root)}
     if not sources:
         raise UnreadableFile(
             f"there is no Python source text in {root}",
             fix="run the demo with an interpreter that has its standard library as files.",
         )
-    modules = tuple(sources)
-    number = {name: k for k, name in enumerate(modules)}
+    number = {_module_name(parts): k for k, parts in enumerate(sources)}
     edges = {
-        (number[name], number[target])
-        for name, source in sources.items()
-        for target in _imported(name, source, number)
-        if target != name
+        (importer, number[target])
+        for importer, (parts, source) in enumerate(sources.items())
+        for target in _imported(parts, source, number)
+        if number[target] != importer
     }
-    return StandardLibrary(b"".join(sources.values())[:text_bytes], modules, tuple(sorted(edges)))
+    return StandardLibrary(b"".join(sources.values())[:text_bytes], tuple(number), tuple(sorted(edges)))
 
 
 def photograph() -> npt.NDArray[np.uint8]:
@@ -82,19 +81,18 @@ def _python_files(root: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
 
 
-def _module_name(root: Path, path: Path) -> str:
-    parts = path.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+def _module_name(parts: tuple[str, ...]) -> str:
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(name: str, source: bytes, known: dict[str, int]) -> Iterator[str]:
-    """Known modules that the import statements of a module name, or the packages that hold them."""
+def _imported(parts: tuple[str, ...], source: bytes, known: dict[str, int]) -> Iterator[str]:
+    """Known modules that the import statements of a file name, or the packages that hold them."""
     for match in _IMPORT.finditer(source):
         if match["names"] is not None:
-            targets = [part.split()[0] for part in match["names"].decode().split(",") if part.split()]
+            targets = [name.split()[0] for name in match["names"].decode().split(",") if name.split()]
         else:
-            package = name.split(".")[: -len(match["dots"])] if match["dots"] else []
-            targets = [".".join([*package, *filter(None, [match["source"].decode()])])]
+            package = parts[: -len(match["dots"])] if match["dots"] else ()
+            targets = [".".join((*package, *filter(None, [match["source"].decode()])))]
         for target in targets:
             while target and target not in known:
                 target = target.rpartition(".")[0]

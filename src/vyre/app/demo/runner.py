@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vyre.adapters.files import write_files
 from vyre.app.demo.jobs import Job, all_jobs
 from vyre.app.demo.png import png_bytes
 from vyre.domain.errors import UnreadableFile, VyreError
+from vyre.gallery.example import Array
 
 if TYPE_CHECKING:
     from vyre.app.session import Session
@@ -64,21 +65,26 @@ def _run(job: Job, session: Session, out_dir: Path, why: str) -> DemoRow:
         return DemoRow(job.name, job.size, elapsed, job.checked_by, False, session.backend, why, str(error))
     elapsed = perf_counter() - started
     expected = job.expected()
-    ok = np.array_equal(answer, expected)
-    detail = "" if ok else f"{int(np.sum(answer != expected))} of {expected.size} values differ from {job.checked_by}"
-    picture = _write(out_dir, job, answer) if ok and job.picture is not None else None
-    return DemoRow(job.name, job.size, elapsed, job.checked_by, ok, session.backend, why, detail, picture)
+    detail = _difference(job, answer, expected)
+    picture = _write(out_dir, job, answer) if not detail and job.picture is not None else None
+    return DemoRow(job.name, job.size, elapsed, job.checked_by, not detail, session.backend, why, detail, picture)
 
 
-def _write(out_dir: Path, job: Job, answer: np.ndarray) -> Path:
+def _difference(job: Job, answer: Array, expected: Array) -> str:
+    if answer.shape != expected.shape:
+        return f"shape {answer.shape}, expected {expected.shape}"
+    wrong = int(np.count_nonzero(answer != expected))
+    return f"{wrong} of {expected.size} values differ from {job.checked_by}" if wrong else ""
+
+
+def _write(out_dir: Path, job: Job, answer: Array) -> Path:
     assert job.picture is not None
     target = out_dir / f"{job.name}.png"
-    temporary = target.with_suffix(f".{os.getpid()}.tmp")
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(png_bytes(job.picture(answer)))
-        temporary.replace(target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UnreadableFile(f"cannot write {target}: {error}", fix="name a directory you may write to.") from error
+        raise UnreadableFile(
+            f"cannot write to {out_dir}: {error.strerror or error}", fix="name a directory you may write to."
+        ) from error
+    write_files({target: png_bytes(job.picture(answer))})
     return target

@@ -38,6 +38,8 @@ class Store(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Node):
+    """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` goes first."""
+
     condition: Expr
     then: tuple[Stmt, ...]
     otherwise: tuple[Stmt, ...] = ()
@@ -118,6 +120,8 @@ class AsyncStore(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AsyncWait(Node):
+    """Performs the write of the copy that was issued under ``tag``."""
+
     tag: str
 
 

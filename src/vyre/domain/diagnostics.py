@@ -1,0 +1,166 @@
+"""Diagnostics: what a check found, as a value, as text for people and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from vyre.domain.errors import MalformedJson
+from vyre.domain.ir.node import SourceLocation
+
+
+class Severity(Enum):
+    """How bad it is; the value is the word in text and JSON."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class OpLocation:
+    """A place in an operation rather than in a source file."""
+
+    op_id: str
+    operand_idx: int | None = None
+    attr_name: str | None = None
+
+    def __str__(self) -> str:
+        operand = "" if self.operand_idx is None else f" operand[{self.operand_idx}]"
+        attribute = "" if self.attr_name is None else f" `{self.attr_name}`"
+        return f"op `{self.op_id}`{operand}{attribute}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.  ``code`` is stable and searchable, ``fix`` says what to do about it."""
+
+    severity: Severity
+    code: str
+    message: str
+    fix: str | None = None
+    loc: SourceLocation | None = None
+    location: OpLocation | None = None
+    doc_url: str | None = None
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self, source: str | None = None) -> str:
+        """Text for people; with the text of the file that ``loc`` points into, the place is underlined."""
+        lines = [f"{self.severity.value}[{self.code}]: {self.message}"]
+        if self.location is not None:
+            lines.append(f"  --> {self.location}")
+        if self.loc is not None:
+            lines.append(f"  --> {self.loc}")
+            if source is not None:
+                lines += _excerpt(self.loc, source)
+        if self.fix:
+            lines.append(f"  = help: {self.fix}")
+        if self.doc_url:
+            lines.append(f"  = note: {self.doc_url}")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; absent members are left out.  ``from_json`` is the inverse."""
+        members: dict[str, Any] = {
+            "severity": self.severity.value,
+            "code": self.code,
+            "message": self.message,
+            "location": _members(self.location, _OP_MEMBERS),
+            "suggested_fix": self.fix,
+            "doc_url": self.doc_url,
+            "loc": _members(self.loc, _LOC_MEMBERS),
+        }
+        return {key: value for key, value in members.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, value: object) -> Diagnostic:
+        """Raises ``MalformedJson``."""
+        found = _object(value, "$", _MEMBERS, required=("severity", "code", "message"))
+        severities = {severity.value: severity for severity in Severity}
+        if found["severity"] not in severities:
+            raise MalformedJson(
+                f"unknown severity {found['severity']!r}", fix=f"use one of {sorted(severities)}.", path="$.severity"
+            )
+        location, loc = found.get("location"), found.get("loc")
+        return cls(
+            severities[found["severity"]],
+            found["code"],
+            found["message"],
+            found.get("suggested_fix"),
+            None if loc is None else SourceLocation(**_object(loc, "$.loc", _LOC_MEMBERS, ("file", "line"))),
+            None if location is None else OpLocation(**_object(location, "$.location", _OP_MEMBERS, ("op_id",))),
+            found.get("doc_url"),
+        )
+
+    def render_json(self) -> str:
+        """``to_json`` as compact ASCII text."""
+        return json.dumps(self.to_json(), separators=(",", ":"))
+
+    @classmethod
+    def parse_json(cls, text: str) -> Diagnostic:
+        """The inverse of ``render_json``; raises ``MalformedJson``."""
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise MalformedJson(f"no JSON: {error}") from error
+        return cls.from_json(value)
+
+
+_OP_MEMBERS: Final[dict[str, type]] = {"op_id": str, "operand_idx": int, "attr_name": str}
+_LOC_MEMBERS: Final[dict[str, type]] = {"file": str, "line": int, "column": int}
+_MEMBERS: Final[dict[str, type]] = {
+    "severity": str,
+    "code": str,
+    "message": str,
+    "location": dict,
+    "suggested_fix": str,
+    "doc_url": str,
+    "loc": dict,
+}
+
+
+def _members(value: object, names: dict[str, type]) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {name: member for name in names if (member := getattr(value, name)) is not None}
+
+
+def _object(value: object, path: str, members: dict[str, type], required: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise MalformedJson(f"expected an object, found {type(value).__name__}", path=path)
+    for key, member in value.items():
+        if key not in members:
+            raise MalformedJson(f"unknown member {key!r}", fix=f"use only {sorted(members)}.", path=path)
+        if type(member) is not members[key]:
+            raise MalformedJson(f"expected {members[key].__name__}, found {member!r}", path=f"{path}.{key}")
+    for key in required:
+        if key not in value:
+            raise MalformedJson(f"member {key!r} is missing", path=path)
+    return value
+
+
+_TOKEN: Final = re.compile(r"\w+|\S")
+
+
+def _excerpt(loc: SourceLocation, source: str) -> list[str]:
+    """The line, and below it a mark under the token at the column, or under the whole line."""
+    lines = source.split("\n")
+    if not 1 <= loc.line <= len(lines):
+        return []
+    text = lines[loc.line - 1].rstrip()
+    first, last = len(text) - len(text.lstrip()), len(text)
+    if loc.column is not None and 1 <= loc.column <= len(text):
+        first = loc.column - 1
+        token = _TOKEN.match(text, first)
+        last = token.end() if token else first + 1
+    # Tabs stay tabs, so that the mark lines up however wide a terminal shows them.
+    indent = "".join("\t" if char == "\t" else " " for char in text[:first])
+    gutter = " " * len(str(loc.line))
+    return [f" {gutter} |", f" {loc.line} | {text}", f" {gutter} | {indent}{'^' * max(last - first, 1)}"]

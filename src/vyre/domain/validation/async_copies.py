@@ -1,0 +1,123 @@
+"""Every asynchronous copy is started once and waited for once, on every path."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Trap,
+    walk_statements,
+)
+from vyre.domain.validation.findings import Findings
+
+_Pending: TypeAlias = dict[str, AsyncLoad | AsyncStore]
+"""Copies started and not waited for, by tag."""
+
+
+def check_async_copies(program: Program, findings: Findings) -> None:
+    if any(isinstance(stmt, AsyncLoad | AsyncStore | AsyncWait) for stmt in walk_statements(program.body)):
+        _Pairing(program, findings)
+
+
+class _Pairing:
+    """One walk along all paths.  Where paths join, the same copies must be pending on each of them; so a loop
+    body must leave pending what it found pending."""
+
+    def __init__(self, program: Program, findings: Findings) -> None:
+        self._findings = findings
+        self._heads: list[_Pending] = []
+        self._path: list[int] = []
+        pending = self._body(program.body, 0, {})
+        if pending is not None:
+            self._require_none(pending, "at the end of the program")
+
+    def _error(self, message: str, stmt: Stmt) -> None:
+        self._findings.add("V122", message, stmt, path=tuple(self._path))
+
+    def _require_none(self, pending: _Pending, where: str) -> None:
+        for tag, copy in pending.items():
+            self._error(f"asynchronous copy `{tag}` is still pending {where}", copy)
+
+    def _body(self, body: Body, branch: int, pending: _Pending) -> _Pending | None:
+        """What is pending at the end, or None if no path leads there; changes ``pending``."""
+        self._path += (branch, 0)
+        current: _Pending | None = pending
+        for index, stmt in enumerate(body):
+            if current is None:
+                break
+            self._path[-1] = index
+            current = self._statement(stmt, current)
+        del self._path[-2:]
+        return current
+
+    def _statement(self, stmt: Stmt, pending: _Pending) -> _Pending | None:
+        match stmt:
+            case AsyncLoad() | AsyncStore():
+                self._start(stmt, pending)
+            case AsyncWait(tag):
+                if pending.pop(tag, None) is None:
+                    self._error(f"wait for asynchronous copy `{tag}`, which is not pending", stmt)
+            case Barrier(Ordering.GRID_SYNC):
+                self._require_none(pending, "at a grid barrier")
+                pending.clear()
+            case Return():
+                self._require_none(pending, "at a return")
+                return None
+            case Trap():
+                return None
+            case Break() | Continue():
+                if self._heads:
+                    self._require_same(pending, self._heads[-1], "where a loop is left or restarted")
+                return None
+            case If(_, then, otherwise):
+                return self._if(then, otherwise, pending)
+            case Loop(body=body):
+                self._loop(body, pending)
+            case Block(body) | Region(body=body):
+                return self._body(body, 0, pending)
+            case _:
+                pass
+        return pending
+
+    def _start(self, stmt: AsyncLoad | AsyncStore, pending: _Pending) -> None:
+        if not stmt.tag:
+            self._error(f"asynchronous copy from `{stmt.source}` to `{stmt.destination}` has an empty tag", stmt)
+        elif stmt.tag in pending:
+            self._error(f"asynchronous copy `{stmt.tag}` is started again before its wait", stmt)
+        pending[stmt.tag] = stmt
+
+    def _if(self, then: Body, otherwise: Body, pending: _Pending) -> _Pending | None:
+        first = self._body(then, 0, dict(pending))
+        second = self._body(otherwise, 1, dict(pending))
+        if first is None or second is None:
+            return second if first is None else first
+        self._require_same(first, second, "after an `if`")
+        return second | first
+
+    def _loop(self, body: Body, pending: _Pending) -> None:
+        self._heads.append(pending)
+        end = self._body(body, 0, dict(pending))
+        self._heads.pop()
+        if end is not None:
+            self._require_same(end, pending, "where a loop starts again")
+
+    def _require_same(self, first: _Pending, second: _Pending, where: str) -> None:
+        for pending, other in ((first, second), (second, first)):
+            for tag, copy in pending.items():
+                if tag not in other:
+                    self._error(f"asynchronous copy `{tag}` is pending on one path and not on another {where}", copy)

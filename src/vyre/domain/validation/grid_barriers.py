@@ -1,0 +1,182 @@
+"""What may live across a grid barrier, so that a program can be cut there into launches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    Barrier,
+    Block,
+    Body,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Trap,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.validation.findings import Findings, Path
+
+_SUBGROUP_OPERATIONS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
+
+
+def is_grid_barrier(stmt: Stmt) -> bool:
+    return isinstance(stmt, Barrier) and stmt.ordering is Ordering.GRID_SYNC
+
+
+def check_grid_barriers(program: Program, findings: Findings) -> None:
+    if any(map(is_grid_barrier, walk_statements(program.body))):
+        _GridBarriers(program, findings)
+
+
+class _Declaration:
+    """A local of a scope that grid barriers can cut."""
+
+    __slots__ = ("is_assigned", "needs", "path", "segment", "stmt", "survives", "unstable")
+
+    def __init__(self, stmt: Let, segment: int, path: Path) -> None:
+        self.stmt = stmt
+        self.segment = segment
+        self.path = path
+        self.needs: list[_Declaration] = []
+        self.survives = False
+        """Used in a later segment."""
+        self.is_assigned = False
+        self.unstable: str | None = None
+        """Why it cannot be computed again."""
+
+
+class _GridBarriers:
+    """One walk in program order that counts grid barriers."""
+
+    def __init__(self, program: Program, findings: Findings) -> None:
+        self._findings = findings
+        self._written = {
+            buffer
+            for stmt in walk_statements(program.body)
+            for buffer, touch in accesses(stmt)
+            if touch is not Touch.READ
+        }
+        self._shared = {buffer.name for buffer in program.buffers if buffer.is_workgroup}
+        self._home: dict[str, int] = {}
+        """Segment in which a workgroup buffer was first accessed."""
+        self._segment = 0
+        self._ended: Stmt | None = None
+        self._visible: dict[str, _Declaration] = {}
+        self._declarations: list[_Declaration] = []
+        self._path: list[int] = []
+        self._scope(program.body)
+        self._report_unstable()
+
+    def _error(self, code: str, message: str, stmt: Node) -> None:
+        self._findings.add(code, message, stmt, path=tuple(self._path))
+
+    def _scope(self, body: Body) -> None:
+        """A body that grid barriers may cut."""
+        outer = dict(self._visible)
+        self._path += (0, 0)
+        for index, stmt in enumerate(body):
+            self._path[-1] = index
+            self._use(stmt)
+            match stmt:
+                case Let():
+                    self._declare(stmt)
+                case Block(nested) | Region(body=nested):
+                    self._scope(nested)
+                case If(_, then, otherwise):
+                    self._inside(then, 0)
+                    self._inside(otherwise, 1)
+                case Loop(body=nested):
+                    self._inside(nested, 0)
+                case Barrier(Ordering.GRID_SYNC):
+                    self._cut(stmt)
+                case _:
+                    pass
+        del self._path[-2:]
+        self._visible = outer
+
+    def _inside(self, body: Body, branch: int) -> None:
+        """A body under an ``if`` or a loop, where no grid barrier may stand."""
+        self._path += (branch, 0)
+        for index, stmt in enumerate(body):
+            self._path[-1] = index
+            self._use(stmt)
+            if is_grid_barrier(stmt):
+                self._error("V207", "grid barrier inside an `if` or a loop", stmt)
+            match stmt:
+                case If(_, then, otherwise):
+                    self._inside(then, 0)
+                    self._inside(otherwise, 1)
+                case Loop(body=nested) | Block(nested) | Region(body=nested):
+                    self._inside(nested, 0)
+                case _:
+                    pass
+        del self._path[-2:]
+
+    def _cut(self, stmt: Barrier) -> None:
+        self._segment += 1
+        if self._ended is not None:
+            word = "return" if isinstance(self._ended, Return) else "trap"
+            self._error("V210", f"grid barrier after a {word}", stmt)
+
+    def _declare(self, stmt: Let) -> None:
+        declaration = _Declaration(stmt, self._segment, tuple(self._path))
+        for node in unique_nodes((stmt.value,)):
+            if isinstance(node, Var) and node.name in self._visible:
+                declaration.needs.append(self._visible[node.name])
+            elif declaration.unstable is None:
+                declaration.unstable = self._instability(node)
+        self._visible[stmt.name] = declaration
+        self._declarations.append(declaration)
+
+    def _instability(self, node: Node) -> str | None:
+        if isinstance(node, Atomic):
+            return f"it depends on an atomic on `{node.buffer}`"
+        if isinstance(node, _SUBGROUP_OPERATIONS):
+            return "it depends on a subgroup operation"
+        if isinstance(node, Load) and node.buffer in self._shared:
+            return f"it depends on workgroup memory `{node.buffer}`"
+        if isinstance(node, Load) and node.buffer in self._written:
+            return f"it depends on `{node.buffer}`, which the program writes"
+        return None
+
+    def _use(self, stmt: Stmt) -> None:
+        """Notes the locals and the workgroup memory that the statement itself uses."""
+        names = [node.name for node in unique_nodes(operands(stmt)) if isinstance(node, Var)]
+        if isinstance(stmt, Assign):
+            names.append(stmt.name)
+        elif isinstance(stmt, Return | Trap):
+            self._ended = stmt
+        for name in names:
+            declaration = self._visible.get(name)
+            if declaration is not None:
+                declaration.survives |= declaration.segment < self._segment
+                declaration.is_assigned |= isinstance(stmt, Assign) and name == stmt.name
+        for buffer, _ in accesses(stmt):
+            if buffer in self._shared and self._home.setdefault(buffer, self._segment) != self._segment:
+                message = f"workgroup memory `{buffer}` is accessed before and after a grid barrier"
+                self._error("V209", message, stmt)
+                self._home[buffer] = self._segment
+
+    def _report_unstable(self) -> None:
+        for declaration in self._declarations:
+            name, reason = declaration.stmt.name, declaration.unstable
+            if declaration.is_assigned:
+                reason = "it is assigned"
+            for needed in declaration.needs:
+                if reason is None and needed.unstable is not None:
+                    reason = f"it depends on `{needed.stmt.name}`, which cannot either"
+            declaration.unstable = reason
+            if declaration.survives and reason is not None:
+                message = f"local `{name}` is used after a grid barrier but cannot be computed again: {reason}"
+                self._findings.add("V208", message, declaration.stmt, path=declaration.path)

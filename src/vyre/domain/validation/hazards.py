@@ -1,0 +1,143 @@
+"""Atomic and plain accesses to one buffer must have a barrier between them on every path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Trap,
+    walk_statements,
+)
+from vyre.domain.validation.findings import Findings, Path
+
+_PLAIN: Final = 1
+_ATOMIC: Final = 2
+_State: TypeAlias = dict[str, int]
+"""Kinds of the last accesses to each buffer since a barrier, over all paths that lead here."""
+
+
+def check_hazards(program: Program, findings: Findings) -> None:
+    """Reports a hazard where the second access stands, and goes on as if a barrier had been put there."""
+    kinds: dict[str, int] = {}
+    for stmt in walk_statements(program.body):
+        for buffer, kind in _kinds(stmt).items():
+            kinds[buffer] = kinds.get(buffer, 0) | kind
+    mixed = frozenset(buffer for buffer, kind in kinds.items() if kind == _PLAIN | _ATOMIC)
+    if mixed:
+        _Hazards(program, mixed, findings)
+
+
+def _kinds(stmt: Stmt) -> _State:
+    kinds: _State = {}
+    for buffer, touch in accesses(stmt):
+        kinds[buffer] = kinds.get(buffer, 0) | (_ATOMIC if touch is Touch.ATOMIC else _PLAIN)
+    return kinds
+
+
+def _join(states: Iterable[_State | None]) -> _State:
+    joined: _State = {}
+    for state in states:
+        for buffer, kind in (state or {}).items():
+            joined[buffer] = joined.get(buffer, 0) | kind
+    return joined
+
+
+class _Hazards:
+    """A walk along all paths.
+
+    A loop is walked until the state at its head no longer grows.  Heads are kept from one walk of the
+    enclosing loop to the next, so that nested loops are walked few times.
+    """
+
+    def __init__(self, program: Program, mixed: frozenset[str], findings: Findings) -> None:
+        self._mixed = mixed
+        self._findings = findings
+        self._destinations: dict[str, set[str]] = {}
+        for stmt in walk_statements(program.body):
+            if isinstance(stmt, AsyncLoad | AsyncStore):
+                self._destinations.setdefault(stmt.tag, set()).add(stmt.destination)
+        self._heads: dict[Path, _State] = {}
+        self._breaks: list[_State] = []
+        self._continues: list[_State] = []
+        self._path: list[int] = []
+        self._body(program.body, 0, {})
+
+    def _body(self, body: Body, branch: int, state: _State) -> _State | None:
+        """The state at the end of the body, or None if no path leads there; changes ``state``."""
+        self._path += (branch, 0)
+        current: _State | None = state
+        for index, stmt in enumerate(body):
+            if current is None:
+                break
+            self._path[-1] = index
+            current = self._statement(stmt, current)
+        del self._path[-2:]
+        return current
+
+    def _statement(self, stmt: Stmt, state: _State) -> _State | None:
+        self._touch(stmt, state)
+        match stmt:
+            case Barrier():
+                state.clear()
+            case Return() | Trap():
+                return None
+            case Break():
+                self._breaks.append(state)
+                return None
+            case Continue():
+                self._continues.append(state)
+                return None
+            case If(_, then, otherwise):
+                ends = (self._body(then, 0, dict(state)), self._body(otherwise, 1, dict(state)))
+                return None if ends == (None, None) else _join(ends)
+            case Loop(body=body):
+                return self._loop(body, state)
+            case Block(body) | Region(body=body):
+                return self._body(body, 0, state)
+            case _:
+                pass
+        return state
+
+    def _touch(self, stmt: Stmt, state: _State) -> None:
+        kinds = _kinds(stmt)
+        if isinstance(stmt, AsyncWait):
+            kinds = dict.fromkeys(self._destinations.get(stmt.tag, ()), _PLAIN)
+        for buffer in sorted(self._mixed.intersection(kinds)):
+            kind = kinds[buffer]
+            if state.get(buffer, 0) | kind == _PLAIN | _ATOMIC:
+                message = f"atomic and plain accesses to `{buffer}` meet here without a barrier between them"
+                self._findings.add("V123", message, stmt, path=tuple(self._path))
+            # Both kinds in one statement: no barrier can help, and what follows starts afresh.
+            state[buffer] = kind if kind != _PLAIN | _ATOMIC else 0
+
+    def _loop(self, body: Body, state: _State) -> _State:
+        key = tuple(self._path)
+        head = _join((self._heads.get(key), state))
+        outer = self._breaks, self._continues
+        while True:
+            self._breaks, self._continues = [], []
+            end = self._body(body, 0, dict(head))
+            grown = _join((head, end, *self._continues))
+            if grown == head:
+                break
+            head = grown
+        self._heads[key] = head
+        exits = _join((head, *self._breaks))
+        self._breaks, self._continues = outer
+        return exits

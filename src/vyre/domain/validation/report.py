@@ -1,0 +1,59 @@
+"""The result of validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.errors import InvalidProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every diagnostic of a program, each list in program order.
+
+    ``order_sensitive``: results may depend on the order in which lanes reach atomics, so that schedules and
+    backends are compared only under the canonical schedule.
+    """
+
+    errors: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
+    order_sensitive: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Errors, then warnings, then notes."""
+        return self.errors + self.warnings + self.notes
+
+    def raise_if_invalid(self) -> None:
+        """Raises ``InvalidProgram`` with this report if there are errors; its message is the first of them."""
+        if not self.errors:
+            return
+        first, more = self.errors[0], len(self.errors) - 1
+        where = "" if first.loc is None else f"{first.loc}: "
+        others = "" if not more else f" (and {more} more error{'s' if more > 1 else ''})"
+        raise InvalidProgram(f"{where}[{first.code}] {first.message}{others}", fix=first.fix, report=self)
+
+    def render(self, source: str | None = None) -> str:
+        """Text for people: every diagnostic, and a last line that counts them."""
+        counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes))
+        summary = ", ".join(f"{len(found)} {word}{'s' * (len(found) > 1)}" for word, found in counts if found)
+        blocks = [diagnostic.render(source) for diagnostic in self.diagnostics]
+        verdict = "the program is valid" if self.ok else "the program is invalid"
+        return "\n\n".join((*blocks, f"{verdict}: {summary or 'nothing to report'}"))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object: ``ok``, ``order_sensitive`` and the lists of diagnostics."""
+        return {
+            "ok": self.ok,
+            "order_sensitive": self.order_sensitive,
+            "errors": [diagnostic.to_json() for diagnostic in self.errors],
+            "warnings": [diagnostic.to_json() for diagnostic in self.warnings],
+            "notes": [diagnostic.to_json() for diagnostic in self.notes],
+        }

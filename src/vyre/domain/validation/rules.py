@@ -1,0 +1,426 @@
+"""The rule catalogue: every code that validation can report, once.
+
+Codes are stable and never reused.  V0xx are shared with the reference system, V1xx number rules of it that
+have no number there, V2xx are rules of this language.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from vyre.domain.diagnostics import Severity
+
+
+class Rule(NamedTuple):
+    """``title`` names the defect, ``checks`` says exactly when it is reported, ``fix`` is the usual remedy."""
+
+    code: str
+    title: str
+    checks: str
+    fix: str
+    severity: Severity = Severity.ERROR
+
+
+_WARNING, _NOTE = Severity.WARNING, Severity.NOTE
+
+_CATALOGUE: Final = (
+    Rule(
+        "V008",
+        "name already visible",
+        "A `let` or a loop variable takes a name that an enclosing scope has declared.",
+        "rename one of the two; a name is free again after the scope that declared it.",
+    ),
+    Rule(
+        "V009",
+        "atomic on memory that is not read-write",
+        "An atomic names a read-only, uniform or write-only buffer.",
+        "declare the buffer read-write or as workgroup memory.",
+    ),
+    Rule(
+        "V010",
+        "barrier in divergent flow",
+        "A workgroup barrier stands where lanes of one workgroup may disagree about reaching it: under a condition or "
+        "loop bound that is not workgroup-uniform, or in a loop that some lanes leave or restart early.",
+        "move the barrier out of the divergent statement, or make its condition uniform.",
+    ),
+    Rule(
+        "V011",
+        "assignment to a loop variable",
+        "The target of an assignment is the variable of an enclosing loop.",
+        "copy it into a local of its own and assign that.",
+    ),
+    Rule(
+        "V012",
+        "illegal conversion",
+        "A cast does not go to an executable type, or a bitcast does not join two numeric types of equal width.",
+        "cast to u32, i32, u64, i64, f32, f64 or bool; bitcast between types of equal width, bool excluded.",
+    ),
+    Rule(
+        "V018",
+        "statements nested too deep",
+        "More than 64 bodies enclose a statement (the entry body not counted).",
+        "flatten the nesting or split the program.",
+    ),
+    Rule(
+        "V019",
+        "program too large",
+        "The program has more than 8192 statements, 16384 buffers, or 1000000 nodes once shared parts are written out.",
+        "split the program, or name shared sub-expressions with `let`.",
+    ),
+    Rule("V027", "atomic index is not u32", "The index of an atomic has another type than u32.", "cast it to u32."),
+    Rule(
+        "V028",
+        "fma operand of the wrong type",
+        "An operand of `fma` is no float, or differs in type from the first one.",
+        "cast the operands to one float type.",
+    ),
+    Rule(
+        "V029",
+        "select between different types",
+        "The two values of a `select` have different types.",
+        "cast one of them to the type of the other.",
+    ),
+    Rule(
+        "V032",
+        "name declared twice",
+        "Two `let` statements of one body declare the same name.",
+        "rename one, assign to the first, or open a block.",
+    ),
+    Rule(
+        "V033",
+        "expression too deep",
+        "An expression nests more than 128 operators.",
+        "name parts of it with `let`.",
+    ),
+    Rule(
+        "V035",
+        "narrowing integer cast",
+        "An integer is cast to an integer type of fewer bits, which drops the high ones.",
+        "cast to a wider type, or leave it if the value is known to fit.",
+        _WARNING,
+    ),
+    Rule(
+        "V036",
+        "store out of range",
+        "A store's index is a literal at or beyond the declared element count, so the store never happens.",
+        "use an index below the count, or enlarge the buffer.",
+    ),
+    Rule(
+        "V042",
+        "atomic ordering that only barriers have",
+        "An atomic has the ordering `grid_sync`.",
+        "use relaxed, acquire, release, acq_rel or seq_cst.",
+    ),
+    Rule(
+        "V043",
+        "relaxed barrier",
+        "A barrier has the ordering `relaxed`, which orders nothing.",
+        "use acquire, release, acq_rel or seq_cst, or remove the barrier.",
+    ),
+    Rule(
+        "V044",
+        "division by a written zero",
+        "The divisor of an integer `/` or `%` is the literal 0, also under casts.",
+        "guard the division, or correct the divisor.",
+    ),
+    Rule(
+        "V045",
+        "assignment changes the type",
+        "The value of an assignment has another type than the local.",
+        "cast the value, or declare another local.",
+    ),
+    Rule(
+        "V102",
+        "bad workgroup size",
+        "The workgroup size has not three axes of at least 1 with at most 4294967295 lanes together.",
+        "give three axes (x, y, z) of at least 1.",
+    ),
+    Rule("V103", "buffer name used twice", "Two buffers have the same name.", "give every buffer its own name."),
+    Rule(
+        "V104",
+        "binding used twice",
+        "Two buffers that are not workgroup memory have the same binding number.",
+        "give every buffer its own binding; their order is the order of inputs and outputs.",
+    ),
+    Rule(
+        "V105",
+        "workgroup memory without a size",
+        "A workgroup buffer has the element count 0.",
+        "give a literal count.",
+    ),
+    Rule(
+        "V107",
+        "undeclared name",
+        "An expression reads a local that is not visible there.",
+        "add a `let` before it in the same or an enclosing scope.",
+    ),
+    Rule(
+        "V108", "read of an unknown buffer", "A load or an asynchronous copy reads an undeclared buffer.", "declare it."
+    ),
+    Rule("V109", "length of an unknown buffer", "`length` names an undeclared buffer.", "declare it."),
+    Rule("V110", "bad axis", "The axis of a launch id is not 0, 1 or 2.", "use axis 0, 1 or 2."),
+    Rule(
+        "V111",
+        "write to an unknown buffer",
+        "A store or an asynchronous copy writes an undeclared buffer.",
+        "declare it.",
+    ),
+    Rule(
+        "V112",
+        "write to read-only memory",
+        "A store or an asynchronous copy writes a read-only or uniform buffer.",
+        "declare the buffer read-write, or write to another one.",
+    ),
+    Rule(
+        "V113",
+        "stored value of the wrong type",
+        "The value of a store has not the type that a load of the buffer yields.",
+        "cast the value.",
+    ),
+    Rule(
+        "V114",
+        "index, lane, offset, size or address is not u32",
+        "The index of a load or store, the lane of a shuffle, the offset or size of an asynchronous copy, or the "
+        "address of a trap has another type than u32.",
+        "cast it to u32.",
+    ),
+    Rule(
+        "V115",
+        "condition is not bool",
+        "The condition of an `if`, a `select` or a ballot is not bool.",
+        "compare it with something, or cast it to bool.",
+    ),
+    Rule("V116", "loop bound is not u32", "Start, stop or step of a loop is not u32.", "cast it to u32."),
+    Rule(
+        "V117",
+        "assignment to an undeclared name",
+        "The target of an assignment is not visible there.",
+        "declare it with `let` before.",
+    ),
+    Rule(
+        "V118",
+        "assignment to a buffer",
+        "The target of an assignment is no local but a buffer.",
+        "store to an element of the buffer.",
+    ),
+    Rule(
+        "V119",
+        "unreachable statements",
+        "Statements follow a `return`, `break` or `continue` in the same body.",
+        "remove them or move them before it.",
+    ),
+    Rule(
+        "V120",
+        "misaligned dispatch counts",
+        "The byte offset of an indirect dispatch is negative or no multiple of 4.",
+        "align it to 4 bytes.",
+    ),
+    Rule(
+        "V121",
+        "dispatch counts in an unknown buffer",
+        "An indirect dispatch names an undeclared buffer.",
+        "declare it.",
+    ),
+    Rule(
+        "V122",
+        "unpaired asynchronous copy",
+        "On some path a copy is started twice before its wait, waited for without being pending, or still pending at a "
+        "grid barrier or at the end; or its tag is empty.",
+        "start each tag once and wait for it once on every path.",
+    ),
+    Rule(
+        "V123",
+        "atomic and plain access without a barrier",
+        "On some path, loops included, an atomic and a plain access to one buffer have no barrier between them.",
+        "put a barrier between them, or use two buffers.",
+    ),
+    Rule(
+        "V124",
+        "self-exclusive region twice",
+        "Two regions have the same generator, which ends in `#self-exclusive`.",
+        "dispatch them separately, or give each its own scratch memory and name.",
+    ),
+    Rule(
+        "V127",
+        "atomic on an unknown buffer",
+        "An atomic names an undeclared buffer.",
+        "declare it.",
+    ),
+    Rule(
+        "V128",
+        "atomic operand of the wrong type",
+        "The value or the expected value of an atomic has not the element type of the buffer.",
+        "cast it to the element type.",
+    ),
+    Rule(
+        "V129",
+        "expected value misplaced",
+        "A compare-exchange has no expected value, or another atomic has one.",
+        "give the expected value to compare_exchange and to no other operator.",
+    ),
+    Rule(
+        "V130",
+        "operands of the wrong type",
+        "A binary operator is applied to types outside its row of the operator table.",
+        "cast the operands.",
+    ),
+    Rule(
+        "V131",
+        "operand of the wrong type",
+        "A unary operator is applied to a type outside its row of the operator table.",
+        "cast the operand.",
+    ),
+    Rule(
+        "V201",
+        "element type without meaning",
+        "The element of a buffer is a reserved type, which cannot be loaded or stored.",
+        "use u8, u16, u32, u64, i8, i16, i32, i64, f16, bf16, f32, f64 or bool.",
+    ),
+    Rule(
+        "V202",
+        "element without atomics",
+        "An atomic names a buffer whose element is not u32, i32 or u64.",
+        "use a u32, i32 or u64 buffer.",
+    ),
+    Rule(
+        "V203",
+        "subgroup operation in divergent flow",
+        "A subgroup operation stands where lanes of one subgroup may disagree about reaching it.",
+        "move it out of the divergent statement, or make its condition subgroup-uniform.",
+    ),
+    Rule(
+        "V204",
+        "impure subgroup operand",
+        "An operand of a subgroup operation contains an atomic.",
+        "bind the atomic with `let` before.",
+    ),
+    Rule(
+        "V205",
+        "break or continue outside a loop",
+        "A `break` or `continue` has no enclosing loop.",
+        "put it into a loop, or use `return`.",
+    ),
+    Rule(
+        "V206",
+        "loop with step 0",
+        "The step of a loop is the literal 0, so that the body never runs.",
+        "use a positive step.",
+    ),
+    Rule(
+        "V207",
+        "grid barrier below the top level",
+        "A `grid_sync` barrier stands in an `if` or a loop.",
+        "move it to the top level; blocks and regions around it are allowed.",
+    ),
+    Rule(
+        "V208",
+        "local does not survive a grid barrier",
+        "A local declared before a grid barrier and used after it cannot be computed again: it is assigned, or depends "
+        "on an atomic, a subgroup operation, workgroup memory, or a buffer that the program writes.",
+        "compute it after the barrier, or keep it in a buffer.",
+    ),
+    Rule(
+        "V209",
+        "workgroup memory does not survive a grid barrier",
+        "A workgroup buffer is accessed both before and after a grid barrier.",
+        "use a workgroup buffer for each part, or keep the data in a storage buffer.",
+    ),
+    Rule(
+        "V210",
+        "barrier or subgroup operation after lanes may have ended",
+        "A barrier or subgroup operation may follow a `return` or `trap` that only some of its lanes execute; for a "
+        "grid barrier, any `return` or `trap`.",
+        "replace the return by a condition around what follows, without the barrier in it.",
+    ),
+    Rule(
+        "V211",
+        "operation undefined for the type",
+        "A transcendental of f64, `%` of floats, a subgroup sum of bools, or a specialization constant of a type other "
+        "than u32, i32, f32 and bool.",
+        "cast to a type for which the operation is defined.",
+    ),
+    Rule(
+        "V212",
+        "bad scalar parameter",
+        "A buffer of kind push is not uniform with one element of an executable type, is an output, is read otherwise "
+        "than at the literal index 0, or all of them together exceed 256 bytes.",
+        "declare parameters uniform with count 1, read them at index 0, and pass bulk data in a buffer.",
+    ),
+    Rule(
+        "V213",
+        "specialization constant declared twice",
+        "One name is given two different defaults.",
+        "use one default for every use of the name.",
+    ),
+    Rule(
+        "V214",
+        "bad `like` reference",
+        "`like` names no buffer of the interface, leads back to itself, or stands on a buffer that has a count or "
+        "takes an input.",
+        "use it on an output of count 0, naming another buffer that is not workgroup memory.",
+    ),
+    Rule(
+        "V215",
+        "bad output range",
+        "An output range is not inside the buffer, is reversed, or stands on a buffer that is not returned.",
+        "give bytes [start, end) inside a returned buffer.",
+    ),
+    Rule(
+        "V216",
+        "contradictory buffer",
+        "Access, memory kind and output flag of a buffer exclude each other.",
+        "workgroup memory is shared and no output; read-only and uniform buffers are no outputs; write-only ones are.",
+    ),
+    Rule(
+        "V217",
+        "number out of range",
+        "A binding, count, alignment, axis hint or dispatch offset does not fit its field.",
+        "use a number in range.",
+    ),
+    Rule(
+        "V218",
+        "result depends on the order of atomics",
+        "The old value of an atomic is used, an operator does not commute (exchange, compare_exchange, fetch_nand), or "
+        "different atomic operators may change one element.",
+        "nothing, if the order cannot matter; otherwise compare results only under the canonical schedule.",
+        _NOTE,
+    ),
+)
+
+RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _CATALOGUE}
+
+RETIRED: Final[dict[str, str]] = {
+    "V013": "byte buffers are V201",
+    "V014": "element types of atomics are V202",
+    "V016": "there are no calls",
+    "V020": "there are no calls",
+    "V021": "there are no calls",
+    "V022": "several outputs are legal",
+    "V023": "byte buffers are V201",
+    "V025": "atomics on workgroup memory are legal",
+    "V030": "there are no opaque expressions",
+    "V031": "there are no opaque statements",
+    "V034": "a backend that cannot cast raises UnsupportedFeature",
+    "V041": "every backend has subgroup operations",
+    "V046": "collectives are lowered or refused at import",
+    "V101": "a root region is optional",
+    "V106": "element types are V201",
+    "V125": "linear types are refused at import",
+    "V126": "shape predicates are checked at import",
+    "V132": "64-bit arithmetic is legal",
+    "V133": "subgroup operations are expressions of their own",
+}
+"""Codes of the reference system that are not reported here, and why."""
+
+
+def render_catalogue() -> str:
+    """``docs/validation.md``: every code with its meaning and remedy, as Markdown."""
+    lines = ["# Validation rules", ""]
+    for rule in _CATALOGUE:
+        lines += [f"## {rule.code}: {rule.title}", ""]
+        if rule.severity is not Severity.ERROR:
+            lines += [f"Severity: {rule.severity.value}.", ""]
+        lines += [rule.checks, "", f"**Fix:** {rule.fix}", ""]
+    lines += ["## Codes that are not reported", "", "| Code | Why |", "|---|---|"]
+    lines += [f"| {code} | {why} |" for code, why in RETIRED.items()]
+    return "\n".join((*lines, ""))

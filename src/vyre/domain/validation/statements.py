@@ -1,0 +1,285 @@
+"""Scopes, types of statements, and rules on single statements, in one walk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir.expr import Atomic, Expr, Literal
+from vyre.domain.ir.limits import U64_MAX
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp, Ordering
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Trap,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.validation.findings import Findings, Path
+from vyre.domain.validation.typing import ExpressionTyper, Local
+
+_U32: Final = ScalarType.U32
+_SELF_EXCLUSIVE: Final = "#self-exclusive"
+_ENDS_BODY: Final = {Return: "return", Break: "break", Continue: "continue"}
+_NOT_COMMUTING: Final = frozenset({AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE, AtomicOp.FETCH_NAND})
+
+
+class _BoundAtomic(NamedTuple):
+    """An atomic whose old value goes to a local and nowhere else."""
+
+    local: Local
+    atomic: Atomic
+    stmt: Stmt
+    path: Path
+
+
+class StatementChecker:
+    """Checks every statement of a program that is within the size limits.
+
+    ``order_sensitive`` is meaningful after ``run``.
+    """
+
+    def __init__(self, program: Program, findings: Findings) -> None:
+        self._program = program
+        self._buffers = program.buffers_by_name
+        self._findings = findings
+        self._typer = ExpressionTyper(self._buffers, findings)
+        self._declared: list[set[str]] = []
+        self._loops = 0
+        self._generators: set[str] = set()
+        self._bound: list[_BoundAtomic] = []
+        self._operators: dict[str, dict[int | None, AtomicOp]] = {}
+        """First atomic operator on each element that a literal names, and on elements known at run time (None)."""
+        self.order_sensitive = False
+
+    def run(self) -> None:
+        self._body(self._program.body, 0)
+        for local, atomic, stmt, path in self._bound:
+            if local.is_read:
+                self._note_used(atomic, stmt, path)
+
+    def _error(self, code: str, message: str, *nodes: Node) -> None:
+        self._findings.add(code, message, *nodes)
+
+    # Scopes.
+
+    def _body(self, body: Body, branch: int, counter: str | None = None) -> None:
+        if not body:
+            return
+        outer = dict(self._typer.locals) if counter is not None or _declares(body) else None
+        if counter is not None:
+            self._typer.locals[counter] = Local(_U32, is_counter=True)
+        self._declared.append(set())
+        path, ended = self._findings.path, False
+        path += (branch, 0)
+        for index, stmt in enumerate(body):
+            path[-1] = index
+            self._typer.begin(stmt)
+            _CHECKS[type(stmt)](self, stmt)
+            if type(stmt) in _ENDS_BODY and index + 1 < len(body) and not ended:
+                ended = True
+                path[-1] = index + 1
+                self._error("V119", f"statements after `{_ENDS_BODY[type(stmt)]}` never run", body[index + 1])
+        del path[-2:]
+        self._declared.pop()
+        if outer is not None:
+            self._typer.locals = outer
+
+    def _declare(self, name: str, local: Local, stmt: Stmt) -> None:
+        if name in self._declared[-1]:
+            self._error("V032", f"local `{name}` is declared twice in one scope", stmt)
+        elif name in self._typer.locals:
+            self._error("V008", f"local `{name}` is visible already", stmt)
+        self._declared[-1].add(name)
+        self._typer.locals[name] = local
+
+    # Statements.
+
+    def _let(self, stmt: Let) -> None:
+        local = Local(self._typer.type_of(stmt.value))
+        self._note_atomics(stmt, local)
+        self._declare(stmt.name, local, stmt)
+
+    def _assign(self, stmt: Assign) -> None:
+        found, local = self._typer.type_of(stmt.value), self._typer.locals.get(stmt.name)
+        self._note_atomics(stmt, local)
+        if local is None:
+            if stmt.name in self._buffers:
+                self._error("V118", f"`{stmt.name}` is a buffer and cannot be assigned", stmt)
+            else:
+                self._error("V117", f"no local `{stmt.name}` is visible here", stmt)
+        elif local.is_counter:
+            self._error("V011", f"`{stmt.name}` is the variable of a loop", stmt)
+        elif found is not None and local.dtype is not None and found is not local.dtype:
+            message = f"local `{stmt.name}` is {local.dtype.text}, the value assigned is {found.text}"
+            self._error("V045", message, stmt)
+
+    def _store(self, stmt: Store) -> None:
+        self._typer.require(stmt.index, _U32, "V114", f"the index of a store to `{stmt.buffer}`")
+        found = self._typer.type_of(stmt.value)
+        self._note_atomics(stmt)
+        self._require_writable(stmt.buffer, "store to", stmt)
+        buffer = self._buffers.get(stmt.buffer)
+        if buffer is None or not isinstance(buffer.element, ScalarType):
+            return
+        wanted = buffer.element.widened
+        if found is not None and found is not wanted:
+            message = f"a store to `{stmt.buffer}` takes {wanted.text}, got {found.text}"
+            self._error("V113", message, stmt.value, stmt)
+        index = stmt.index
+        if isinstance(index, Literal) and index.dtype is _U32 and 0 < buffer.count <= index.bits:
+            message = f"store to element {index.bits} of `{stmt.buffer}`, which has {buffer.count}"
+            self._error("V036", message, index, stmt)
+
+    def _require_writable(self, name: str, what: str, stmt: Stmt) -> None:
+        buffer = self._buffers.get(name)
+        if buffer is None:
+            self._error("V111", f"{what} `{name}`, which is no buffer", stmt)
+        elif not buffer.is_writable:
+            access = buffer.access.name.lower().replace("_", "-")
+            self._error("V112", f"{what} `{name}`, which is {access}", stmt)
+
+    def _if(self, stmt: If) -> None:
+        self._typer.require(stmt.condition, ScalarType.BOOL, "V115", "the condition of `if`")
+        self._note_atomics(stmt)
+        self._body(stmt.then, 0)
+        self._body(stmt.otherwise, 1)
+
+    def _loop(self, stmt: Loop) -> None:
+        for role, bound in (("start", stmt.start), ("stop", stmt.stop), ("step", stmt.step)):
+            self._typer.require(bound, _U32, "V116", f"the {role} of the loop over `{stmt.var}`")
+        self._note_atomics(stmt)
+        if isinstance(stmt.step, Literal) and stmt.step.dtype is _U32 and stmt.step.bits == 0:
+            self._error("V206", f"the loop over `{stmt.var}` has the step 0", stmt.step, stmt)
+        if stmt.var in self._typer.locals:
+            self._error("V008", f"loop variable `{stmt.var}` is visible already", stmt)
+        self._loops += 1
+        self._body(stmt.body, 0, stmt.var)
+        self._loops -= 1
+
+    def _leave(self, stmt: Break | Continue) -> None:
+        if not self._loops:
+            self._error("V205", f"`{_ENDS_BODY[type(stmt)]}` outside a loop", stmt)
+
+    def _return(self, stmt: Return) -> None:
+        """Legal anywhere; where it may stand is checked with the flow."""
+
+    def _block(self, stmt: Block) -> None:
+        self._body(stmt.body, 0)
+
+    def _region(self, stmt: Region) -> None:
+        if stmt.generator.endswith(_SELF_EXCLUSIVE):
+            if stmt.generator in self._generators:
+                self._error("V124", f"two regions of the generator `{stmt.generator}`", stmt)
+            self._generators.add(stmt.generator)
+        self._body(stmt.body, 0)
+
+    def _barrier(self, stmt: Barrier) -> None:
+        if stmt.ordering is Ordering.RELAXED:
+            self._error("V043", "a relaxed barrier orders nothing", stmt)
+
+    def _async_copy(self, stmt: AsyncLoad | AsyncStore) -> None:
+        what = f"asynchronous copy `{stmt.tag}`"
+        self._typer.require(stmt.offset, _U32, "V114", f"the offset of {what}")
+        self._typer.require(stmt.size, _U32, "V114", f"the size of {what}")
+        self._note_atomics(stmt)
+        source = self._buffers.get(stmt.source)
+        if source is None:
+            self._error("V108", f"{what} from `{stmt.source}`, which is no buffer", stmt)
+        elif source.is_push:
+            self._error("V212", f"{what} from parameter `{stmt.source}`", stmt)
+        self._require_writable(stmt.destination, f"{what} to", stmt)
+
+    def _async_wait(self, stmt: AsyncWait) -> None:
+        """Its pairing is checked with the flow."""
+
+    def _trap(self, stmt: Trap) -> None:
+        self._typer.require(stmt.address, _U32, "V114", f"the address of trap `{stmt.tag}`")
+        self._note_atomics(stmt)
+
+    def _indirect_dispatch(self, stmt: IndirectDispatch) -> None:
+        if stmt.buffer not in self._buffers:
+            self._error("V121", f"indirect dispatch by `{stmt.buffer}`, which is no buffer", stmt)
+        if stmt.offset < 0 or stmt.offset % 4:
+            message = f"the offset {stmt.offset} of an indirect dispatch by `{stmt.buffer}` is no multiple of 4"
+            self._error("V120", message, stmt)
+        elif stmt.offset > U64_MAX:
+            self._error("V217", f"the offset of an indirect dispatch by `{stmt.buffer}` exceeds 64 bits", stmt)
+
+    # Order of atomics.
+
+    def _note_atomics(self, stmt: Stmt, bound: Local | None = None) -> None:
+        """Records whose old values are used; ``bound`` is the local that takes the value of the statement."""
+        if not self._typer.atomics:
+            return
+        root: Expr | None = stmt.value if isinstance(stmt, Let | Assign) else None
+        path = tuple(self._findings.path)
+        for atomic in self._typer.atomics:
+            if atomic is root and bound is not None:
+                self._bound.append(_BoundAtomic(bound, atomic, stmt, path))
+            else:
+                self._note_used(atomic, stmt, path)
+            text = f"`{ATOMIC_TEXT[atomic.op]}` on `{atomic.buffer}`"
+            if atomic.op in _NOT_COMMUTING:
+                self._note(f"{text} does not commute", atomic, stmt, path)
+            elif self._is_mixed(atomic):
+                self._note(f"{text} may meet another operator on one element", atomic, stmt, path)
+
+    def _is_mixed(self, atomic: Atomic) -> bool:
+        """Whether another operator may have changed the same element; operators commute only with themselves."""
+        element = atomic.index.bits if isinstance(atomic.index, Literal) else None
+        operators = self._operators.setdefault(atomic.buffer, {})
+        if element is None and None not in operators:
+            known = set(operators.values())
+        else:
+            known = {operators[key] for key in (element, None) if key in operators}
+        operators.setdefault(element, atomic.op)
+        return bool(known - {atomic.op})
+
+    def _note_used(self, atomic: Atomic, stmt: Stmt, path: Path) -> None:
+        message = f"the old value of `{ATOMIC_TEXT[atomic.op]}` on `{atomic.buffer}` is used"
+        self._note(message, atomic, stmt, path)
+
+    def _note(self, message: str, atomic: Atomic, stmt: Stmt, path: Path) -> None:
+        self.order_sensitive = True
+        self._findings.add("V218", message, atomic, stmt, path=path)
+
+
+def _declares(body: Body) -> bool:
+    return any(isinstance(stmt, Let) for stmt in body)
+
+
+_CHECKS: Final[dict[type[Node], Callable[[StatementChecker, Any], None]]] = {
+    Let: StatementChecker._let,
+    Assign: StatementChecker._assign,
+    Store: StatementChecker._store,
+    If: StatementChecker._if,
+    Loop: StatementChecker._loop,
+    Break: StatementChecker._leave,
+    Continue: StatementChecker._leave,
+    Return: StatementChecker._return,
+    Block: StatementChecker._block,
+    Region: StatementChecker._region,
+    Barrier: StatementChecker._barrier,
+    AsyncLoad: StatementChecker._async_copy,
+    AsyncStore: StatementChecker._async_copy,
+    AsyncWait: StatementChecker._async_wait,
+    Trap: StatementChecker._trap,
+    IndirectDispatch: StatementChecker._indirect_dispatch,
+}

@@ -1,0 +1,79 @@
+"""Size and depth.  These checks come first: the others recurse once per level and visit every node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.expr import Expr, children
+from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Body, bodies, operands
+from vyre.domain.validation.findings import Findings
+
+MAX_STATEMENTS: Final = 8192
+
+
+def check_structure(program: Program, findings: Findings) -> bool:
+    """Whether the program is small enough to be checked further.
+
+    Linear in distinct expressions and bounded in statements, however deep or shared they are.
+    """
+    if len(program.buffers) > MAX_BUFFERS:
+        findings.add("V019", f"{len(program.buffers)} buffers; the limit is {MAX_BUFFERS}", program)
+        return False
+    statements = nodes = 0
+    too_deep: set[str] = set()
+    measured: dict[int, tuple[int, int]] = {}
+    pending: list[tuple[Body, int]] = [(program.body, 0)]
+    while pending:
+        body, depth = pending.pop()
+        if not body:
+            continue
+        if depth > MAX_STATEMENT_DEPTH:
+            if "V018" not in too_deep:
+                message = f"statements are nested {depth} bodies deep; the limit is {MAX_STATEMENT_DEPTH}"
+                findings.add("V018", message, body[0])
+            too_deep.add("V018")
+            continue
+        statements += len(body)
+        if statements > MAX_STATEMENTS:
+            findings.add("V019", f"more than {MAX_STATEMENTS} statements", program)
+            return False
+        for stmt in body:
+            for operand in operands(stmt):
+                height, size = _measure(operand, measured)
+                nodes += size
+                if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
+                    message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
+                    findings.add("V033", message, operand, stmt)
+                    too_deep.add("V033")
+            pending += [(nested, depth + 1) for nested in bodies(stmt)]
+    if statements + nodes > MAX_NODES:
+        findings.add("V019", f"more than {MAX_NODES} nodes with shared ones written out", program)
+        return False
+    return not too_deep
+
+
+def _measure(root: Expr, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Height and tree size of an expression; ``measured`` remembers nodes by identity.
+
+    Sizes stop growing past the limit, which keeps the numbers small under any sharing.
+    """
+    found = measured.get(id(root))
+    if found is not None:
+        return found
+    stack: list[Expr] = [root]
+    while stack:
+        node = stack[-1]
+        height, size, ready = 0, 1, True
+        for child in children(node):
+            below = measured.get(id(child))
+            if below is None:
+                stack.append(child)
+                ready = False
+            elif ready:
+                height, size = max(height, below[0] + 1), size + below[1]
+        if ready:
+            measured[id(node)] = (height, min(size, MAX_NODES + 1))
+            stack.pop()
+    return measured[id(root)]

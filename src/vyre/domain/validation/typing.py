@@ -1,0 +1,333 @@
+"""Static types: every expression has one, found from its operands and the operator tables.
+
+An expression that breaks a rule has no type (None); what contains it is not checked against it, so that
+one mistake is reported once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    LaunchId,
+    Literal,
+    Load,
+    Select,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Unary,
+    Var,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import (
+    ATOMIC_ELEMENTS,
+    ATOMIC_TEXT,
+    BINARY,
+    FLOATS,
+    NUMBERS,
+    UNARY,
+    AtomicOp,
+    BinaryOp,
+    Ordering,
+    RightOperand,
+    binary_result,
+    bitcast_is_legal,
+    unary_result,
+)
+from vyre.domain.ir.program import Access, Buffer
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.validation.findings import Findings
+
+_U32: Final = ScalarType.U32
+_SPEC_TYPES: Final = frozenset({ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL})
+
+
+class Local:
+    """A visible local: its type (None if its value has none) and whether anything reads it."""
+
+    __slots__ = ("dtype", "is_counter", "is_read")
+
+    def __init__(self, dtype: ScalarType | None, *, is_counter: bool = False) -> None:
+        self.dtype = dtype
+        self.is_counter = is_counter
+        """The variable of a loop, which cannot be assigned."""
+        self.is_read = False
+
+
+def static_type(expr: Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:
+    """Type of an expression of a program within the depth limits; None if it breaks a typing rule."""
+    typer = ExpressionTyper(buffers, Findings())
+    typer.locals = {name: Local(dtype) for name, dtype in locals_.items()}
+    return typer.type_of(expr)
+
+
+class ExpressionTyper:
+    """Types the expressions of one program and reports those that break a rule.
+
+    ``begin`` starts a statement; until the next one the visible locals must not change, so that shared
+    sub-expressions are visited once.  ``atomics`` collects the atomics of the statement.
+    """
+
+    def __init__(self, buffers: Mapping[str, Buffer], findings: Findings) -> None:
+        self.locals: dict[str, Local] = {}
+        self.atomics: list[Atomic] = []
+        self._buffers = buffers
+        self._findings = findings
+        self._specs: dict[str, Literal] = {}
+        self._known: dict[int, ScalarType | None] = {}
+        self._statement: Node | None = None
+
+    def begin(self, stmt: Node) -> None:
+        self._known.clear()
+        self.atomics = []
+        self._statement = stmt
+
+    def type_of(self, expr: Expr) -> ScalarType | None:
+        key = id(expr)
+        if key in self._known:
+            return self._known[key]
+        result = self._known[key] = _RULES[type(expr)](self, expr)
+        return result
+
+    def error(self, code: str, message: str, node: Expr) -> None:
+        nodes = (node,) if self._statement is None else (node, self._statement)
+        self._findings.add(code, message, *nodes)
+
+    def require(self, expr: Expr, wanted: ScalarType, code: str, what: str) -> None:
+        """Reports ``code`` if the expression has a type, and another one."""
+        found = self.type_of(expr)
+        if found is not None and found is not wanted:
+            self.error(code, f"{what} is {found.text}, not {wanted.text}", expr)
+
+    def _literal(self, expr: Literal) -> ScalarType:
+        return expr.dtype
+
+    def _var(self, expr: Var) -> ScalarType | None:
+        local = self.locals.get(expr.name)
+        if local is None:
+            hint = "; a buffer of that name exists" if expr.name in self._buffers else ""
+            self.error("V107", f"no local `{expr.name}` is visible here{hint}", expr)
+            return None
+        local.is_read = True
+        return local.dtype
+
+    def _load(self, expr: Load) -> ScalarType | None:
+        buffer = self._buffers.get(expr.buffer)
+        self.require(expr.index, _U32, "V114", f"the index of a load from `{expr.buffer}`")
+        if buffer is None:
+            self.error("V108", f"load from `{expr.buffer}`, which is no buffer", expr)
+            return None
+        if buffer.is_push and not (isinstance(expr.index, Literal) and expr.index.bits == 0):
+            self.error("V212", f"parameter `{expr.buffer}` is read at an index other than 0", expr)
+        return buffer.element.widened if isinstance(buffer.element, ScalarType) else None
+
+    def _length(self, expr: BufferLength) -> ScalarType:
+        if expr.buffer not in self._buffers:
+            self.error("V109", f"length of `{expr.buffer}`, which is no buffer", expr)
+        return _U32
+
+    def _launch_id(self, expr: LaunchId) -> ScalarType:
+        if expr.axis not in (0, 1, 2):
+            self.error("V110", f"axis {expr.axis} of `{expr.kind.name.lower()}` does not exist", expr)
+        return _U32
+
+    def _u32(self, expr: SubgroupLane | SubgroupSize) -> ScalarType:
+        return _U32
+
+    def _binary(self, expr: Binary) -> ScalarType | None:
+        left, right = self.type_of(expr.left), self.type_of(expr.right)
+        if left is None or right is None:
+            return None
+        row = BINARY[expr.op]
+        result = binary_result(expr.op, left, right)
+        if result is not None:
+            if expr.op in (BinaryOp.DIV, BinaryOp.MOD) and left.is_integer and _is_written_zero(expr.right):
+                self.error("V044", f"the divisor of `{row.text}` is the literal 0", expr)
+            return result
+        if expr.op is BinaryOp.MOD and left.is_float and left is right:
+            self.error("V211", f"`{row.text}` is not defined for {left.text}", expr)
+        elif left not in row.operands:
+            self.error("V130", f"`{row.text}` takes {_names(row.operands)}, got {left.text} and {right.text}", expr)
+        else:
+            wanted = f"u32 or {left.text}" if row.right is RightOperand.SHIFT else left.text
+            self.error("V130", f"the right operand of `{row.text}` is {right.text}, not {wanted}", expr)
+        return None
+
+    def _unary(self, expr: Unary) -> ScalarType | None:
+        operand = self.type_of(expr.operand)
+        if operand is None:
+            return None
+        result = unary_result(expr.op, operand)
+        if result is None:
+            row = UNARY[expr.op]
+            if operand is ScalarType.F64 and ScalarType.F32 in row.operands:
+                self.error("V211", f"`{row.text}` is not defined for f64", expr)
+            else:
+                self.error("V131", f"`{row.text}` takes {_names(row.operands)}, got {operand.text}", expr)
+        return result
+
+    def _select(self, expr: Select) -> ScalarType | None:
+        self.require(expr.condition, ScalarType.BOOL, "V115", "the condition of `select`")
+        first, second = self.type_of(expr.on_true), self.type_of(expr.on_false)
+        if first is None or second is None:
+            return None
+        if first is not second:
+            self.error("V029", f"`select` between {first.text} and {second.text}", expr)
+            return None
+        return first
+
+    def _cast(self, expr: Cast) -> ScalarType | None:
+        source, target = self.type_of(expr.operand), expr.dtype
+        if not target.is_executable:
+            self.error("V012", f"cast to {target.text}, which is not executable", expr)
+            return None
+        if source is not None and source.is_integer and target.is_integer and target.bits < source.bits:
+            self.error("V035", f"cast from {source.text} to {target.text} drops the high bits", expr)
+        return target
+
+    def _bitcast(self, expr: Bitcast) -> ScalarType | None:
+        source, target = self.type_of(expr.operand), expr.dtype
+        if source is None:
+            return None
+        if not bitcast_is_legal(source, target):
+            self.error("V012", f"bitcast from {source.text} to {target.text}", expr)
+            return None
+        return target
+
+    def _fma(self, expr: Fma) -> ScalarType | None:
+        slots = [
+            (slot, operand, self.type_of(operand))
+            for slot, operand in zip("abc", (expr.a, expr.b, expr.c), strict=True)
+        ]
+        wanted = next((found for _, _, found in slots if found in FLOATS), None)
+        legal = True
+        for slot, operand, found in slots:
+            if found is None:
+                legal = False
+            elif found not in FLOATS or found is not wanted:
+                kind = "a float" if wanted is None else wanted.text
+                self.error("V028", f"operand {slot} of `fma` is {found.text}, not {kind}", operand)
+                legal = False
+        return wanted if legal else None
+
+    def _atomic(self, expr: Atomic) -> ScalarType | None:
+        self.atomics.append(expr)
+        what, buffer = f"`{ATOMIC_TEXT[expr.op]}`", self._buffers.get(expr.buffer)
+        self.require(expr.index, _U32, "V027", f"the index of {what} on `{expr.buffer}`")
+        if expr.ordering is Ordering.GRID_SYNC:
+            self.error("V042", f"{what} on `{expr.buffer}` has the ordering grid_sync", expr)
+        if (expr.expected is None) is (expr.op is AtomicOp.COMPARE_EXCHANGE):
+            state = "no expected value" if expr.expected is None else "an expected value"
+            self.error("V129", f"{what} on `{expr.buffer}` has {state}", expr)
+        element = self._atomic_element(expr, buffer, what)
+        operands = (("expected value", expr.expected), ("value", expr.value))
+        for role, operand in operands:
+            if operand is None:
+                continue
+            if element is None:
+                self.type_of(operand)
+            else:
+                self.require(operand, element, "V128", f"the {role} of {what} on `{expr.buffer}`")
+        return element
+
+    def _atomic_element(self, expr: Atomic, buffer: Buffer | None, what: str) -> ScalarType | None:
+        if buffer is None:
+            self.error("V127", f"{what} on `{expr.buffer}`, which is no buffer", expr)
+            return None
+        if buffer.access not in (Access.READ_WRITE, Access.WORKGROUP):
+            access = buffer.access.name.lower().replace("_", "-")
+            self.error("V009", f"{what} on `{expr.buffer}`, which is {access}", expr)
+        if not isinstance(buffer.element, ScalarType):
+            return None
+        if buffer.element not in ATOMIC_ELEMENTS:
+            self.error("V202", f"{what} on `{expr.buffer}`, whose element is {buffer.element.text}", expr)
+            return None
+        return buffer.element
+
+    def _subgroup_add(self, expr: SubgroupAdd) -> ScalarType | None:
+        self._require_pure("subgroup_add", expr.value)
+        found = self.type_of(expr.value)
+        if found is not None and found not in NUMBERS:
+            self.error("V211", f"`subgroup_add` is not defined for {found.text}", expr)
+            return None
+        return found
+
+    def _ballot(self, expr: SubgroupBallot) -> ScalarType:
+        self._require_pure("subgroup_ballot", expr.condition)
+        self.require(expr.condition, ScalarType.BOOL, "V115", "the condition of `subgroup_ballot`")
+        return _U32
+
+    def _shuffle(self, expr: SubgroupShuffle) -> ScalarType | None:
+        self._require_pure("subgroup_shuffle", expr.value, expr.lane)
+        result = self.type_of(expr.value)
+        self.require(expr.lane, _U32, "V114", "the lane of `subgroup_shuffle`")
+        return result
+
+    def _require_pure(self, what: str, *operands: Expr) -> None:
+        for operand in operands:
+            self.type_of(operand)
+        impure = _first_atomic(operands) if self.atomics else None
+        if impure is not None:
+            self.error("V204", f"an operand of `{what}` contains an atomic on `{impure.buffer}`", impure)
+
+    def _spec_const(self, expr: SpecConst) -> ScalarType | None:
+        dtype = expr.default.dtype
+        if dtype not in _SPEC_TYPES:
+            self.error("V211", f"specialization constant `{expr.name}` has the type {dtype.text}", expr)
+            return None
+        first = self._specs.setdefault(expr.name, expr.default)
+        if first != expr.default:
+            shown = f"{first.value} ({first.dtype.text}) and {expr.default.value} ({dtype.text})"
+            self.error("V213", f"specialization constant `{expr.name}` has the defaults {shown}", expr)
+        return dtype
+
+
+def _first_atomic(operands: tuple[Expr, ...]) -> Atomic | None:
+    return next((node for node in unique_nodes(operands) if isinstance(node, Atomic)), None)
+
+
+def _is_written_zero(expr: Expr) -> bool:
+    """An integer literal 0, also under casts."""
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return isinstance(expr, Literal) and expr.dtype.is_integer and expr.bits == 0
+
+
+def _names(types: frozenset[ScalarType]) -> str:
+    names = [t.text for t in ScalarType if t in types]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+_RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | None]]] = {
+    Literal: ExpressionTyper._literal,
+    Var: ExpressionTyper._var,
+    Load: ExpressionTyper._load,
+    BufferLength: ExpressionTyper._length,
+    LaunchId: ExpressionTyper._launch_id,
+    SubgroupLane: ExpressionTyper._u32,
+    SubgroupSize: ExpressionTyper._u32,
+    Binary: ExpressionTyper._binary,
+    Unary: ExpressionTyper._unary,
+    Select: ExpressionTyper._select,
+    Cast: ExpressionTyper._cast,
+    Bitcast: ExpressionTyper._bitcast,
+    Fma: ExpressionTyper._fma,
+    Atomic: ExpressionTyper._atomic,
+    SubgroupAdd: ExpressionTyper._subgroup_add,
+    SubgroupBallot: ExpressionTyper._ballot,
+    SubgroupShuffle: ExpressionTyper._shuffle,
+    SpecConst: ExpressionTyper._spec_const,
+}

@@ -1,0 +1,48 @@
+"""What the reference executor asks of an engine: prepare a program once, run it on memory many times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import Program
+from vyre.domain.launch import Launch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Memory: TypeAlias = "Mapping[str, npt.NDArray[np.uint8]]"
+"""The bytes of every non-workgroup buffer by name; what the program writes is writable."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """``step_budget``: loop back-edges a lane may take (None: no limit).  ``chunk_workgroups``: workgroups run at once
+    (None: the engine chooses).  ``deadline_ns``: ``time.monotonic_ns`` after which the run raises ``DispatchTimeout``.
+    ``steps_used``: back-edges of each lane by linear global id, carried over the segments of one dispatch."""
+
+    step_budget: int | None = None
+    chunk_workgroups: int | None = None
+    deadline_ns: int | None = None
+    steps_used: npt.NDArray[np.uint64] | None = None
+
+
+NO_OPTIONS = RunOptions()
+
+
+class Kernel(Protocol):
+    """A prepared program; ``run`` is re-entrant and changes the writable buffers in place.
+
+    Raises ``TrapError``, ``StepBudgetExceeded`` or ``DispatchTimeout``; memory is then undefined.
+    """
+
+    def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None: ...
+
+
+class Engine(Protocol):
+    """Prepares valid programs without grid barriers, specialization constants replaced by ``spec``."""
+
+    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> Kernel: ...

@@ -1,0 +1,180 @@
+"""The reference backend around an engine: binding, allocation, grid-barrier segments, errors.
+
+One ``ReferencePipeline`` per program and config resolves everything that does not depend on input lengths; launches
+are remembered by input lengths.  Inputs are read where they are; buffers passed in and returned are copied once, into
+the caller's output storage, and changed there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
+from vyre.domain.binding import plan_bindings
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
+from vyre.domain.errors import BackendError, UnsupportedFeature
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.identity import program_digest
+from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.launch import Launch, resolve_launch
+from vyre.domain.specialization import spec_literals
+from vyre.ports.backend import (
+    CacheCounters,
+    CacheOutcome,
+    CompileResult,
+    DispatchRequest,
+    HostBytes,
+    OutputStorage,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+PIPELINES: Final = 1024
+LAUNCHES: Final = 64
+
+
+class ReferencePipeline:
+    """One program under one config on one engine; ``dispatch`` is re-entrant."""
+
+    def __init__(self, backend: BackendId, engine: Engine, program: Program, config: DispatchConfig) -> None:
+        refuse_unsupported(backend, config)
+        self.id = f"{backend}:{program_digest(program).hex()[:16]}"
+        self._program = program
+        self._config = config
+        self._limits = LaunchLimits(str(backend))
+        self._plan = plan_bindings(program)
+        spec = spec_literals(program, config.spec)
+        self._kernels: tuple[Kernel, ...] = tuple(engine.prepare(s, spec) for s in plan_grid_sync(program))
+        self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
+        self._slots = tuple(
+            (b.buffer.name, b.input_index, b.output_index, b.buffer.output_range is None) for b in self._plan.bindings
+        )
+        self._options = RunOptions(config.step_budget, config.chunk_workgroups)
+        self._plain = config.step_budget is None and config.timeout_s is None
+
+    def launch(self, input_nbytes: tuple[int, ...]) -> Launch:
+        """The launch for inputs of these lengths."""
+        found = self._launches.get(input_nbytes)
+        if found is None:
+            found = resolve_launch(self._program, input_nbytes, self._config, self._limits)
+            if len(self._launches) >= LAUNCHES:
+                self._launches.clear()
+            self._launches[input_nbytes] = found
+        return found
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Run once; on an error ``outputs`` is cleared."""
+        import numpy as np
+
+        started = time.perf_counter_ns()
+        launch = self.launch(tuple([view.nbytes for view in inputs]))
+        views = outputs.begin(launch.output_nbytes)
+        try:
+            memory: dict[str, npt.NDArray[np.uint8]] = {}
+            ranged: list[tuple[npt.NDArray[np.uint8], memoryview, int]] = []
+            for (name, source, result, whole), nbytes in zip(self._slots, launch.nbytes, strict=True):
+                if result is None:
+                    assert source is not None
+                    memory[name] = np.frombuffer(inputs[source], np.uint8)
+                    continue
+                if whole:
+                    data = np.frombuffer(views[result], np.uint8)
+                else:
+                    data = np.empty(nbytes, np.uint8)
+                    ranged.append((data, views[result], launch.output_ranges[result][0]))
+                if source is None:
+                    data.fill(0)
+                else:
+                    data[:] = np.frombuffer(inputs[source], np.uint8)
+                memory[name] = data
+            self.run(memory, launch)
+            for data, view, start in ranged:
+                view[:] = data[start : start + len(view)].data
+        except BaseException:
+            outputs.clear()
+            raise
+        return DispatchTiming(time.perf_counter_ns() - started)
+
+    def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
+        """Run every segment on ``memory``, as often as the config asks."""
+        options = self._options if self._plain else self._measured_options(launch)
+        for _ in range(self._config.fixpoint_iterations or 1):
+            for number, kernel in enumerate(self._kernels):
+                try:
+                    kernel.run(memory, launch, options)
+                except BackendError as error:
+                    if len(self._kernels) > 1:
+                        error.add_note(f"segment {number + 1} of {len(self._kernels)}, cut at grid barriers")
+                    raise
+
+    def _measured_options(self, launch: Launch) -> RunOptions:
+        import numpy as np
+
+        config = self._config
+        deadline = None if config.timeout_s is None else time.monotonic_ns() + int(config.timeout_s * 1e9)
+        used = None
+        if config.step_budget is not None and (len(self._kernels) > 1 or (config.fixpoint_iterations or 1) > 1):
+            lanes = 1
+            for groups, size in zip(launch.grid, launch.workgroup, strict=True):
+                lanes *= groups * size
+            used = np.zeros(lanes, np.uint64)
+        return RunOptions(config.step_budget, config.chunk_workgroups, deadline, used)
+
+
+class ReferenceExecutor:
+    """``ProgramExecutor`` and ``PipelineCompiler`` over one engine; pipelines are shared by digest and config."""
+
+    def __init__(self, backend: BackendId, engine: Engine) -> None:
+        self._backend = backend
+        self._engine = engine
+        self._pipelines: OrderedDict[tuple[Any, ...], ReferencePipeline] = OrderedDict()
+        self._lock = Lock()
+        self._hits = self._misses = 0
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        pipeline, hit = self.pipeline(program, config)
+        return CompileResult(pipeline, CacheOutcome.HIT if hit else CacheOutcome.MISS)
+
+    def cache_counters(self) -> CacheCounters:
+        return CacheCounters(self._hits, self._misses)
+
+    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, bool]:
+        """The pipeline of a program under a config, and whether it was there already."""
+        counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
+        # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
+        key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
+        with self._lock:
+            found = self._pipelines.get(key)
+            if found is not None:
+                self._hits += 1
+                self._pipelines.move_to_end(key)
+                return found, True
+        made = ReferencePipeline(self._backend, self._engine, program, config)
+        with self._lock:
+            self._misses += 1
+            made = self._pipelines.setdefault(key, made)
+            if len(self._pipelines) > PIPELINES:
+                self._pipelines.popitem(last=False)
+        return made, False
+
+
+def refuse_unsupported(backend: BackendId, config: DispatchConfig) -> None:
+    """Raises ``UnsupportedFeature`` for a set field that a reference engine cannot honour."""
+    for wanted, feature in (
+        (config.cooperative, "cooperative launches"),
+        (config.speculation is SpeculationMode.FORCE, "speculation"),
+        (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads"),
+        (config.profile is not None, f"profile {config.profile!r}"),
+    ):
+        if wanted:
+            raise UnsupportedFeature(feature=feature, backend=str(backend))

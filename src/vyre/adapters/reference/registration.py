@@ -1,0 +1,81 @@
+"""The two reference backends: ``reference`` (vectorised) and ``reference-scalar`` (the oracle)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from vyre.adapters.reference.engine import Engine
+from vyre.domain.device import DeviceProfile
+from vyre.domain.dispatch import TimingQuality
+from vyre.domain.ir.program import BackendId
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, NullLifecycle
+
+_U32: Final = 0xFFFF_FFFF
+
+
+def _profile(backend: BackendId) -> DeviceProfile:
+    return DeviceProfile(
+        backend=backend,
+        supports_subgroup_ops=True,
+        supports_specialization_constants=True,
+        supports_f16=True,
+        supports_bf16=True,
+        supports_trap_propagation=True,
+        supports_grid_sync=True,
+        has_mul_high=True,
+        has_subgroup_shuffle=True,
+        has_shared_memory=True,
+        max_native_int_width=64,
+        max_workgroup_size=(_U32, _U32, _U32),
+        max_invocations_per_workgroup=_U32,
+        max_grid_size=(_U32, _U32, _U32),
+        subgroup_size=32,
+        timing_quality=TimingQuality.HOST_ONLY,
+    )
+
+
+def _vector_engine() -> Engine:
+    from vyre.adapters.reference.vector.engine import VectorEngine
+
+    return VectorEngine()
+
+
+def _scalar_engine() -> Engine:
+    from vyre.adapters.reference.scalar_oracle import ScalarEngine
+
+    return ScalarEngine()
+
+
+def _make(backend: BackendId, engine: Callable[[], Engine]) -> Backend:
+    from vyre.adapters.reference.executor import ReferenceExecutor
+    from vyre.adapters.reference.memory import HostMemory
+
+    executor = ReferenceExecutor(backend, engine())
+    memory = HostMemory(backend, executor)
+    return Backend(
+        id=backend,
+        version="1",
+        profile=_profile(backend),
+        executor=executor,
+        compiler=executor,
+        memory=memory,
+        resident_executor=memory,
+        lifecycle=NullLifecycle(backend),
+    )
+
+
+def _registration(name: str, rank: int, engine: Callable[[], Engine]) -> BackendRegistration:
+    backend = BackendId(name)
+    return BackendRegistration(
+        id=backend,
+        rank=rank,
+        role=BackendRole.REFERENCE,
+        factory=partial(_make, backend, engine),
+        probe=partial(_profile, backend),
+    )
+
+
+REFERENCE: Final = _registration("reference", 900, _vector_engine)
+REFERENCE_SCALAR: Final = _registration("reference-scalar", 910, _scalar_engine)

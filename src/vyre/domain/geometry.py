@@ -1,0 +1,73 @@
+"""How many workgroups a launch has: inferred for one dimension, asked for in two and three."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vyre.domain.errors import InvalidConfig, InvalidProgram
+from vyre.domain.ir.program import Dim3
+
+U32_MAX = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchLimits:
+    """Largest workgroup (lanes, per axis) and grid (workgroups per axis); None = unknown, not checked."""
+
+    backend: str
+    max_invocations_per_workgroup: int | None = None
+    max_workgroup_size: Dim3 | None = None
+    max_grid_size: Dim3 | None = None
+
+
+def element_count(returned: list[int], others: list[int], *, driven_by_input: bool) -> int:
+    """Elements a launch covers.
+
+    A map is driven by its largest returned buffer.  With workgroup memory or atomics (reductions, accumulators), or
+    nothing returned, the largest buffer of any kind decides.  At least 1.
+    """
+    largest_returned = max(returned, default=0)
+    if largest_returned and not driven_by_input:
+        return largest_returned
+    return max(1, largest_returned, max(others, default=0))
+
+
+def infer_grid(count: int, workgroup: Dim3) -> Dim3:
+    """Workgroups that cover ``count`` elements along x; raises ``InvalidConfig`` for a 2-D or 3-D workgroup."""
+    x, y, z = workgroup
+    if y != 1 or z != 1:
+        raise InvalidConfig(
+            f"the grid of a workgroup of {workgroup} cannot be inferred",
+            fix="give grid=(x, y, z) in workgroups or extent=(x, y[, z]) in lanes.",
+        )
+    return (max(1, -(-count // x)), 1, 1)
+
+
+def grid_of_extent(extent: tuple[int, ...], workgroup: Dim3) -> Dim3:
+    """Workgroups that cover an extent in lanes, an axis left out being 1."""
+    x, y, z = (-(-n // w) for n, w in zip((*extent, 1, 1, 1)[:3], workgroup, strict=True))
+    return x, y, z
+
+
+def check_geometry(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
+    """Raises ``InvalidConfig`` (ids must fit 32 bits) or ``InvalidProgram`` (a limit of the backend)."""
+    for axis, groups, lanes in zip("xyz", grid, workgroup, strict=True):
+        if groups * lanes > U32_MAX + 1:
+            raise InvalidConfig(
+                f"the grid has {groups} workgroups of {lanes} lanes along {axis}; ids are 32 bits wide",
+                fix="use fewer workgroups, or another axis.",
+            )
+    total = workgroup[0] * workgroup[1] * workgroup[2]
+    if limits.max_invocations_per_workgroup is not None and total > limits.max_invocations_per_workgroup:
+        raise _over(limits, "lanes in a workgroup", total, limits.max_invocations_per_workgroup)
+    for what, sizes, most in (
+        ("workgroup", workgroup, limits.max_workgroup_size),
+        ("grid", grid, limits.max_grid_size),
+    ):
+        for axis, size, limit in zip("xyz", sizes, most or sizes, strict=True):
+            if size > limit:
+                raise _over(limits, f"{what} size along {axis}", size, limit)
+
+
+def _over(limits: LaunchLimits, what: str, value: int, limit: int) -> InvalidProgram:
+    return InvalidProgram(f"{what} is {value}; backend `{limits.backend}` allows {limit}", fix=f"use at most {limit}.")

@@ -1,0 +1,157 @@
+"""Everything about one launch that follows from program, input lengths and config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vyre.domain.binding import Binding, BindingPlan, BindingRole, plan_bindings
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
+from vyre.domain.geometry import LaunchLimits, check_geometry, element_count, grid_of_extent, infer_grid
+from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.walk import unique_expressions
+
+U32_MAX = 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """``counts`` (elements) and ``nbytes`` by position in the binding plan; ``output_nbytes`` by output.
+
+    ``output_nbytes`` and ``output_ranges`` describe what is returned: whole buffers, or [start, end) of them.
+    """
+
+    grid: Dim3
+    workgroup: Dim3
+    element_count: int
+    counts: tuple[int, ...]
+    nbytes: tuple[int, ...]
+    output_nbytes: tuple[int, ...]
+    output_ranges: tuple[tuple[int, int], ...]
+
+
+def resolve_launch(
+    program: Program, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
+) -> Launch:
+    """The launch of a valid program.
+
+    Raises ``InvalidInput`` for inputs that do not fit, ``InvalidProgram`` for an output whose size is unknown or
+    limits of the backend, ``InvalidConfig`` for geometry.
+    """
+    plan = plan_bindings(program)
+    counts = _counts(plan, input_nbytes, config)
+    nbytes = tuple(n * b.element_size for n, b in zip(counts, plan.bindings, strict=True))
+    workgroup = config.workgroup or program.workgroup_size
+    covered = _covered(program, plan, counts, config)
+    if config.grid is not None:
+        grid = config.grid
+    elif config.extent is not None:
+        grid = grid_of_extent(config.extent, workgroup)
+    else:
+        grid = infer_grid(covered, workgroup)
+    check_geometry(grid, workgroup, limits)
+    ranges = tuple(_range(plan.bindings[i], nbytes[i]) for i in plan.outputs)
+    sizes = tuple(end - start for start, end in ranges)
+    if config.max_output_bytes is not None and sum(sizes) > config.max_output_bytes:
+        raise InvalidConfig(
+            f"the outputs take {sum(sizes)} bytes, max_output_bytes is {config.max_output_bytes}",
+            fix="raise max_output_bytes, or return ranges of the outputs.",
+        )
+    return Launch(grid, workgroup, covered, counts, nbytes, sizes, ranges)
+
+
+def uses_atomics(program: Program) -> bool:
+    """True if any expression is an atomic; cached on the program."""
+    cached = program._cache.get("uses_atomics")
+    if cached is None:
+        cached = any(isinstance(e, Atomic) for e in unique_expressions(program))
+        program._cache["uses_atomics"] = cached
+    return cached is True
+
+
+def _covered(program: Program, plan: BindingPlan, counts: tuple[int, ...], config: DispatchConfig) -> int:
+    if config.element_count_override is not None:
+        return max(1, config.element_count_override)
+    driven = (BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT)
+    returned = [n for n, b in zip(counts, plan.bindings, strict=True) if b.role in driven]
+    others = [n for n, b in zip(counts, plan.bindings, strict=True) if b.role not in driven]
+    return element_count(returned, others, driven_by_input=bool(plan.shared) or uses_atomics(program))
+
+
+def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchConfig) -> tuple[int, ...]:
+    if len(input_nbytes) != len(plan.inputs):
+        names = ", ".join(f"`{plan.bindings[i].buffer.name}`" for i in plan.inputs) or "none"
+        raise InvalidInput(
+            f"{len(input_nbytes)} inputs are given, the program takes {len(plan.inputs)}",
+            fix=f"pass one per buffer, in binding order: {names}.",
+        )
+    by_name: dict[str, int] = {}
+    counts: list[int | None] = []
+    for binding in plan.bindings:
+        count = binding.buffer.count or None
+        if binding.input_index is not None:
+            count = _input_count(binding, input_nbytes[binding.input_index])
+        counts.append(count)
+        if count is not None:
+            by_name[binding.buffer.name] = count
+    given = dict(config.output_counts or {})
+    for position, binding in enumerate(plan.bindings):
+        if counts[position] is None:
+            counts[position] = _allocated_count(plan, binding, by_name, given)
+        given.pop(binding.buffer.name, None)
+    if given:
+        raise InvalidConfig(
+            f"output_counts names {sorted(given)}, which are no buffers of the program",
+            fix="name outputs that are sized at run time.",
+        )
+    return tuple(n if n is not None else 0 for n in counts)
+
+
+def _input_count(binding: Binding, nbytes: int) -> int:
+    buffer, size = binding.buffer, binding.element_size
+    if binding.static_nbytes is not None and nbytes != binding.static_nbytes:
+        raise InvalidInput(
+            f"`{buffer.name}` got {nbytes} bytes, but holds {buffer.count} elements of {size} bytes",
+            fix=f"pass exactly {binding.static_nbytes} bytes.",
+        )
+    if nbytes % size:
+        raise InvalidInput(
+            f"`{buffer.name}` got {nbytes} bytes, no multiple of its element size {size}",
+            fix=f"pass whole elements of {size} bytes.",
+        )
+    if nbytes // size > U32_MAX:
+        raise InvalidInput(f"`{buffer.name}` has {nbytes // size} elements", fix="pass at most 2^32-1 elements.")
+    return nbytes // size
+
+
+def _allocated_count(plan: BindingPlan, binding: Binding, known: dict[str, int], given: dict[str, int]) -> int:
+    """Count of a backend-allocated buffer without a static one: ``output_counts``, else ``like``."""
+    buffer = binding.buffer
+    if buffer.name in given:
+        return given[buffer.name]
+    models = {b.buffer.name: b.buffer.like for b in plan.bindings}
+    name, steps = buffer.like, 0
+    while name is not None and steps <= len(models):
+        if name in given and name not in known:
+            return given[name]
+        if name in known:
+            return known[name]
+        name, steps = models.get(name), steps + 1
+    raise InvalidProgram(
+        f"the output `{buffer.name}` has no element count",
+        fix=f"declare a count or like=<buffer>, or pass output_counts={{'{buffer.name}': n}}.",
+    )
+
+
+def _range(binding: Binding, nbytes: int) -> tuple[int, int]:
+    wanted = binding.buffer.output_range
+    if wanted is None:
+        return 0, nbytes
+    start, end = wanted
+    if end > nbytes:
+        raise InvalidProgram(
+            f"output range {start}..{end} of `{binding.buffer.name}`, which has {nbytes} bytes",
+            fix="return a range inside the buffer.",
+        )
+    return start, end

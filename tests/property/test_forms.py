@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
 from support.profiles import examples
 from support.programs import Case, Order, any_cases, generate
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire
+from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
@@ -85,7 +85,7 @@ def decode_or_refuse(data: bytes) -> None:
 
 def sealed(body: bytes, names: bytes) -> bytes:
     """A file whose digests fit, so that the decoder looks at the content."""
-    header = wire_format.MAGIC + bytes((wire_format.VERSION,)) + blake3(body).digest() + blake3(names).digest()
+    header = wire_format.MAGIC + bytes((wire_format.VERSION,)) + body_digest(body) + names_digest(names)
     return header + uleb(len(body)) + body + names
 
 

@@ -66,7 +66,7 @@ class Pipeline:
     between calls.  ``cache`` says whether the backend had compiled the program before.
     """
 
-    __slots__ = ("_compiled", "_inputs", "_lease", "_outputs", "backend", "cache", "config", "program")
+    __slots__ = ("__weakref__", "_compiled", "_inputs", "_lease", "_outputs", "backend", "cache", "config", "program")
 
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig) -> None:
         compiled = compile_on(lease.backend, program, config)
@@ -88,10 +88,7 @@ class Pipeline:
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
     ) -> Result:
         """Run once.  ``out`` and ``outputs`` as for ``Session.dispatch``."""
-        lease = self._lease
-        if lease.closed:
-            lease.check_open()
-        if lease.has_residents and has_resident(inputs):
+        if self._lease.has_residents and has_resident(inputs):
             if out is not None or outputs is not None:
                 raise InvalidInput(
                     "out and outputs take no part in a dispatch on resident memory",
@@ -102,6 +99,8 @@ class Pipeline:
 
     def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:
         """Run on converted inputs."""
+        if self._lease.closed:
+            self._lease.check_open()
         try:
             if out is None and outputs is None:
                 storage = self._outputs.storage()
@@ -146,6 +145,7 @@ class Pipeline:
 
     def _run_resident(self, inputs: Inputs) -> Result:
         try:
+            self._lease.check_open()
             return run_resident(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:
             self._annotate(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -55,8 +56,8 @@ def table(*columns: str) -> Table:
 
 def put_table(rows: Table) -> None:
     """Fitted to a terminal; in a pipe lines are not folded at 80 columns."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(rows, width=None if console.is_terminal else PIPE_COLUMNS)
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    Console(highlight=False, markup=False, emoji=False, width=width).print(rows)
 
 
 # ---------------------------------------------------------------- run

@@ -1,0 +1,89 @@
+"""Events reach what the application set up, and nothing is imported on their account."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.adapters.telemetry.null import NullTelemetry
+from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
+from vyre.adapters.telemetry.structured import StructlogTelemetry
+from vyre.ports.support import Telemetry
+
+
+@pytest.fixture
+def unconfigured() -> Iterator[None]:
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("make", [ApplicationTelemetry, NullTelemetry, RecordingTelemetry, StructlogTelemetry])
+def test_every_adapter_takes_every_level(make: type[Telemetry], unconfigured: None) -> None:
+    with capture_logs():
+        telemetry = make()
+        for level in ("debug", "info", "warning", "error"):
+            telemetry.event("vyre.test", level=level, number=1)
+        telemetry.count("vyre.test", 2, backend="b")
+
+
+def test_the_standard_logger_is_used_and_silent_by_default(
+    unconfigured: None, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.INFO, logger="vyre"):
+        ApplicationTelemetry().event("vyre.thing", level="warning", n=3)
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("WARNING", "vyre.thing n=3")]
+    assert any(isinstance(h, logging.NullHandler) for h in logging.getLogger("vyre").handlers)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_structlog_wins_when_it_is_configured(unconfigured: None, caplog: pytest.LogCaptureFixture) -> None:
+    entries: list[dict[str, object]] = []
+
+    def collect(logger: object, method: str, entry: structlog.types.EventDict) -> structlog.types.EventDict:
+        entries.append(dict(entry))
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[collect])
+    ApplicationTelemetry().event("vyre.thing", level="error", n=3)
+    assert entries == [{"event": "vyre.thing", "n": 3}]
+    assert caplog.records == []
+
+
+def test_nothing_is_imported_for_nobody() -> None:
+    code = (
+        "import sys\n"
+        "from vyre.adapters.telemetry.application import ApplicationTelemetry\n"
+        "before = set(sys.modules)\n"
+        "ApplicationTelemetry().event('x', level='warning')\n"
+        "assert set(sys.modules) == before\n"
+        "assert not {'logging', 'structlog'} & before\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_structlog_adapter_logs_counts_at_debug() -> None:
+    with capture_logs() as entries:
+        StructlogTelemetry().count("vyre.c", 3, backend="b")
+        StructlogTelemetry().event("vyre.e", level="warning", n=1)
+    assert entries == [
+        {"event": "vyre.c", "count": 3, "backend": "b", "log_level": "debug"},
+        {"event": "vyre.e", "n": 1, "log_level": "warning"},
+    ]
+
+
+def test_recording_sums_counts_by_label() -> None:
+    telemetry = RecordingTelemetry()
+    telemetry.count("c", 2, backend="a")
+    telemetry.count("c", backend="a")
+    telemetry.count("c", backend="b")
+    telemetry.event("e", n=1)
+    assert telemetry.counts == {("c", (("backend", "a"),)): 3, ("c", (("backend", "b"),)): 1}
+    assert telemetry.events == [Event("e", "info", {"n": 1})]

@@ -1,0 +1,138 @@
+"""Every candidate gets a reason, and the reference is never a silent fallback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from vyre.adapters.fakes import function_backend, registration_of
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.selection import BackendSelector, Selection
+from vyre.domain.device import DeviceProfile
+from vyre.domain.errors import BackendUnavailable
+from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, DiscoveryFailure
+
+
+def raising(error: Exception) -> Callable[[], Backend]:
+    def fail() -> Backend:
+        raise error
+
+    return fail
+
+
+def probe_raising(error: Exception) -> Callable[[], DeviceProfile]:
+    def fail() -> DeviceProfile:
+        raise error
+
+    return fail
+
+
+def entry(
+    name: str, role: BackendRole = BackendRole.PRODUCTION, rank: int = 1, *, f16: bool = False
+) -> BackendRegistration:
+    backend = function_backend(dict, name)
+    return registration_of(replace(backend, profile=replace(backend.profile, supports_f16=f16)), role=role, rank=rank)
+
+
+REFERENCE = entry("reference", BackendRole.REFERENCE, 900)
+SCALAR = entry("reference-scalar", BackendRole.REFERENCE, 910)
+EMITTER = entry("emitter", BackendRole.EMIT_ONLY)
+BETTER, PLAIN = entry("better", f16=True), entry("plain")
+NO_DEVICE = BackendUnavailable("no device found")
+
+
+def choose(
+    *registrations: BackendRegistration, name: str = "auto", forced: str | None = None
+) -> tuple[Selection, RecordingTelemetry]:
+    telemetry = RecordingTelemetry()
+    return BackendSelector(BackendCatalog(registrations), telemetry, forced).select(name), telemetry
+
+
+def reasons(selection: Selection) -> dict[str, str]:
+    return {c.id: c.reason for c in selection.report.candidates}
+
+
+def test_auto_takes_the_best_production_backend() -> None:
+    selection, telemetry = choose(REFERENCE, PLAIN, BETTER, EMITTER)
+    assert selection.backend.id == selection.report.chosen == "better"
+    assert "score 2" in selection.report.reason
+    assert "score 0 against 2" in reasons(selection)["plain"]
+    assert all(reasons(selection).values())
+    assert set(reasons(selection)) == {"reference", "plain", "better", "emitter"}
+    assert telemetry.events == []
+
+
+@pytest.mark.parametrize("error", [NO_DEVICE, OSError("libcuda.so.1: not found")])
+def test_a_candidate_whose_probe_or_factory_fails_is_passed_over_with_its_reason(error: Exception) -> None:
+    for broken in (replace(BETTER, probe=probe_raising(error)), replace(BETTER, factory=raising(error))):
+        selection, _ = choose(broken, PLAIN)
+        assert selection.backend.id == "plain"
+        assert str(error).partition(". Fix")[0] in reasons(selection)["better"]
+
+
+def test_auto_without_a_production_backend_takes_the_reference_and_says_so() -> None:
+    selection, telemetry = choose(SCALAR, REFERENCE, replace(BETTER, probe=probe_raising(NO_DEVICE)))
+    assert selection.backend.id == "reference"
+    assert "no production backend can run here (`better`: no device found)" in selection.report.reason
+    (event,) = telemetry.events
+    assert (event.name, event.level) == ("vyre.backend.reference_selected", "warning")
+    assert event.fields["reason"] == selection.report.reason
+
+
+def test_an_explicit_name_is_taken_as_it_is() -> None:
+    selection, telemetry = choose(REFERENCE, BETTER, name="reference", forced="better")
+    assert selection.backend.id == "reference"
+    assert reasons(selection)["better"] == "`reference` was asked for by name"
+    assert telemetry.events == []
+
+
+@pytest.mark.parametrize("forced", ["plain", "  plain "])
+def test_the_environment_names_what_auto_stands_for(forced: str) -> None:
+    selection, telemetry = choose(REFERENCE, PLAIN, BETTER, forced=forced)
+    assert selection.backend.id == "plain"
+    assert selection.report.reason == "forced by VYRE_BACKEND"
+    assert telemetry.events == []
+
+
+@pytest.mark.parametrize("forced", ["", "  ", "auto", None])
+def test_an_empty_variable_is_unset(forced: str | None) -> None:
+    assert choose(PLAIN, BETTER, forced=forced)[0].backend.id == "better"
+
+
+def test_forcing_the_reference_is_one_warning() -> None:
+    selection, telemetry = choose(REFERENCE, BETTER, forced="reference")
+    assert selection.backend.id == "reference"
+    assert [e.level for e in telemetry.events] == ["warning"]
+
+
+@pytest.mark.parametrize(("name", "forced"), [("nope", None), ("auto", "nope")])
+def test_an_unknown_name_lists_what_is_there(name: str, forced: str | None) -> None:
+    with pytest.raises(BackendUnavailable, match=r"`nope`.*`plain`.*Fix:"):
+        choose(PLAIN, name=name, forced=forced)
+
+
+def test_an_explicit_backend_that_fails_is_not_replaced() -> None:
+    with pytest.raises(BackendUnavailable, match="no device found"):
+        choose(REFERENCE, replace(BETTER, factory=raising(NO_DEVICE)), name="better")
+
+
+def test_an_emitter_cannot_run() -> None:
+    with pytest.raises(BackendUnavailable, match="only emits"):
+        choose(EMITTER, name="emitter")
+
+
+def test_nothing_at_all() -> None:
+    with pytest.raises(BackendUnavailable, match=r"none is installed.*no reference.*Fix:"):
+        choose()
+
+
+def test_the_report_prints_candidates_and_broken_plugins() -> None:
+    catalog = BackendCatalog((REFERENCE, BETTER), (DiscoveryFailure("x = a:b", "ImportError: a"),))
+    text = str(BackendSelector(catalog, RecordingTelemetry()).select().report)
+    assert "* better (production)" in text
+    assert "- reference (reference)" in text
+    assert "! x = a:b: ImportError: a" in text
+    with pytest.raises(BackendUnavailable, match="ImportError: a"):
+        BackendSelector(catalog, RecordingTelemetry()).select("nope")

@@ -1,0 +1,321 @@
+"""The session on a backend that is a Python function: everything around the execution."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import vyre
+from support.kernels import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
+from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.domain.errors import (
+    DispatchFailed,
+    InvalidConfig,
+    InvalidInput,
+    InvalidProgram,
+    InvalidResource,
+    UnsupportedFeature,
+)
+from vyre.domain.ir.program import OpId
+
+Floats = npt.NDArray[np.float32]
+X: Floats = np.arange(8, dtype=np.float32)
+Y: Floats = np.ones(8, dtype=np.float32)
+WANT = 2.0 * X + Y
+
+
+@pytest.fixture
+def session() -> Iterator[vyre.Session]:
+    with vyre.open(catalog=saxpy_catalog()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def saxpy() -> vyre.Program:
+    return saxpy_program()
+
+
+def test_a_result_is_read_by_name_position_and_iteration(session: vyre.Session, saxpy: vyre.Program) -> None:
+    result = session.dispatch(saxpy, {"a": 2.0, "x": X, "y": Y})
+    assert result.keys() == ("y",)
+    assert len(result) == 1
+    (only,) = result
+    assert only is result["y"] is result[0] is result[-1]
+    assert dict(result)["y"] is only
+    assert result.items() == (("y", only),)
+    np.testing.assert_array_equal(only, WANT)
+    assert only.dtype == np.float32
+    assert only.flags.owndata
+    assert only.flags.writeable
+    assert (result.backend, result.timing.wall_ns) == ("fake", 0)
+    with pytest.raises(KeyError, match="'y'"):
+        result["z"]
+    with pytest.raises(IndexError):
+        result[1]
+
+
+def test_a_sequence_is_in_binding_order(session: vyre.Session, saxpy: vyre.Program) -> None:
+    by_name = session.dispatch(saxpy, {"y": Y, "a": 2.0, "x": X})
+    np.testing.assert_array_equal(session.dispatch(saxpy, [2.0, X, Y])["y"], by_name["y"])
+    np.testing.assert_array_equal(session.dispatch(saxpy, (2.0, X, Y))["y"], by_name["y"])
+
+
+@pytest.mark.parametrize("x", [X.reshape(2, 4), X.tobytes(), bytearray(X.tobytes()), memoryview(X.tobytes()), X[:]])
+def test_shapes_and_untyped_memory(session: vyre.Session, saxpy: vyre.Program, x: Floats | bytes) -> None:
+    np.testing.assert_array_equal(session.dispatch(saxpy, [2.0, x, Y])["y"], WANT)
+
+
+@pytest.mark.parametrize("a", [2, 2.0, np.float32(2), np.float64(2), np.int8(2), np.array(2.0), b"\0\0\0@"])
+def test_scalar_parameters(session: vyre.Session, saxpy: vyre.Program, a: float) -> None:
+    np.testing.assert_array_equal(session.dispatch(saxpy, [a, X, Y])["y"], WANT)
+
+
+def test_inputs_are_not_written(session: vyre.Session, saxpy: vyre.Program) -> None:
+    x, y = X.copy(), Y.copy()
+    session.dispatch(saxpy, [2.0, x, y])
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(y, Y)
+    frozen = Y.copy()
+    frozen.flags.writeable = False
+    np.testing.assert_array_equal(session.dispatch(saxpy, [2.0, X, frozen])["y"], WANT)
+
+
+def test_out_arrays_receive_the_result(session: vyre.Session, saxpy: vyre.Program) -> None:
+    out = np.full((2, 4), -1, np.float32)
+    result = session.dispatch(saxpy, [2.0, X, Y], out={"y": out})
+    assert result["y"] is out
+    np.testing.assert_array_equal(out, WANT.reshape(2, 4))
+
+
+def test_an_arena_is_reused(session: vyre.Session, saxpy: vyre.Program) -> None:
+    arena = vyre.OutputArena()
+    first = session.dispatch(saxpy, [2.0, X, Y], outputs=arena)
+    np.testing.assert_array_equal(first["y"], WANT)
+    assert not first["y"].flags.writeable
+    session.dispatch(saxpy, [0.0, X, Y], outputs=arena)
+    np.testing.assert_array_equal(first["y"], Y)  # a view, as documented
+    assert arena.generation == 2
+
+
+def test_pipeline_bound_launch_and_submit_agree_with_dispatch(session: vyre.Session, saxpy: vyre.Program) -> None:
+    pipeline = session.compile(saxpy)
+    y = Y.copy()
+    launch = session.bind(saxpy, [2.0, X, y])
+    future = session.submit(saxpy, [2.0, X, y])
+    assert pipeline([2.0, X, Y])["y"].tobytes() == WANT.tobytes() == launch()["y"].tobytes()
+    assert future.result(timeout=10)["y"].tobytes() == WANT.tobytes()
+    y[:] = 0
+    np.testing.assert_array_equal(launch()["y"], 2 * X)  # bound by reference
+
+
+def test_submit_copies_its_inputs_before_it_returns(saxpy: vyre.Program) -> None:
+    gate = threading.Event()
+
+    def slow(inputs: dict[str, bytes]) -> dict[str, bytes]:
+        assert gate.wait(10)
+        return saxpy_kernel(inputs)
+
+    with vyre.open(catalog=catalog_of(function_backend(slow))) as session:  # type: ignore[arg-type]
+        x = X.copy()
+        future = session.submit(saxpy, [2.0, x, Y])
+        x[:] = 99
+        gate.set()
+        np.testing.assert_array_equal(future.result(10)["y"], WANT)
+
+
+def test_a_submitted_dispatch_can_be_awaited(session: vyre.Session, saxpy: vyre.Program) -> None:
+    async def run() -> vyre.Result:
+        return await asyncio.wrap_future(session.submit(saxpy, [2.0, X, Y]))
+
+    np.testing.assert_array_equal(asyncio.run(run())["y"], WANT)
+
+
+def test_submit_checks_what_it_can_at_once(session: vyre.Session, saxpy: vyre.Program) -> None:
+    with pytest.raises(InvalidInput):
+        session.submit(saxpy, [2.0, X])
+
+
+def test_a_program_is_prepared_once_and_config_matters(saxpy: vyre.Program) -> None:
+    telemetry = RecordingTelemetry()
+    with vyre.open(catalog=saxpy_catalog(), telemetry=telemetry) as session:
+        config = vyre.DispatchConfig(grid=(1, 1, 1))
+        assert session.compile(saxpy) is session.compile(saxpy)
+        assert session.compile(saxpy, config) is session.compile(saxpy, config)
+        assert session.compile(saxpy, grid=1) is session.compile(saxpy, grid=1)
+        assert session.compile(saxpy).config.grid is None
+        for pipeline in (
+            session.compile(saxpy, config),
+            session.compile(saxpy, grid=1),
+            session.compile(saxpy, grid=(1, 1)),
+        ):
+            assert pipeline.config.grid == (1, 1, 1)
+        for _ in range(5):
+            session.dispatch(saxpy, [2.0, X, Y])
+    assert sum(telemetry.counts.values()) == 4
+    assert telemetry.events == []
+
+
+def test_prepare_launches_nothing(saxpy: vyre.Program) -> None:
+    backend = function_backend(saxpy_kernel)
+    assert isinstance(backend.executor, FunctionExecutor)
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        session.prepare(saxpy)
+        assert backend.executor.requests == []
+        session.dispatch(saxpy, [2.0, X, Y])
+        assert len(backend.executor.requests) == 1
+
+
+def test_old_preparations_are_forgotten() -> None:
+    with vyre.open(catalog=catalog_of(function_backend(square_kernel))) as session:
+        program = square_program()
+        first = weakref.ref(session.compile(program, output_counts={"y": 0}))
+        for count in range(1, 1025):
+            session.compile(program, output_counts={"y": count})
+        gc.collect()
+        assert first() is None
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"grid": 0},
+        {"grid": [1]},
+        {"grid": (1, 1, 1, 1)},
+        {"grid": ()},
+        {"grid": 1, "extent": 1},
+        {"grid": 1.5},
+        {"spec": {"unknown": 1}},
+        {"output_counts": {"y": -1}},
+        {"config": vyre.DispatchConfig(grid=(1, 1, 1)), "grid": 1},
+        {"config": vyre.DispatchConfig(output_counts={"y": 1}), "output_counts": {"y": 1}},
+        {"config": {"grid": 1}},
+    ],
+)
+def test_bad_launch_settings(session: vyre.Session, saxpy: vyre.Program, keywords: dict[str, object]) -> None:
+    with pytest.raises(InvalidConfig, match="Fix:"):
+        session.dispatch(saxpy, [2.0, X, Y], **keywords)  # type: ignore[arg-type]
+
+
+def test_what_is_no_program_is_refused(session: vyre.Session) -> None:
+    with pytest.raises(InvalidInput, match="build"):
+        session.dispatch(vyre.ProgramBuilder("p", workgroup=1), [])  # type: ignore[arg-type]
+
+
+def test_an_invalid_program_carries_its_report(session: vyre.Session) -> None:
+    with vyre.ProgramBuilder("twice", workgroup=1) as p:
+        p.output("y", vyre.u32, 1)
+    program = replace(p.build(check=False), workgroup_size=(0, 1, 1))
+    with pytest.raises(InvalidProgram, match="Fix:") as caught:
+        session.dispatch(program, [])
+    assert caught.value.report is not None
+    assert not caught.value.report.ok
+    assert not session.validate(program).ok
+
+
+def test_missing_operations_are_named(saxpy: vyre.Program) -> None:
+    backend = function_backend(saxpy_kernel)
+    poor = replace(backend, supported_ops=backend.supported_ops - {OpId("vyre.bin_op")})
+    with (
+        vyre.open(catalog=catalog_of(poor)) as session,
+        pytest.raises(UnsupportedFeature, match=r"fake.*vyre\.bin_op.*Fix:"),
+    ):
+        session.dispatch(saxpy, [2.0, X, Y])
+
+
+def test_a_backend_without_memory_says_so(session: vyre.Session) -> None:
+    with pytest.raises(UnsupportedFeature, match="resident"):
+        session.resident(16)
+
+
+def test_a_failure_names_backend_and_program_in_a_note(saxpy: vyre.Program) -> None:
+    with vyre.open(catalog=catalog_of(failing(function_backend(saxpy_kernel), 1))) as session:
+        out = np.full(8, 7, np.float32)
+        with pytest.raises(DispatchFailed, match="injected") as caught:
+            session.dispatch(saxpy, [2.0, X, Y], vyre.DispatchConfig(label="step 3"), out={"y": out})
+        assert caught.value.__notes__ == ["backend=fake program=saxpy label=step 3"]
+        assert (out == 7).all()
+        np.testing.assert_array_equal(session.dispatch(saxpy, [2.0, X, Y])["y"], WANT)
+
+
+def test_a_closed_session_refuses(saxpy: vyre.Program) -> None:
+    session = vyre.open(catalog=saxpy_catalog())
+    pipeline, launch = session.compile(saxpy), session.bind(saxpy, [2.0, X, Y])
+    session.close()
+    session.close()
+    assert session.closed
+    for use in (
+        lambda: session.dispatch(saxpy, [2.0, X, Y]),
+        lambda: session.compile(square_program()),
+        lambda: pipeline([2.0, X, Y]),
+        launch,
+        lambda: session.submit(saxpy, [2.0, X, Y]),
+        lambda: session.resident(4),
+        session.flush,
+        session.__enter__,
+    ):
+        with pytest.raises(InvalidResource, match=r"closed.*Fix:"):
+            use()
+
+
+def test_lifecycle_order() -> None:
+    events: list[str] = []
+
+    class Lifecycle:
+        epoch = 0
+
+        def prepare(self) -> None:
+            events.append("prepare")
+
+        def flush(self) -> None:
+            events.append("flush")
+
+        def close(self) -> None:
+            events.append("close")
+
+        def device_lost(self) -> bool:
+            return False
+
+        def recover(self) -> None:
+            events.append("recover")
+
+    backend = replace(function_backend(saxpy_kernel), lifecycle=Lifecycle())
+    with vyre.open(catalog=catalog_of(backend)):
+        assert events == ["prepare"]
+    assert events == ["prepare", "flush", "close"]
+    events.clear()
+    with pytest.raises(ZeroDivisionError), vyre.open(catalog=catalog_of(backend)):
+        raise ZeroDivisionError
+    assert events == ["prepare", "close"]  # nothing to wait for after a failure
+
+
+def test_sixteen_threads_share_a_session_and_a_pipeline() -> None:
+    backend, log = recording(function_backend(saxpy_kernel))
+    programs = [saxpy_program(f"saxpy{i}") for i in range(4)]
+    barrier = threading.Barrier(16)
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        shared = session.compile(programs[0])
+
+        def work(thread: int) -> int:
+            barrier.wait(10)
+            wrong = 0
+            for step in range(50):
+                a = float(thread * 50 + step)
+                want = (np.float32(a) * X + Y).tobytes()
+                program = programs[step % 4]
+                wrong += session.dispatch(program, {"a": a, "x": X, "y": Y})["y"].tobytes() != want
+                wrong += shared([a, X, Y])["y"].tobytes() != want
+            return wrong
+
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(work, range(16))) == 0
+    assert len(log.calls) == 16 * 50 * 2

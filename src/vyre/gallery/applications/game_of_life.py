@@ -7,6 +7,7 @@ import numpy as np
 from vyre import DispatchConfig, Program, ProgramBuilder, Value, select, u8, u32
 from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
 
+GENERATIONS = 20
 R_PENTOMINO = ((0, 1), (0, 2), (1, 0), (1, 1), (2, 1))
 
 
@@ -60,12 +61,12 @@ def r_pentomino(height: int, width: int) -> Array:
 
 
 def case() -> Case:
-    cells = r_pentomino(40, 48)
-    return Case({"cells": cells}, {"cells": generations_by_numpy(cells, 30)})
+    cells = r_pentomino(24, 32)
+    return Case({"cells": cells}, {"cells": generations_by_numpy(cells, GENERATIONS)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    return {"cells": generations(session, program, np.asarray(case.inputs["cells"]), 30)}
+    return {"cells": generations(session, program, np.asarray(case.inputs["cells"]), GENERATIONS)}
 
 
 EXAMPLE = Example("game-of-life", "Conway's Game of Life", life, case, "NumPy", run)

@@ -20,6 +20,7 @@ import argparse
 import ctypes
 import json
 import platform
+import shutil
 import struct
 import subprocess
 import sys
@@ -253,6 +254,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.functions) - set(names):
         parser.error(f"unknown function {sorted(unknown)}")
+
+    if shutil.which("gcc") is None or platform.machine() not in ("x86_64", "AMD64"):
+        parser.error("this needs gcc on x86-64, whose long double has 64 bits of precision")
 
     record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     functions: dict[str, Any] = record.setdefault("functions", {})

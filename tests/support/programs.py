@@ -35,7 +35,7 @@ _MAX_LANES: Final = 96
 _SPEC_TYPES: Final = (ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Case:
     """A program and one dispatch of it.  ``inputs`` maps names to bytes in the element's storage form."""
 
@@ -43,6 +43,10 @@ class Case:
     inputs: Mapping[str, bytes]
     config: DispatchConfig
     order: Order
+
+    def __repr__(self) -> str:
+        inputs = {name: data.hex() for name, data in self.inputs.items()}
+        return f"<{self.order}; {self.config}; {inputs}\n{self.program.to_text()}>"
 
     def arguments(self) -> dict[str, Any]:
         """Inputs as a host passes them: a NumPy scalar for a parameter, bytes for everything else."""

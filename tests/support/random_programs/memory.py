@@ -51,7 +51,7 @@ class Use(Enum):
 COMMUTATIVE: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 PLAIN: Final = frozenset({Use.READ, Use.OWNED, Use.FREE})
 
-_GLOBAL_USES: Final = {
+_USES: Final = {
     Order.INDEPENDENT: (
         Use.OWNED,
         Use.READ,
@@ -101,8 +101,8 @@ class Slot:
         """A new use, allowed right after a barrier of the buffer's scope."""
         if self.is_constant:
             return
-        uses = [use for use in _GLOBAL_USES[order] if use not in _ATOMIC_USES or self.element in ATOMIC_ELEMENTS]
-        self.use = choices.pick(uses)
+        atomic = self.element in ATOMIC_ELEMENTS and self.buffer.access is not Access.WRITE_ONLY
+        self.use = choices.pick([use for use in _USES[order] if atomic or use not in _ATOMIC_USES])
         self.op = choices.pick(COMMUTATIVE)
         self.splat = literal(choices, self.element.widened)
         self.single_lane = choices.below(3)

@@ -270,8 +270,10 @@ class StatementWriter:
         writer = self.expressions
         times = writer.choices.between(1, 4)
         bound: Expr = u32(times)
-        if writer.choices.chance(50):
+        if writer.choices.chance(50):  # evaluated inside the loop, whose flow is not known yet
+            writer.subgroups = False
             bound = binary(BinaryOp.MIN, writer.value(U32, 1, level), bound)
+            writer.subgroups = True
         var = self._fresh("w")
         leave = If(binary(BinaryOp.GE, Var(var), bound), (Break(),))
         body = self._loop_body(var, level, times, self._size())

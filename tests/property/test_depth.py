@@ -1,0 +1,173 @@
+"""Deep and shared trees: whatever the depth, an answer or a typed error, and never a RecursionError."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, VyreError
+from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Unary, Var
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.stmt import Block, Body, If, Let, Loop, Stmt, Store
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.validation.validator import validate
+
+U32 = ScalarType.U32
+ZERO, ONE = Literal(U32, 0), Literal(U32, 1)
+TRUE = Literal(ScalarType.BOOL, 1)
+BUFFER = Buffer.make("y", 0, Access.READ_WRITE, U32, 4)
+
+
+def expression(depth: int, shape: str) -> Expr:
+    """An expression of that depth: a comb to the left, to the right, or through an index."""
+    node: Expr = ZERO
+    for _ in range(depth):
+        match shape:
+            case "left":
+                node = Binary(BinaryOp.ADD, node, ONE)
+            case "right":
+                node = Binary(BinaryOp.SUB, ONE, node)
+            case "unary":
+                node = Unary(UnaryOp.BIT_NOT, node)
+            case _:
+                node = Load("y", node)
+    return node
+
+
+def statements(depth: int, shape: str, innermost: Stmt) -> Body:
+    """A statement inside that many bodies."""
+    stmt = innermost
+    for level in range(depth):
+        match shape:
+            case "if":
+                stmt = If(TRUE, (stmt,))
+            case "else":
+                stmt = If(TRUE, (), (stmt,))
+            case "loop":
+                stmt = Loop(f"k{level}", ZERO, ONE, ONE, (stmt,))
+            case _:
+                stmt = Block((stmt,))
+    return (stmt,)
+
+
+def program(statement_depth: int, expression_depth: int, shapes: tuple[str, str] = ("if", "left")) -> Program:
+    store = Store("y", ZERO, expression(expression_depth, shapes[1]))
+    return Program((BUFFER,), (1, 1, 1), statements(statement_depth, shapes[0], store))
+
+
+SHAPES = [(s, e) for s in ("if", "else", "loop", "block") for e in ("left", "right", "unary", "load")]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids="-".join)
+def test_the_deepest_legal_program_has_every_form(shapes: tuple[str, str]) -> None:
+    deep = program(MAX_STATEMENT_DEPTH, MAX_EXPRESSION_DEPTH, shapes)
+    assert validate(deep).ok, validate(deep).render()
+    assert Program.from_text(deep.to_text()) == deep
+    assert Program.from_wire(deep.to_wire()) == deep
+    assert Program.from_json(deep.to_json()) == deep
+    again = pickle.loads(pickle.dumps(deep))
+    assert again == deep and hash(again) == hash(deep) and again.digest == deep.digest
+    assert repr(deep.body[0])
+
+
+FORMS: dict[str, Callable[[Program], object]] = {
+    "text": Program.to_text,
+    "wire": Program.to_wire,
+    "json": Program.to_json,
+    "digest": lambda p: p.digest,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shapes", SHAPES, ids="-".join)
+@pytest.mark.parametrize(
+    "depths",
+    [(MAX_STATEMENT_DEPTH + 1, 0), (0, MAX_EXPRESSION_DEPTH + 1), (5_000, 0), (0, 20_000), (2_000, 2_000)],
+    ids=str,
+)
+def test_a_deeper_program_is_refused(depths: tuple[int, int], shapes: tuple[str, str], form: str) -> None:
+    deep = program(*depths, shapes)
+    assert not validate(deep).ok
+    with pytest.raises(InvalidProgram):
+        FORMS[form](deep)
+
+
+@pytest.mark.parametrize("shapes", SHAPES[:4], ids="-".join)
+def test_deep_programs_compare_hash_and_print(shapes: tuple[str, str]) -> None:
+    deep, same, other = program(900, 20_000, shapes), program(900, 20_000, shapes), program(900, 20_001, shapes)
+    assert deep == same and hash(deep) == hash(same) and deep != other
+    assert len(repr(deep.body[0])) < 10_000
+
+
+def shared(levels: int) -> Expr:
+    """An expression whose tree has 2 ** levels leaves, and whose graph has ``levels`` nodes."""
+    node: Expr = Var("x")
+    for _ in range(levels):
+        node = Binary(BinaryOp.ADD, node, node)
+    return node
+
+
+def with_value(value: Expr) -> Program:
+    return Program((BUFFER,), (1, 1, 1), (Let("x", ONE), Store("y", ZERO, value)))
+
+
+def test_a_shared_graph_is_no_exponential_tree() -> None:
+    graph, same = with_value(shared(100)), with_value(shared(100))
+    report = validate(graph)
+    for form in FORMS.values():
+        with pytest.raises(InvalidProgram):
+            form(graph)
+    assert not report.ok
+    assert graph == same and hash(graph) == hash(same)
+    assert graph != with_value(shared(99))
+    assert repr(graph.body[1])
+    assert pickle.loads(pickle.dumps(graph)) == graph
+    assert copy.deepcopy(graph) == graph
+
+
+def test_a_small_shared_graph_is_written_out() -> None:
+    graph = with_value(shared(8))
+    assert validate(graph).ok
+    for again in (
+        Program.from_text(graph.to_text()),
+        Program.from_wire(graph.to_wire()),
+        Program.from_json(graph.to_json()),
+    ):
+        assert again == graph and again.digest == graph.digest
+
+
+def nested_lists(depth: int) -> Any:
+    value: Any = ["u32", 0]
+    for _ in range(depth):
+        value = ["un", "BitNot", value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [MAX_EXPRESSION_DEPTH + 1, 1_000, 50_000])
+def test_deep_json_is_refused(depth: int) -> None:
+    value = program(0, 0).to_json()
+    value["entry"][0][3] = nested_lists(depth)
+    with pytest.raises(MalformedJson):
+        Program.from_json(value)
+
+
+@pytest.mark.parametrize("opener", ["(", "-", "~", "y[", "min(1u, ", "not ", "if true {", "{", "u32(", "cast<u32>("])
+@pytest.mark.parametrize("count", [200, 20_000])
+def test_deep_text_is_refused(opener: str, count: int) -> None:
+    text = program(0, 0).to_text()
+    for broken in (text.replace("y[0", "y[" + opener * count), text + opener * count, opener * count):
+        with pytest.raises(MalformedText):
+            Program.from_text(broken)
+
+
+def test_errors_of_deep_programs_print() -> None:
+    report = validate(program(5_000, 5_000))
+    assert len(report.render()) < 100_000
+    with pytest.raises(VyreError):
+        report.raise_if_invalid()

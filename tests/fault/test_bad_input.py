@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vyre
-from support.kernels import catalog_of, saxpy_kernel, saxpy_program
+from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
 from vyre.adapters.fakes import FunctionExecutor, function_backend
 from vyre.domain.errors import BackendUnavailable, InvalidInput, InvalidResource, VyreError
 from vyre.domain.ir.builder import ProgramBuilder

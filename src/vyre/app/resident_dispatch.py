@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final
+from dataclasses import replace
+from typing import NamedTuple
 
-from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident
+import numpy as np
+
+from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident, host_dtype
 from vyre.app.lease import BackendLease
 from vyre.app.resident import ResidentArray
 from vyre.app.result import Result
+from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
+from vyre.domain.geometry import LaunchLimits
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentSequence, ResidentStep, Resource, Upload
-
-_SCRATCH: Final = "scratch"
+from vyre.domain.launch import resolve_launch
+from vyre.ports.backend import HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Resource, Upload
 
 
 def has_resident(inputs: object) -> bool:
@@ -41,43 +45,79 @@ def run_resident(
     executor = lease.backend.require_resident_executor()
     arguments = _arguments(program, host_inputs, inputs)
     _check_residents(lease, program, arguments)
-    uploads: list[Upload] = []
-    scratch: dict[str, ResidentBuffer] = {}
+    sizes = _resolve(lease, program, config, host_inputs, arguments)
     with ExitStack() as stack:
-
-        def allocate(buffer: Buffer, nbytes: int) -> ResidentBuffer:
-            scratch[buffer.name] = stack.enter_context(memory.allocate(nbytes, label=f"{_SCRATCH} {buffer.name}"))
-            return scratch[buffer.name]
-
-        resources: dict[str, Resource] = {}
-        for buffer in program.abi_buffers:
+        resources: list[Resource] = []
+        uploads: list[Upload] = []
+        reads: list[tuple[Buffer, ResidentBuffer, tuple[int, int]]] = []
+        for buffer, nbytes, view in sizes.bindings:
             argument = arguments.get(buffer.name)
             if isinstance(argument, ResidentArray):
-                resources[buffer.name] = argument.buffer
-            elif buffer.takes_input:
-                view = host_inputs.view(buffer.name, argument)
-                resources[buffer.name] = view
-                if buffer.is_writable:
-                    resources[buffer.name] = target = allocate(buffer, view.nbytes)
-                    uploads.append(Upload(target, view))
-        for buffer in program.abi_buffers:
-            if buffer.name not in resources:
-                resources[buffer.name] = allocate(buffer, _output_nbytes(program, buffer, resources, config))
+                resources.append(argument.buffer)
+            elif view is not None and not buffer.is_writable:
+                resources.append(view)
+            else:
+                scratch = stack.enter_context(memory.allocate(nbytes, label=f"scratch {buffer.name}"))
+                resources.append(scratch)
+                if view is not None:
+                    uploads.append(Upload(scratch, view))
+                if buffer.is_returned:
+                    reads.append((buffer, scratch, sizes.ranges[buffer.name]))
         if uploads:
             memory.upload(uploads)
-        read = [b for b in program.abi_buffers if b.is_returned and b.name in scratch]
-        ranges = [b.output_range or (0, scratch[b.name].nbytes) for b in read]
-        host_outputs = HostOutputs(read)
-        storage = host_outputs.storage()
-        views = storage.begin(tuple(end - start for start, end in ranges))
-        reads = tuple(
-            Readback(scratch[b.name], view, start) for b, view, (start, _) in zip(read, views, ranges, strict=True)
-        )
-        step = ResidentStep(program, tuple(resources[b.name] for b in program.abi_buffers), config)
-        timing = executor.run(ResidentSequence(prefix=(step,), reads=reads))
-    resident = {b.name: a for b in program.abi_buffers if isinstance(a := arguments.get(b.name), ResidentArray)}
-    returned = {name: array for name, array in resident.items() if program.buffer(name).is_returned}
-    return Result(host_outputs.names, host_outputs.arrays(storage), timing, str(lease.backend.id), returned)
+        outputs = HostOutputs([buffer for buffer, _, _ in reads])
+        storage = outputs.storage()
+        views = storage.begin(tuple(end - start for _, _, (start, end) in reads))
+        readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
+        step = ResidentStep(program, tuple(resources), config)
+        timing = executor.run(ResidentSequence(prefix=(step,), reads=tuple(readbacks)))
+    resident = {
+        b.name: array
+        for b in program.abi_buffers
+        if b.is_returned and isinstance(array := arguments.get(b.name), ResidentArray)
+    }
+    return Result(outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), resident)
+
+
+class _Sizes(NamedTuple):
+    """Buffers in binding order with their bytes and, for host inputs, their data; returned ranges by name."""
+
+    bindings: list[tuple[Buffer, int, HostBytes | None]]
+    ranges: dict[str, tuple[int, int]]
+
+
+def _resolve(
+    lease: BackendLease,
+    program: Program,
+    config: DispatchConfig,
+    host_inputs: HostInputs,
+    arguments: Mapping[str, object],
+) -> _Sizes:
+    plan = plan_bindings(program)
+    views: list[HostBytes | None] = []
+    lengths: list[int] = []
+    counts: dict[str, int] = {}
+    for binding in plan.bindings:
+        name, argument = binding.buffer.name, arguments.get(binding.buffer.name)
+        view = None
+        if isinstance(argument, ResidentArray):  # may be longer than the program needs
+            nbytes = binding.static_nbytes or argument.nbytes - argument.nbytes % binding.element_size
+            if binding.input_index is None and not binding.buffer.count and binding.buffer.like is None:
+                counts[name] = nbytes // binding.element_size
+        elif binding.input_index is not None:
+            view = host_inputs.view(name, argument)
+            nbytes = view.nbytes
+        views.append(view)
+        if binding.input_index is not None:
+            lengths.append(nbytes)
+    if counts:
+        config = replace(config, output_counts=counts | dict(config.output_counts or {}))
+    launch = resolve_launch(program, tuple(lengths), config, LaunchLimits(str(lease.backend.id)))
+    names = [plan.bindings[position].buffer.name for position in plan.outputs]
+    return _Sizes(
+        list(zip((b.buffer for b in plan.bindings), launch.nbytes, views, strict=True)),
+        dict(zip(names, launch.output_ranges, strict=True)),
+    )
 
 
 def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
@@ -106,6 +146,7 @@ def _check_residents(lease: BackendLease, program: Program, arguments: Mapping[s
             raise foreign_resident(buffer.name, array)
         if array.closed:
             raise InvalidResource(f"`{buffer.name}` is bound to {array!r}", fix="keep it open while it is used.")
+        _check_type(buffer, array)
         other = bound.setdefault(id(array), buffer)
         if other is not buffer and (other.is_writable or buffer.is_writable):
             raise InvalidResource(
@@ -114,18 +155,13 @@ def _check_residents(lease: BackendLease, program: Program, arguments: Mapping[s
             )
 
 
-def _output_nbytes(program: Program, buffer: Buffer, resources: Mapping[str, Resource], config: DispatchConfig) -> int:
-    """Bytes of an output nobody bound: declared, as many elements as ``like``, or from ``output_counts``."""
+def _check_type(buffer: Buffer, array: ResidentArray) -> None:
+    """Resident bytes are untyped; a resident array has its element type."""
+    if buffer.is_push:
+        raise InvalidInput(f"parameter `{buffer.name}` is bound to resident memory", fix="pass a number.")
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
-    if buffer.static_nbytes is not None:
-        return buffer.static_nbytes
-    if config.output_counts and buffer.name in config.output_counts:
-        return config.output_counts[buffer.name] * buffer.element.size
-    like = program.buffers_by_name.get(buffer.like or "")
-    if like is not None and isinstance(like.element, ScalarType):
-        known = resources.get(like.name)
-        nbytes = known.nbytes if known is not None else _output_nbytes(program, like, resources, config)
-        return nbytes // like.element.size * buffer.element.size
-    raise InvalidInput(
-        f"the size of output `{buffer.name}` is unknown", fix=f"pass output_counts={{{buffer.name!r}: n}}."
-    )
+    if array.dtype not in (host_dtype(buffer.element), np.dtype(np.uint8)):
+        raise InvalidInput(
+            f"`{buffer.name}` holds {buffer.element.text}, got resident memory of {array.dtype}",
+            fix="make it resident from an array of that type, or from bytes.",
+        )

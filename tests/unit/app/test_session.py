@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
-from support.kernels import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
+from support.small_programs import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
 from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.errors import (

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from support.kernels import saxpy_program
+from support.small_programs import saxpy_program
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.types import u32
 from vyre.domain.op_ids import ALL_OPS, required_ops

@@ -123,7 +123,7 @@ class HostMemory:
         counts = {
             b.buffer.name: data.nbytes // b.element_size
             for b, data in zip(plan.bindings, arrays, strict=True)
-            if b.input_index is None and b.buffer.count == 0
+            if b.input_index is None and b.buffer.count == 0 and b.buffer.like is None
         }
         config: DispatchConfig = step.config
         if counts:

@@ -23,7 +23,7 @@ from vyre.domain.ir.expr import SpecConst, Var
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import IndirectDispatch, Let, Stmt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.specialization import SpecMap, SpecValue
+from vyre.domain.specialization import SpecMap, SpecValue, spec_constants
 
 __all__ = ["Case", "Order", "cases", "generate"]
 
@@ -61,7 +61,7 @@ class Case:
 
 
 def generate(
-    seed: int, *, order: Order = Order.INDEPENDENT, work: int = 12_000, traps: bool = False, indirect: bool = False
+    seed: int, *, order: Order = Order.INDEPENDENT, work: int = 40_000, traps: bool = False, indirect: bool = False
 ) -> Case:
     """The case of a seed.  ``work``: node evaluations over all lanes, about; ``indirect``: with a statement
     that asks for an indirect launch, which no engine runs."""
@@ -141,7 +141,7 @@ class _Generator:
             name=choices.pick((None, "kernel", "a kernel")),
             non_composable=choices.chance(10),
         )
-        return Case(program, self._inputs(memory), self._configured(memory, constants), self.order)
+        return Case(program, self._inputs(memory), self._configured(memory, program), self.order)
 
     def _prologue(self, writer: ExpressionWriter, memory: Memory) -> list[Stmt]:
         """First uses of the buffers, and names for the lane ids of some programs."""
@@ -175,15 +175,15 @@ class _Generator:
     def _is_flag(buffer: Any) -> bool:
         return bool(buffer.is_push and buffer.element is ScalarType.BOOL)
 
-    def _configured(self, memory: Memory, constants: tuple[SpecConst, ...]) -> DispatchConfig:
+    def _configured(self, memory: Memory, program: Program) -> DispatchConfig:
         given = {
-            constant.name: SpecValue.scalar(constant.default.dtype, literal(self.choices, constant.default.dtype).value)
-            for constant in constants
+            name: SpecValue.scalar(default.dtype, literal(self.choices, default.dtype).value)
+            for name, default in spec_constants(program).items()
             if self.choices.chance(50)
         }
         return replace(
             self.config,
             output_counts=memory.output_counts,
-            step_budget=self.choices.between(0, 6) if not self.traps and self.choices.chance(8) else None,
+            step_budget=self.choices.between(0, 6) if not self.traps and self.choices.chance(12) else None,
             spec=SpecMap(given) if given else None,
         )

@@ -1,0 +1,108 @@
+"""The pages tell the truth: generated ones are current, their code runs, their links and paths exist."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vyre.app.cli import main
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("**/*.md")])
+SEED_MAP = (ROOT / "docs" / "seed-map.md").read_text("utf-8")
+
+
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"]()
+    stale = [path.name for path, text in pages.items() if path.read_text("utf-8") != text]
+    assert stale == [], "run: python docs/generate.py"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": page.stem}
+    for block in python_blocks(page):
+        exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_first_example_prints_what_the_readme_says(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), {"__name__": "readme"})
+    printed, backend = capsys.readouterr().out.rsplit(maxsplit=1)
+    assert f"`{printed}`" in (ROOT / "README.md").read_text("utf-8")
+    assert backend == "reference"
+
+
+def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), names)
+    monkeypatch.chdir(tmp_path)
+    Path("saxpy.vyre").write_text(names["saxpy"].to_text(), "utf-8")
+    np.save("x.npy", names["xs"])
+    np.save("y.npy", names["ys"])
+    commands = re.findall(r"^vyre (.*)$", (ROOT / "README.md").read_text("utf-8").split("## Swapping")[0], re.MULTILINE)
+    commands = [line for line in commands if line.split()[0] in {"run", "validate", "show", "backends"}]
+    assert len(commands) == 4
+    for line in commands:
+        assert main(shlex.split(line, comments=True)) == 0, line
+    assert np.array_equal(np.load("result.npy"), names["result"]["y"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "builder.md"], ids=lambda page: page.name)
+def test_the_code_of_a_page_type_checks(page: Path, tmp_path: Path) -> None:
+    program = tmp_path / "example.py"
+    program.write_text("\n".join(python_blocks(page)), "utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", str(program)]
+    checked = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "src", check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
+    assert missing == []
+
+
+def rows(section: str) -> list[tuple[str, ...]]:
+    """The body rows of the first table under a heading of the seed map."""
+    table = SEED_MAP.split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")][2:]
+    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+
+
+CELLS = [cell for line in SEED_MAP.splitlines() if line.startswith("|") for cell in line.split(" | ")]
+PRESENT = [cell for cell in CELLS if "later" not in cell]
+
+
+def test_every_path_of_the_seed_map_exists_unless_it_is_for_later() -> None:
+    paths = {path for cell in PRESENT for path in re.findall(r"`((?:src|tests|docs)/[^` ]+)`", cell)}
+    assert len(paths) > 40
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+def test_every_name_of_the_seed_map_is_in_the_file_it_names() -> None:
+    named = {pair for cell in PRESENT for pair in re.findall(r"`([\w.]+)`[^`|]* in `(src/[^`]+\.py)`", cell)}
+    assert len(named) > 30
+    wrong = [(name, path) for name, path in named if name.rpartition(".")[2] not in (ROOT / path).read_text("utf-8")]
+    assert sorted(wrong) == []
+
+
+@pytest.mark.parametrize("section", ["vyre-driver: modules", "vyre-driver: re-exports"])
+def test_every_row_of_the_seed_map_says_where_later_or_why_not(section: str) -> None:
+    for row in rows(section):
+        assert re.search(
+            r"`src/|later|no meaning in Python|`docs/|bytes\.hex|equality|comprehension|as `Chain`", row[1]
+        ) or ("no meaning in Python" in row[-1]), row

@@ -91,8 +91,7 @@ class BackendSelector:
             raise self._unknown(name)
         if registration.role is BackendRole.EMIT_ONLY:
             raise BackendUnavailable(f"backend `{name}` only emits code, it cannot run programs")
-        backend = registration.factory()
-        return self._selection(backend, requested, reason, {name: reason})
+        return self._selection(_construct(registration), requested, reason, {name: reason})
 
     def _best(self) -> Selection:
         reasons: dict[str, str] = {}
@@ -123,7 +122,7 @@ class BackendSelector:
                 fix="run `vyre doctor`, or install a backend for this machine.",
             )
         reason = f"no production backend can run here ({why})"
-        selection = self._selection(reference.factory(), AUTO, reason, reasons | {reference.id: reason})
+        selection = self._selection(_construct(reference), AUTO, reason, reasons | {reference.id: reason})
         self._warn(selection.report)
         return selection
 
@@ -146,6 +145,18 @@ class BackendSelector:
             f"there is no backend `{name}` (installed: {known}{broken})",
             fix="choose an installed one, or install the package that provides it.",
         )
+
+
+def _construct(registration: BackendRegistration) -> Backend:
+    try:
+        return registration.factory()
+    except BackendError:
+        raise
+    except Exception as error:  # a plug-in may fail in any way
+        raise BackendUnavailable(
+            f"backend `{registration.id}` could not be constructed ({type(error).__name__}: {error})",
+            fix="read the chained exception, then repair or upgrade the package that provides it.",
+        ) from error
 
 
 def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | None:

@@ -14,9 +14,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; ``arguments`` default to the process's own."""
     try:
         from vyre.app.cli.commands import run_command
+
+        return run_command(sys.argv[1:] if arguments is None else list(arguments))
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in {"typer", "rich", "click"}:
+        package = (error.name or "").partition(".")[0]
+        if package not in {"typer", "rich", "click"}:
             raise
-        print(f"the vyre command needs `{error.name}`. Fix: pip install 'vyre[cli]'", file=sys.stderr)
+        print(f"the vyre command needs `{package}`. Fix: pip install 'vyre[cli]'", file=sys.stderr)
         return 2
-    return run_command(sys.argv[1:] if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130

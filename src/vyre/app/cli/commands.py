@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,8 +41,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document fo
 def run_command(args: list[str]) -> int:
     """Run the command line; errors become one line with a ``Fix:`` (or JSON) and an exit code."""
     wants_json = "--json" in args
+    command = typer.main.get_command(app)
     try:
-        outcome = app(args, prog_name="vyre", standalone_mode=False)
+        # Not app(): it would turn interrupts and closed pipes into exit codes of its own.
+        with command.make_context("vyre", list(args)) as context:
+            outcome = command.invoke(context)
+        sys.stdout.flush()
     except _InvalidSource as invalid:
         report.print_error(invalid.error, stderr, as_json=wants_json, source=invalid.source)
         return exit_code(invalid.error)
@@ -53,12 +58,13 @@ def run_command(args: list[str]) -> int:
     except _USAGE_ERROR as error:
         error.show()  # type: ignore[attr-defined]  # a ClickException
         return Exit.USAGE
-    except (KeyboardInterrupt, typer.Abort):
-        stderr.print("interrupted")
-        return Exit.INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away
-        sys.stdout = None
+    except BrokenPipeError:  # the reader of our output went away; nothing may be flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except Exception:  # a defect of ours: show where, and do not look like a wrong result
+        stderr.print_exception()
+        stderr.print("internal error. Fix: report this with the program and the command line.")
+        return Exit.FAILED
     return int(outcome) if isinstance(outcome, int) else Exit.OK
 
 

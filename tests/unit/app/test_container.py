@@ -1,0 +1,85 @@
+"""One override swaps an adapter, and the wiring fits the constructors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from dependency_injector import providers
+
+import vyre
+from support.small_programs import catalog_of, saxpy_catalog, saxpy_program, square_kernel
+from vyre.adapters.fakes import function_backend
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.container import Container
+
+
+@pytest.fixture
+def container() -> Iterator[Container]:
+    instance = Container()
+    yield instance
+    instance.reset_override()
+
+
+def wiring_errors(container: Container) -> list[str]:
+    """Providers whose arguments do not fit what they call: provider arguments are untyped."""
+    errors: list[str] = []
+    for name, provider in container.providers.items():
+        target = getattr(provider, "provides", None)
+        if not callable(target):
+            continue
+        try:
+            inspect.signature(target).bind(*getattr(provider, "args", ()), **getattr(provider, "kwargs", {}))
+        except TypeError as error:
+            errors.append(f"{name}: {error}")
+    return errors
+
+
+def test_wiring_is_complete(container: Container) -> None:
+    assert wiring_errors(container) == []
+    container.telemetry.add_args(1)
+    assert len(wiring_errors(container)) == 1
+
+
+def test_one_override_swaps_the_backends(container: Container) -> None:
+    container.catalog.override(providers.Object(saxpy_catalog()))
+    x = np.arange(4, dtype=np.float32)
+    with container.session() as session:
+        assert session.backend == "fake"
+        np.testing.assert_array_equal(session.dispatch(saxpy_program(), [2.0, x, x])["y"], 3 * x)
+
+
+def test_one_override_swaps_the_telemetry(container: Container) -> None:
+    telemetry = RecordingTelemetry()
+    container.telemetry.override(providers.Object(telemetry))
+    container.catalog.override(providers.Object(saxpy_catalog()))
+    with container.session() as session:
+        session.compile(saxpy_program())
+    assert sum(telemetry.counts.values()) == 1
+
+
+def test_the_environment_and_the_name_choose(container: Container) -> None:
+    class Forced:
+        def get(self, name: str, /) -> str | None:
+            return {"VYRE_BACKEND": "b"}.get(name)
+
+    catalog = catalog_of(function_backend(square_kernel, "a"), function_backend(square_kernel, "b"))
+    container.catalog.override(providers.Object(catalog))
+    container.environment.override(providers.Object(Forced()))
+    assert container.selection().report.reason == "forced by VYRE_BACKEND"
+    container.backend_name.override(providers.Object("a"))
+    assert container.selection().backend.id == "a"
+
+
+def test_singletons_are_per_instance(container: Container) -> None:
+    assert container.telemetry() is container.telemetry()
+    assert container.telemetry() is not Container().telemetry()
+
+
+def test_open_and_the_container_choose_alike(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_BACKEND", "reference-scalar")
+    with vyre.open() as opened, container.session() as contained:
+        assert opened.backend == contained.backend == "reference-scalar"
+        assert opened.explain() == contained.explain()

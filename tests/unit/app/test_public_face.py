@@ -1,0 +1,78 @@
+"""``import vyre`` is light, and what it names exists."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vyre
+
+HEAVY = {
+    "numpy",
+    "cuda",
+    "logging",
+    "structlog",
+    "rich",
+    "typer",
+    "click",
+    "dependency_injector",
+    "prometheus_client",
+    "asyncio",
+    "concurrent.futures",
+    "importlib.metadata",
+}
+
+
+def imported_by(code: str) -> set[str]:
+    """Modules that a fresh interpreter has after running ``code`` and did not have before."""
+    script = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_vyre_imports_next_to_nothing() -> None:
+    modules = imported_by("import vyre")
+    assert not modules & HEAVY
+    assert {m for m in modules if m.startswith("vyre")} == {"vyre"}
+
+
+def test_building_and_validating_need_no_numpy() -> None:
+    code = (
+        "from vyre import ProgramBuilder, f32, validate\n"
+        "with ProgramBuilder('p', workgroup=64) as p:\n"
+        "    x, y = p.input('x', f32), p.inout('y', f32)\n"
+        "    y[p.global_id()] = x[p.global_id()]\n"
+        "assert validate(p.build()).ok"
+    )
+    assert not imported_by(code) & HEAVY
+
+
+def test_opening_a_session_loads_no_logging_container_or_terminal() -> None:
+    code = "import vyre\nwith vyre.open('reference-scalar') as session:\n    session.explain()"
+    assert not imported_by(code) & (HEAVY - {"numpy"})
+
+
+@pytest.mark.parametrize("name", vyre.__all__)
+def test_every_name_resolves(name: str) -> None:
+    assert getattr(vyre, name) is not None
+    assert name in dir(vyre)
+
+
+def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
+    assert vyre.__file__ is not None
+    tree = ast.parse(Path(vyre.__file__).read_text())
+    block = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    typed = {(n.module, a.asname) for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
+    lazy = {(module, name) for module, names in vyre._HOME.items() for name in names.split()}
+    assert typed == lazy
+    assert all(n.names[0].name == n.names[0].asname for n in block.body if isinstance(n, ast.ImportFrom))
+
+
+def test_a_wrong_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="saxpy"):
+        vyre.saxpy  # type: ignore[attr-defined]  # noqa: B018
+    assert vyre.__version__[0].isdigit()

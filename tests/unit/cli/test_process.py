@@ -1,0 +1,77 @@
+"""The command as a process: exit codes that only a process has, and what it needs to start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.small_programs import square_program
+from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.domain.ir.builder import ProgramBuilder
+from vyre.domain.ir.types import u32
+
+VYRE = [sys.executable, "-m", "vyre"]
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """A program that does not end in any reasonable time."""
+    with ProgramBuilder("endless", workgroup=1) as p:
+        y = p.output("y", u32, 1)
+        with p.for_(0, 0xFFFF_FFFF) as k:
+            y[0] = k
+    path = tmp_path / "endless.vyre"
+    path.write_bytes(render_program(p.build(), ProgramForm.TEXT))
+    return path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="interrupts are sent as POSIX signals")
+def test_an_interrupt_is_exit_code_130_and_leaves_no_file(endless: Path) -> None:
+    target = endless.parent / "y.npy"
+    command = [*VYRE, "run", str(endless), "--out", f"y={target}", "--backend", "reference-scalar"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert list(endless.parent.iterdir()) == [endless]
+
+
+def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
+    path = tmp_path / "p.vyre"
+    path.write_bytes(render_program(square_program(), ProgramForm.TEXT))
+    for arguments, code in (
+        (["validate", str(path)], 0),
+        (["run", str(path), "--in", "x=1", "--backend", "nope"], 3),
+        (["show", str(tmp_path / "missing")], 2),
+    ):
+        assert subprocess.run([*VYRE, *arguments], capture_output=True).returncode == code
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "p.vyre"
+    path.write_bytes(render_program(square_program(), ProgramForm.TEXT))
+    process = subprocess.Popen([*VYRE, "show", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_the_command_says_what_to_install(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None\nfrom vyre.app.cli import main; sys.exit(main(['doctor']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == f"the vyre command needs `{missing}`. Fix: pip install 'vyre[cli]'\n"

@@ -297,7 +297,8 @@ class StatementWriter:
         times = choices.between(1, 3)
         var = self._fresh("p")
         level = Level.WORKGROUP
-        flow = self.flow.nested(level=level, straight=False, times=self.flow.times * times, loop=level, loops=level)
+        # No loop to leave or to continue: that would skip barriers.
+        flow = self.flow.nested(level=level, straight=False, times=self.flow.times * times, loop=None, loops=level)
         body: list[Stmt] = []
         with self._in(flow):
             self._declare(var, Local(var, U32, level, mutable=False, stable=False))

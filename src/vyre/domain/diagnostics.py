@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -101,11 +100,15 @@ class Diagnostic:
 
     def render_json(self) -> str:
         """``to_json`` as compact ASCII text."""
+        import json  # not on the way to a first dispatch
+
         return json.dumps(self.to_json(), separators=(",", ":"))
 
     @classmethod
     def parse_json(cls, text: str) -> Diagnostic:
         """The inverse of ``render_json``; raises ``MalformedJson``."""
+        import json
+
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as error:

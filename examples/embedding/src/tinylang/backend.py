@@ -1,0 +1,35 @@
+"""A backend plug-in: the reference, with its dispatches counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vyre import BackendUnavailable
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.fakes import CallLog, hooked
+from vyre.domain.device import DeviceProfile
+from vyre.domain.ir.program import BackendId
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole
+
+CALLS = CallLog()
+_ID = BackendId("counting")
+
+
+def _reference() -> BackendRegistration:
+    registration = load_catalog().get("reference-scalar")
+    if registration is None:
+        raise BackendUnavailable("the reference backend is missing")
+    return registration
+
+
+def _probe() -> DeviceProfile:
+    return replace(_reference().probe(), backend=_ID)
+
+
+def _make() -> Backend:
+    inner = _reference().factory()
+    without_memory = replace(inner, id=_ID, profile=_probe(), memory=None, resident_executor=None)
+    return hooked(without_memory, CALLS)
+
+
+COUNTING = BackendRegistration(id=_ID, rank=950, role=BackendRole.REFERENCE, factory=_make, probe=_probe)

@@ -1,0 +1,46 @@
+"""The examples run, and the embedding example keeps to the public face."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TESTS = {
+    name: value
+    for name, value in runpy.run_path(str(EXAMPLES / "testing_without_a_gpu.py")).items()
+    if name.startswith("test_")
+}
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_testing_without_a_gpu(name: str) -> None:
+    TESTS[name]()
+
+
+def test_the_script_runs_as_it_says() -> None:
+    script = EXAMPLES / "testing_without_a_gpu.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.count(": ok\n") == len(TESTS) == 3
+
+
+PUBLIC = {"vyre", "vyre.ports.backend", "vyre.adapters.discovery", "vyre.adapters.fakes", "vyre.domain"}
+
+
+def _is_public(module: str) -> bool:
+    return module in PUBLIC or module.startswith("vyre.domain.")
+
+
+@pytest.mark.parametrize("path", sorted((EXAMPLES / "embedding").rglob("*.py")), ids=lambda p: p.name)
+def test_the_embedding_example_uses_only_what_is_public(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("vyre")]
+    assert all(_is_public(n.module or "") for n in imports)
+    names = [a.name for n in imports for a in n.names]
+    attributes = [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) != "self"]
+    assert not [name for name in names + attributes if name.startswith("_") and not name.endswith("__")]

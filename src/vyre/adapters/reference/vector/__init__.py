@@ -1,0 +1,1 @@
+"""The vectorised engine: whole chunks of workgroups as NumPy lanes."""

@@ -1,0 +1,179 @@
+"""Lane values that are known without being stored: affine functions of the lane's position, and boxes of lanes.
+
+A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are numbered
+in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic, kept only
+while it provably stays within u32, so that an index becomes a strided view instead of a gather.  Comparing one with a
+number splits a box of lanes into boxes instead of making a mask.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.domain.ir.operators import BinaryOp
+
+Axes: TypeAlias = tuple[int, int, int, int]
+LIMIT: Final = 1 << 32
+
+
+class Affine(NamedTuple):
+    """``base + c[0]*w + c[1]*z + c[2]*y + c[3]*x``."""
+
+    base: int
+    c: Axes
+
+    def plus(self, other: Affine | int, sign: int = 1) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.base + sign * other, self.c)
+        a, b = self.c, other.c
+        return Affine(
+            self.base + sign * other.base,
+            (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2], a[3] + sign * b[3]),
+        )
+
+    def times(self, factor: int) -> Affine:
+        c = self.c
+        return Affine(self.base * factor, (c[0] * factor, c[1] * factor, c[2] * factor, c[3] * factor))
+
+    def bounds(self, lo: Axes, hi: Axes) -> tuple[int, int]:
+        """Least and greatest value over the half-open, non-empty box [lo, hi)."""
+        least = greatest = self.base
+        for c, first, end in zip(self.c, lo, hi, strict=True):
+            if c > 0:
+                least += c * first
+                greatest += c * (end - 1)
+            elif c < 0:
+                least += c * (end - 1)
+                greatest += c * first
+        return least, greatest
+
+
+class Extent(NamedTuple):
+    """A half-open box of lanes."""
+
+    lo: Axes
+    hi: Axes
+
+    def intersect(self, other: Extent) -> Extent | None:
+        lo = tuple(max(a, b) for a, b in zip(self.lo, other.lo, strict=True))
+        hi = tuple(min(a, b) for a, b in zip(self.hi, other.hi, strict=True))
+        if any(a >= b for a, b in zip(lo, hi, strict=True)):
+            return None
+        return Extent((lo[0], lo[1], lo[2], lo[3]), (hi[0], hi[1], hi[2], hi[3]))
+
+    def cut(self, axis: int, at: int) -> tuple[Extent | None, Extent | None]:
+        """The parts below and from ``at`` on along one axis."""
+        below = self._with(axis, self.lo[axis], min(at, self.hi[axis]))
+        above = self._with(axis, max(at, self.lo[axis]), self.hi[axis])
+        return below, above
+
+    def _with(self, axis: int, first: int, end: int) -> Extent | None:
+        if first >= end:
+            return None
+        lo, hi = list(self.lo), list(self.hi)
+        lo[axis], hi[axis] = first, end
+        return Extent((lo[0], lo[1], lo[2], lo[3]), (hi[0], hi[1], hi[2], hi[3]))
+
+
+class Split(NamedTuple):
+    """Where a condition holds and where it does not, as disjoint boxes."""
+
+    true: tuple[Extent, ...]
+    false: tuple[Extent, ...]
+
+
+def compare_with_zero(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool | None:
+    """Where ``value op 0`` holds in ``box``: everywhere or nowhere (bool), on boxes, or None if boxes cannot say.
+
+    ``row``: size of the whole chunk along each axis.
+    """
+    least, greatest = value.bounds(box.lo, box.hi)
+    decided = _decided(op, least, greatest)
+    if decided is not None:
+        return decided
+    if op is BinaryOp.EQ or op is BinaryOp.NE:
+        return _point(op, value, box, row)
+    # the least position p with base + c*p >= limit, for rising values; falling ones are compared the other way round
+    varying = _single_axis(value, box)
+    limit = 1 if op in (BinaryOp.LE, BinaryOp.GT) else 0
+    if varying is not None:
+        axis, rest = varying
+        c = value.c[axis]
+        if c > 0:
+            at = -((rest - limit) // c)
+            low, high = box.cut(axis, at)
+        else:
+            at = (rest - limit) // -c + 1
+            high, low = box.cut(axis, at)
+        below = _some(low), _some(high)
+    else:
+        ragged = _ragged_cut(value, limit, box, row)
+        if ragged is None:
+            return None
+        below = ragged
+    holds_below = op in (BinaryOp.LT, BinaryOp.LE)
+    return Split(*below) if holds_below else Split(below[1], below[0])
+
+
+def _decided(op: BinaryOp, least: int, greatest: int) -> bool | None:
+    match op:
+        case BinaryOp.LT:
+            return True if greatest < 0 else False if least >= 0 else None
+        case BinaryOp.LE:
+            return True if greatest <= 0 else False if least > 0 else None
+        case BinaryOp.GT:
+            return True if least > 0 else False if greatest <= 0 else None
+        case BinaryOp.GE:
+            return True if least >= 0 else False if greatest < 0 else None
+        case BinaryOp.EQ:
+            return False if least > 0 or greatest < 0 else True if least == greatest == 0 else None
+        case _:
+            return True if least > 0 or greatest < 0 else False if least == greatest == 0 else None
+
+
+def _some(box: Extent | None) -> tuple[Extent, ...]:
+    return () if box is None else (box,)
+
+
+def _single_axis(value: Affine, box: Extent) -> tuple[int, int] | None:
+    """The one axis along which the value varies inside the box, and its value at position 0 of that axis."""
+    varying = [a for a in range(4) if value.c[a] and box.hi[a] - box.lo[a] > 1]
+    if len(varying) != 1:
+        return None
+    axis = varying[0]
+    return axis, value.base + sum(value.c[a] * box.lo[a] for a in range(4) if a != axis)
+
+
+def _point(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool | None:
+    varying = _single_axis(value, box)
+    if varying is None:
+        return None
+    axis, rest_value = varying
+    position, remainder = divmod(-rest_value, value.c[axis])
+    if remainder or not box.lo[axis] <= position < box.hi[axis]:
+        return op is BinaryOp.NE
+    below, rest = box.cut(axis, position)
+    assert rest is not None
+    here, above = rest.cut(axis, position + 1)
+    other = _some(below) + _some(above)
+    return Split(_some(here), other) if op is BinaryOp.EQ else Split(other, _some(here))
+
+
+def _ragged_cut(
+    value: Affine, limit: int, box: Extent, row: Axes
+) -> tuple[tuple[Extent, ...], tuple[Extent, ...]] | None:
+    """A rising value that runs on from row to row (w, then x): whole rows, and one row in two parts."""
+    cw, cz, cy, cx = value.c
+    width = row[3]
+    full_rows = box.lo[3] == 0 and box.hi[3] == width and row[1] == row[2] == 1
+    if not full_rows or cz or cy or cx <= 0 or cw != cx * width:
+        return None
+    at = -((value.base - limit) // cx)  # first flat position w*width + x that reaches the limit
+    whole, part = divmod(at, width)
+    head, tail = box.cut(0, whole)
+    if tail is None or part == 0:
+        return _some(head), _some(tail)
+    middle, rest = tail.cut(0, whole + 1)
+    assert middle is not None
+    left, right = middle.cut(3, part)
+    return _some(head) + _some(left), _some(right) + _some(rest)

@@ -1,0 +1,81 @@
+"""Async copies: bytes captured lane by lane at the start, written lane by lane at the wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from vyre.adapters.reference.vector.chunk import Chunk
+from vyre.adapters.reference.vector.expressions import U32, Evaluate, full
+from vyre.adapters.reference.vector.lanes_context import Context
+from vyre.adapters.reference.vector.storage import Storage
+
+Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
+
+
+def async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+    """Bytes [offset, offset + size) of the source, zeros past its end, for byte 0 of the destination."""
+
+    def execute(chunk: Chunk, ctx: Context) -> Context:
+        starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
+        room = _nbytes(chunk.buffers[destination])
+        captured = chunk.pending.setdefault(tag, {})
+        for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
+            data = _bytes_of(chunk, source, lane)
+            length = min(length, room)
+            captured[lane] = destination, 0, data[start : start + length].tobytes().ljust(length, b"\0")
+        return ctx
+
+    return execute
+
+
+def async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+    """The first ``size`` bytes of the source, for byte ``offset`` of the destination."""
+
+    def execute(chunk: Chunk, ctx: Context) -> Context:
+        starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
+        room = _nbytes(chunk.buffers[destination])
+        captured = chunk.pending.setdefault(tag, {})
+        for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
+            data = _bytes_of(chunk, source, lane)
+            length = max(0, min(length, room - start))
+            captured[lane] = destination, start, data[:length].tobytes().ljust(length, b"\0")
+        return ctx
+
+    return execute
+
+
+def async_wait(tag: str) -> Execute:
+    """Write what was captured, clipped to the destination."""
+
+    def execute(chunk: Chunk, ctx: Context) -> Context:
+        captured = chunk.pending[tag]
+        for lane in ctx.numbers.tolist():
+            destination, start, payload = captured.pop(lane)
+            data = _bytes_of(chunk, destination, lane)
+            end = min(start + len(payload), len(data))
+            if start < end:
+                data[start:end] = np.frombuffer(payload[: end - start], np.uint8)
+        return ctx
+
+    return execute
+
+
+def _numbers(evaluate: Evaluate, chunk: Chunk, ctx: Context) -> list[int]:
+    found: list[int] = full(evaluate(chunk, ctx), ctx, U32).reshape(-1).tolist()
+    return found
+
+
+def _nbytes(storage: Storage) -> int:
+    return storage.count * storage.itemsize
+
+
+def _bytes_of(chunk: Chunk, name: str, lane: int) -> Any:
+    """The bytes of a buffer as one lane sees it."""
+    storage = chunk.buffers[name]
+    if not storage.per_group:
+        return storage.array.view(np.uint8)[: _nbytes(storage)]
+    group = lane // (chunk.grid.lanes // chunk.grid.dims[0])
+    return storage.array[group * storage.count : (group + 1) * storage.count].view(np.uint8)

@@ -1,0 +1,126 @@
+"""State of the chunk of workgroups that is running."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vyre.adapters.reference.engine import RunOptions
+from vyre.adapters.reference.vector.lanes_context import Context, Grid, Indices, linear_global_ids, select
+from vyre.adapters.reference.vector.storage import Storage
+from vyre.domain.errors import BackendError, DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.ir.program import Dim3
+from vyre.domain.launch import Launch
+
+
+class Local:
+    """A variable: its value, and the lanes that value is an array of."""
+
+    __slots__ = ("home", "value")
+
+    def __init__(self, value: Any, home: Context) -> None:
+        self.value = value
+        self.home = home
+
+
+class Failures:
+    """The failing lane with the lowest linear global id so far."""
+
+    __slots__ = ("error", "lane")
+
+    def __init__(self) -> None:
+        self.lane = -1
+        self.error: BackendError | None = None
+
+    def offer(self, lane: int, error: BackendError) -> None:
+        if self.error is None or lane < self.lane:
+            self.lane, self.error = lane, error
+
+
+class Chunk:
+    """Workgroups ``group`` .. ``group + dims[0] - 1`` along x."""
+
+    __slots__ = (
+        "buffers",
+        "ended",
+        "failures",
+        "grid",
+        "group",
+        "launch",
+        "locals",
+        "options",
+        "pending",
+        "steps",
+    )
+
+    def __init__(
+        self,
+        grid: Grid,
+        group: Dim3,
+        launch: Launch,
+        options: RunOptions,
+        buffers: dict[str, Storage],
+        slots: int,
+        failures: Failures,
+    ) -> None:
+        self.grid = grid
+        self.group = group
+        self.launch = launch
+        self.options = options
+        self.buffers = buffers
+        self.locals: list[Local | None] = [None] * slots
+        self.ended: list[Context] = []  # lanes that returned or trapped
+        self.pending: dict[str, Any] = {}
+        self.failures = failures
+        self.steps: NDArray[np.int64] | None = None
+
+    def global_ids(self, numbers: Indices) -> NDArray[np.int64]:
+        return linear_global_ids(self.launch, self.group, self.grid, numbers)
+
+    def global_id(self, number: int) -> Dim3:
+        w, z, y, x = (int(c[number]) for c in self.grid.coordinates())
+        sx, sy, sz = self.launch.workgroup
+        return (self.group[0] + w) * sx + x, self.group[1] * sy + y, self.group[2] * sz + z
+
+    def trap(self, ctx: Context, address: Any, tag: str) -> None:
+        """End the lanes; remember the one with the lowest linear global id."""
+        ids = self.global_ids(ctx.numbers)
+        first = int(np.argmin(ids))
+        where = int(address.reshape(-1)[first]) if isinstance(address, np.ndarray) else int(address)
+        number = int(ctx.numbers[first])
+        self.failures.offer(int(ids[first]), TrapError(tag=tag, address=where, global_id=self.global_id(number)))
+        self.ended.append(ctx)
+
+    def take_step(self, ctx: Context) -> Context | None:
+        """Count a loop back-edge of every lane; lanes beyond the budget end."""
+        deadline = self.options.deadline_ns
+        if deadline is not None and time.monotonic_ns() > deadline:
+            raise DispatchTimeout("the deadline passed inside a loop")
+        budget = self.options.step_budget
+        if budget is None:
+            return ctx
+        numbers = ctx.numbers
+        carried = self.options.steps_used
+        ids = self.global_ids(numbers)
+        if carried is not None:
+            carried[ids] += np.uint64(1)
+            used = carried[ids].astype(np.int64)
+        else:
+            if self.steps is None:
+                self.steps = np.zeros(self.grid.lanes, np.int64)
+            self.steps[numbers] += 1
+            used = self.steps[numbers]
+        over = used > budget
+        if not over.any():
+            return ctx
+        first = int(np.argmin(np.where(over, ids, np.iinfo(np.int64).max)))
+        self.failures.offer(
+            int(ids[first]), StepBudgetExceeded(budget=budget, global_id=self.global_id(int(numbers[first])))
+        )
+        lost = select(ctx, over)
+        assert lost is not None
+        self.ended.append(lost)
+        return select(ctx, ~over)

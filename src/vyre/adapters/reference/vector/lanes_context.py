@@ -1,0 +1,180 @@
+"""Which lanes of a chunk are active: a box of positions, or a list of lane numbers."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vyre.adapters.reference.vector.affine import Affine, Axes, Extent
+from vyre.domain.launch import Launch
+
+Lanes: TypeAlias = NDArray[Any]
+Indices: TypeAlias = NDArray[np.intp]
+
+
+class Grid:
+    """Shape of a chunk and its numbering; shared by all chunks of one size."""
+
+    __slots__ = ("_coordinates", "dims", "lanes", "numbers", "root")
+
+    def __init__(self, dims: Axes) -> None:
+        self.dims = dims
+        self.lanes = dims[0] * dims[1] * dims[2] * dims[3]
+        self.numbers: Indices = np.arange(self.lanes, dtype=np.intp)
+        self.root = Box(self, Extent((0, 0, 0, 0), dims))
+        self._coordinates: tuple[Indices, ...] | None = None
+
+    def coordinates(self) -> tuple[Indices, ...]:
+        """Position of every lane along each axis, by lane number."""
+        if self._coordinates is None:
+            self._coordinates = tuple(np.unravel_index(self.numbers, self.dims))
+        return self._coordinates
+
+    def box(self, extent: Extent) -> Box:
+        return self.root if extent == self.root.extent else Box(self, extent)
+
+
+class Box:
+    """All lanes of an extent; arrays have its four-dimensional shape."""
+
+    __slots__ = ("_numbers", "extent", "grid", "shape", "size", "slices")
+
+    def __init__(self, grid: Grid, extent: Extent) -> None:
+        self.grid = grid
+        self.extent = extent
+        lo, hi = extent
+        self.shape: tuple[int, ...] = (hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2], hi[3] - lo[3])
+        self.size = self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3]
+        self.slices = tuple(slice(a, b) for a, b in zip(lo, hi, strict=True))
+        self._numbers: Indices | None = None
+
+    @property
+    def numbers(self) -> Indices:
+        """Lane numbers, ascending."""
+        if self._numbers is None:
+            self._numbers = self.grid.numbers.reshape(self.grid.dims)[self.slices].reshape(-1)
+        return self._numbers
+
+    def bounds(self, value: Affine) -> tuple[int, int]:
+        return value.bounds(*self.extent)
+
+    def materialise(self, value: Affine) -> Lanes:
+        """The values as u32 lanes."""
+        total: Any = np.int64(value.base)
+        for axis, c in enumerate(value.c):
+            if c:
+                shape = [1, 1, 1, 1]
+                shape[axis] = self.shape[axis]
+                line = np.arange(self.extent.lo[axis], self.extent.hi[axis], dtype=np.int64) * c
+                total = total + line.reshape(shape)
+        return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
+
+
+class Gather:
+    """Lanes by ascending number; arrays have one dimension."""
+
+    __slots__ = ("_relative", "grid", "numbers", "shape", "size")
+
+    def __init__(self, grid: Grid, numbers: Indices) -> None:
+        self.grid = grid
+        self.numbers = numbers
+        self.size = len(numbers)
+        self.shape: tuple[int, ...] = (self.size,)
+        self._relative: dict[int, tuple[Context, Indices]] = {}
+
+    def bounds(self, value: Affine) -> tuple[int, int]:
+        """Over all lanes of the chunk: an outer bound."""
+        return value.bounds(*self.grid.root.extent)
+
+    def materialise(self, value: Affine) -> Lanes:
+        """The values as u32 lanes."""
+        total: Any = np.int64(value.base)
+        cw, cz, cy, cx = value.c
+        dims = self.grid.dims
+        if dims[1] == dims[2] == 1 and cw == cx * dims[3] and not (cz or cy):
+            total = self.numbers * cx + total
+        else:
+            for c, line in zip(value.c, self.grid.coordinates(), strict=True):
+                if c:
+                    total = total + line[self.numbers] * c
+        return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
+
+    def positions_in(self, outer: Context) -> Indices:
+        """Where these lanes stand in the flattened arrays of an enclosing context."""
+        found = self._relative.get(id(outer))
+        if found is None:
+            if outer is self.grid.root:
+                found = outer, self.numbers
+            else:
+                found = outer, np.searchsorted(outer.numbers, self.numbers)
+            self._relative[id(outer)] = found  # holds ``outer``, so its id stays unique
+        return found[1]
+
+
+Context: TypeAlias = Box | Gather
+
+
+def select(ctx: Context, mask: Lanes) -> Context | None:
+    """The lanes of ``ctx`` where the mask (of its shape) is set."""
+    flat = mask.reshape(-1)
+    chosen = np.flatnonzero(flat)
+    if len(chosen) == ctx.size:
+        return ctx
+    if not len(chosen):
+        return None
+    return Gather(ctx.grid, ctx.numbers[chosen])
+
+
+def union(parts: list[Context]) -> Context | None:
+    """All lanes of disjoint contexts."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    return Gather(parts[0].grid, np.sort(np.concatenate([p.numbers for p in parts])))
+
+
+def without(ctx: Context, gone: list[Context]) -> Context | None:
+    """The lanes of ``ctx`` that are in none of ``gone``."""
+    keep = np.isin(ctx.numbers, np.concatenate([g.numbers for g in gone]), invert=True)
+    return select(ctx, keep)
+
+
+def restrict(value: Lanes, outer: Context, inner: Context) -> Lanes:
+    """An array of ``outer`` cut down to ``inner``, a subset of its lanes; a view where possible."""
+    if outer is inner:
+        return value
+    if isinstance(inner, Box):
+        if not isinstance(outer, Box):
+            return value[Gather(inner.grid, inner.numbers).positions_in(outer)].reshape(inner.shape)
+        if outer.extent == inner.extent:
+            return value
+        lo = outer.extent.lo
+        return value[tuple(slice(a - o, b - o) for a, b, o in zip(inner.extent.lo, inner.extent.hi, lo, strict=True))]
+    return value.reshape(-1)[inner.positions_in(outer)]
+
+
+def merge(old: Lanes, outer: Context, new: Any, inner: Context) -> Lanes:
+    """A copy of ``old`` (an array of ``outer``) with the lanes of ``inner`` replaced."""
+    merged = np.array(old, order="C")  # ours, and flattening it below must be a view
+    if isinstance(inner, Box) and isinstance(outer, Box):
+        lo = outer.extent.lo
+        merged[tuple(slice(a - o, b - o) for a, b, o in zip(inner.extent.lo, inner.extent.hi, lo, strict=True))] = new
+    else:
+        lanes = inner if isinstance(inner, Gather) else Gather(inner.grid, inner.numbers)
+        flat = new.reshape(-1) if isinstance(new, np.ndarray) else new
+        merged.reshape(-1)[lanes.positions_in(outer)] = flat
+    return merged
+
+
+def linear_global_ids(launch: Launch, group: tuple[int, int, int], grid: Grid, numbers: Indices) -> NDArray[np.int64]:
+    """Linear global id of lanes of the chunk whose first workgroup is ``group``."""
+    w, z, y, x = (c[numbers] for c in grid.coordinates())
+    sx, sy, sz = launch.workgroup
+    gx = (group[0] + w) * sx + x
+    gy = group[1] * sy + y
+    gz = group[2] * sz + z
+    wide_x, wide_y = launch.grid[0] * sx, launch.grid[1] * sy
+    return ((gz * wide_y + gy) * wide_x + gx).astype(np.int64)

@@ -1,0 +1,59 @@
+"""Which programs may run several workgroups at once and still give the canonical bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from vyre.domain.ir.expr import Atomic, Load, children
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, bodies, operands, walk_statements
+from vyre.domain.validation.validator import validate
+
+
+def keeps_canonical_order(program: Program) -> bool:
+    """True if any chunk of workgroups gives the bytes of one workgroup at a time.
+
+    So it is for programs that do not depend on the order of atomics, and where every buffer that is written
+    is touched by one statement only, outside loops: its lanes then come in the canonical order in either schedule.
+    """
+    if not validate(program).order_sensitive:
+        return True
+    return _each_written_buffer_once(program)
+
+
+def _each_written_buffer_once(program: Program) -> bool:
+    touched: Counter[str] = Counter()
+    written: set[str] = set()
+    shared = {b.name for b in program.buffers if b.is_workgroup}
+    repeated = {id(s) for loop in walk_statements(program.body) if isinstance(loop, Loop) for s in _inside(loop)}
+    for stmt in walk_statements(program.body):
+        weight = 2 if id(stmt) in repeated else 1
+        match stmt:
+            case Store(buffer, _, _):
+                touched[buffer] += weight
+                written.add(buffer)
+            case AsyncLoad(source, destination) | AsyncStore(source, destination):
+                touched.update((source, destination))
+                written.add(destination)
+            case _:
+                pass
+        for expr in _every_use(stmt):
+            if isinstance(expr, Load | Atomic):
+                touched[expr.buffer] += weight
+                if isinstance(expr, Atomic):
+                    written.add(expr.buffer)
+    return all(touched[name] == 1 for name in written - shared)
+
+
+def _inside(loop: Loop) -> list[Stmt]:
+    return [s for body in bodies(loop) for s in walk_statements(body)]
+
+
+def _every_use(stmt: Stmt) -> list[object]:
+    found: list[object] = []
+    stack = list(operands(stmt))
+    while stack:
+        expr = stack.pop()
+        found.append(expr)
+        stack.extend(children(expr))
+    return found

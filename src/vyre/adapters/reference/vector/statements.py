@@ -1,0 +1,316 @@
+"""Statements as closures: they take the active lanes and return those that go on (None if none do)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from vyre.adapters.reference.vector.affine import Split
+from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
+from vyre.adapters.reference.vector.chunk import Chunk, Local
+from vyre.adapters.reference.vector.expressions import U32, Evaluate, ExpressionCompiler, dense, full
+from vyre.adapters.reference.vector.lanes_context import Context, merge, select, union, without
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.expr import Atomic, Literal, Var
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Trap,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_expressions
+
+Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
+
+
+class StatementCompiler:
+    """Compiles bodies; one slot for each declared local."""
+
+    def __init__(self, program: Program, elements: Mapping[str, ScalarType], spec: Mapping[str, Literal]) -> None:
+        self.expressions = ExpressionCompiler(elements, _written(program), spec)
+        self.used = {e.name for e in unique_expressions(program) if isinstance(e, Var)}
+        self.slot_count = 0
+        self.loops: list[_LoopExits] = []
+
+    def body(self, body: Body) -> Execute:
+        """A scope: each statement for the lanes that are still there."""
+        types, slots = dict(self.expressions.types), dict(self.expressions.slots)
+        steps = tuple([self.stmt(s) for s in body])
+        self.expressions.types, self.expressions.slots = types, slots
+
+        def run(chunk: Chunk, ctx: Context) -> Context | None:
+            lanes: Context | None = ctx
+            for step in steps:
+                lanes = step(chunk, lanes)  # type: ignore[arg-type]
+                if lanes is None:
+                    return None
+            return lanes
+
+        return run
+
+    def declare(self, name: str, dtype: ScalarType) -> int:
+        slot = self.slot_count
+        self.slot_count += 1
+        self.expressions.types[name] = dtype
+        self.expressions.slots[name] = slot
+        return slot
+
+    def stmt(self, stmt: Stmt) -> Execute:
+        compile_expr, held = self.expressions.compile, self.expressions.held
+        match stmt:
+            case Let(name, value):
+                return self._let(name, value)
+            case Assign(name, value):
+                evaluate, dtype = held(value)
+                return _assign(self.expressions.slots[name], evaluate, dtype)
+            case Store(buffer, index, value):
+                evaluate, dtype = held(value)
+                return _store(buffer, held(index)[0], evaluate, dtype)
+            case If(condition, then, otherwise):
+                return _branch(compile_expr(condition)[0], self.body(then), self.body(otherwise) if otherwise else None)
+            case Loop():
+                return self._loop(stmt)
+            case Break():
+                return _leave(self.loops[-1].slot, 0)
+            case Continue():
+                return _leave(self.loops[-1].slot, 1)
+            case Return():
+                return _return
+            case Block(body) | Region(_, body):
+                return self.body(body)
+            case Barrier():
+                return lambda chunk, ctx: ctx
+            case AsyncLoad(source, destination, offset, size, tag):
+                return async_load(source, destination, compile_expr(offset)[0], compile_expr(size)[0], tag)
+            case AsyncStore(source, destination, offset, size, tag):
+                return async_store(source, destination, compile_expr(offset)[0], compile_expr(size)[0], tag)
+            case AsyncWait(tag):
+                return async_wait(tag)
+            case Trap(address, tag):
+                return _trap(compile_expr(address)[0], tag)
+            case IndirectDispatch():
+                raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
+
+    def _let(self, name: str, value: Any) -> Execute:
+        if isinstance(value, Atomic) and name not in self.used:
+            effect = self.expressions.unused_atomic(value)
+            if effect is not None:
+                self.declare(name, self.expressions.elements[value.buffer])
+
+                def update(chunk: Chunk, ctx: Context) -> Context:
+                    effect(chunk, ctx)
+                    return ctx
+
+                return update
+        evaluate, dtype = self.expressions.held(value)
+        slot = self.declare(name, dtype)
+
+        def execute(chunk: Chunk, ctx: Context) -> Context:
+            chunk.locals[slot] = Local(evaluate(chunk, ctx), ctx)
+            return ctx
+
+        return execute
+
+    def _loop(self, loop: Loop) -> Execute:
+        start, stop, step = (self.expressions.held(e)[0] for e in (loop.start, loop.stop, loop.step))
+        types, slots = dict(self.expressions.types), dict(self.expressions.slots)
+        slot = self.declare(loop.var, U32)
+        exits = _LoopExits(self.slot_count)
+        self.slot_count += 1
+        self.loops.append(exits)
+        body = self.body(loop.body)
+        self.loops.pop()
+        self.expressions.types, self.expressions.slots = types, slots
+        return _Loop(start, stop, step, slot, exits.slot, body).run
+
+
+def _written(program: Program) -> frozenset[str]:
+    """Buffers whose content may change while the program runs."""
+    found = {b.name for b in program.buffers if b.is_workgroup}
+    for stmt in walk_statements(program.body):
+        match stmt:
+            case Store(buffer, _, _):
+                found.add(buffer)
+            case AsyncLoad(_, destination) | AsyncStore(_, destination):
+                found.add(destination)
+            case _:
+                pass
+    found.update(e.buffer for e in unique_expressions(program) if isinstance(e, Atomic))
+    return frozenset(found)
+
+
+class _LoopExits:
+    """Slot of a running loop's lists of lanes that broke out and that continue."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+
+def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
+    def execute(chunk: Chunk, ctx: Context) -> Context:
+        local, value = chunk.locals[slot], evaluate(chunk, ctx)
+        assert local is not None
+        if local.home is ctx or local.home.size == ctx.size:
+            local.value, local.home = value, ctx
+        else:
+            old = full(local.value, local.home, dtype)
+            local.value = merge(old, local.home, dense(value, ctx, dtype), ctx)
+        return ctx
+
+    return execute
+
+
+def _store(buffer: str, index: Evaluate, value: Evaluate, dtype: ScalarType) -> Execute:
+    def execute(chunk: Chunk, ctx: Context) -> Context:
+        at = index(chunk, ctx)
+        chunk.buffers[buffer].store(ctx, at, dense(value(chunk, ctx), ctx, dtype))
+        return ctx
+
+    return execute
+
+
+def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Execute:
+    def execute(chunk: Chunk, ctx: Context) -> Context | None:
+        taken = condition(chunk, ctx)
+        if taken is True:
+            return then(chunk, ctx)
+        if taken is False:
+            return ctx if otherwise is None else otherwise(chunk, ctx)
+        if isinstance(taken, Split):
+            yes: list[Context] = [ctx.grid.box(b) for b in taken.true]
+            no: list[Context] | None = None
+        else:
+            chosen = select(ctx, taken)
+            yes = [] if chosen is None else [chosen]
+            no = None
+            if otherwise is not None or chosen is None:
+                rest = select(ctx, ~taken)
+                no = [] if rest is None else [rest]
+        left = [then(chunk, part) for part in yes]
+        lost = any(a is not b for a, b in zip(left, yes, strict=True))
+        if otherwise is None and not lost:
+            return ctx
+        if no is None:
+            if isinstance(taken, Split):
+                no = [ctx.grid.box(b) for b in taken.false]
+            else:
+                rest = select(ctx, ~taken)
+                no = [] if rest is None else [rest]
+        if otherwise is None:
+            after: list[Context | None] = list(no)
+        else:
+            after = [otherwise(chunk, part) for part in no]
+            if not lost and all(a is b for a, b in zip(after, no, strict=True)):
+                return ctx
+        return union([part for part in left + after if part is not None])
+
+    return execute
+
+
+def _leave(slot: int, which: int) -> Execute:
+    def execute(chunk: Chunk, ctx: Context) -> None:
+        exits: Any = chunk.locals[slot]
+        exits[which].append(ctx)
+
+    return execute
+
+
+def _return(chunk: Chunk, ctx: Context) -> None:
+    chunk.ended.append(ctx)
+
+
+def _trap(address: Evaluate, tag: str) -> Execute:
+    def execute(chunk: Chunk, ctx: Context) -> None:
+        chunk.trap(ctx, dense(address(chunk, ctx), ctx, U32), tag)
+
+    return execute
+
+
+class _Loop:
+    """A counted loop: plain while all lanes agree on the bounds, else on the lanes that are still in it."""
+
+    def __init__(self, start: Evaluate, stop: Evaluate, step: Evaluate, slot: int, exits: int, body: Execute) -> None:
+        self.bounds = (start, stop, step)
+        self.slot = slot
+        self.exits = exits
+        self.body = body
+
+    def run(self, chunk: Chunk, ctx: Context) -> Context | None:
+        start, stop, step = (bound(chunk, ctx) for bound in self.bounds)
+        outer: Any = chunk.locals[self.exits]
+        ended = len(chunk.ended)
+        if type(start) is int and type(stop) is int and type(step) is int:
+            self._uniform(chunk, ctx, start, stop, step)
+        else:
+            self._divergent(chunk, ctx, *(full(v, ctx, U32).reshape(-1) for v in (start, stop, step)))
+        chunk.locals[self.exits] = outer
+        gone = chunk.ended[ended:]
+        return without(ctx, gone) if gone else ctx
+
+    def _round(self, chunk: Chunk, lanes: Context, value: Any) -> Context | None:
+        """One iteration; the lanes that may take another."""
+        chunk.locals[self.slot] = Local(value, lanes)
+        exits: Any = ([], [])
+        chunk.locals[self.exits] = exits
+        left = self.body(chunk, lanes)
+        if exits[1]:
+            return union(([left] if left is not None else []) + exits[1])
+        return left
+
+    def _uniform(self, chunk: Chunk, ctx: Context, start: int, stop: int, step: int) -> None:
+        if not step:
+            return
+        lanes: Context | None = ctx
+        watched = chunk.options.step_budget is not None or chunk.options.deadline_ns is not None
+        value = start
+        while value < stop:
+            lanes = self._round(chunk, lanes, value)  # type: ignore[arg-type]
+            value += step
+            if lanes is None or value >= stop:
+                return
+            if watched:
+                lanes = chunk.take_step(lanes)
+                if lanes is None:
+                    return
+
+    def _divergent(self, chunk: Chunk, ctx: Context, start: Any, stop: Any, step: Any) -> None:
+        lanes: Context | None = select(ctx, ((start < stop) & (step != 0)).reshape(ctx.shape))
+        if lanes is None:
+            return
+        outer: Context = ctx
+        value, stop, step = (np.asarray(v, np.int64) for v in (start, stop, step))
+        while lanes is not None:
+            if lanes is not outer:
+                chosen = np.searchsorted(outer.numbers, lanes.numbers)
+                value, stop, step = value[chosen], stop[chosen], step[chosen]
+                outer = lanes
+            left = self._round(chunk, lanes, value.astype(np.uint32).reshape(lanes.shape))
+            if left is None:
+                return
+            if left is not lanes:
+                chosen = np.searchsorted(outer.numbers, left.numbers)
+                value, stop, step = value[chosen], stop[chosen], step[chosen]
+                outer = left
+            value = value + step  # beyond 32 bits where the loop ends
+            lanes = select(left, (value < stop).reshape(left.shape))
+            if lanes is not None:
+                lanes = chunk.take_step(lanes)

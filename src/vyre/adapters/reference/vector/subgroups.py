@@ -1,0 +1,57 @@
+"""Subgroup operations: 32 consecutive lanes by linear local id, the last one possibly short."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from vyre.adapters.reference.vector.lanes_context import Context, Lanes
+
+WIDTH: Final = 32
+
+
+def _spread(values: Lanes, ctx: Context) -> tuple[Lanes, int]:
+    """Values as (workgroups, subgroups, 32), zero where no lane is; and the lanes of a workgroup."""
+    grid = ctx.grid
+    size = grid.lanes // grid.dims[0]
+    padded = -(-size // WIDTH) * WIDTH
+    table = np.zeros((grid.dims[0], padded), values.dtype)
+    numbers = ctx.numbers
+    table[numbers // size, numbers % size] = values.reshape(-1)
+    return table.reshape(grid.dims[0], padded // WIDTH, WIDTH), size
+
+
+def _collect(table: Lanes, ctx: Context, size: int) -> Lanes:
+    """The lanes of the context out of (workgroups, subgroups, 32)."""
+    numbers = ctx.numbers
+    flat = table.reshape(table.shape[0], -1)
+    return flat[numbers // size, numbers % size].reshape(ctx.shape)
+
+
+def subgroup_add(values: Lanes, ctx: Context) -> Lanes:
+    """Sum over each subgroup: wrapping for integers, from +0 in ascending lanes for floats."""
+    table, size = _spread(values, ctx)
+    total: Any = np.zeros(table.shape[:2], values.dtype)
+    for lane in range(WIDTH):
+        total = total + table[:, :, lane]
+    return _collect(np.broadcast_to(total[:, :, None], table.shape), ctx, size)
+
+
+def subgroup_ballot(votes: Lanes, ctx: Context) -> Lanes:
+    """Bit k is the vote of lane k, as u32."""
+    table, size = _spread(votes, ctx)
+    bits = np.where(table, np.uint32(1) << np.arange(WIDTH, dtype=np.uint32), np.uint32(0))
+    total = np.bitwise_or.reduce(bits, axis=2)
+    return _collect(np.broadcast_to(total[:, :, None], table.shape), ctx, size)
+
+
+def subgroup_shuffle(values: Lanes, sources: Lanes, ctx: Context) -> Lanes:
+    """The value of the source lane; 0 if the subgroup has no such lane."""
+    table, size = _spread(values, ctx)
+    wanted, _ = _spread(sources, ctx)
+    groups = np.arange(table.shape[1])[None, :, None]
+    present = np.minimum(size - groups * WIDTH, WIDTH)
+    exists = wanted < present
+    moved = np.take_along_axis(table, np.where(exists, wanted, 0).astype(np.intp), axis=2)
+    return _collect(np.where(exists, moved, np.zeros(1, values.dtype)), ctx, size)

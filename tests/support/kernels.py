@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 from itertools import count
-from typing import Final, TypeVar
+from typing import Final
 
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.node import Node, SourceLocation
-from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
+from vyre.domain.ir.operators import BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer, Dim3, Program
 from vyre.domain.ir.stmt import Barrier, Body, If, Loop, Stmt, Store
 from vyre.domain.ir.types import ScalarType, f32, u32
-
-_N = TypeVar("_N", bound=Node)
 
 LID: Final = LaunchId(IdKind.LOCAL, 0)
 GID: Final = LaunchId(IdKind.GLOBAL, 0)
@@ -78,21 +76,22 @@ UNIFORM: Final = less(WGID, lit(2))
 
 
 def located(program: Program) -> Program:
-    """The program with a different line in ``loc`` of every node."""
+    """The program with a line of its own in ``loc`` of every node; shared nodes stay shared."""
     lines = count(1)
+    copies: dict[int, Node] = {}
 
     def copy(value: object) -> object:
         if isinstance(value, Node):
             return place(value)
-        if isinstance(value, tuple):
-            return tuple(copy(item) for item in value)
-        return value
+        return tuple(map(copy, value)) if isinstance(value, tuple) else value
 
-    def place(node: _N) -> _N:
-        loc = SourceLocation("kernel.vyre", next(lines))
-        parts = {f.name: copy(getattr(node, f.name)) for f in fields(node) if f.init and f.name != "loc"}
-        return type(node)(**parts, loc=loc)
+    def place(node: Node) -> Node:
+        if id(node) not in copies:
+            loc = SourceLocation("kernel.vyre", next(lines))
+            parts = {f.name: copy(getattr(node, f.name)) for f in fields(node) if f.init and f.name != "loc"}
+            copies[id(node)] = type(node)(**parts, loc=loc)
+        return copies[id(node)]
 
-    return place(program)
-
-
+    made = place(program)
+    assert isinstance(made, Program)
+    return made

@@ -72,8 +72,8 @@ def counts_by_numpy(shape: tuple[int, int], *, left: float, top: float, step: fl
     return n
 
 
-VIEW: Final[View] = {"left": -2.25, "top": -1.25, "step": 0.05, "rounds": 40}
-SHAPE: Final = (50, 61)
+VIEW: Final[View] = {"left": -2.2, "top": -1.2, "step": 0.0375, "rounds": 40}
+SHAPE: Final = (64, 80)
 
 
 def case() -> Case:

@@ -60,7 +60,7 @@ def container_with(backend: Backend) -> Container:
 
 def reference() -> Backend:
     """The reference backend: no GPU, the same bytes."""
-    registration = load_catalog().get("reference-scalar")
+    registration = load_catalog().get("reference")
     assert registration is not None
     return registration.factory()
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ import pytest
 
 import vyre
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
+from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.errors import (
@@ -27,11 +28,18 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import OpId
+from vyre.ports.backend import Backend, DispatchRequest, OutputStorage
 
 Floats = npt.NDArray[np.float32]
 X: Floats = np.arange(8, dtype=np.float32)
 Y: Floats = np.ones(8, dtype=np.float32)
 WANT = 2.0 * X + Y
+
+
+def reference_backend() -> Backend:
+    registration = load_catalog().get("reference")
+    assert registration is not None
+    return registration.factory()
 
 
 @pytest.fixture
@@ -298,8 +306,9 @@ def test_lifecycle_order() -> None:
     assert events == ["prepare", "close"]  # nothing to wait for after a failure
 
 
-def test_sixteen_threads_share_a_session_and_a_pipeline() -> None:
-    backend, log = recording(function_backend(saxpy_kernel))
+@pytest.mark.parametrize("make", [lambda: function_backend(saxpy_kernel), reference_backend], ids=["fake", "reference"])
+def test_sixteen_threads_share_a_session_and_a_pipeline(make: Callable[[], Backend]) -> None:
+    backend, log = recording(make())
     programs = [saxpy_program(f"saxpy{i}") for i in range(4)]
     barrier = threading.Barrier(16)
     with vyre.open(catalog=catalog_of(backend)) as session:
@@ -318,4 +327,60 @@ def test_sixteen_threads_share_a_session_and_a_pipeline() -> None:
 
         with ThreadPoolExecutor(16) as pool:
             assert sum(pool.map(work, range(16))) == 0
-    assert len(log.calls) == 16 * 50 * 2
+    assert sum(call.name in ("executor.execute", "pipeline.dispatch") for call in log.calls) == 16 * 50 * 2
+
+
+# ---------------------------------------------------------------- a backend with an async executor
+class Pending:
+    """A dispatch that a test completes."""
+
+    def __init__(self, request: DispatchRequest) -> None:
+        self.request = request
+        self.error: Exception | None = None
+        self._callbacks: list[Callable[[], object]] = []
+
+    def done(self) -> bool:
+        return False
+
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        self._callbacks.append(callback)
+
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> vyre.DispatchTiming:
+        if self.error is not None:
+            raise self.error
+        data = saxpy_kernel({n: bytes(v) for n, v in zip(("a", "x", "y"), self.request.inputs, strict=True)})["y"]
+        (view,) = outputs.begin((len(data),))
+        view[:] = data
+        return vyre.DispatchTiming(5, device_ns=3)
+
+    def complete(self, error: Exception | None = None) -> None:
+        self.error = error
+        for callback in self._callbacks:
+            callback()
+
+
+class Asynchronous:
+    def __init__(self) -> None:
+        self.pending: list[Pending] = []
+
+    def submit(self, request: DispatchRequest, /) -> Pending:
+        self.pending.append(Pending(request))
+        return self.pending[-1]
+
+
+def test_an_async_executor_completes_in_any_order_without_threads_of_ours(saxpy: vyre.Program) -> None:
+    device = Asynchronous()
+    backend = replace(function_backend(saxpy_kernel), async_executor=device)
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        threads = threading.active_count()
+        futures = [session.submit(saxpy, [a, X, Y]) for a in (1.0, 2.0, 3.0)]
+        assert threading.active_count() == threads
+        assert not any(f.done() for f in futures)
+        device.pending[2].complete()
+        device.pending[0].complete(DispatchFailed("lost"))
+        device.pending[1].complete()
+        np.testing.assert_array_equal(futures[1].result(0)["y"], 2 * X + Y)
+        np.testing.assert_array_equal(futures[2].result(0)["y"], 3 * X + Y)
+        assert futures[1].result(0).timing.device_ns == 3
+        with pytest.raises(DispatchFailed, match="lost"):
+            futures[0].result(0)

@@ -14,6 +14,7 @@ import pytest
 from support.small_programs import saxpy_program, square_program
 from vyre.adapters.program_files import ProgramForm, load_program, render_program
 from vyre.app.cli import main
+from vyre.app.demo import DemoRow
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import i32, u8, u32
@@ -269,6 +270,24 @@ def test_doctor_runs_a_kernel_on_every_backend(vyre: Vyre) -> None:
     assert "self-test passed" in findings["backend reference-scalar"]["found"]
     assert {"python", "vyre", "numpy", "auto"} <= set(findings)
     assert "backend reference-scalar" in vyre("doctor").out
+
+
+def test_demo_checks_every_answer_and_writes_its_pictures(vyre: Vyre) -> None:
+    rows = vyre("demo", "--out", "pictures", "--json").json
+    assert rows
+    assert all(row["ok"] for row in rows)
+    pictures = [Path(row["picture"]) for row in rows if row["picture"]]
+    assert pictures
+    assert sorted(Path("pictures").iterdir()) == sorted(pictures)
+
+
+def test_a_wrong_answer_in_the_demo_is_exit_code_1(vyre: Vyre, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = DemoRow("scan", "1 byte", 0.001, "re", False, "reference", "asked for", "1 of 1 values differ from re")
+    monkeypatch.setattr("vyre.app.demo.run_demo", lambda session, out, report: report(row) or [row])
+    found = vyre("demo")
+    assert found.code == 1
+    assert "!!  scan" in found.out
+    assert "0 of 1 answers agree" in found.out
 
 
 @pytest.mark.parametrize("arguments", [[], ["bogus"], ["run"], ["run", "--nope"], ["show", "a", "b"]])

@@ -16,7 +16,7 @@ _ID = BackendId("counting")
 
 
 def _reference() -> BackendRegistration:
-    registration = load_catalog().get("reference-scalar")
+    registration = load_catalog().get("reference")
     if registration is None:
         raise BackendUnavailable("the reference backend is missing")
     return registration

@@ -1,16 +1,8 @@
-"""The process's own clock and environment."""
+"""The process's own environment."""
 
 from __future__ import annotations
 
 import os
-import time
-
-
-class SystemClock:
-    __slots__ = ()
-
-    def monotonic_ns(self) -> int:
-        return time.perf_counter_ns()
 
 
 class ProcessEnvironment:

@@ -1,14 +1,8 @@
-"""Small ports: the clock, the environment and telemetry."""
+"""Small ports: the environment and telemetry."""
 
 from __future__ import annotations
 
 from typing import Protocol
-
-
-class Clock(Protocol):
-    def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary fixed point; never goes back."""
-        ...
 
 
 class Environment(Protocol):

@@ -1,8 +1,8 @@
 """The vectorised engine: a program compiled once into closures over NumPy lanes, run chunk by chunk.
 
 A chunk is a run of workgroups along x, as many as keep its arrays in the cache.  Inside a chunk every statement runs
-for all lanes before the next one, which for one workgroup is the canonical schedule, and for several gives the same bytes
-whenever the result does not depend on the order of workgroups.
+for all lanes before the next one, which for one workgroup is the canonical schedule, and for several gives the same
+bytes whenever the result does not depend on the order of workgroups.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 
-CHUNK_LANES: Final = 1 << 15
-"""Lanes of a chunk: with a few live arrays of 4-byte lanes this stays inside a second-level cache."""
+CHUNK_LANES: Final = 1 << 18
+"""Lanes of a chunk.  Measured: fewer pay for Python, more leave the cache and the allocator's pools."""
 
 
 class VectorKernel:

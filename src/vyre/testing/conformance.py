@@ -1,0 +1,280 @@
+"""Runs recorded programs and operator tables: ``python -m vyre.testing.conformance FILE... --backend NAME``.
+
+Takes ``ir-conformance.json``, ``oracle-programs.jsonl`` and ``oracle-scalar-ops.jsonl``, plain or packed with gzip or
+xz, told apart by content.  A failure gets a line ``FAIL name: reason``, a case that has no counterpart here ``SKIP
+name: rule``; the last line is ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did,
+2 for a file that cannot be read or a backend that does not exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from vyre.adapters.discovery import load_catalog
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import BackendError, BackendUnavailable, InvalidProgram, UnreadableFile, VyreError
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.validation.validator import validate
+from vyre.ports.backend import Backend, DispatchRequest
+from vyre.testing.operator_tables import Untested, table_case
+from vyre.testing.vectors import unpacked
+
+SCHEDULES: Final = ("lockstep", "reverse", "shuffled")
+
+
+class Verdict(Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Outcome(NamedTuple):
+    """The verdict on one case; ``reason`` says why it failed, or the rule for which it was skipped."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+
+
+class Case(NamedTuple):
+    """One case of a file: its name, and how to judge it on a backend."""
+
+    name: str
+    judge: Callable[[Backend], Outcome]
+
+
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file; raises ``UnreadableFile`` if it is none of the documented formats."""
+    data = unpacked(path)
+    try:
+        if data.lstrip()[:1] == b"{" and b'"programs"' in data[:200]:
+            return [_conformance_case(p) for p in json.loads(data)["programs"]]
+        records = [json.loads(line) for line in data.splitlines() if line.strip()]
+        if isinstance(records, list) and records and "programs" in records[0]:
+            return [_conformance_case(p) for r in records for p in r["programs"]]
+        if all("program" in r for r in records):
+            return [_oracle_case(r) for r in records]
+        if all("kind" in r and "rows" in r for r in records):
+            return [_table_case(r) for r in records if r["defined"]]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UnreadableFile(f"{path} is no conformance file ({type(error).__name__}: {error})") from None
+    raise UnreadableFile(
+        f"{path} is no conformance file",
+        fix="pass ir-conformance.json, oracle-programs.jsonl or oracle-scalar-ops.jsonl.",
+    )
+
+
+def run_cases(cases: Iterable[Case], backend: Backend, pattern: str = "*") -> Iterator[Outcome]:
+    """Outcomes of the cases whose name fits the pattern."""
+    for case in cases:
+        if fnmatchcase(case.name, pattern):
+            try:
+                yield case.judge(backend)
+            except VyreError as error:
+                yield Outcome(case.name, Verdict.FAILED, f"{type(error).__name__}: {error}")
+
+
+def open_backend(name: str) -> Backend:
+    """A backend of the catalog by id; raises ``BackendUnavailable``."""
+    catalog = load_catalog()
+    registration = catalog.get(name)
+    if registration is None:
+        known = ", ".join(r.id for r in catalog.by_precedence())
+        raise BackendUnavailable(f"no backend is called `{name}`", fix=f"use one of: {known}.")
+    return registration.factory()
+
+
+# ---------------------------------------------------------------- programs
+class _Expectation(NamedTuple):
+    """What a recorded program asks for; ``outputs`` by buffer name, None if it is not to be run."""
+
+    inputs: Mapping[str, bytes] | None
+    outputs: Mapping[str, bytes]
+    grid: Sequence[int] | None
+    tolerance_ulp: int
+    status: str
+    must_accept: bool
+    must_refuse: bool
+
+
+def _conformance_case(record: Mapping[str, Any]) -> Case:
+    name = record["id"]
+
+    def judge(backend: Backend) -> Outcome:
+        program = import_upstream(record["program"]).program
+        given = [b.name for b in program.buffers if b.takes_input]
+        returned = [b.name for b in program.buffers if b.is_returned]
+        inputs = dict(zip(given, map(bytes.fromhex, record["inputs"]), strict=True))
+        outputs = dict(zip(returned, map(bytes.fromhex, record["expected"]), strict=True))
+        wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", True, False)
+        return _judge_program(name, lambda: program, wanted, backend)
+
+    return Case(name, judge)
+
+
+def _oracle_case(record: Mapping[str, Any]) -> Case:
+    name, tags = record["name"], record["tags"]
+    legal = "legal_here" in tags
+    inputs = record.get("inputs")
+    wanted = _Expectation(
+        None if inputs is None else dict(zip(record["input_buffers"], map(bytes.fromhex, inputs), strict=True)),
+        dict(zip(record.get("output_buffers", ()), map(bytes.fromhex, record.get("outputs") or ()), strict=False)),
+        record.get("reference_grid"),
+        1 if "tolerance" in tags else 0,
+        record["status"],
+        legal,
+        not legal and ("invalid" in tags or name.startswith("inv_")),
+    )
+    return Case(name, lambda b: _judge_program(name, lambda: import_upstream(record["program"]).program, wanted, b))
+
+
+def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation, backend: Backend) -> Outcome:
+    try:
+        program = load()
+        validate(program).raise_if_invalid()
+    except VyreError as error:
+        return _judge_refusal(name, error, wanted)
+    if wanted.must_refuse:
+        return Outcome(name, Verdict.FAILED, "accepted, but it must be refused")
+    if wanted.status == "error" and not wanted.must_accept:
+        return Outcome(
+            name, Verdict.SKIPPED, "design 3.3: it stops with an error in the reference; our semantics are total"
+        )
+    if wanted.inputs is None or wanted.status != "ok":
+        return Outcome(name, Verdict.PASSED)
+    config = DispatchConfig(grid=_dim3(wanted.grid))
+    return _compare(name, program, wanted.inputs, wanted.outputs, config, wanted.tolerance_ulp, backend)
+
+
+def _judge_refusal(name: str, error: VyreError, wanted: _Expectation) -> Outcome:
+    if wanted.must_accept:
+        return Outcome(name, Verdict.FAILED, f"refused, but it is legal: {error}")
+    if wanted.must_refuse or wanted.status == "not_run":
+        return Outcome(name, Verdict.PASSED)
+    if isinstance(error, InvalidProgram) and error.report is not None:
+        rule = f"semantics 6: {', '.join(sorted({d.code for d in error.report.errors}))}: {error.message}"
+    else:
+        rule = f"design 3.8: {error.message}"
+    return Outcome(name, Verdict.SKIPPED, rule)
+
+
+def _dim3(grid: Sequence[int] | None) -> tuple[int, int, int] | None:
+    return None if grid is None else (grid[0], grid[1], grid[2])
+
+
+# ---------------------------------------------------------------- operator tables
+def _table_case(table: Mapping[str, Any]) -> Case:
+    name = f"{table['kind']}-{table['op']}-{table['type']}"
+
+    def judge(backend: Backend) -> Outcome:
+        try:
+            case = table_case(table)
+        except Untested as rule:
+            return Outcome(name, Verdict.SKIPPED, str(rule))
+        validate(case.program).raise_if_invalid()
+        return _compare(name, case.program, case.inputs, case.expected, DispatchConfig(), case.tolerance_ulp, backend)
+
+    return Case(name, judge)
+
+
+# ---------------------------------------------------------------- running and comparing
+def _compare(
+    name: str,
+    program: Program,
+    inputs: Mapping[str, bytes],
+    expected: Mapping[str, bytes],
+    config: DispatchConfig,
+    tolerance_ulp: int,
+    backend: Backend,
+) -> Outcome:
+    arena = OutputArena()
+    views = tuple(memoryview(inputs[b.name]) for b in program.abi_buffers if b.takes_input)
+    try:
+        backend.executor.execute(DispatchRequest(program, views, config), arena)
+    except BackendError as error:
+        return Outcome(name, Verdict.FAILED, f"{type(error).__name__}: {error}")
+    returned = [b for b in program.abi_buffers if b.is_returned]
+    for slot, buffer in enumerate(returned):
+        if buffer.name not in expected:
+            continue
+        assert isinstance(buffer.element, ScalarType)
+        found = _first_difference(bytes(arena[slot]), expected[buffer.name], buffer.element, tolerance_ulp)
+        if found is not None:
+            return Outcome(name, Verdict.FAILED, f"`{buffer.name}` {found}")
+    missing = expected.keys() - {b.name for b in returned}
+    if missing:
+        return Outcome(name, Verdict.FAILED, f"no output called {', '.join(sorted(missing))}")
+    return Outcome(name, Verdict.PASSED)
+
+
+def _first_difference(actual: bytes, expected: bytes, element: ScalarType, tolerance_ulp: int) -> str | None:
+    if actual == expected:
+        return None
+    if len(actual) != len(expected):
+        return f"has {len(actual)} bytes, not {len(expected)}"
+    size = element.size
+    for index in range(len(actual) // size):
+        a, e = actual[index * size : (index + 1) * size], expected[index * size : (index + 1) * size]
+        if a != e and not (element is ScalarType.F32 and _ulps(a, e) <= tolerance_ulp):
+            return f"element {index} is {a[::-1].hex()}, not {e[::-1].hex()}"
+    return None
+
+
+def _ulps(a: bytes, b: bytes) -> int:
+    """Distance of two f32 among the ordered floats; both zeros count as one, as do all NaN."""
+
+    def ordered(raw: bytes) -> int:
+        bits: int = struct.unpack("<I", raw)[0]
+        if bits & 0x7FFF_FFFF > 0x7F80_0000:
+            return 1 << 40
+        return -(bits & 0x7FFF_FFFF) if bits >> 31 else bits
+
+    return abs(ordered(a) - ordered(b))
+
+
+# ---------------------------------------------------------------- command
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m vyre.testing.conformance", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--backend", required=True, metavar="NAME")
+    parser.add_argument("--schedule", choices=SCHEDULES, help="order of lanes, for a backend that can choose")
+    parser.add_argument("--seed", type=int, help="of the shuffled schedule")
+    parser.add_argument("-k", dest="pattern", default="*", metavar="GLOB", help="only cases whose name fits")
+    parser.add_argument("--json", action="store_true", help="one JSON object a case instead of lines")
+    options = parser.parse_args(arguments)
+    try:
+        if options.schedule not in (None, "lockstep") or options.seed is not None:
+            raise BackendUnavailable(
+                f"backend `{options.backend}` runs its own schedule only", fix="leave --schedule and --seed out."
+            )
+        backend = open_backend(options.backend)
+        cases = [case for path in options.files for case in read_cases(path)]
+    except VyreError as error:
+        print(error, file=sys.stderr)
+        return 2
+    counts = dict.fromkeys(Verdict, 0)
+    for outcome in run_cases(cases, backend, options.pattern):
+        counts[outcome.verdict] += 1
+        if options.json:
+            print(json.dumps({"name": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.reason}))
+        elif outcome.verdict is Verdict.FAILED:
+            print(f"FAIL {outcome.name}: {outcome.reason}")
+        elif outcome.verdict is Verdict.SKIPPED:
+            print(f"SKIP {outcome.name}: {outcome.reason}")
+    print(", ".join(f"{counts[v]} {v.value}" for v in Verdict))
+    return 1 if counts[Verdict.FAILED] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

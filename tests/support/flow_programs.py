@@ -1,15 +1,14 @@
-"""A Hypothesis strategy of small well-typed programs made of control flow, valid or not."""
+"""Small random programs made of control flow, well typed, valid or not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from hypothesis import strategies as st
+from enum import Enum
+from random import Random
 
 from support.kernels import (
     BARRIER,
-    GID,
     GRID_SYNC,
     LID,
     WGID,
@@ -43,36 +42,44 @@ from vyre.domain.ir.stmt import (
 )
 
 
+class Extra(Enum):
+    """What programs contain besides locals, stores, branches, loops and scopes."""
+
+    BARRIERS = 0
+    GRID_BARRIERS = 1
+    ATOMICS = 2
+    COPIES = 3
+    RETURNS = 4
+
+
 @dataclass
 class _Writer:
     """Writes statements in which every name is visible and every type right."""
 
-    draw: st.DrawFn
-    grid_barriers: bool
+    random: Random
+    extras: frozenset[Extra]
     serial: int = 0
     visible: list[str] = field(default_factory=list)
     mutable: list[str] = field(default_factory=list)
     loops: int = 0
     depth: int = 0
 
-    def pick(self, *choices: Callable[[], Stmt | None]) -> Stmt | None:
-        return self.draw(st.sampled_from(choices))()
-
     def number(self, depth: int = 0) -> Expr:
-        leaves: list[Expr] = [lit(self.draw(st.integers(0, 3))), LID, WGID, GID, *map(var, self.visible)]
         if depth < 2:
-            match self.draw(st.integers(0, 7)):
-                case 0:
+            match self.random.randrange(16):
+                case 0 | 1:
                     return add(self.number(depth + 1), self.number(depth + 1))
-                case 1:
-                    return load("inp", self.number(depth + 1))
                 case 2:
-                    return load("out", lit(self.draw(st.integers(0, 1))))
-        return self.draw(st.sampled_from(leaves))
+                    return load("inp", self.number(depth + 1))
+                case 3:
+                    return load("out", lit(self.random.randrange(2)))
+        if self.visible and self.random.random() < 0.5:
+            return var(self.random.choice(self.visible))
+        return self.random.choice((lit(0), lit(1), lit(self.random.randrange(4)), WGID, LID))
 
     def condition(self) -> Expr:
-        compare = self.draw(st.sampled_from((less, equal)))
-        return compare(self.number(), self.number())
+        compare = self.random.choice((less, equal))
+        return compare(self.number(), lit(self.random.randrange(3)))
 
     def fresh(self) -> str:
         self.serial += 1
@@ -82,7 +89,7 @@ class _Writer:
         known, changeable = len(self.visible), len(self.mutable)
         self.depth += 1
         made: list[Stmt] = []
-        for _ in range(self.draw(st.integers(0, size))):
+        for _ in range(self.random.randint(0, size)):
             stmt = self.statement()
             if stmt is not None:
                 made.append(stmt)
@@ -93,22 +100,27 @@ class _Writer:
         return tuple(made)
 
     def statement(self) -> Stmt | None:
-        choices = [
-            self.let,
-            self.let,
-            self.assign,
-            self.assign,
-            self.barrier,
-            self.store,
-            self.atomic,
-            self.copy,
-            self.wait,
-        ]
+        choices: list[Callable[[], Stmt | None]] = [self.let, self.assign, self.assign, self.store]
+        for extra in sorted(self.extras, key=lambda extra: extra.value):
+            choices += self.extra(extra)
         if self.depth < 4:
             choices += [self.branch, self.branch, self.loop, self.scope]
         if self.depth > 1:
-            choices += [self.leave, self.end]
-        return self.pick(*choices)
+            choices.append(self.leave)
+        return self.random.choice(choices)()
+
+    def extra(self, kind: Extra) -> list[Callable[[], Stmt | None]]:
+        match kind:
+            case Extra.BARRIERS:
+                return [lambda: BARRIER]
+            case Extra.GRID_BARRIERS:
+                return [lambda: GRID_SYNC] if self.depth == 1 else []
+            case Extra.ATOMICS:
+                return [self.atomic]
+            case Extra.COPIES:
+                return [self.copy, self.wait]
+            case Extra.RETURNS:
+                return [self.end] if self.depth > 1 else []
 
     def let(self) -> Stmt:
         value, name = self.number(), self.fresh()
@@ -117,10 +129,7 @@ class _Writer:
         return Let(name, value)
 
     def assign(self) -> Stmt | None:
-        return Assign(self.draw(st.sampled_from(self.mutable)), self.number()) if self.mutable else None
-
-    def barrier(self) -> Stmt:
-        return GRID_SYNC if self.grid_barriers and self.depth == 1 else BARRIER
+        return Assign(self.random.choice(self.mutable), self.number()) if self.mutable else None
 
     def store(self) -> Stmt:
         return store(self.number(), index=lit(0))
@@ -128,23 +137,23 @@ class _Writer:
     def atomic(self) -> Stmt:
         name = self.fresh()
         self.visible.append(name)
-        return Let(name, Atomic(AtomicOp.ADD, self.draw(st.sampled_from(("out", "sh"))), lit(0), None, lit(1)))
+        return Let(name, Atomic(AtomicOp.ADD, self.random.choice(("out", "sh")), lit(0), None, lit(1)))
 
     def copy(self) -> Stmt:
-        return AsyncLoad("inp", "sh", lit(0), lit(4), self.draw(st.sampled_from("tu")))
+        return AsyncLoad("inp", "sh", lit(0), lit(4), self.random.choice("tu"))
 
     def wait(self) -> Stmt:
-        return AsyncWait(self.draw(st.sampled_from("tu")))
+        return AsyncWait(self.random.choice("tu"))
 
     def branch(self) -> Stmt:
         return when(self.condition(), *self.body(), otherwise=self.body(2))
 
     def scope(self) -> Stmt:
         body = self.body()
-        return Block(body) if self.draw(st.booleans()) else Region("g", body)
+        return Block(body) if self.random.random() < 0.5 else Region("g", body)
 
     def loop(self) -> Stmt:
-        name, start = self.fresh(), lit(self.draw(st.integers(0, 1)))
+        name, start = self.fresh(), lit(self.random.randrange(2))
         stop = op(BinaryOp.BIT_AND, self.number(), lit(3))
         self.visible.append(name)
         self.loops += 1
@@ -156,13 +165,12 @@ class _Writer:
     def leave(self) -> Stmt | None:
         if not self.loops:
             return None
-        return Break() if self.draw(st.booleans()) else Continue()
+        return Break() if self.random.random() < 0.5 else Continue()
 
     def end(self) -> Stmt | None:
-        return Return() if self.draw(st.integers(0, 2)) == 0 else None
+        return Return() if self.random.random() < 0.4 else None
 
 
-@st.composite
-def flow_programs(draw: st.DrawFn, *, grid_barriers: bool = False) -> Program:
-    """Programs of four lanes a workgroup; with ``grid_barriers``, top-level barriers are grid barriers."""
-    return kernel(*_Writer(draw, grid_barriers).body(8), workgroup=(4, 1, 1))
+def flow_program(seed: int, *extras: Extra) -> Program:
+    """The program of a seed, with four lanes a workgroup."""
+    return kernel(*_Writer(Random(seed), frozenset(extras)).body(8), workgroup=(4, 1, 1))

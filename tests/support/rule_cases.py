@@ -388,6 +388,22 @@ _case(
     loop("k", lit(3), BARRIER, when(DIVERGENT, Continue())),
     kernel(loop("k", lit(3), when(DIVERGENT, Continue())), BARRIER),
 )
+_case(
+    "V010",
+    "a value at a break",
+    _let(lit(0), loop("k", lit(3), Assign("x", LID), when(UNIFORM, Break()), _ASSIGN), when(equal(_X, _ONE), BARRIER)),
+    _let(lit(0), loop("k", lit(3), Assign("x", LID), _ASSIGN, when(UNIFORM, Break())), when(equal(_X, _ONE), BARRIER)),
+)
+_case(
+    "V010",
+    "a value at a continue",
+    _let(
+        lit(0), loop("k", lit(3), when(equal(_X, _ONE), BARRIER), Assign("x", LID), when(UNIFORM, Continue()), _ASSIGN)
+    ),
+    _let(
+        lit(0), loop("k", lit(3), when(equal(_X, _ONE), BARRIER), Assign("x", LID), _ASSIGN, when(UNIFORM, Continue()))
+    ),
+)
 _case("V043", "relaxed", Barrier(Ordering.RELAXED), Barrier(Ordering.ACQUIRE))
 _case("V122", "no wait", _copy(), kernel(_copy(), AsyncWait("t")))
 _case("V122", "no copy", AsyncWait("t"), kernel(_copy(), AsyncWait("t")))
@@ -481,6 +497,12 @@ _case(
 )
 _case(
     "V210", "a divergent return", kernel(when(DIVERGENT, Return()), BARRIER), kernel(when(UNIFORM, Return()), BARRIER)
+)
+_case(
+    "V210",
+    "a return in an else",
+    kernel(when(DIVERGENT, otherwise=(Return(),)), BARRIER),
+    kernel(when(DIVERGENT, Return(), otherwise=(Return(),))),
 )
 _case(
     "V210",

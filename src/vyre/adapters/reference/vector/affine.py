@@ -1,9 +1,10 @@
 """Lane values that are known without being stored: affine functions of the lane's position, and boxes of lanes.
 
-A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are numbered
-in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic, kept only
-while it provably stays within u32, so that an index becomes a strided view instead of a gather.  Comparing one with a
-number splits a box of lanes into boxes instead of making a mask.
+A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are
+numbered in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic;
+the u32 it stands for is that modulo 2^32, which addition, subtraction and multiplication respect.  Where the values are
+used, ``settled`` shows that none of them wraps, and an index becomes a strided view instead of a gather.  Comparing one
+with a number splits a box of lanes into boxes instead of making a mask.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from vyre.domain.ir.operators import BinaryOp
 
 Axes: TypeAlias = tuple[int, int, int, int]
 LIMIT: Final = 1 << 32
+_AXES: Final = (0, 1, 2, 3)
 
 
 class Affine(NamedTuple):
@@ -35,16 +37,27 @@ class Affine(NamedTuple):
         c = self.c
         return Affine(self.base * factor, (c[0] * factor, c[1] * factor, c[2] * factor, c[3] * factor))
 
+    def settled(self, lo: Axes, hi: Axes) -> Affine | None:
+        """The same u32 values without wrapping inside the box [lo, hi), or None if they wrap there."""
+        least, greatest = self.bounds(lo, hi)
+        turns = least >> 32
+        if greatest >> 32 != turns:
+            return None
+        return self if not turns else Affine(self.base - (turns << 32), self.c)
+
     def bounds(self, lo: Axes, hi: Axes) -> tuple[int, int]:
         """Least and greatest value over the half-open, non-empty box [lo, hi)."""
         least = greatest = self.base
-        for c, first, end in zip(self.c, lo, hi, strict=True):
-            if c > 0:
-                least += c * first
-                greatest += c * (end - 1)
-            elif c < 0:
-                least += c * (end - 1)
-                greatest += c * first
+        for axis in _AXES:
+            c = self.c[axis]
+            if c:
+                first, last = c * lo[axis], c * (hi[axis] - 1)
+                if c > 0:
+                    least += first
+                    greatest += last
+                else:
+                    least += last
+                    greatest += first
         return least, greatest
 
 

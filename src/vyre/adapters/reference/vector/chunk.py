@@ -71,7 +71,7 @@ class Chunk:
         self.launch = launch
         self.options = options
         self.buffers = buffers
-        self.locals: list[Local | None] = [None] * slots
+        self.locals: list[Any] = [None] * slots  # Local, and what loops keep
         self.ended: list[Context] = []  # lanes that returned or trapped
         self.pending: dict[str, Any] = {}
         self.failures = failures

@@ -51,6 +51,7 @@ class VectorKernel:
             wanted = max(1, CHUNK_LANES // size) if self._any_chunk else 1
         buffers = {name: self._storage(name, data) for name, data in memory.items()}
         failures = Failures()
+        shared: dict[str, Any] = {}
         gx, gy, gz = launch.grid
         step = min(wanted, gx)
         with np.errstate(all="ignore"):
@@ -60,7 +61,8 @@ class VectorKernel:
                         grid = self._grid((min(step, gx - x), sz, sy, sx))
                         chunk = Chunk(grid, (x, y, z), launch, options, buffers, self._slots, failures)
                         for buffer in self._shared:
-                            buffers[buffer.name] = self._workgroup_memory(buffer.name, buffer.count, grid.dims[0])
+                            name, count = buffer.name, buffer.count
+                            buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
                         self._execute(chunk, grid.root)
                         if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
                             raise DispatchTimeout("the deadline passed between workgroups")
@@ -83,8 +85,14 @@ class VectorKernel:
             raise ValueError(f"memory of `{name}` is not aligned to {element.size} bytes")
         return Storage(array.view(dtype), count, element, per_group=False)
 
-    def _workgroup_memory(self, name: str, count: int, groups: int) -> Storage:
-        array = np.zeros(groups * count, self._dtypes[name])
+    def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Any]) -> Storage:
+        """Zeroed memory for a chunk; the array of the chunk before is used again."""
+        array = arrays.get(name)
+        if array is None or len(array) < groups * count:
+            array = arrays[name] = np.zeros(groups * count, self._dtypes[name])
+        else:
+            array = array[: groups * count]
+            array.fill(0)
         return Storage(array, count, self._elements[name], per_group=True)
 
 

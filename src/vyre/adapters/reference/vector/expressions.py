@@ -13,12 +13,12 @@ bool.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vyre.adapters.reference import lanes
-from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split, compare_with_zero
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context, restrict
 from vyre.adapters.reference.vector.storage import COMMUTATIVE
@@ -44,12 +44,30 @@ from vyre.domain.ir.expr import (
     SubgroupSize,
     Unary,
     Var,
+    children,
+    walk,
 )
 from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 
 Value: TypeAlias = Any
 Evaluate: TypeAlias = Callable[[Chunk, Context], Value]
+Into: TypeAlias = Callable[[Chunk, Context, Any], None]
+
+
+class Compiled(NamedTuple):
+    """A compiled expression.
+
+    ``fresh``: an array it returns is new and belongs to the caller.  ``into``: writes the value straight into an
+    array of the context's shape, where that saves a copy.
+    """
+
+    evaluate: Evaluate
+    dtype: ScalarType
+    fresh: bool = False
+    into: Into | None = None
+
+
 U32, BOOL = ScalarType.U32, ScalarType.BOOL
 MASK: Final = LIMIT - 1
 LANE_DTYPE: Final = lanes.types.LANE_DTYPE
@@ -122,8 +140,19 @@ class ExpressionCompiler:
         self.spec = spec
         self.types: dict[str, ScalarType] = {}
         self.slots: dict[str, int] = {}
+        self.loop: Invariants | None = None
 
-    def compile(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
+    def compile(self, expr: Expr) -> Compiled:
+        """The expression; inside a loop, what every round would compute again is kept from the first."""
+        loop = self.loop
+        if loop is None or not loop.keeps(expr):
+            return self._compile(expr)
+        self.loop = None  # the whole is kept, so its parts need not be
+        evaluate, dtype, _, _ = self._compile(expr)
+        self.loop = loop
+        return Compiled(_kept(evaluate, loop.new_slot()), dtype)
+
+    def _compile(self, expr: Expr) -> Compiled:
         match expr:
             case Literal(dtype, bits):
                 return _constant(dtype, bits)
@@ -131,17 +160,17 @@ class ExpressionCompiler:
                 chosen = self.spec.get(name, default)
                 return _constant(chosen.dtype, chosen.bits)
             case Var(name):
-                return _local(self.slots[name]), self.types[name]
+                return Compiled(_local(self.slots[name]), self.types[name])
             case Load(buffer, index):
-                return _load(buffer, self.compile(index)[0]), self.elements[buffer].widened
+                return Compiled(_load(buffer, self.compile(index).evaluate), self.elements[buffer].widened)
             case BufferLength(buffer):
-                return (lambda chunk, ctx: chunk.buffers[buffer].count), U32
+                return Compiled(lambda chunk, ctx: chunk.buffers[buffer].count, U32)
             case LaunchId(kind, axis):
-                return _launch_id(kind, axis), U32
+                return Compiled(_launch_id(kind, axis), U32)
             case SubgroupLane():
-                return _subgroup_lane, U32
+                return Compiled(_subgroup_lane, U32)
             case SubgroupSize():
-                return (lambda chunk, ctx: 32), U32
+                return Compiled(lambda chunk, ctx: 32, U32)
             case Binary(op, left, right):
                 return self._binary(op, left, right)
             case Unary(op, operand):
@@ -151,63 +180,83 @@ class ExpressionCompiler:
             case Cast(target, operand):
                 return self._cast(target, operand)
             case Bitcast(target, operand):
-                inner, source = self.compile(operand)
-                return _apply_one(lanes.bitcast(source, target), inner, source), target
+                inner, source, _, _ = self.compile(operand)
+                return Compiled(_apply_one(lanes.bitcast(source, target), inner, source), target)
             case Fma(a, b, c):
                 return self._fma(a, b, c)
             case Atomic():
                 return self._atomic(expr)
             case SubgroupAdd(value):
-                inner, dtype = self.compile(value)
-                return (lambda chunk, ctx: subgroup_add(full(inner(chunk, ctx), ctx, dtype), ctx)), dtype
+                inner, dtype, _, _ = self.compile(value)
+                return Compiled(lambda chunk, ctx: subgroup_add(full(inner(chunk, ctx), ctx, dtype), ctx), dtype)
             case SubgroupBallot(condition):
-                inner = self.compile(condition)[0]
-                return (lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx)), U32
+                inner = self.compile(condition).evaluate
+                return Compiled(lambda chunk, ctx: subgroup_ballot(full(inner(chunk, ctx), ctx, BOOL), ctx), U32)
             case SubgroupShuffle(value, lane):
                 return self._shuffle(value, lane)
 
-    def held(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
+    def held(self, expr: Expr) -> Compiled:
         """Like ``compile`` for a value that outlives its statement: never a view of memory that may be written."""
-        evaluate, dtype = self.compile(expr)
+        compiled = self.compile(expr)
         if not self._may_view_written(expr):
-            return evaluate, dtype
+            return compiled
+        evaluate = compiled.evaluate
 
         def hold(chunk: Chunk, ctx: Context) -> Value:
             value = evaluate(chunk, ctx)
             return np.array(value) if isinstance(value, np.ndarray) and value.base is not None else value
 
-        return hold, dtype
+        return Compiled(hold, compiled.dtype)
 
     def _may_view_written(self, expr: Expr) -> bool:
-        while isinstance(expr, Cast):
-            expr = expr.operand
-        return isinstance(expr, Load) and expr.buffer in self.written
+        """True if the value may be a view of memory that the program writes: operators that can hand on their operand
+        unchanged are looked through."""
+        stack = [expr]
+        while stack:
+            node = stack.pop()
+            match node:
+                case Load(buffer, _):
+                    if buffer in self.written:
+                        return True
+                case Cast() | Bitcast() | Unary() | Select():
+                    stack.extend(children(node))
+                case _:
+                    pass
+        return False
 
-    def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> tuple[Evaluate, ScalarType]:
-        (a, dtype), (b, other) = self.compile(left), self.compile(right)
-        if _has_atomic(right):
-            a = self.held(left)[0]
+    def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> Compiled:
+        first = self.held(left) if _has_atomic(right) else self.compile(left)
+        second = self.compile(right)
+        a, dtype, reusable, _ = first
+        b, other, _, _ = second
         result = binary_result(op, dtype, other)
         assert result is not None
         rule = lanes.binary(op, dtype)
-        if dtype is U32 and other is U32 and op in _INT_RULES:
-            return _u32_binary(op, rule, a, b), result
         if dtype is BOOL:
-            return _bool_binary(op, rule, a, b), result
+            return Compiled(_bool_binary(op, rule, a, b), result)
+        is_ufunc = isinstance(rule, np.ufunc)
+        reuse = is_ufunc and reusable and result is dtype
+        ufunc: Any = rule
+        into = _into(rule, a, b, dtype, other) if is_ufunc and result is not BOOL else None
+        if dtype is U32 and other is U32 and op in _INT_RULES:
+            return Compiled(_u32_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
-            x, y = a(chunk, ctx), b(chunk, ctx)
-            return simplest(rule(dense(x, ctx, dtype), dense(y, ctx, other)))
+            x = a(chunk, ctx)
+            y = dense(b(chunk, ctx), ctx, other)
+            if reuse and type(x) is np.ndarray and x.shape == ctx.shape:
+                return ufunc(x, y, out=x)
+            return simplest(rule(dense(x, ctx, dtype), y))
 
-        return evaluate, result
+        return Compiled(evaluate, result, is_ufunc, into)
 
-    def _unary(self, op: UnaryOp, operand: Expr) -> tuple[Evaluate, ScalarType]:
-        inner, dtype = self.compile(operand)
+    def _unary(self, op: UnaryOp, operand: Expr) -> Compiled:
+        inner, dtype, _, _ = self.compile(operand)
         result = unary_result(op, dtype)
         assert result is not None
         general = _apply_one(lanes.unary(op, dtype), inner, dtype)
         if op is not UnaryOp.LOGICAL_NOT:
-            return general, result
+            return Compiled(general, result)
 
         def negate(chunk: Chunk, ctx: Context) -> Value:
             value = inner(chunk, ctx)
@@ -215,13 +264,13 @@ class ExpressionCompiler:
                 return not value
             return Split(value.false, value.true) if isinstance(value, Split) else ~value
 
-        return negate, result
+        return Compiled(negate, result)
 
-    def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> tuple[Evaluate, ScalarType]:
-        choose = self.compile(condition)[0]
-        held = _has_atomic(on_false) or _has_atomic(on_true)
-        a, dtype = self.held(on_true) if held else self.compile(on_true)
-        b = (self.held(on_false) if held else self.compile(on_false))[0]
+    def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> Compiled:
+        choose = self.compile(condition).evaluate
+        compile_branch = self.held if _has_atomic(on_false) or _has_atomic(on_true) else self.compile
+        a, dtype, _, _ = compile_branch(on_true)
+        b = compile_branch(on_false).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             c, x, y = choose(chunk, ctx), a(chunk, ctx), b(chunk, ctx)
@@ -229,39 +278,41 @@ class ExpressionCompiler:
                 return x if c else y
             return np.where(dense(c, ctx, BOOL), dense(x, ctx, dtype), dense(y, ctx, dtype))
 
-        return evaluate, dtype
+        return Compiled(evaluate, dtype)
 
-    def _cast(self, target: ScalarType, operand: Expr) -> tuple[Evaluate, ScalarType]:
-        inner, source = self.compile(operand)
+    def _cast(self, target: ScalarType, operand: Expr) -> Compiled:
+        inner, source, _, _ = compiled = self.compile(operand)
         if source is target:
-            return inner, target
-        return _apply_one(lanes.cast(source, target), inner, source), target
+            return compiled
+        return Compiled(_apply_one(lanes.cast(source, target), inner, source), target)
 
-    def _fma(self, a: Expr, b: Expr, c: Expr) -> tuple[Evaluate, ScalarType]:
-        parts = [self.held(e)[0] if _has_atomic(c) or _has_atomic(b) else self.compile(e)[0] for e in (a, b, c)]
-        dtype = self.compile(a)[1]
+    def _fma(self, a: Expr, b: Expr, c: Expr) -> Compiled:
+        compile_part = self.held if _has_atomic(c) or _has_atomic(b) else self.compile
+        compiled = [compile_part(e) for e in (a, b, c)]
+        parts = [part.evaluate for part in compiled]
+        dtype = compiled[0].dtype
         rule = lanes.fma(dtype)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             x, y, z = (dense(part(chunk, ctx), ctx, dtype) for part in parts)
             return simplest(rule(x, y, z))
 
-        return evaluate, dtype
+        return Compiled(evaluate, dtype)
 
-    def _shuffle(self, value: Expr, lane: Expr) -> tuple[Evaluate, ScalarType]:
-        (inner, dtype), source = self.compile(value), self.compile(lane)[0]
+    def _shuffle(self, value: Expr, lane: Expr) -> Compiled:
+        (inner, dtype, _, _), source = self.compile(value), self.compile(lane).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             moved = full(inner(chunk, ctx), ctx, dtype)
             return subgroup_shuffle(moved, full(source(chunk, ctx), ctx, U32), ctx)
 
-        return evaluate, dtype
+        return Compiled(evaluate, dtype)
 
-    def _atomic(self, node: Atomic) -> tuple[Evaluate, ScalarType]:
+    def _atomic(self, node: Atomic) -> Compiled:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
-        index = self.held(node.index)[0]
-        expected = self.held(node.expected)[0] if node.expected is not None else None
-        value = self.held(node.value)[0]
+        index = self.held(node.index).evaluate
+        expected = self.held(node.expected).evaluate if node.expected is not None else None
+        value = self.held(node.value).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             at = index(chunk, ctx)
@@ -269,14 +320,14 @@ class ExpressionCompiler:
             operand = dense(value(chunk, ctx), ctx, dtype)
             return chunk.buffers[name].exchange(ctx, op, at, operand, wanted)
 
-        return evaluate, dtype
+        return Compiled(evaluate, dtype)
 
     def unused_atomic(self, node: Atomic) -> Callable[[Chunk, Context], None] | None:
         """The atomic for its effect alone, if it commutes."""
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         if op not in COMMUTATIVE:
             return None
-        index, value = self.held(node.index)[0], self.held(node.value)[0]
+        index, value = self.held(node.index).evaluate, self.held(node.value).evaluate
 
         def execute(chunk: Chunk, ctx: Context) -> None:
             at = index(chunk, ctx)
@@ -285,13 +336,83 @@ class ExpressionCompiler:
         return execute
 
 
-def _has_atomic(expr: Expr) -> bool:
-    from vyre.domain.ir.expr import walk
+class Invariants:
+    """What stays the same in every round of a loop, and the slots in which it is kept.
 
+    ``varying``: locals that the loop declares or assigns.  Kept values are forgotten when the loop is entered.
+    """
+
+    def __init__(self, varying: frozenset[str], written: frozenset[str], new_slot: Callable[[], int]) -> None:
+        self.varying = varying
+        self.written = written
+        self.slots: list[int] = []
+        self._make_slot = new_slot
+        self._known: dict[int, bool] = {}
+
+    def new_slot(self) -> int:
+        slot = self._make_slot()
+        self.slots.append(slot)
+        return slot
+
+    def keeps(self, expr: Expr) -> bool:
+        """True for an operation that is worth keeping and gives the same value in every round."""
+        return isinstance(expr, Binary | Unary | Cast | Fma | Load) and self._same(expr)
+
+    def _same(self, root: Expr) -> bool:
+        known, stack = self._known, [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in known:
+                stack.pop()
+                continue
+            below = children(node)
+            missing = [c for c in below if id(c) not in known]
+            if missing:
+                stack.extend(missing)
+                continue
+            known[id(node)] = all(known[id(c)] for c in below) and self._stays(node)
+            stack.pop()
+        return known[id(root)]
+
+    def _stays(self, node: Expr) -> bool:
+        match node:
+            case Var(name):
+                return name not in self.varying
+            case Load(buffer, _):
+                return buffer not in self.written
+            case Atomic() | SubgroupAdd() | SubgroupBallot() | SubgroupShuffle():
+                return False
+            case _:
+                return True
+
+
+def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
+    """The value of the first round, as long as the same lanes ask."""
+
+    def again(chunk: Chunk, ctx: Context) -> Value:
+        kept: Any = chunk.locals[slot]
+        if kept is not None and kept[0] is ctx:
+            return kept[1]
+        value = evaluate(chunk, ctx)
+        chunk.locals[slot] = (ctx, value)
+        return value
+
+    return again
+
+
+def _into(rule: Any, a: Evaluate, b: Evaluate, dtype: ScalarType, other: ScalarType) -> Into:
+    def write(chunk: Chunk, ctx: Context, out: Any) -> None:
+        x = dense(a(chunk, ctx), ctx, dtype)
+        rule(x, dense(b(chunk, ctx), ctx, other), out=out)
+
+    return write
+
+
+def _has_atomic(expr: Expr) -> bool:
     return any(isinstance(e, Atomic) for e in walk(expr))
 
 
-def _constant(dtype: ScalarType, bits: int) -> tuple[Evaluate, ScalarType]:
+def _constant(dtype: ScalarType, bits: int) -> Compiled:
     value: Value
     if dtype is U32:
         value = bits
@@ -300,7 +421,7 @@ def _constant(dtype: ScalarType, bits: int) -> tuple[Evaluate, ScalarType]:
     else:
         raw = bits.to_bytes(dtype.size, "little")
         value = np.frombuffer(raw, LANE_DTYPE[dtype])[0]
-    return (lambda chunk, ctx: value), dtype
+    return Compiled(lambda chunk, ctx: value, dtype)
 
 
 def _local(slot: int) -> Evaluate:
@@ -352,17 +473,20 @@ def _apply_one(rule: Any, inner: Evaluate, dtype: ScalarType) -> Evaluate:
     return evaluate
 
 
-def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: bool) -> Evaluate:
     on_ints = _INT_RULES[op]
-    comparison = op in _COMPARISONS
+    on_affine = _compare_affine if op in _COMPARISONS else _affine
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
         kx, ky = type(x), type(y)
+        if kx is np.ndarray:
+            y = y if ky is np.ndarray else dense(y, ctx, U32)
+            return rule(x, y, out=x) if reuse and x.shape == ctx.shape else rule(x, y)
         if kx is int and ky is int:
             return on_ints(x, y)
-        if (kx is Affine or ky is Affine) and kx is not np.ndarray and ky is not np.ndarray:
-            found = _compare_affine(op, x, y, ctx) if comparison else _affine(op, x, y, ctx)
+        if ky is not np.ndarray:
+            found = on_affine(op, x, y, ctx)
             if found is not None:
                 return found
         return rule(dense(x, ctx, U32), dense(y, ctx, U32))
@@ -371,30 +495,32 @@ def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
 
 
 def _affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Affine | None:
-    """The operation on affine values, if it does not wrap."""
-    found: Affine
-    match op:
-        case BinaryOp.ADD:
-            found = x.plus(y) if isinstance(x, Affine) else y.plus(x)  # type: ignore[union-attr]
-        case BinaryOp.SUB:
-            found = x.plus(y, -1) if isinstance(x, Affine) else y.times(-1).plus(x)  # type: ignore[union-attr]
-        case BinaryOp.MUL:
-            if isinstance(x, Affine) and isinstance(y, Affine):
-                return None
-            found = x.times(y) if isinstance(x, Affine) else y.times(x)  # type: ignore[arg-type, union-attr]
-        case BinaryOp.SHL if isinstance(y, int) and isinstance(x, Affine):
-            found = x.times(1 << (y & 31))
-        case _:
-            return None
-    least, greatest = ctx.bounds(found)
-    return found if least >= 0 and greatest < LIMIT else None
+    """Ring operations on affine values, which hold modulo 2^32."""
+    if op is BinaryOp.ADD:
+        return x.plus(y) if isinstance(x, Affine) else y.plus(x)  # type: ignore[union-attr]
+    if op is BinaryOp.SUB:
+        return x.plus(y, -1) if isinstance(x, Affine) else y.times(-1).plus(x)  # type: ignore[union-attr]
+    if op is BinaryOp.MUL:
+        if isinstance(x, Affine):
+            return None if isinstance(y, Affine) else x.times(y)
+        return y.times(x)  # type: ignore[union-attr]
+    if op is BinaryOp.SHL and isinstance(x, Affine) and isinstance(y, int):
+        return x.times(1 << (y & 31))
+    return None
 
 
 def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Value | None:
+    """Where the comparison holds, if neither side wraps among the lanes."""
     if not isinstance(ctx, Box):
         return None
-    difference = x.plus(y, -1) if isinstance(x, Affine) else y.times(-1).plus(x)  # type: ignore[union-attr]
-    return compare_with_zero(op, difference, ctx.extent, ctx.grid.dims)
+    left = x if isinstance(x, int) else ctx.settled(x)
+    right = y if isinstance(y, int) else ctx.settled(y)
+    if left is None or right is None:
+        return None
+    if isinstance(left, Affine):
+        return ctx.grid.split(op, left.plus(right, -1), ctx.extent)
+    assert isinstance(right, Affine)
+    return ctx.grid.split(op, right.times(-1).plus(left), ctx.extent)
 
 
 def _bool_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vyre.adapters.reference.vector.affine import Affine, Axes, Extent
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, Split, compare_with_zero
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.launch import Launch
 
 Lanes: TypeAlias = NDArray[Any]
 Indices: TypeAlias = NDArray[np.intp]
+CACHED: Final = 256
 
 
 class Grid:
     """Shape of a chunk and its numbering; shared by all chunks of one size."""
 
-    __slots__ = ("_coordinates", "dims", "lanes", "numbers", "root")
+    __slots__ = ("_boxes", "_coordinates", "dims", "lanes", "numbers", "root", "splits")
 
     def __init__(self, dims: Axes) -> None:
         self.dims = dims
@@ -25,6 +27,8 @@ class Grid:
         self.numbers: Indices = np.arange(self.lanes, dtype=np.intp)
         self.root = Box(self, Extent((0, 0, 0, 0), dims))
         self._coordinates: tuple[Indices, ...] | None = None
+        self._boxes: dict[Extent, Box] = {self.root.extent: self.root}
+        self.splits: dict[tuple[object, ...], Split | bool | None] = {}
 
     def coordinates(self) -> tuple[Indices, ...]:
         """Position of every lane along each axis, by lane number."""
@@ -33,7 +37,21 @@ class Grid:
         return self._coordinates
 
     def box(self, extent: Extent) -> Box:
-        return self.root if extent == self.root.extent else Box(self, extent)
+        found = self._boxes.get(extent)
+        if found is None:
+            if len(self._boxes) >= CACHED:
+                self._boxes = {self.root.extent: self.root}
+            found = self._boxes[extent] = Box(self, extent)
+        return found
+
+    def split(self, op: BinaryOp, value: Affine, box: Extent) -> Split | bool | None:
+        """``compare_with_zero``, remembered."""
+        key = (op, value, box)
+        if key not in self.splits:
+            if len(self.splits) >= CACHED:
+                self.splits.clear()
+            self.splits[key] = compare_with_zero(op, value, box, self.dims)
+        return self.splits[key]
 
 
 class Box:
@@ -57,14 +75,15 @@ class Box:
             self._numbers = self.grid.numbers.reshape(self.grid.dims)[self.slices].reshape(-1)
         return self._numbers
 
-    def bounds(self, value: Affine) -> tuple[int, int]:
-        return value.bounds(*self.extent)
+    def settled(self, value: Affine) -> Affine | None:
+        return value.settled(*self.extent)
 
     def materialise(self, value: Affine) -> Lanes:
         """The values as u32 lanes."""
-        total: Any = np.int64(value.base)
+        total: Any = np.int64(value.base % LIMIT)
         for axis, c in enumerate(value.c):
             if c:
+                c = _small(c)
                 shape = [1, 1, 1, 1]
                 shape[axis] = self.shape[axis]
                 line = np.arange(self.extent.lo[axis], self.extent.hi[axis], dtype=np.int64) * c
@@ -84,19 +103,15 @@ class Gather:
         self.shape: tuple[int, ...] = (self.size,)
         self._relative: dict[int, tuple[Context, Indices]] = {}
 
-    def bounds(self, value: Affine) -> tuple[int, int]:
-        """Over all lanes of the chunk: an outer bound."""
-        return value.bounds(*self.grid.root.extent)
-
     def materialise(self, value: Affine) -> Lanes:
         """The values as u32 lanes."""
-        total: Any = np.int64(value.base)
-        cw, cz, cy, cx = value.c
+        total: Any = np.int64(value.base % LIMIT)
+        cw, cz, cy, cx = (_small(c) for c in value.c)
         dims = self.grid.dims
         if dims[1] == dims[2] == 1 and cw == cx * dims[3] and not (cz or cy):
             total = self.numbers * cx + total
         else:
-            for c, line in zip(value.c, self.grid.coordinates(), strict=True):
+            for c, line in zip((cw, cz, cy, cx), self.grid.coordinates(), strict=True):
                 if c:
                     total = total + line[self.numbers] * c
         return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
@@ -114,6 +129,11 @@ class Gather:
 
 
 Context: TypeAlias = Box | Gather
+
+
+def _small(c: int) -> int:
+    """A coefficient congruent modulo 2^32 whose products with positions fit 64 bits."""
+    return c if -LIMIT < c < LIMIT else c % LIMIT
 
 
 def select(ctx: Context, mask: Lanes) -> Context | None:

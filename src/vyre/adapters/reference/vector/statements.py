@@ -10,7 +10,15 @@ import numpy as np
 from vyre.adapters.reference.vector.affine import Split
 from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
 from vyre.adapters.reference.vector.chunk import Chunk, Local
-from vyre.adapters.reference.vector.expressions import U32, Evaluate, ExpressionCompiler, dense, full
+from vyre.adapters.reference.vector.expressions import (
+    U32,
+    Compiled,
+    Evaluate,
+    ExpressionCompiler,
+    Invariants,
+    dense,
+    full,
+)
 from vyre.adapters.reference.vector.lanes_context import Context, merge, select, union, without
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import Atomic, Literal, Var
@@ -68,8 +76,7 @@ class StatementCompiler:
         return run
 
     def declare(self, name: str, dtype: ScalarType) -> int:
-        slot = self.slot_count
-        self.slot_count += 1
+        slot = self._new_slot()
         self.expressions.types[name] = dtype
         self.expressions.slots[name] = slot
         return slot
@@ -80,19 +87,19 @@ class StatementCompiler:
             case Let(name, value):
                 return self._let(name, value)
             case Assign(name, value):
-                evaluate, dtype = held(value)
+                evaluate, dtype, _, _ = held(value)
                 return _assign(self.expressions.slots[name], evaluate, dtype)
             case Store(buffer, index, value):
-                evaluate, dtype = held(value)
-                return _store(buffer, held(index)[0], evaluate, dtype)
+                return self._store(buffer, held(index).evaluate, held(value))
             case If(condition, then, otherwise):
-                return _branch(compile_expr(condition)[0], self.body(then), self.body(otherwise) if otherwise else None)
+                taken = compile_expr(condition).evaluate
+                return _branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
             case Loop():
                 return self._loop(stmt)
-            case Break():
-                return _leave(self.loops[-1].slot, 0)
-            case Continue():
-                return _leave(self.loops[-1].slot, 1)
+            case Break() | Continue():
+                exits = self.loops[-1]
+                exits.used = True
+                return _leave(exits.slot, 1 if isinstance(stmt, Continue) else 0)
             case Return():
                 return _return
             case Block(body) | Region(_, body):
@@ -100,13 +107,13 @@ class StatementCompiler:
             case Barrier():
                 return lambda chunk, ctx: ctx
             case AsyncLoad(source, destination, offset, size, tag):
-                return async_load(source, destination, compile_expr(offset)[0], compile_expr(size)[0], tag)
+                return async_load(source, destination, compile_expr(offset).evaluate, compile_expr(size).evaluate, tag)
             case AsyncStore(source, destination, offset, size, tag):
-                return async_store(source, destination, compile_expr(offset)[0], compile_expr(size)[0], tag)
+                return async_store(source, destination, compile_expr(offset).evaluate, compile_expr(size).evaluate, tag)
             case AsyncWait(tag):
                 return async_wait(tag)
             case Trap(address, tag):
-                return _trap(compile_expr(address)[0], tag)
+                return _trap(compile_expr(address).evaluate, tag)
             case IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
 
@@ -121,7 +128,7 @@ class StatementCompiler:
                     return ctx
 
                 return update
-        evaluate, dtype = self.expressions.held(value)
+        evaluate, dtype, _, _ = self.expressions.held(value)
         slot = self.declare(name, dtype)
 
         def execute(chunk: Chunk, ctx: Context) -> Context:
@@ -130,17 +137,42 @@ class StatementCompiler:
 
         return execute
 
+    def _store(self, buffer: str, index: Evaluate, value: Compiled) -> Execute:
+        element = self.expressions.elements[buffer]
+        evaluate, dtype, _, into = value
+        direct = into if element is dtype else None
+
+        def execute(chunk: Chunk, ctx: Context) -> Context:
+            at = index(chunk, ctx)
+            storage = chunk.buffers[buffer]
+            target = storage.target(ctx, at) if direct is not None else None
+            if target is None:
+                storage.store(ctx, at, dense(evaluate(chunk, ctx), ctx, dtype))
+            else:
+                assert direct is not None
+                direct(chunk, ctx, target)
+                storage.canonicalise(target)
+            return ctx
+
+        return execute
+
     def _loop(self, loop: Loop) -> Execute:
-        start, stop, step = (self.expressions.held(e)[0] for e in (loop.start, loop.stop, loop.step))
+        start, stop, step = (self.expressions.held(e).evaluate for e in (loop.start, loop.stop, loop.step))
         types, slots = dict(self.expressions.types), dict(self.expressions.slots)
+        around = self.expressions.loop
+        kept = self.expressions.loop = Invariants(_varying(loop), self.expressions.written, self._new_slot)
         slot = self.declare(loop.var, U32)
-        exits = _LoopExits(self.slot_count)
-        self.slot_count += 1
+        exits = _LoopExits(self._new_slot())
         self.loops.append(exits)
         body = self.body(loop.body)
         self.loops.pop()
+        self.expressions.loop = around
         self.expressions.types, self.expressions.slots = types, slots
-        return _Loop(start, stop, step, slot, exits.slot, body).run
+        return _Loop((start, stop, step), slot, exits, tuple(kept.slots), body).run
+
+    def _new_slot(self) -> int:
+        self.slot_count += 1
+        return self.slot_count - 1
 
 
 def _written(program: Program) -> frozenset[str]:
@@ -158,11 +190,26 @@ def _written(program: Program) -> frozenset[str]:
     return frozenset(found)
 
 
+def _varying(loop: Loop) -> frozenset[str]:
+    """Locals that a round of the loop may change or declare."""
+    found = {loop.var}
+    for stmt in walk_statements(loop.body):
+        match stmt:
+            case Let(name, _) | Assign(name, _):
+                found.add(name)
+            case Loop(var):
+                found.add(var)
+            case _:
+                pass
+    return frozenset(found)
+
+
 class _LoopExits:
-    """Slot of a running loop's lists of lanes that broke out and that continue."""
+    """Slot of a running loop's lists of lanes that broke out and that continue, if the loop has such exits."""
 
     def __init__(self, slot: int) -> None:
         self.slot = slot
+        self.used = False
 
 
 def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
@@ -174,15 +221,6 @@ def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
         else:
             old = full(local.value, local.home, dtype)
             local.value = merge(old, local.home, dense(value, ctx, dtype), ctx)
-        return ctx
-
-    return execute
-
-
-def _store(buffer: str, index: Evaluate, value: Evaluate, dtype: ScalarType) -> Execute:
-    def execute(chunk: Chunk, ctx: Context) -> Context:
-        at = index(chunk, ctx)
-        chunk.buffers[buffer].store(ctx, at, dense(value(chunk, ctx), ctx, dtype))
         return ctx
 
     return execute
@@ -248,29 +286,42 @@ def _trap(address: Evaluate, tag: str) -> Execute:
 class _Loop:
     """A counted loop: plain while all lanes agree on the bounds, else on the lanes that are still in it."""
 
-    def __init__(self, start: Evaluate, stop: Evaluate, step: Evaluate, slot: int, exits: int, body: Execute) -> None:
-        self.bounds = (start, stop, step)
+    def __init__(
+        self,
+        bounds: tuple[Evaluate, Evaluate, Evaluate],
+        slot: int,
+        exits: _LoopExits,
+        kept: tuple[int, ...],
+        body: Execute,
+    ) -> None:
+        self.bounds = bounds
         self.slot = slot
         self.exits = exits
+        self.kept = kept
         self.body = body
 
     def run(self, chunk: Chunk, ctx: Context) -> Context | None:
         start, stop, step = (bound(chunk, ctx) for bound in self.bounds)
-        outer: Any = chunk.locals[self.exits]
+        for slot in self.kept:
+            chunk.locals[slot] = None
+        exits = self.exits.slot
+        outer: Any = chunk.locals[exits]
         ended = len(chunk.ended)
         if type(start) is int and type(stop) is int and type(step) is int:
             self._uniform(chunk, ctx, start, stop, step)
         else:
             self._divergent(chunk, ctx, *(full(v, ctx, U32).reshape(-1) for v in (start, stop, step)))
-        chunk.locals[self.exits] = outer
+        chunk.locals[exits] = outer
         gone = chunk.ended[ended:]
         return without(ctx, gone) if gone else ctx
 
     def _round(self, chunk: Chunk, lanes: Context, value: Any) -> Context | None:
         """One iteration; the lanes that may take another."""
         chunk.locals[self.slot] = Local(value, lanes)
+        if not self.exits.used:
+            return self.body(chunk, lanes)
         exits: Any = ([], [])
-        chunk.locals[self.exits] = exits
+        chunk.locals[self.exits.slot] = exits
         left = self.body(chunk, lanes)
         if exits[1]:
             return union(([left] if left is not None else []) + exits[1])

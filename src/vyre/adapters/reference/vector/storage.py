@@ -18,6 +18,7 @@ from vyre.domain.ir.types import ScalarType
 
 U32 = ScalarType.U32
 _BINCOUNT_SLACK: Final = 1 << 16
+_NOWHERE: Final = (0, 0, 0, 0)
 
 
 class Storage:
@@ -39,11 +40,14 @@ class Storage:
 
     def view(self, ctx: Box, index: Affine) -> Lanes | None:
         """Strided view of the elements an affine index selects, or None if one is out of range."""
-        least, greatest = ctx.bounds(index)
+        lo, hi = ctx.extent
+        least, greatest = index.bounds(lo, hi)
         if least < 0 or greatest >= self.count:
-            return None
+            settled = index.settled(lo, hi)
+            if settled is None or settled is index:
+                return None
+            return self.view(ctx, settled)
         c = index.c
-        lo = ctx.extent.lo
         start = index.base + c[0] * lo[0] + c[1] * lo[1] + c[2] * lo[2] + c[3] * lo[3]
         along_w = c[0]
         if self.per_group:
@@ -82,7 +86,7 @@ class Storage:
         if isinstance(index, int):
             if not self.per_group:
                 return self._uniform(index)
-            index = Affine(index, (0, 0, 0, 0))
+            index = Affine(index, _NOWHERE)
         if isinstance(index, Affine) and isinstance(ctx, Box):
             found = self.view(ctx, index)
             if found is not None:
@@ -108,22 +112,32 @@ class Storage:
 
     def store(self, ctx: Context, index: Any, value: Any) -> None:
         """Write lane values (an array of the context's shape, or a scalar) at the lanes' indices."""
-        if isinstance(index, int):
-            index = Affine(index, (0, 0, 0, 0))
+        target = self.target(ctx, index)
         stored = self.store_rule(
             value if isinstance(value, np.ndarray) else np.asarray(value, _lane_dtype(self.element))
         )
-        if isinstance(index, Affine) and isinstance(ctx, Box) and self._distinct(ctx, index.c):
-            target = self.view(ctx, index)
-            if target is not None:
-                target[...] = stored
-                return
+        if target is not None:
+            target[...] = stored
+            return
         flat, inside = self._flat(ctx, index)
         if stored.ndim:
             stored = np.broadcast_to(stored, ctx.shape).reshape(-1)
             if inside is not None:
                 stored = stored[inside]
         self.array[flat] = stored
+
+    def target(self, ctx: Context, index: Any) -> Lanes | None:
+        """View of the elements the lanes write, if each writes one of its own and all are in range."""
+        if isinstance(index, int):
+            index = Affine(index, _NOWHERE)
+        if isinstance(index, Affine) and isinstance(ctx, Box) and self._distinct(ctx, index.c):
+            return self.view(ctx, index)
+        return None
+
+    def canonicalise(self, stored: Lanes) -> None:
+        """Give the NaN among freshly stored floats their canonical bits."""
+        if self.element.is_float and stored.size and np.isnan(np.maximum.reduce(stored, axis=None)):
+            stored[...] = self.store_rule(stored)
 
     def _distinct(self, ctx: Box, c: Axes) -> bool:
         """True if no two lanes of the box share an element."""

@@ -24,9 +24,8 @@ from vyre.domain.validation.validator import validate
 _names = st.sampled_from(["a", "b", "sh", "x", "y", "", "é\n", "b#self-exclusive"])
 _ints = st.integers(-2, 5) | st.integers()
 _texts = _names | st.text(max_size=3)
-_literals = st.sampled_from(
-    [lit(0), lit(1), lit(2.0, ScalarType.F32), lit(1, ScalarType.U64), lit(True, ScalarType.BOOL)]
-)
+_literals = st.sampled_from([lit(0), lit(1), lit(2.0, ScalarType.F32), lit(1, ScalarType.U64), TRUE])
+_orderings = st.sampled_from(Ordering)
 
 
 def _expressions(below: st.SearchStrategy[x.Expr]) -> st.SearchStrategy[x.Expr]:
@@ -39,9 +38,7 @@ def _expressions(below: st.SearchStrategy[x.Expr]) -> st.SearchStrategy[x.Expr]:
         st.builds(x.Cast, dtypes, below),
         st.builds(x.Bitcast, dtypes, below),
         st.builds(x.Fma, below, below, below),
-        st.builds(
-            x.Atomic, st.sampled_from(AtomicOp), _names, below, st.none() | below, below, st.sampled_from(Ordering)
-        ),
+        st.builds(x.Atomic, st.sampled_from(AtomicOp), _names, below, st.none() | below, below, _orderings),
         st.builds(x.SubgroupAdd, below),
         st.builds(x.SubgroupBallot, below),
         st.builds(x.SubgroupShuffle, below, below),

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from vyre.testing.conformance import Verdict, main, open_backend, read_cases, run_cases
+from vyre.testing.conformance import main, read_cases, run_cases
+from vyre.testing.execution import open_backend
+from vyre.testing.outcomes import Verdict
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 PROGRAMS = VECTORS / "oracle-programs.jsonl.xz"

@@ -13,37 +13,29 @@ import json
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from vyre.adapters.discovery import load_catalog
-from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, BackendUnavailable, InvalidProgram, UnreadableFile, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.validation.validator import validate
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend
+from vyre.testing.execution import execute, open_backend
 from vyre.testing.operator_tables import Untested, table_case
+from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
 from vyre.testing.vectors import unpacked
 
 SCHEDULES: Final = ("lockstep", "reverse", "shuffled")
-
-
-class Verdict(Enum):
-    PASSED = "passed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-class Outcome(NamedTuple):
-    """The verdict on one case; ``reason`` says why it failed, or the rule for which it was skipped."""
-
-    name: str
-    verdict: Verdict
-    reason: str = ""
+_NOT_IN_THIS_LAYER: Final = (
+    "opaque_expr_unsupported",
+    "call_unresolved",
+    "indirect_dispatch_unsupported",
+    "resume_unsupported",
+)
 
 
 class Case(NamedTuple):
@@ -84,16 +76,6 @@ def run_cases(cases: Iterable[Case], backend: Backend, pattern: str = "*") -> It
                 yield Outcome(case.name, Verdict.FAILED, f"{type(error).__name__}: {error}")
 
 
-def open_backend(name: str) -> Backend:
-    """A backend of the catalog by id; raises ``BackendUnavailable``."""
-    catalog = load_catalog()
-    registration = catalog.get(name)
-    if registration is None:
-        known = ", ".join(r.id for r in catalog.by_precedence())
-        raise BackendUnavailable(f"no backend is called `{name}`", fix=f"use one of: {known}.")
-    return registration.factory()
-
-
 # ---------------------------------------------------------------- programs
 class _Expectation(NamedTuple):
     """What a recorded program asks for; ``outputs`` by buffer name, None if it is not to be run."""
@@ -103,6 +85,7 @@ class _Expectation(NamedTuple):
     grid: Sequence[int] | None
     tolerance_ulp: int
     status: str
+    error: str | None
     must_accept: bool
     must_refuse: bool
 
@@ -116,7 +99,7 @@ def _conformance_case(record: Mapping[str, Any]) -> Case:
         returned = [b.name for b in program.buffers if b.is_returned]
         inputs = dict(zip(given, map(bytes.fromhex, record["inputs"]), strict=True))
         outputs = dict(zip(returned, map(bytes.fromhex, record["expected"]), strict=True))
-        wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", True, False)
+        wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", None, True, False)
         return _judge_program(name, lambda: program, wanted, backend)
 
     return Case(name, judge)
@@ -132,6 +115,7 @@ def _oracle_case(record: Mapping[str, Any]) -> Case:
         record.get("reference_grid"),
         1 if "tolerance" in tags else 0,
         record["status"],
+        record.get("error"),
         legal,
         not legal and ("invalid" in tags or name.startswith("inv_")),
     )
@@ -147,13 +131,17 @@ def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation,
     if wanted.must_refuse:
         return Outcome(name, Verdict.FAILED, "accepted, but it must be refused")
     if wanted.status == "error" and not wanted.must_accept:
-        return Outcome(
-            name, Verdict.SKIPPED, "design 3.3: it stops with an error in the reference; our semantics are total"
-        )
+        return Outcome(name, Verdict.SKIPPED, _why_it_stopped(wanted.error))
     if wanted.inputs is None or wanted.status != "ok":
         return Outcome(name, Verdict.PASSED)
     config = DispatchConfig(grid=_dim3(wanted.grid))
     return _compare(name, program, wanted.inputs, wanted.outputs, config, wanted.tolerance_ulp, backend)
+
+
+def _why_it_stopped(error: str | None) -> str:
+    if error in _NOT_IN_THIS_LAYER:
+        return f"design 3.8: recorded with error `{error}`"
+    return f"design 3.3: recorded with error `{error}`; here a valid program has one result or one typed error"
 
 
 def _judge_refusal(name: str, error: VyreError, wanted: _Expectation) -> Outcome:
@@ -197,21 +185,18 @@ def _compare(
     tolerance_ulp: int,
     backend: Backend,
 ) -> Outcome:
-    arena = OutputArena()
-    views = tuple(memoryview(inputs[b.name]) for b in program.abi_buffers if b.takes_input)
     try:
-        backend.executor.execute(DispatchRequest(program, views, config), arena)
+        outputs = execute(backend, program, inputs, config)
     except BackendError as error:
         return Outcome(name, Verdict.FAILED, f"{type(error).__name__}: {error}")
-    returned = [b for b in program.abi_buffers if b.is_returned]
-    for slot, buffer in enumerate(returned):
-        if buffer.name not in expected:
+    for buffer in program.abi_buffers:
+        if not buffer.is_returned or buffer.name not in expected:
             continue
         assert isinstance(buffer.element, ScalarType)
-        found = _first_difference(bytes(arena[slot]), expected[buffer.name], buffer.element, tolerance_ulp)
+        found = _first_difference(outputs[buffer.name], expected[buffer.name], buffer.element, tolerance_ulp)
         if found is not None:
             return Outcome(name, Verdict.FAILED, f"`{buffer.name}` {found}")
-    missing = expected.keys() - {b.name for b in returned}
+    missing = expected.keys() - outputs.keys()
     if missing:
         return Outcome(name, Verdict.FAILED, f"no output called {', '.join(sorted(missing))}")
     return Outcome(name, Verdict.PASSED)
@@ -263,17 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VyreError as error:
         print(error, file=sys.stderr)
         return 2
-    counts = dict.fromkeys(Verdict, 0)
-    for outcome in run_cases(cases, backend, options.pattern):
-        counts[outcome.verdict] += 1
-        if options.json:
-            print(json.dumps({"name": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.reason}))
-        elif outcome.verdict is Verdict.FAILED:
-            print(f"FAIL {outcome.name}: {outcome.reason}")
-        elif outcome.verdict is Verdict.SKIPPED:
-            print(f"SKIP {outcome.name}: {outcome.reason}")
-    print(", ".join(f"{counts[v]} {v.value}" for v in Verdict))
-    return 1 if counts[Verdict.FAILED] else 0
+    return print_outcomes(run_cases(cases, backend, options.pattern), as_json=options.json)
 
 
 if __name__ == "__main__":

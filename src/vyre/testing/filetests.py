@@ -1,0 +1,156 @@
+"""Runs filetests: ``python -m vyre.testing.filetests PATH... [--backend NAME] [-k GLOB] [--json]``.
+
+A path is a ``.vyre`` file or a directory of them; ``vyre.testing.filetest_syntax`` has the directives.  Prints a line
+for every failure and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did, 2
+for a path that cannot be read, a directive that does not parse, or a backend that does not exist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from vyre.domain.errors import BackendError, InvalidConfig, MalformedText, UnreadableFile, VyreError
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.validation.validator import validate
+from vyre.ports.backend import Backend
+from vyre.testing.execution import execute, open_backend
+from vyre.testing.filetest_syntax import ExpectedError, ExpectedOutput, Filetest, Run, parse_filetest
+from vyre.testing.filetest_values import summary_text
+from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
+
+
+def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
+    """The tests of files and directories; raises ``UnreadableFile`` and ``MalformedText``."""
+    for path in paths:
+        files = sorted(path.rglob("*.vyre")) if path.is_dir() else [path]
+        if not files:
+            raise UnreadableFile(f"no .vyre file in {path}")
+        for file in files:
+            try:
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise UnreadableFile(f"cannot read {file}: {error}") from None
+            yield parse_filetest(text, str(file))
+
+
+def run_filetest(test: Filetest, backend: Backend, **overrides: Any) -> Iterator[Outcome]:
+    """One outcome for what validation reports and one for every run; ``overrides`` replace fields of its config."""
+    yield _judge_findings(test)
+    if test.program is None or not validate(test.program).ok:
+        for run in test.runs:
+            yield Outcome(f"{test.filename}:{run.line}", Verdict.FAILED, "the program is invalid and cannot run")
+        return
+    for run in test.runs:
+        reason = _judge_run(run, test.program, backend, overrides)
+        yield Outcome(
+            f"{test.filename}:{run.line}", Verdict.FAILED if reason is not None else Verdict.PASSED, reason or ""
+        )
+
+
+def _judge_findings(test: Filetest) -> Outcome:
+    found: list[tuple[str, str, int | None]]
+    if test.malformed is not None:
+        loc = test.malformed.loc
+        found = [("error", test.malformed.code.name, loc.line if loc is not None else None)]
+    else:
+        assert test.program is not None
+        report = validate(test.program)
+        found = [
+            (d.severity.value, d.code, d.loc.line if d.loc is not None else None)
+            for d in (*report.errors, *report.warnings)
+        ]
+    wanted_warnings = any(f.severity == "warning" for f in test.findings)
+    found = [f for f in found if wanted_warnings or f[0] == "error"]
+    unplaced = Counter((f.severity, f.code) for f in test.findings)
+    if unplaced != Counter((severity, code) for severity, code, _ in found):
+        return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(found)}; expected: {_wanted(test)}")
+    for finding in test.findings:
+        if finding.line is not None and (finding.severity, finding.code, finding.line) not in found:
+            return Outcome(test.filename, Verdict.FAILED, f"reported: {_listed(found)}; expected: {_wanted(test)}")
+    return Outcome(test.filename, Verdict.PASSED)
+
+
+def _listed(found: Iterable[tuple[str, str, int | None]]) -> str:
+    return ", ".join(f"{code} at line {line}" for _, code, line in found) or "nothing"
+
+
+def _wanted(test: Filetest) -> str:
+    return _listed((f.severity, f.code, f.line) for f in test.findings)
+
+
+def _judge_run(run: Run, program: Program, backend: Backend, overrides: dict[str, Any]) -> str | None:
+    """Why the run fails, or None."""
+    try:
+        outputs = execute(backend, program, run.inputs, run.config(program, **overrides))
+    except (BackendError, InvalidConfig) as error:
+        if isinstance(run.expected, ExpectedError):
+            return _error_difference(error, run.expected)
+        return f"{type(error).__name__}: {error}"
+    if isinstance(run.expected, ExpectedError):
+        return f"it runs; expected the error {run.expected.code.name}"
+    differences = [
+        _difference(program, name, outputs[name], expected)
+        for name, expected in run.expected.items()
+        if not _fits(outputs[name], expected)
+    ]
+    return "; ".join(differences) or None
+
+
+def _error_difference(error: VyreError, expected: ExpectedError) -> str | None:
+    if error.code is not expected.code:
+        return f"{error.code.name} ({error}); expected {expected.code.name}"
+    if expected.text not in error.message:
+        return f"the message is {error.message!r}; expected {expected.text!r} in it"
+    for name, wanted in expected.attributes.items():
+        found = getattr(error, name, None)
+        if found != wanted:
+            return f"{error.code.name} has {name}={found!r}; expected {wanted!r}"
+    return None
+
+
+def _fits(data: bytes, expected: ExpectedOutput) -> bool:
+    if expected.digest is not None:
+        return blake3(data).hexdigest().startswith(expected.digest)
+    return data == expected.data
+
+
+def _difference(program: Program, name: str, data: bytes, expected: ExpectedOutput) -> str:
+    element = program.buffer(name).element
+    assert isinstance(element, ScalarType)
+    if expected.data is None:
+        return f'`{name}` is {summary_text(element, data)}, expected blake3("{expected.digest}")'
+    where = ""
+    if len(data) == len(expected.data):
+        first = next(i for i, (a, b) in enumerate(zip(data, expected.data, strict=True)) if a != b)
+        where = f" (first at element {first // element.size})"
+    return f"`{name}` is {summary_text(element, data)}, expected {summary_text(element, expected.data)}{where}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m vyre.testing.filetests", description=__doc__)
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
+    parser.add_argument("--backend", default="reference", metavar="NAME")
+    parser.add_argument("-k", dest="pattern", default="*", metavar="GLOB", help="only files whose path fits")
+    parser.add_argument("--json", action="store_true", help="one JSON object a case instead of lines")
+    options = parser.parse_args(arguments)
+    try:
+        backend = open_backend(options.backend)
+        tests = [t for t in load_filetests(options.paths) if fnmatchcase(t.filename, options.pattern)]
+    except (UnreadableFile, MalformedText, BackendError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return print_outcomes((o for test in tests for o in run_filetest(test, backend)), as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

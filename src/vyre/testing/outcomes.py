@@ -1,0 +1,40 @@
+"""What came of a case, and how runners print it: ``FAIL`` and ``SKIP`` lines, then the counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+
+class Verdict(Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Outcome(NamedTuple):
+    """The verdict on one case; ``reason`` says why it failed, or the rule for which it was skipped."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+
+
+def print_outcomes(outcomes: Iterable[Outcome], *, as_json: bool = False) -> int:
+    """Print what failed or was skipped (with ``as_json`` every outcome, an object a line) and, last, the counts.
+
+    Returns the exit code: 1 if something failed, else 0.
+    """
+    counts = dict.fromkeys(Verdict, 0)
+    for outcome in outcomes:
+        counts[outcome.verdict] += 1
+        if as_json:
+            print(json.dumps({"name": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.reason}))
+        elif outcome.verdict is Verdict.FAILED:
+            print(f"FAIL {outcome.name}: {outcome.reason}")
+        elif outcome.verdict is Verdict.SKIPPED:
+            print(f"SKIP {outcome.name}: {outcome.reason}")
+    print(", ".join(f"{counts[v]} {v.value}" for v in Verdict))
+    return 1 if counts[Verdict.FAILED] else 0

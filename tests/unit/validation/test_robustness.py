@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.kernels import GRID_SYNC, LID, add, kernel, lit, store, var, when
+from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.expr import Atomic, Expr, LaunchId, children
+from vyre.domain.ir.expr import Atomic, Expr, LaunchId
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.stmt import Body, IndirectDispatch, bodies, operands
+from vyre.domain.ir.walk import measure, unique_nodes
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Buffer, Program
@@ -42,6 +43,7 @@ def check_writable(program: Program) -> None:
         return
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
+    checked: set[int] = set()
     total = 0
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     while pending:
@@ -55,8 +57,10 @@ def check_writable(program: Program) -> None:
             total += 1
             if isinstance(stmt, IndirectDispatch):
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
+            for node in unique_nodes(operands(stmt), checked):
+                _check_expression(node)
             for operand in operands(stmt):
-                height, size = _measure(operand, measured)
+                height, size = measure(operand, measured, MAX_NODES + 1)
                 if height > MAX_EXPRESSION_DEPTH:
                     raise InvalidProgram(
                         f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
@@ -72,33 +76,14 @@ def check_writable(program: Program) -> None:
     program._cache[_CHECKED] = True
 
 
-def _measure(root: Expr, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Height and tree size of an expression; ``known`` remembers nodes by identity."""
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if id(node) in known:
-            stack.pop()
-            continue
-        below = children(node)
-        missing = [child for child in below if id(child) not in known]
-        if missing:
-            stack.extend(missing)
-            continue
-        if isinstance(node, LaunchId):
-            _check_range("the axis of a launch id", node.axis, 2)
-        elif isinstance(node, Atomic) and (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
-            raise InvalidProgram(
-                f"atomic {node.op.name.lower()} on `{node.buffer}` has the wrong operands",
-                fix="give an expected value to compare_exchange and to no other operator.",
-            )
-        facts = [known[id(child)] for child in below]
-        known[id(node)] = (
-            1 + max((height for height, _ in facts), default=-1),
-            1 + sum(size for _, size in facts),
+def _check_expression(node: Expr) -> None:
+    if isinstance(node, LaunchId):
+        _check_range("the axis of a launch id", node.axis, 2)
+    elif isinstance(node, Atomic) and (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
+        raise InvalidProgram(
+            f"atomic {node.op.name.lower()} on `{node.buffer}` has the wrong operands",
+            fix="give an expected value to compare_exchange and to no other operator.",
         )
-        stack.pop()
-    return known[id(root)]
 
 
 def _check_header(program: Program) -> None:

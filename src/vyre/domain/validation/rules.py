@@ -382,7 +382,7 @@ _CATALOGUE: Final = (
         "result depends on the order of atomics",
         "The old value of an atomic is used, an operator does not commute (exchange, compare_exchange, fetch_nand), or "
         "different atomic operators may change one element.",
-        "nothing, if the order cannot matter; otherwise compare results only under the canonical schedule.",
+        "ignore this if the order cannot matter; else compare results only under the canonical schedule.",
         _NOTE,
     ),
 )

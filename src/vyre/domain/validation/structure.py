@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.expr import Expr, children
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Body, bodies, operands
+from vyre.domain.ir.walk import measure
 from vyre.domain.validation.findings import Findings
 
 MAX_STATEMENTS: Final = 8192
@@ -41,7 +41,7 @@ def check_structure(program: Program, findings: Findings) -> bool:
             return False
         for stmt in body:
             for operand in operands(stmt):
-                height, size = _measure(operand, measured)
+                height, size = measure(operand, measured, MAX_NODES + 1)
                 nodes += size
                 if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
                     message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
@@ -52,28 +52,3 @@ def check_structure(program: Program, findings: Findings) -> bool:
         findings.add("V019", f"more than {MAX_NODES} nodes with shared ones written out", program)
         return False
     return not too_deep
-
-
-def _measure(root: Expr, measured: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Height and tree size of an expression; ``measured`` remembers nodes by identity.
-
-    Sizes stop growing past the limit, which keeps the numbers small under any sharing.
-    """
-    found = measured.get(id(root))
-    if found is not None:
-        return found
-    stack: list[Expr] = [root]
-    while stack:
-        node = stack[-1]
-        height, size, ready = 0, 1, True
-        for child in children(node):
-            below = measured.get(id(child))
-            if below is None:
-                stack.append(child)
-                ready = False
-            elif ready:
-                height, size = max(height, below[0] + 1), size + below[1]
-        if ready:
-            measured[id(node)] = (height, min(size, MAX_NODES + 1))
-            stack.pop()
-    return measured[id(root)]

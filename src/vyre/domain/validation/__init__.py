@@ -1,0 +1,1 @@
+"""Validation: structure, types, scopes, flow and memory rules, each with a stable code."""

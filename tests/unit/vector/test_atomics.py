@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,11 @@ from vyre.domain.ir.program import Program
 LANES = 40
 _UNORDERED = ("add", "or", "and", "xor", "min", "max")
 _OPERATORS = (*_UNORDERED, "exchange", "fetch_nand", "compare_exchange")
-_DTYPES = {"u32": np.dtype(np.uint32), "i32": np.dtype(np.int32), "u64": np.dtype(np.uint64)}
+_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "u32": np.dtype(np.uint32),
+    "i32": np.dtype(np.int32),
+    "u64": np.dtype(np.uint64),
+}
 
 _INDICES = {
     "one cell": "3u",

@@ -50,7 +50,7 @@ types: $(VENV)/.dev ## mypy --strict on src and tests
 	$(BIN)/mypy
 
 contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built wheel
 	bash examples/embedding/check.sh $(BIN)/python

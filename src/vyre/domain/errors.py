@@ -8,13 +8,14 @@ Codes are append-only and never reused.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 if TYPE_CHECKING:
     from vyre.domain.ir.node import SourceLocation
     from vyre.domain.validation.report import Report
 
 _FIX: Final = "Fix: "
+_RACES_LISTED: Final = 4
 
 
 class ErrorCode(IntEnum):
@@ -176,6 +177,43 @@ class StepBudgetExceeded(BackendError):
     def __init__(self, *, budget: int, global_id: tuple[int, int, int]) -> None:
         self.budget, self.global_id = budget, global_id
         super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps")
+
+
+class RacingAccess(NamedTuple):
+    """``kind`` is ``load``, ``store`` or ``atomic``; ``global_id`` is that of the lane."""
+
+    kind: str
+    global_id: tuple[int, int, int]
+
+
+class DataRace(NamedTuple):
+    """Two accesses to one element that nothing orders, the first in the canonical schedule named first."""
+
+    buffer: str
+    element: int
+    first: RacingAccess
+    second: RacingAccess
+
+    def __str__(self) -> str:
+        (kind, lane), (other_kind, other_lane) = self.first, self.second
+        return f"{self.buffer}[{self.element}]: {kind} by lane {lane}, {other_kind} by lane {other_lane}"
+
+
+class DataRaceError(BackendError):
+    """A run with ``DispatchConfig.race_check`` met data races.
+
+    ``races``: one for each element at most.  ``notes``: elements to which several lanes stored equal bits, which is
+    allowed.  Both stop after a bounded number.
+    """
+
+    code = ErrorCode.DATA_RACE
+    default_fix = "put a barrier between the accesses, give each lane elements of its own, or use atomics."
+
+    def __init__(self, *, races: tuple[DataRace, ...], notes: tuple[DataRace, ...] = ()) -> None:
+        self.races, self.notes = races, notes
+        listed = "; ".join(map(str, races[:_RACES_LISTED]))
+        more = f"; and {len(races) - _RACES_LISTED} more" if len(races) > _RACES_LISTED else ""
+        super().__init__(f"data race: {listed}{more}")
 
 
 class BackendUnavailable(BackendError):

@@ -51,6 +51,8 @@ class ReferencePipeline:
         self._limits = LaunchLimits(str(backend))
         self._plan = plan_bindings(program)
         spec = spec_literals(program, config.spec)
+        if config.race_check:
+            engine = _race_checking()
         self._kernels: tuple[Kernel, ...] = tuple(engine.prepare(s, spec) for s in plan_grid_sync(program))
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
         self._slots = tuple(
@@ -166,6 +168,12 @@ class ReferenceExecutor:
             if len(self._pipelines) > PIPELINES:
                 self._pipelines.popitem(last=False)
         return made, False
+
+
+def _race_checking() -> Engine:
+    from vyre.adapters.reference.races import RaceCheckEngine
+
+    return RaceCheckEngine()
 
 
 def refuse_unsupported(backend: BackendId, config: DispatchConfig) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError, UnsupportedFeature
@@ -74,18 +74,21 @@ Lanes: TypeAlias = list[int]
 """Active lanes of the workgroup by linear local id, ascending."""
 Values: TypeAlias = list[int]
 """Bit patterns, one per active lane."""
-Evaluate: TypeAlias = Callable[["_Workgroup", Lanes], Values]
-Execute: TypeAlias = Callable[["_Workgroup", Lanes], Lanes]
+Evaluate: TypeAlias = Callable[["Workgroup", Lanes], Values]
+Execute: TypeAlias = Callable[["Workgroup", Lanes], Lanes]
 
 
-class Tracer:
-    """Sees every access to memory; the oracle runs without one unless races are looked for."""
+class Tracer(Protocol):
+    """Sees every access to existing elements, as bytes of a buffer, in the order in which they happen.
 
-    def load(self, buffer: str, element: int, lane: int) -> None: ...
-    def store(self, buffer: str, element: int, lane: int, raw: bytes) -> None: ...
-    def atomic(self, buffer: str, element: int, lane: int) -> None: ...
+    ``lane`` is the linear local id; what it is in the grid, the workgroup announced last can tell.
+    """
+
+    def workgroup(self, workgroup: Workgroup, /) -> None: ...
     def barrier(self) -> None: ...
-    def workgroup(self, wg: _Workgroup) -> None: ...
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None: ...
+    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None: ...
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None: ...
 
 
 class _Buffer:
@@ -112,8 +115,8 @@ class _Buffer:
 
 
 @dataclass(slots=True)
-class _Workgroup:
-    """State of the workgroup that is running."""
+class Workgroup:
+    """State of the workgroup that is running; lanes are linear local ids."""
 
     buffers: dict[str, _Buffer]
     launch: Launch
@@ -156,13 +159,17 @@ class ScalarKernel:
         self._elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
         self._execute = _Compiler(self._elements, spec).body(program.body)
 
-    def run(self, memory: Memory, launch: Launch, options: RunOptions, /, tracer: Tracer | None = None) -> None:
+    def run(self, memory: Memory, launch: Launch, options: RunOptions, tracer: Tracer | None = None, /) -> None:
         """Run every workgroup in ascending linear id.
 
         Raises ``TrapError`` or ``StepBudgetExceeded`` for the lane with the lowest linear global id, once all ran.
         """
+        if options.chunk_workgroups not in (None, 1):
+            raise UnsupportedFeature(
+                feature="several workgroups at once", backend="reference-scalar", fix="leave chunk_workgroups out."
+            )
         buffers = {name: _Buffer(data.data, self._elements[name]) for name, data in memory.items()}
-        state = _Workgroup(buffers, launch, options, tracer)
+        state = Workgroup(buffers, launch, options, tracer)
         state.size = launch.workgroup[0] * launch.workgroup[1] * launch.workgroup[2]
         gx, gy, gz = launch.grid
         for linear in range(gx * gy * gz):
@@ -174,7 +181,7 @@ class ScalarKernel:
         if failures:
             raise min(failures, key=lambda failure: failure[0])[1]
 
-    def _run_workgroup(self, state: _Workgroup) -> None:
+    def _run_workgroup(self, state: Workgroup) -> None:
         for buffer in self._shared:
             element = self._elements[buffer.name]
             state.buffers[buffer.name] = _Buffer(memoryview(bytearray(buffer.count * element.size)), element)
@@ -211,7 +218,7 @@ class _Compiler:
         steps = [self.stmt(s) for s in body]
         self.types = outer
 
-        def run(wg: _Workgroup, lanes: Lanes) -> Lanes:
+        def run(wg: Workgroup, lanes: Lanes) -> Lanes:
             for step in steps:
                 if not lanes:
                     break
@@ -224,9 +231,9 @@ class _Compiler:
         match stmt:
             case Let(name, value):
                 evaluate, self.types[name] = self.expr(value)
-                return _set_local(name, evaluate, fresh=True)
+                return _set_local(name, evaluate)
             case Assign(name, value):
-                return _set_local(name, self.expr(value)[0], fresh=False)
+                return _set_local(name, self.expr(value)[0])
             case Store(buffer, index, value):
                 return _store(buffer, self.expr(index)[0], self.expr(value)[0])
             case If(condition, then, otherwise):
@@ -239,9 +246,9 @@ class _Compiler:
                 self.types = outer
                 return _loop(var, bounds[0], bounds[1], bounds[2], inner)
             case Break():
-                return _leave("broke")
+                return _break
             case Continue():
-                return _leave("continued")
+                return _continue
             case Return():
                 return lambda wg, lanes: []
             case Block(body) | Region(_, body):
@@ -313,7 +320,7 @@ class _Compiler:
         result = binary_result(op, dtype, right_type)
         assert result is not None
 
-        def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
             a = evaluate_left(wg, lanes)
             b = evaluate_right(wg, lanes)
             return [scalar.binary(op, dtype, x, y) for x, y in zip(a, b, strict=True)]
@@ -323,7 +330,7 @@ class _Compiler:
     def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> tuple[Evaluate, ScalarType]:
         parts = [self.expr(e) for e in (condition, on_true, on_false)]
 
-        def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
             c, t, f = (part(wg, lanes) for part, _ in parts)
             return [x if k else y for k, x, y in zip(c, t, f, strict=True)]
 
@@ -333,7 +340,7 @@ class _Compiler:
         parts = [self.expr(e) for e in (a, b, c)]
         dtype = parts[0][1]
 
-        def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
             x, y, z = (part(wg, lanes) for part, _ in parts)
             return [scalar.fma(dtype, *abc) for abc in zip(x, y, z, strict=True)]
 
@@ -346,7 +353,7 @@ class _Compiler:
         value = self.expr(node.value)[0]
         assert op is not AtomicOp.COMPARE_EXCHANGE or node.expected is not None
 
-        def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+        def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
             indices, wanted, values = index(wg, lanes), expected(wg, lanes), value(wg, lanes)
             buffer, olds = wg.buffers[name], []
             for lane, i, e, v in zip(lanes, indices, wanted, values, strict=True):
@@ -354,7 +361,7 @@ class _Compiler:
                 olds.append(old)
                 if i < buffer.count:
                     if wg.tracer is not None:
-                        wg.tracer.atomic(name, i, lane)
+                        wg.tracer.atomic(name, i * buffer.size, buffer.size, lane)
                     buffer.store(i, scalar.atomic(op, dtype, old, e, v))
             return olds
 
@@ -367,7 +374,7 @@ def _constant(bits: int) -> Evaluate:
 
 
 def _local(name: str) -> Evaluate:
-    def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         values = wg.locals[name]
         return [values[lane] for lane in lanes]
 
@@ -375,12 +382,12 @@ def _local(name: str) -> Evaluate:
 
 
 def _load(name: str, index: Evaluate) -> Evaluate:
-    def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         buffer, indices = wg.buffers[name], index(wg, lanes)
         if wg.tracer is not None:
             for lane, i in zip(lanes, indices, strict=True):
                 if i < buffer.count:
-                    wg.tracer.load(name, i, lane)
+                    wg.tracer.load(name, i * buffer.size, buffer.size, lane)
         return [buffer.load(i) for i in indices]
 
     return evaluate
@@ -407,7 +414,7 @@ def _subgroups(lanes: Lanes, values: Values) -> dict[int, dict[int, int]]:
 
 
 def _subgroup_add(operand: Evaluate, dtype: ScalarType) -> Evaluate:
-    def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         sums: dict[int, int] = {}
         for group, members in _subgroups(lanes, operand(wg, lanes)).items():
             total = 0  # +0 for floats
@@ -420,7 +427,7 @@ def _subgroup_add(operand: Evaluate, dtype: ScalarType) -> Evaluate:
 
 
 def _subgroup_ballot(operand: Evaluate) -> Evaluate:
-    def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         groups = _subgroups(lanes, operand(wg, lanes))
         votes = {g: sum(1 << lane for lane, vote in members.items() if vote) for g, members in groups.items()}
         return [votes[lane // SUBGROUP] for lane in lanes]
@@ -429,7 +436,7 @@ def _subgroup_ballot(operand: Evaluate) -> Evaluate:
 
 
 def _subgroup_shuffle(operand: Evaluate, source: Evaluate) -> Evaluate:
-    def evaluate(wg: _Workgroup, lanes: Lanes) -> Values:
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         groups = _subgroups(lanes, operand(wg, lanes))
         sources = source(wg, lanes)
         return [groups[lane // SUBGROUP].get(wanted, 0) for lane, wanted in zip(lanes, sources, strict=True)]
@@ -438,11 +445,11 @@ def _subgroup_shuffle(operand: Evaluate, source: Evaluate) -> Evaluate:
 
 
 # ---------------------------------------------------------------- statements
-def _set_local(name: str, evaluate: Evaluate, *, fresh: bool) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+def _set_local(name: str, evaluate: Evaluate) -> Execute:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         values = evaluate(wg, lanes)
         slots = wg.locals.get(name)
-        if slots is None or (fresh and len(lanes) == wg.size):
+        if slots is None:
             slots = wg.locals[name] = [0] * wg.size
         for lane, value in zip(lanes, values, strict=True):
             slots[lane] = value
@@ -452,11 +459,11 @@ def _set_local(name: str, evaluate: Evaluate, *, fresh: bool) -> Execute:
 
 
 def _store(name: str, index: Evaluate, value: Evaluate) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         indices, values, buffer = index(wg, lanes), value(wg, lanes), wg.buffers[name]
         for lane, i, v in zip(lanes, indices, values, strict=True):
             if wg.tracer is not None and i < buffer.count:
-                wg.tracer.store(name, i, lane, scalar.store_element(buffer.element, v))
+                wg.tracer.store(name, i * buffer.size, scalar.store_element(buffer.element, v), lane)
             buffer.store(i, v)
         return lanes
 
@@ -464,7 +471,7 @@ def _store(name: str, index: Evaluate, value: Evaluate) -> Execute:
 
 
 def _branch(condition: Evaluate, then: Execute, otherwise: Execute) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         taken = condition(wg, lanes)
         yes = [lane for lane, c in zip(lanes, taken, strict=True) if c]
         no = [lane for lane, c in zip(lanes, taken, strict=True) if not c]
@@ -474,7 +481,7 @@ def _branch(condition: Evaluate, then: Execute, otherwise: Execute) -> Execute:
 
 
 def _loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execute) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         first, last, by = (dict(zip(lanes, e(wg, lanes), strict=True)) for e in (start, stop, step))
         outer_broke, outer_continued = wg.broke, wg.continued
         wg.broke, wg.continued = set(), set()
@@ -502,7 +509,7 @@ def _loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execu
     return execute
 
 
-def _take_step(wg: _Workgroup, lane: int) -> bool:
+def _take_step(wg: Workgroup, lane: int) -> bool:
     """Count one loop back-edge of the lane; False ends it because its budget is used up."""
     if wg.options.deadline_ns is not None and time.monotonic_ns() > wg.options.deadline_ns:
         raise DispatchTimeout("the deadline passed inside a loop")
@@ -523,22 +530,24 @@ def _take_step(wg: _Workgroup, lane: int) -> bool:
     return False
 
 
-def _leave(kind: str) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
-        getattr(wg, kind).update(lanes)
-        return []
-
-    return execute
+def _break(wg: Workgroup, lanes: Lanes) -> Lanes:
+    wg.broke.update(lanes)
+    return []
 
 
-def _barrier(wg: _Workgroup, lanes: Lanes) -> Lanes:
+def _continue(wg: Workgroup, lanes: Lanes) -> Lanes:
+    wg.continued.update(lanes)
+    return []
+
+
+def _barrier(wg: Workgroup, lanes: Lanes) -> Lanes:
     if wg.tracer is not None:
         wg.tracer.barrier()
     return lanes
 
 
 def _trap(address: Evaluate, tag: str) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         for lane, where in zip(lanes, address(wg, lanes), strict=True):
             linear = wg.linear_global_id(lane)
             if wg.trap is None or linear < wg.trap[0]:
@@ -548,38 +557,48 @@ def _trap(address: Evaluate, tag: str) -> Execute:
     return execute
 
 
+def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int) -> bytes:
+    """``length`` bytes of a buffer from ``start``, zeros past its end."""
+    payload = bytes(wg.buffers[source].data[start : start + length])
+    if wg.tracer is not None and payload:
+        wg.tracer.load(source, start, len(payload), lane)
+    return payload.ljust(length, b"\0")
+
+
 def _async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
-        offsets, sizes, data = offset(wg, lanes), size(wg, lanes), wg.buffers[source].data
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        offsets, sizes = offset(wg, lanes), size(wg, lanes)
         room = len(wg.buffers[destination].data)
         for lane, start, length in zip(lanes, offsets, sizes, strict=True):
             length = min(length, room)  # the rest would be clipped at the wait
-            wg.pending[tag, lane] = destination, 0, bytes(data[start : start + length]).ljust(length, b"\0")
+            wg.pending[tag, lane] = destination, 0, _captured(wg, source, start, length, lane)
         return lanes
 
     return execute
 
 
 def _async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
-        offsets, sizes, data = offset(wg, lanes), size(wg, lanes), wg.buffers[source].data
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        offsets, sizes = offset(wg, lanes), size(wg, lanes)
         room = len(wg.buffers[destination].data)
         for lane, start, length in zip(lanes, offsets, sizes, strict=True):
             length = min(length, max(room - start, 0))
-            wg.pending[tag, lane] = destination, start, bytes(data[:length]).ljust(length, b"\0")
+            wg.pending[tag, lane] = destination, start, _captured(wg, source, 0, length, lane)
         return lanes
 
     return execute
 
 
 def _async_wait(tag: str) -> Execute:
-    def execute(wg: _Workgroup, lanes: Lanes) -> Lanes:
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         for lane in lanes:
             destination, start, payload = wg.pending.pop((tag, lane))
             data = wg.buffers[destination].data
             end = min(start + len(payload), len(data))
             if start < end:
                 data[start:end] = payload[: end - start]
+                if wg.tracer is not None:
+                    wg.tracer.store(destination, start, payload[: end - start], lane)
         return lanes
 
     return execute

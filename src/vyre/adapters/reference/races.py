@@ -1,0 +1,239 @@
+"""Finds data races by watching every access of a run under the canonical schedule.
+
+A data race is two accesses to one element by different lanes, at least one of them not a load, not both atomic, and
+not ordered by a barrier of sufficient scope.  Lanes of a workgroup are ordered by its barriers; nothing orders two
+workgroups (grid barriers cut a program into segments, each of which is watched for itself).  Stores of equal bits that
+nobody reads are allowed; they are noted.
+
+For every element it is enough to remember, of each kind of access, two that differ in lane or stored bits since the
+last barrier of the running workgroup, and two that differ in stored bits from before it and from other workgroups: if
+anything conflicts with a new access, one of these does, or earlier accesses conflicted with each other already, after
+which the element is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from typing import Final, NamedTuple
+
+from vyre.adapters.reference.engine import Memory, RunOptions
+from vyre.adapters.reference.scalar_oracle import ScalarKernel, Workgroup
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
+from vyre.domain.errors import DataRace, DataRaceError, RacingAccess, StepBudgetExceeded, TrapError
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import BackendId, Dim3, Program
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, walk_statements
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.launch import Launch
+from vyre.ports.backend import HostBytes
+
+LISTED: Final = 1000
+"""Races and notes that are kept; a run with more has one cause rather than a thousand."""
+
+
+class RaceReport(NamedTuple):
+    """``races``, and ``notes``: pairs of stores of equal bits."""
+
+    races: tuple[DataRace, ...]
+    notes: tuple[DataRace, ...]
+
+
+class _Kind(Enum):
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+
+    __hash__ = object.__hash__
+
+
+class _Access(NamedTuple):
+    """``data`` is what a store wrote; ``lane`` is the global id."""
+
+    kind: _Kind
+    lane: Dim3
+    data: bytes
+
+
+_CONFLICTS: Final = {
+    _Kind.LOAD: (_Kind.STORE, _Kind.ATOMIC),
+    _Kind.STORE: (_Kind.LOAD, _Kind.STORE, _Kind.ATOMIC),
+    _Kind.ATOMIC: (_Kind.LOAD, _Kind.STORE),
+}
+
+
+class _Element:
+    """The accesses to remember of one element."""
+
+    __slots__ = ("before", "epoch", "group", "noted", "others", "raced", "recent")
+
+    def __init__(self) -> None:
+        self.raced = self.noted = False
+        self.group = self.epoch = -1
+        self.others: dict[_Kind, list[_Access]] = {}
+        self.before: dict[_Kind, list[_Access]] = {}
+        self.recent: dict[_Kind, list[_Access]] = {}
+
+    def move_to(self, group: int, epoch: int) -> None:
+        """File what is remembered by how it is ordered against that workgroup after that many barriers."""
+        if self.group != group:
+            for accesses in (self.before, self.recent):
+                _merge(accesses, self.others)
+            self.before, self.recent = {}, {}
+        elif self.epoch != epoch:
+            _merge(self.recent, self.before)
+            self.recent = {}
+        self.group, self.epoch = group, epoch
+
+    def unordered(self, kind: _Kind) -> list[_Access]:
+        """Remembered accesses of a kind that nothing orders against one that happens now."""
+        return self.others.get(kind, []) + self.recent.get(kind, [])
+
+
+def _merge(source: Mapping[_Kind, list[_Access]], target: dict[_Kind, list[_Access]]) -> None:
+    for kind, accesses in source.items():
+        known = target.setdefault(kind, [])
+        for access in accesses:
+            if len(known) < 2 and all(access.data != other.data for other in known):
+                known.append(access)
+
+
+def _remember(target: dict[_Kind, list[_Access]], access: _Access) -> None:
+    known = target.setdefault(access.kind, [])
+    if len(known) < 2 and access not in known:
+        known.append(access)
+
+
+class RaceTracer:
+    """``Tracer`` that collects races and notes.
+
+    ``units`` is the size in bytes of what counts as an element of each buffer.
+    """
+
+    def __init__(self, units: Mapping[str, int], sizes: Mapping[str, int], workgroup_memory: frozenset[str]) -> None:
+        self._units = units
+        self._sizes = sizes
+        self._workgroup_memory = workgroup_memory
+        self._elements: dict[str, dict[int, _Element]] = {name: {} for name in units}
+        self._group = -1
+        self._epoch = 0
+        self._lanes: list[Dim3] = []
+        self._reported: set[tuple[str, int]] = set()
+        self.races: list[DataRace] = []
+        self.notes: list[DataRace] = []
+
+    def report(self) -> RaceReport:
+        return RaceReport(tuple(self.races), tuple(self.notes))
+
+    def workgroup(self, workgroup: Workgroup, /) -> None:
+        self._group += 1
+        self._lanes = [workgroup.global_id(lane) for lane in range(workgroup.size)]
+        for name in self._workgroup_memory:
+            self._elements[name] = {}
+
+    def barrier(self) -> None:
+        self._epoch += 1
+
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
+        self._access(buffer, start, nbytes, _Kind.LOAD, lane, b"")
+
+    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None:
+        self._access(buffer, start, len(data), _Kind.STORE, lane, data)
+
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
+        self._access(buffer, start, nbytes, _Kind.ATOMIC, lane, b"")
+
+    def _access(self, buffer: str, start: int, nbytes: int, kind: _Kind, lane: int, data: bytes) -> None:
+        unit, elements = self._units[buffer], self._elements[buffer]
+        for offset in range(0, nbytes, unit):
+            position = start + offset
+            element = elements.get(position)
+            if element is None:
+                element = elements[position] = _Element()
+            if not element.raced:
+                access = _Access(kind, self._lanes[lane], data[offset : offset + unit])
+                element.move_to(self._group, self._epoch)
+                self._compare(buffer, position, element, access)
+                _remember(element.recent, access)
+
+    def _compare(self, buffer: str, position: int, element: _Element, access: _Access) -> None:
+        for kind in _CONFLICTS[access.kind]:
+            for other in element.unordered(kind):
+                if other.lane == access.lane:
+                    continue
+                race = DataRace(
+                    buffer,
+                    position // self._sizes[buffer],
+                    RacingAccess(kind.value, other.lane),
+                    RacingAccess(access.kind.value, access.lane),
+                )
+                if kind is _Kind.STORE and access.kind is _Kind.STORE and other.data == access.data:
+                    if not element.noted and len(self.notes) < LISTED:
+                        self.notes.append(race)
+                    element.noted = True
+                    continue
+                element.raced = True
+                if len(self.races) < LISTED and race[:2] not in self._reported:
+                    self._reported.add(race[:2])
+                    self.races.append(race)
+                return
+
+
+class RaceCheckKernel:
+    """Runs a program on the oracle, watched; raises ``DataRaceError`` if it has races."""
+
+    def __init__(self, program: Program, kernel: ScalarKernel, found: Callable[[RaceReport], object] | None) -> None:
+        self._kernel = kernel
+        self._found = found
+        copied = {
+            name
+            for s in walk_statements(program.body)
+            if isinstance(s, AsyncLoad | AsyncStore)
+            for name in (s.source, s.destination)
+        }
+        self._sizes = {b.name: b.element.size for b in program.buffers if isinstance(b.element, ScalarType)}
+        # Copies move bytes, so in the buffers they touch every byte is an element of its own.
+        self._units = {name: 1 if name in copied else size for name, size in self._sizes.items()}
+        self._workgroup_memory = frozenset(b.name for b in program.buffers if b.is_workgroup)
+
+    def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
+        tracer = RaceTracer(self._units, self._sizes, self._workgroup_memory)
+        failure: TrapError | StepBudgetExceeded | None = None
+        try:
+            self._kernel.run(memory, launch, options, tracer)
+        except (TrapError, StepBudgetExceeded) as error:
+            failure = error
+        if self._found is not None:
+            self._found(tracer.report())
+        elif tracer.races:
+            raise DataRaceError(races=tuple(tracer.races), notes=tuple(tracer.notes)) from failure
+        if failure is not None:
+            raise failure
+
+
+class RaceCheckEngine:
+    """Prepares programs for watched runs.  With ``found``, reports go there and races are no error."""
+
+    def __init__(self, found: Callable[[RaceReport], object] | None = None) -> None:
+        self._found = found
+
+    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> RaceCheckKernel:
+        return RaceCheckKernel(program, ScalarKernel(program, spec), self._found)
+
+
+def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
+    """Races and notes of one dispatch of a valid program, in the order in which they happen.
+
+    Raises what a dispatch of the program raises, but not ``DataRaceError``.
+    """
+    from vyre.adapters.reference.executor import ReferencePipeline
+
+    reports: list[RaceReport] = []
+    engine = RaceCheckEngine(reports.append)
+    pipeline = ReferencePipeline(BackendId("reference-scalar"), engine, program, replace(config, race_check=False))
+    pipeline.dispatch(inputs, OutputArena())
+    return RaceReport(
+        tuple(race for report in reports for race in report.races),
+        tuple(note for report in reports for note in report.notes),
+    )

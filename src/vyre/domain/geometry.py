@@ -33,9 +33,9 @@ def element_count(returned: list[int], others: list[int], *, driven_by_input: bo
 
 
 def infer_grid(count: int, workgroup: Dim3) -> Dim3:
-    """Workgroups that cover ``count`` elements along x; raises ``InvalidConfig`` for a 2-D or 3-D workgroup."""
+    """Workgroups that cover ``count`` elements along x; raises ``InvalidConfig`` for an empty, 2-D or 3-D workgroup."""
     x, y, z = workgroup
-    if y != 1 or z != 1:
+    if x < 1 or y != 1 or z != 1:
         raise InvalidConfig(
             f"the grid of a workgroup of {workgroup} cannot be inferred",
             fix="give grid=(x, y, z) in workgroups or extent=(x, y[, z]) in lanes.",
@@ -57,6 +57,11 @@ def check_geometry(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
                 f"the grid has {groups} workgroups of {lanes} lanes along {axis}; ids are 32 bits wide",
                 fix="use fewer workgroups, or another axis.",
             )
+    check_limits(grid, workgroup, limits)
+
+
+def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
+    """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend."""
     total = workgroup[0] * workgroup[1] * workgroup[2]
     if limits.max_invocations_per_workgroup is not None and total > limits.max_invocations_per_workgroup:
         raise _over(limits, "lanes in a workgroup", total, limits.max_invocations_per_workgroup)

@@ -70,6 +70,11 @@ def align_up(value: int, alignment: int, minimum: int = 0) -> int:
     return aligned
 
 
+def next_power_of_two(value: int) -> int:
+    """Least power of two not below ``value``; 1 for 0."""
+    return 1 << max(value - 1, 0).bit_length()
+
+
 def round_half_away(value: float) -> int:
     """Nearest integer of a finite float, halves away from zero."""
     whole = math.floor(abs(value))

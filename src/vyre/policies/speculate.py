@@ -12,12 +12,15 @@ dispatch try the fused path again, and both paths can be recorded.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.domain.dispatch import SpeculationMode
+from vyre.domain.errors import InvalidProgram
 from vyre.policies import arith
-from vyre.policies.record import U32, U64, IntRange, Reason, record, verdict, why_field
+from vyre.policies.record import U32, U64, Count, IntRange, Reason, record, verdict, why_field
+from vyre.policies.speculation import SpeculationObservation
 
 TAIL_BYTES: Final = 8
 
@@ -56,6 +59,41 @@ def parse_counter_tail(output: bytes) -> SpeculationReport | None:
     if len(output) < TAIL_BYTES or len(output) % 4:
         return None
     return SpeculationReport(*struct.unpack("<II", output[-TAIL_BYTES:]))
+
+
+@record
+class CounterTail:
+    """Which output of a fused program ends in the two counters, and whether callers see it without them."""
+
+    output_index: Count
+    strip: bool = True
+
+
+class FusedResult(NamedTuple):
+    """What a fused dispatch did, and the outputs callers see."""
+
+    report: SpeculationReport
+    outputs: tuple[bytes, ...]
+
+
+def read_fused_result(outputs: Sequence[bytes], tail: CounterTail) -> FusedResult:
+    """The report of a fused dispatch and its outputs; raises ``InvalidProgram`` when there is no such report."""
+    if tail.output_index >= len(outputs):
+        raise InvalidProgram(
+            f"a fused program reports in output {tail.output_index}, but has {len(outputs)} output(s)",
+            fix="name the output whose last two u32 are the committed and rolled back counts.",
+        )
+    counted = outputs[tail.output_index]
+    report = parse_counter_tail(counted)
+    if report is None:
+        raise InvalidProgram(
+            f"output {tail.output_index} of a fused program has {len(counted)} bytes, which end in no two u32",
+            fix="append the committed and rolled back counts as two u32 to an output of whole words.",
+        )
+    seen = list(outputs)
+    if tail.strip:
+        seen[tail.output_index] = counted[:-TAIL_BYTES]
+    return FusedResult(report, tuple(seen))
 
 
 Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
@@ -200,3 +238,34 @@ def race_variants(inputs: VariantRaceInputs) -> RaceResult:
         abs(conservative - speculative),
         Reason("{} ns conservative, {} ns speculative, compiles included", (conservative, speculative)),
     )
+
+
+@record
+class PairedWindow:
+    """Exact totals (ns) over all pairs so far; ``record`` returns the next window."""
+
+    pairs: U32 = 0
+    conservative_total_ns: U64 = 0
+    speculative_total_ns: U64 = 0
+    speculative_compile_total_ns: U64 = 0
+
+    def record(self, pair: VariantRaceInputs) -> PairedWindow:
+        """The window with one more pair; raises ``InvalidField`` when a total leaves 64 bits."""
+        return PairedWindow(
+            self.pairs + 1,
+            self.conservative_total_ns + pair.conservative_dispatch_ns,
+            self.speculative_total_ns + pair.speculative_dispatch_ns,
+            self.speculative_compile_total_ns + pair.speculative_compile_ns,
+        )
+
+    @property
+    def observation(self) -> SpeculationObservation:
+        """What ``decide_speculation`` asks: means rounded down, 0 before the first pair."""
+        pairs = self.pairs or 1
+        return SpeculationObservation(
+            baseline_dispatches=self.pairs,
+            baseline_mean_ns=self.conservative_total_ns // pairs,
+            speculative_dispatches=self.pairs,
+            speculative_mean_ns=self.speculative_total_ns // pairs,
+            side_compile_cost_ns=self.speculative_compile_total_ns,
+        )

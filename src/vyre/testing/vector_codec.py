@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from vyre.domain.errors import VyreError
+from vyre.domain.errors import ErrorCode, VyreError
 
 Json: TypeAlias = Any
 Decoder: TypeAlias = Callable[[Json], object]
@@ -28,10 +28,12 @@ class Row(NamedTuple):
 
     Parameters are taken from ``in`` by name; a function of one parameter that ``in`` does not name gets all of
     it as one record.  ``fallible``: the file pins failures too, so results are wrapped in ``ok``.
+    ``agrees(expected, actual)`` compares; the default is ``matches``.
     """
 
     function: Callable[..., object]
     fallible: bool = False
+    agrees: Callable[[Json, Json], bool] | None = None
 
 
 class Codec:
@@ -40,11 +42,11 @@ class Codec:
     def __init__(self, decoders: Mapping[object, Decoder] | None = None) -> None:
         self._decoders: Final = dict(decoders or {})
 
-    def answer(self, row: Row, given: Mapping[str, Json]) -> Json:
+    def answer(self, row: Row, given: Json) -> Json:
         """The ``out`` that our code has for an ``in``."""
         hints = get_type_hints(row.function, include_extras=True)
         parameters = [p.name for p in inspect.signature(row.function).parameters.values() if p.default is p.empty]
-        if len(parameters) == 1 and parameters[0] not in given:
+        if len(parameters) == 1 and not (isinstance(given, Mapping) and parameters[0] in given):
             arguments = {parameters[0]: self.decode(hints[parameters[0]], given)}
         else:
             arguments = {name: self.decode(hints[name], given[name]) for name in parameters}
@@ -53,7 +55,7 @@ class Codec:
         try:
             return {"ok": self.encode(hints["return"], row.function(**arguments))}
         except VyreError as error:
-            return {"error_code": int(error.code)}
+            return {"error_code": reference_code(error)}
 
     def decode(self, hint: Any, value: Json) -> Any:
         known = self._decoders.get(hint)
@@ -108,6 +110,11 @@ class Codec:
         return origin(self.decode(args[0], item) for item in value)
 
 
+def reference_code(error: VyreError) -> int:
+    """Code of the reference for an error of ours: it has one for bad arguments and bad programs."""
+    return int(ErrorCode.INVALID_PROGRAM if error.code is ErrorCode.INVALID_FIELD else error.code)
+
+
 def matches(expected: Json, actual: Json) -> bool:
     """Every pinned field is equal; objects of ours may have more. All NaNs are one."""
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -117,6 +124,26 @@ def matches(expected: Json, actual: Json) -> bool:
     if isinstance(expected, str) and isinstance(actual, str) and _is_nan(expected) and _is_nan(actual):
         return True
     return type(expected) is type(actual) and bool(expected == actual)
+
+
+def within(relative: float) -> Callable[[Json, Json], bool]:
+    """Floats (as bits) whose relative difference is at most ``relative``; NaN is near NaN."""
+
+    def agrees(expected: Json, actual: Json) -> bool:
+        if matches(expected, actual):
+            return True
+        return math.isclose(float_of_bits(expected), float_of_bits(actual), rel_tol=relative)
+
+    return agrees
+
+
+def except_for(*unpinned: str) -> Callable[[Json, Json], bool]:
+    """Records of which the members ``unpinned`` are no requirement."""
+
+    def agrees(expected: Json, actual: Json) -> bool:
+        return matches({name: member for name, member in expected.items() if name not in unpinned}, actual)
+
+    return agrees
 
 
 def float_of_bits(text: str) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from vyre.testing.vector_codec import Codec, Row
-from vyre.testing.vector_rows import identity
+from vyre.testing.vector_rows import identity, numeric, oracle, policies, speculation
 
 
 class VectorFile(NamedTuple):
@@ -17,6 +17,10 @@ class VectorFile(NamedTuple):
 FILES: Final[dict[str, VectorFile]] = {
     "specialization": VectorFile(identity.SPECIALIZATION, identity.CODEC),
     "input_identity": VectorFile(identity.INPUT_IDENTITY, identity.CODEC),
+    "numeric": VectorFile(numeric.ROWS),
+    "oracle-driver-policies": VectorFile(oracle.ROWS),
+    **{stem: VectorFile(rows) for stem, rows in policies.FILES.items()},
+    **{stem: VectorFile(rows) for stem, rows in speculation.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
 """Files that ``vyre.testing.conformance`` takes."""

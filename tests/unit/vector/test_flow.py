@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from support.agreement import ANY_CHUNK, agreed, agreed_failure, ramp, words
+from support.agreement import ANY_CHUNK, CANONICAL, agreed, agreed_failure, ramp, words
 from vyre.domain.errors import StepBudgetExceeded, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.expr import Binary, IdKind, LaunchId, Literal, Load, Var
@@ -85,6 +85,71 @@ _BODIES = {
 @pytest.mark.parametrize("body", _BODIES.values(), ids=_BODIES.keys())
 def test_flow(body: str) -> None:
     agreed(_kernel(body), _INPUT, grid=(LANES // 8, 1, 1))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["lid.x != 3u", "lid.x == 3u", "lid.x < 2u or lid.x > 5u", "lid.x >= 2u and lid.x < 5u", "x0 % 3u == 1u"],
+)
+def test_lanes_of_a_workgroup_stay_in_phase(condition: str) -> None:
+    """Lanes read what lanes on the other side of a gap have written in the statement before."""
+    text = f"""
+        program phases
+        workgroup_size 8, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer a @1 read_write u32[{LANES}]
+        buffer y @2 read_write u32[{LANES}] output
+        body {{
+          let x0 = x[gid.x]
+          if {condition} {{
+            a[gid.x - 2u] = gid.x + 100u
+            y[gid.x] = a[gid.x]
+          }} else {{
+            a[gid.x - 3u] = gid.x + 200u
+            y[gid.x] = a[gid.x]
+          }}
+        }}
+    """
+    agreed(text, _INPUT | {"a": ramp(LANES)}, grid=(LANES // 8, 1, 1), chunks=CANONICAL)
+
+
+@pytest.mark.parametrize("condition", ["wid.x == 3u or wid.x == 1u", "wid.x != 2u", "gid.x < 13u or gid.x > 30u"])
+def test_workgroups_of_an_order_sensitive_program_stay_in_order(condition: str) -> None:
+    text = f"""
+        program order
+        workgroup_size 8, 1, 1
+        buffer next @0 read_write u32[1] output
+        buffer y @1 read_write u32[{LANES}] output
+        body {{
+          if {condition} {{
+            let ticket = atomic_add(next, 0u, 1u)
+            y[gid.x] = ticket + 1u
+          }}
+        }}
+    """
+    agreed(text, {}, grid=(LANES // 8, 1, 1), chunks=(1, None))
+
+
+@pytest.mark.parametrize("grid", [(1, 9, 1), (1, 1, 9), (2, 9, 1), (2, 3, 4), (3, 1, 5)])
+def test_chunks_run_along_the_longest_axis(grid: tuple[int, int, int]) -> None:
+    text = """
+        program axes
+        workgroup_size 3, 2, 1
+        buffer x @0 read u32[runtime]
+        buffer y @1 read_write u32[WORDS] output
+        buffer n @2 read_write u32[4] output
+        body {
+          let i = (gid.z * num_groups.y * 2u + gid.y) * num_groups.x * 3u + gid.x
+          let count = atomic_add(n, wid.y % 4u, gid.z + 1u)
+          if gid.x < 5u and gid.y < 17u and gid.z < 8u {
+            y[i] = x[i] + wid.x * 7u + wid.y * 11u + wid.z * 13u + lid.y
+          } else {
+            y[i] = 5u
+          }
+        }
+    """
+    lanes = 6 * grid[0] * grid[1] * grid[2]
+    agreed(text.replace("WORDS", str(lanes)), {"x": ramp(lanes)}, grid=grid)
 
 
 def test_collatz() -> None:

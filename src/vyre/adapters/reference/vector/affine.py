@@ -9,6 +9,7 @@ with a number splits a box of lanes into boxes instead of making a mask.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.ir.operators import BinaryOp
@@ -95,6 +96,12 @@ class Split(NamedTuple):
     false: tuple[Extent, ...]
 
 
+def share_workgroups(boxes: tuple[Extent, ...]) -> bool:
+    """True if some workgroup has lanes in two of the boxes."""
+    ranges = sorted((box.lo[0], box.hi[0]) for box in boxes)
+    return any(after[0] < before[1] for before, after in pairwise(ranges))
+
+
 def compare_with_zero(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool | None:
     """Where ``value op 0`` holds in ``box``: everywhere or nowhere (bool), on boxes, or None if boxes cannot say.
 
@@ -175,18 +182,22 @@ def _point(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool 
 def _ragged_cut(
     value: Affine, limit: int, box: Extent, row: Axes
 ) -> tuple[tuple[Extent, ...], tuple[Extent, ...]] | None:
-    """A rising value that runs on from row to row (w, then x): whole rows, and one row in two parts."""
-    cw, cz, cy, cx = value.c
-    width = row[3]
-    full_rows = box.lo[3] == 0 and box.hi[3] == width and row[1] == row[2] == 1
-    if not full_rows or cz or cy or cx <= 0 or cw != cx * width:
+    """A rising value that runs on from workgroup to workgroup along one of their axes: whole workgroups, and one
+    in two parts."""
+    axes = [a for a in (1, 2, 3) if value.c[a] and box.hi[a] - box.lo[a] > 1]
+    if len(axes) != 1:
         return None
-    at = -((value.base - limit) // cx)  # first flat position w*width + x that reaches the limit
+    axis, width = axes[0], row[axes[0]]
+    c = value.c[axis]
+    if c <= 0 or value.c[0] != c * width or box.hi[axis] - box.lo[axis] != width:
+        return None
+    first = value.base + sum(value.c[a] * box.lo[a] for a in (1, 2, 3) if a != axis)
+    at = -((first - limit) // c)  # first position w * width + position that reaches the limit
     whole, part = divmod(at, width)
     head, tail = box.cut(0, whole)
     if tail is None or part == 0:
         return _some(head), _some(tail)
     middle, rest = tail.cut(0, whole + 1)
     assert middle is not None
-    left, right = middle.cut(3, part)
+    left, right = middle.cut(axis, part)
     return _some(head) + _some(left), _some(right) + _some(rest)

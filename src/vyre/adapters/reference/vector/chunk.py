@@ -41,14 +41,20 @@ class Failures:
 
 
 class Chunk:
-    """Workgroups ``group`` .. ``group + dims[0] - 1`` along x."""
+    """Workgroups from ``group`` on along one axis of the grid, ``dims[0]`` of them.
+
+    ``in_phase``: the result may depend on the order of accesses inside a workgroup, so that its lanes must not
+    be run in parts.
+    """
 
     __slots__ = (
+        "along",
         "buffers",
         "ended",
         "failures",
         "grid",
         "group",
+        "in_phase",
         "launch",
         "locals",
         "options",
@@ -60,14 +66,19 @@ class Chunk:
         self,
         grid: Grid,
         group: Dim3,
+        along: int,
         launch: Launch,
         options: RunOptions,
         buffers: dict[str, Storage],
         slots: int,
         failures: Failures,
+        *,
+        in_phase: bool,
     ) -> None:
         self.grid = grid
         self.group = group
+        self.along = along
+        self.in_phase = in_phase
         self.launch = launch
         self.options = options
         self.buffers = buffers
@@ -78,12 +89,14 @@ class Chunk:
         self.steps: NDArray[np.int64] | None = None
 
     def global_ids(self, numbers: Indices) -> NDArray[np.int64]:
-        return linear_global_ids(self.launch, self.group, self.grid, numbers)
+        return linear_global_ids(self.launch, self.group, self.along, self.grid, numbers)
 
     def global_id(self, number: int) -> Dim3:
         w, z, y, x = (int(c[number]) for c in self.grid.coordinates())
         sx, sy, sz = self.launch.workgroup
-        return (self.group[0] + w) * sx + x, self.group[1] * sy + y, self.group[2] * sz + z
+        group = list(self.group)
+        group[self.along] += w
+        return group[0] * sx + x, group[1] * sy + y, group[2] * sz + z
 
     def trap(self, ctx: Context, address: Any, tag: str) -> None:
         """End the lanes; remember the one with the lowest linear global id."""

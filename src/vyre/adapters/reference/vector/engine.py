@@ -1,14 +1,14 @@
 """The vectorised engine: a program compiled once into closures over NumPy lanes, run chunk by chunk.
 
-A chunk is a run of workgroups along x, as many as keep its arrays in the cache.  Inside a chunk every statement runs
-for all lanes before the next one, which for one workgroup is the canonical schedule, and for several gives the same
-bytes whenever the result does not depend on the order of workgroups.
+A chunk is a run of workgroups along one axis of the grid, as many as keep its arrays small.  Inside a chunk every
+statement runs for all lanes before the next one, which for one workgroup is the canonical schedule, and for several
+gives the same bytes whenever the result does not depend on the order of workgroups.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -16,17 +16,22 @@ import numpy as np
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures
 from vyre.adapters.reference.vector.lanes_context import Grid
-from vyre.adapters.reference.vector.schedule import keeps_canonical_order
+from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
 from vyre.adapters.reference.vector.storage import Storage
 from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
+from vyre.domain.validation.validator import validate
 
 CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer pay for Python, more leave the cache and the allocator's pools."""
+CHUNK_BYTES: Final = 32 << 20
+"""Bound on what locals and workgroup memory of a chunk take; one workgroup may exceed it."""
+_LANE_BYTES: Final = 8
+_TEMPORARIES: Final = 4
 
 
 class VectorKernel:
@@ -38,36 +43,46 @@ class VectorKernel:
         compiler = StatementCompiler(program, self._elements, spec)
         self._execute = compiler.body(program.body)
         self._slots = compiler.slot_count
-        self._any_chunk = keeps_canonical_order(program)
+        self._order_sensitive = validate(program).order_sensitive
+        self._any_chunk = not self._order_sensitive or touches_written_buffers_once(program)
+        self._shared_nbytes = sum(b.static_nbytes or 0 for b in self._shared)
         self._dtypes = {name: _stored_dtype(element) for name, element in self._elements.items()}
         self._grids: dict[tuple[int, int, int, int], Grid] = {}
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
         """Run every workgroup; raises ``TrapError`` or ``StepBudgetExceeded`` once all have run."""
         sx, sy, sz = launch.workgroup
-        size = sx * sy * sz
-        wanted = options.chunk_workgroups
-        if wanted is None:
-            wanted = max(1, CHUNK_LANES // size) if self._any_chunk else 1
+        along, step = self._chunk_shape(launch, options)
+        in_phase = self._order_sensitive or options.chunk_workgroups == 1
         buffers = {name: self._storage(name, data) for name, data in memory.items()}
         failures = Failures()
         shared: dict[str, Any] = {}
-        gx, gy, gz = launch.grid
-        step = min(wanted, gx)
         with np.errstate(all="ignore"):
-            for z in range(gz):
-                for y in range(gy):
-                    for x in range(0, gx, step):
-                        grid = self._grid((min(step, gx - x), sz, sy, sx))
-                        chunk = Chunk(grid, (x, y, z), launch, options, buffers, self._slots, failures)
-                        for buffer in self._shared:
-                            name, count = buffer.name, buffer.count
-                            buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
-                        self._execute(chunk, grid.root)
-                        if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
-                            raise DispatchTimeout("the deadline passed between workgroups")
+            for group in _first_groups(launch.grid, along, step):
+                grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
+                for buffer in self._shared:
+                    name, count = buffer.name, buffer.count
+                    buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
+                chunk = Chunk(grid, group, along, launch, options, buffers, self._slots, failures, in_phase=in_phase)
+                self._execute(chunk, grid.root)
+                if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
+                    raise DispatchTimeout("the deadline passed between workgroups")
         if failures.error is not None:
             raise failures.error
+
+    def _chunk_shape(self, launch: Launch, options: RunOptions) -> tuple[int, int]:
+        """The axis of the grid along which chunks run, and their number of workgroups."""
+        # Where order counts, chunks follow one another like workgroups do: along the fastest axis there is.
+        extents = launch.grid
+        ordered = self._order_sensitive or options.chunk_workgroups == 1
+        along = next((a for a in range(3) if extents[a] > 1), 0) if ordered else extents.index(max(extents))
+        wanted = options.chunk_workgroups
+        if wanted is None:
+            sx, sy, sz = launch.workgroup
+            lanes = sx * sy * sz
+            nbytes = lanes * _LANE_BYTES * (self._slots + _TEMPORARIES) + self._shared_nbytes
+            wanted = max(1, min(CHUNK_LANES // lanes, CHUNK_BYTES // nbytes)) if self._any_chunk else 1
+        return along, min(wanted, extents[along])
 
     def _grid(self, dims: tuple[int, int, int, int]) -> Grid:
         found = self._grids.get(dims)
@@ -101,6 +116,15 @@ class VectorEngine:
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> VectorKernel:
         return VectorKernel(program, spec)
+
+
+def _first_groups(grid: Dim3, along: int, step: int) -> Iterator[Dim3]:
+    """The first workgroup of every chunk, in ascending linear id as far as chunks are ordered at all."""
+    steps = [step if axis == along else 1 for axis in range(3)]
+    for z in range(0, grid[2], steps[2]):
+        for y in range(0, grid[1], steps[1]):
+            for x in range(0, grid[0], steps[0]):
+                yield x, y, z
 
 
 def _stored_dtype(element: ScalarType) -> np.dtype[Any]:

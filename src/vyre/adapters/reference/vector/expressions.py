@@ -52,14 +52,15 @@ from vyre.domain.ir.types import ScalarType
 
 Value: TypeAlias = Any
 Evaluate: TypeAlias = Callable[[Chunk, Context], Value]
-Into: TypeAlias = Callable[[Chunk, Context, Any], None]
+Into: TypeAlias = Callable[[Chunk, Context, Any, bool], None]
 
 
 class Compiled(NamedTuple):
     """A compiled expression.
 
     ``fresh``: an array it returns is new and belongs to the caller.  ``into``: writes the value straight into an
-    array of the context's shape, where that saves a copy.
+    array of the context's shape, where that saves a copy; its last argument says that the expression does not read
+    that array, so that parts of the value may be worked out in it.
     """
 
     evaluate: Evaluate
@@ -224,6 +225,10 @@ class ExpressionCompiler:
                     pass
         return False
 
+    def reads(self, expr: Expr, buffer: str) -> bool:
+        """True if evaluating the expression looks at the content of a buffer."""
+        return any(isinstance(e, Load | Atomic) and e.buffer == buffer for e in walk(expr))
+
     def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> Compiled:
         first = self.held(left) if _has_atomic(right) else self.compile(left)
         second = self.compile(right)
@@ -237,7 +242,7 @@ class ExpressionCompiler:
         is_ufunc = isinstance(rule, np.ufunc)
         reuse = is_ufunc and reusable and result is dtype
         ufunc: Any = rule
-        into = _into(rule, a, b, dtype, other) if is_ufunc and result is not BOOL else None
+        into = _into(rule, first, second) if is_ufunc and result is not BOOL else None
         if dtype is U32 and other is U32 and op in _INT_RULES:
             return Compiled(_u32_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
 
@@ -400,9 +405,17 @@ def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
     return again
 
 
-def _into(rule: Any, a: Evaluate, b: Evaluate, dtype: ScalarType, other: ScalarType) -> Into:
-    def write(chunk: Chunk, ctx: Context, out: Any) -> None:
-        x = dense(a(chunk, ctx), ctx, dtype)
+def _into(rule: Any, left: Compiled, right: Compiled) -> Into:
+    a, dtype, _, left_into = left
+    b, other, _, _ = right
+    worked_out_there = left_into if dtype.is_float else None
+
+    def write(chunk: Chunk, ctx: Context, out: Any, unread: bool) -> None:
+        if unread and worked_out_there is not None:
+            worked_out_there(chunk, ctx, out, True)
+            x = out
+        else:
+            x = dense(a(chunk, ctx), ctx, dtype)
         rule(x, dense(b(chunk, ctx), ctx, other), out=out)
 
     return write
@@ -451,7 +464,7 @@ def _launch_id(kind: IdKind, axis: int) -> Evaluate:
         local = 1 if kind is not IdKind.GROUP and size > 1 else 0
         base = {IdKind.GLOBAL: group * size, IdKind.GROUP: group}.get(kind, 0)
         along_w = 0
-        if axis == 0 and chunk.grid.dims[0] > 1:
+        if axis == chunk.along and chunk.grid.dims[0] > 1:
             along_w = {IdKind.GLOBAL: size, IdKind.GROUP: 1}.get(kind, 0)
         if not (local or along_w):
             return base

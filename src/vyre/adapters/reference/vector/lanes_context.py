@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, Split, compare_with_zero
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch
 
 Lanes: TypeAlias = NDArray[Any]
@@ -189,12 +190,13 @@ def merge(old: Lanes, outer: Context, new: Any, inner: Context) -> Lanes:
     return merged
 
 
-def linear_global_ids(launch: Launch, group: tuple[int, int, int], grid: Grid, numbers: Indices) -> NDArray[np.int64]:
-    """Linear global id of lanes of the chunk whose first workgroup is ``group``."""
+def linear_global_ids(launch: Launch, group: Dim3, along: int, grid: Grid, numbers: Indices) -> NDArray[np.int64]:
+    """Linear global id of lanes of the chunk whose first workgroup is ``group`` and which runs ``along`` an axis."""
     w, z, y, x = (c[numbers] for c in grid.coordinates())
     sx, sy, sz = launch.workgroup
-    gx = (group[0] + w) * sx + x
-    gy = group[1] * sy + y
-    gz = group[2] * sz + z
+    groups: list[Any] = list(group)
+    groups[along] = groups[along] + w
+    gx, gy, gz = groups[0] * sx + x, groups[1] * sy + y, groups[2] * sz + z
     wide_x, wide_y = launch.grid[0] * sx, launch.grid[1] * sy
-    return ((gz * wide_y + gy) * wide_x + gx).astype(np.int64)
+    ids: NDArray[np.int64] = np.asarray((gz * wide_y + gy) * wide_x + gx, np.int64)
+    return ids

@@ -7,21 +7,13 @@ from collections import Counter
 from vyre.domain.ir.expr import Atomic, Load, children
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, bodies, operands, walk_statements
-from vyre.domain.validation.validator import validate
 
 
-def keeps_canonical_order(program: Program) -> bool:
-    """True if any chunk of workgroups gives the bytes of one workgroup at a time.
+def touches_written_buffers_once(program: Program) -> bool:
+    """True if every buffer that is written is touched in one place only, outside loops.
 
-    So it is for programs that do not depend on the order of atomics, and where every buffer that is written
-    is touched by one statement only, outside loops: its lanes then come in the canonical order in either schedule.
+    Its lanes then come in the canonical order in any chunk of consecutive workgroups.
     """
-    if not validate(program).order_sensitive:
-        return True
-    return _each_written_buffer_once(program)
-
-
-def _each_written_buffer_once(program: Program) -> bool:
     touched: Counter[str] = Counter()
     written: set[str] = set()
     shared = {b.name for b in program.buffers if b.is_workgroup}

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.reference.vector.affine import Split
+from vyre.adapters.reference.vector.affine import Extent, Split, share_workgroups
 from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
 from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.expressions import (
@@ -90,7 +90,8 @@ class StatementCompiler:
                 evaluate, dtype, _, _ = held(value)
                 return _assign(self.expressions.slots[name], evaluate, dtype)
             case Store(buffer, index, value):
-                return self._store(buffer, held(index).evaluate, held(value))
+                unread = not self.expressions.reads(value, buffer)
+                return self._store(buffer, held(index).evaluate, held(value), unread=unread)
             case If(condition, then, otherwise):
                 taken = compile_expr(condition).evaluate
                 return _branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
@@ -137,7 +138,7 @@ class StatementCompiler:
 
         return execute
 
-    def _store(self, buffer: str, index: Evaluate, value: Compiled) -> Execute:
+    def _store(self, buffer: str, index: Evaluate, value: Compiled, *, unread: bool) -> Execute:
         element = self.expressions.elements[buffer]
         evaluate, dtype, _, into = value
         direct = into if element is dtype else None
@@ -150,7 +151,7 @@ class StatementCompiler:
                 storage.store(ctx, at, dense(evaluate(chunk, ctx), ctx, dtype))
             else:
                 assert direct is not None
-                direct(chunk, ctx, target)
+                direct(chunk, ctx, target, unread)
                 storage.canonicalise(target)
             return ctx
 
@@ -226,6 +227,18 @@ def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
     return execute
 
 
+def _parts(chunk: Chunk, boxes: tuple[Extent, ...]) -> list[Context]:
+    """The boxes, one after another; as one where a workgroup in two of them would fall out of phase."""
+    if len(boxes) < 2 or not chunk.in_phase:
+        return [chunk.grid.box(box) for box in boxes]
+    parts: list[Context] = [chunk.grid.box(box) for box in sorted(boxes)]
+    if not share_workgroups(boxes):
+        return parts
+    whole = union(parts)
+    assert whole is not None
+    return [whole]
+
+
 def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Execute:
     def execute(chunk: Chunk, ctx: Context) -> Context | None:
         taken = condition(chunk, ctx)
@@ -234,7 +247,7 @@ def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Ex
         if taken is False:
             return ctx if otherwise is None else otherwise(chunk, ctx)
         if isinstance(taken, Split):
-            yes: list[Context] = [ctx.grid.box(b) for b in taken.true]
+            yes = _parts(chunk, taken.true)
             no: list[Context] | None = None
         else:
             chosen = select(ctx, taken)
@@ -249,7 +262,7 @@ def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Ex
             return ctx
         if no is None:
             if isinstance(taken, Split):
-                no = [ctx.grid.box(b) for b in taken.false]
+                no = _parts(chunk, taken.false)
             else:
                 rest = select(ctx, ~taken)
                 no = [] if rest is None else [rest]

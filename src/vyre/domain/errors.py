@@ -42,6 +42,7 @@ class ErrorCode(IntEnum):
     INVALID_CONFIG = 1105
     UNREADABLE_FILE = 1106
     INVALID_FIELD = 1107
+    INVALID_PLAN = 1108
     UNKNOWN = 1999
 
 
@@ -283,6 +284,22 @@ class InvalidField(VyreError):
     def __init__(self, *, record: str, field: str, value: object, expected: str) -> None:
         self.record, self.field, self.expected = record, field, expected
         super().__init__(f"{record}.{field} = {value!r} is not {expected}", fix=f"pass {expected}.")
+
+
+class PlanError(VyreError):
+    """A planner cannot answer; ``kind`` names the rule (``OverBudget``), ``fields`` hold the values it saw.
+
+    An error of a planner that another one called is the field ``source``.
+    """
+
+    code = ErrorCode.INVALID_PLAN
+    default_fix = "change the values named, or plan for less."
+
+    def __init__(self, kind: str, /, *, fix: str | None = None, **fields: object) -> None:
+        self.kind, self.fields = kind, fields
+        words = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip()
+        seen = ", ".join(f"{name} = {value}" for name, value in fields.items())
+        super().__init__(f"{words}: {seen}" if seen else words, fix=fix)
 
 
 class UnreadableFile(VyreError):

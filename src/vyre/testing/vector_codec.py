@@ -2,7 +2,7 @@
 
 Conventions of the policy files: floats are ``"0x"`` and 16 hex digits of the binary64 bits, byte strings
 lower-case hex, enums their value, records plain objects, unions of records ``{"kind": snake_case_name, ...}``,
-failures ``{"error_code": code}`` beside ``{"ok": value}``.
+failures ``{"error_code": code}`` beside ``{"ok": value}``.  ``PlanCodec`` has those of the planning files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from vyre.domain.errors import ErrorCode, VyreError
+from vyre.domain.errors import ErrorCode, PlanError, VyreError
 
 Json: TypeAlias = Any
 Decoder: TypeAlias = Callable[[Json], object]
@@ -55,7 +55,31 @@ class Codec:
         try:
             return {"ok": self.encode(hints["return"], row.function(**arguments))}
         except VyreError as error:
-            return {"error_code": reference_code(error)}
+            return self.failure(error)
+
+    def agrees(self, expected: Json, actual: Json) -> bool:
+        """Does an answer of ours agree with the file's?"""
+        return matches(expected, actual)
+
+    def failure(self, error: VyreError) -> Json:
+        """``out`` of a fallible function that raised."""
+        return {"error_code": reference_code(error)}
+
+    def tag(self, cls: type) -> str:
+        """``kind`` of a record in a union."""
+        return snake_case(cls.__name__)
+
+    def decode_float(self, value: Json) -> float:
+        return float_of_bits(value)
+
+    def encode_float(self, value: float) -> Json:
+        return bits_of_float(value)
+
+    def decode_enum(self, hint: type[Enum], value: Json) -> Enum:
+        return hint(value)
+
+    def encode_enum(self, value: Enum) -> Json:
+        return value.value
 
     def decode(self, hint: Any, value: Json) -> Any:
         known = self._decoders.get(hint)
@@ -69,11 +93,11 @@ class Codec:
         if origin in (tuple, list, frozenset):
             return self._decode_sequence(origin, args, value)
         if hint is float:
-            return float_of_bits(value)
+            return self.decode_float(value)
         if hint is bytes:
             return bytes.fromhex(value)
         if isinstance(hint, type) and issubclass(hint, Enum):
-            return hint(value)
+            return self.decode_enum(hint, value)
         if dataclasses.is_dataclass(hint):
             hints = get_type_hints(hint, include_extras=True)
             return hint(**{name: self.decode(hints[name], member) for name, member in value.items() if name != "kind"})  # type: ignore[operator]
@@ -81,9 +105,9 @@ class Codec:
 
     def encode(self, hint: Any, value: object) -> Json:
         if isinstance(value, Enum):
-            return value.value
+            return self.encode_enum(value)
         if isinstance(value, float):
-            return bits_of_float(value)
+            return self.encode_float(value)
         if isinstance(value, bytes):
             return value.hex()
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
@@ -93,7 +117,7 @@ class Codec:
             hints = get_type_hints(type(value), include_extras=True)
             encoded = {name: self.encode(hints[name], getattr(value, name)) for name in members}
             tagged = len([a for a in get_args(hint) if dataclasses.is_dataclass(a)]) > 1
-            return {"kind": snake_case(type(value).__name__)} | encoded if tagged else encoded
+            return {"kind": self.tag(type(value))} | encoded if tagged else encoded
         return value
 
     def _decode_union(self, args: tuple[Any, ...], value: Json) -> Any:
@@ -101,13 +125,58 @@ class Codec:
             return None
         options = [a for a in args if a is not types.NoneType]
         if len(options) > 1 and isinstance(value, dict):
-            options = [a for a in options if snake_case(a.__name__) == value["kind"]]
+            options = [a for a in options if self.tag(a) == value["kind"]]
         return self.decode(options[0], value)
 
     def _decode_sequence(self, origin: Any, args: tuple[Any, ...], value: Json) -> Any:
         if origin is tuple and args[-1] is not Ellipsis:
             return tuple(self.decode(hint, item) for hint, item in zip(args, value, strict=True))
         return origin(self.decode(args[0], item) for item in value)
+
+
+class PlanCodec(Codec):
+    """Conventions of the planning files: floats as decimals or ``"NaN"``, ``"inf"``, ``"-inf"``; enum members and
+    record kinds in camel case; failures ``{"err": {"kind": ..., fields}}``, of which ``field`` (the reference's name
+    for a quantity) is no requirement."""
+
+    def agrees(self, expected: Json, actual: Json) -> bool:
+        if isinstance(expected, dict) and "err" in expected:
+            expected = {"err": _without_field(expected["err"])}
+        return matches(expected, actual)
+
+    def failure(self, error: VyreError) -> Json:
+        if not isinstance(error, PlanError):
+            raise error
+        return {"err": self._encode_error(error)}
+
+    def _encode_error(self, error: PlanError) -> dict[str, Json]:
+        fields = {
+            name: self._encode_error(value) if isinstance(value, PlanError) else self.encode(None, value)
+            for name, value in error.fields.items()
+        }
+        return {"kind": error.kind} | fields
+
+    def tag(self, cls: type) -> str:
+        return cls.__name__
+
+    def decode_float(self, value: Json) -> float:
+        return float(value)
+
+    def encode_float(self, value: float) -> Json:
+        if math.isnan(value):
+            return "NaN"
+        return value if math.isfinite(value) else ("inf" if value > 0 else "-inf")
+
+    def decode_enum(self, hint: type[Enum], value: Json) -> Enum:
+        return hint(snake_case(value))
+
+    def encode_enum(self, value: Enum) -> Json:
+        return camel_case(value.value)
+
+
+def _without_field(error: dict[str, Json]) -> dict[str, Json]:
+    kept = {name: member for name, member in error.items() if name != "field"}
+    return kept | {"source": _without_field(kept["source"])} if "source" in kept else kept
 
 
 def reference_code(error: VyreError) -> int:
@@ -158,6 +227,10 @@ def bits_of_float(value: float) -> str:
 
 def snake_case(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def camel_case(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _is_nan(text: str) -> bool:

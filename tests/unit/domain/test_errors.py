@@ -44,7 +44,7 @@ SAMPLES: dict[str, object] = {
 def sample(cls: type[VyreError]) -> VyreError:
     parameters = list(inspect.signature(cls).parameters.values())
     keywords: dict[str, Any] = {p.name: SAMPLES[p.name] for p in parameters if p.name in SAMPLES}
-    return cls("something is wrong", **keywords) if parameters[0].name == "message" else cls(**keywords)
+    return cls("something is wrong", **keywords) if parameters[0].name in ("message", "kind") else cls(**keywords)
 
 
 @pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)

@@ -1,0 +1,152 @@
+"""Checked input records.
+
+``@record`` makes a frozen, slotted dataclass whose fields are checked against their annotations when it is built, so
+that code never meets a value outside its domain.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from vyre.domain.errors import InvalidField, PlanError
+
+T = TypeVar("T")
+
+
+class IntRange(NamedTuple):
+    """Inclusive domain of an integer field."""
+
+    low: int
+    high: int
+
+
+U32_MAX: Final = 2**32 - 1
+U64_MAX: Final = 2**64 - 1
+U32: TypeAlias = Annotated[int, IntRange(0, U32_MAX)]
+U64: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
+Nanoseconds: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
+BasisPoints: TypeAlias = Annotated[int, IntRange(0, U32_MAX)]
+Count: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
+
+
+def checked_u64(value: int, field: str, kind: str = "ByteCountOverflow") -> int:
+    """``value`` if it fits 64 bits; else ``PlanError(kind)`` naming the quantity ``field``."""
+    if 0 <= value <= U64_MAX:
+        return value
+    raise PlanError(kind, field=field)
+
+
+_Checker: TypeAlias = Callable[[object], str | None]
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[T]) -> type[T]:
+    """Frozen, slotted dataclass whose fields are checked by type and range at construction.
+
+    A field outside its domain raises ``InvalidField`` naming record, field and expectation.
+    An own ``__post_init__`` runs after the checks.
+    """
+    hints = get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
+    checks = tuple((name, _checker(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar)
+    extra: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
+    title = cls.__name__
+
+    def __post_init__(self: object) -> None:
+        for name, check in checks:
+            value = getattr(self, name)
+            expected = check(value)
+            if expected is not None:
+                raise InvalidField(record=title, field=name, value=value, expected=expected)
+        if extra is not None:
+            extra(self)
+
+    cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+def _checker(hint: Any) -> _Checker:
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, bounds = get_args(hint)[:2]
+        return _int_checker(bounds) if isinstance(bounds, IntRange) else _checker(base)
+    if origin in (Union, types.UnionType):
+        return _union_checker(tuple(map(_checker, get_args(hint))))
+    if origin is tuple:
+        return _tuple_checker(get_args(hint))
+    if origin is frozenset:
+        return _each_checker(frozenset, _checker(get_args(hint)[0]))
+    if hint is int:
+        return _int_checker(IntRange(-(2**63), 2**63 - 1))
+    if hint is float:
+        return lambda v: None if isinstance(v, float | int) and not isinstance(v, bool) else "a float"
+    if hint is Any or (origin is not None and origin.__module__ == "collections.abc"):
+        return lambda v: None
+    return _class_checker(origin or hint)
+
+
+def _int_checker(bounds: IntRange) -> _Checker:
+    low, high = bounds
+
+    def check(value: object) -> str | None:
+        if type(value) is int and low <= value <= high:
+            return None
+        return f"an int in {low}..{high}"
+
+    return check
+
+
+def _class_checker(cls: type) -> _Checker:
+    options = f"one of {', '.join(m.name for m in cls)}" if issubclass(cls, Enum) else f"a {cls.__name__}"
+    return lambda value: None if isinstance(value, cls) else options
+
+
+def _union_checker(checkers: tuple[_Checker, ...]) -> _Checker:
+    def check(value: object) -> str | None:
+        found = [c(value) for c in checkers]
+        return None if None in found else " or ".join(f for f in found if f is not None)
+
+    return check
+
+
+def _each_checker(container: type, item: _Checker) -> _Checker:
+    def check(value: object) -> str | None:
+        if not isinstance(value, container):
+            return f"a {container.__name__}"
+        for element in value:  # type: ignore[attr-defined]
+            expected = item(element)
+            if expected is not None:
+                return f"a {container.__name__} of which each is {expected}"
+        return None
+
+    return check
+
+
+def _tuple_checker(args: tuple[Any, ...]) -> _Checker:
+    if len(args) == 2 and args[1] is Ellipsis:
+        return _each_checker(tuple, _checker(args[0]))
+    items = tuple(map(_checker, args))
+
+    def check(value: object) -> str | None:
+        if not isinstance(value, tuple) or len(value) != len(items):
+            return f"a tuple of {len(items)}"
+        return next((e for e in (c(v) for c, v in zip(items, value, strict=True)) if e is not None), None)
+
+    return check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vyre.domain.binding import Binding, BindingPlan, BindingRole, plan_bindings
@@ -95,17 +96,17 @@ def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchCo
         counts.append(count)
         if count is not None:
             by_name[binding.buffer.name] = count
-    given = dict(config.output_counts or {})
-    for position, binding in enumerate(plan.bindings):
-        if counts[position] is None:
-            counts[position] = _allocated_count(plan, binding, by_name, given)
-        given.pop(binding.buffer.name, None)
-    if given:
+    given = config.output_counts or {}
+    unsized = {b.buffer.name for b, n in zip(plan.bindings, counts, strict=True) if n is None}
+    if stray := sorted(given.keys() - unsized):
         raise InvalidConfig(
-            f"output_counts names {sorted(given)}, which are no buffers of the program",
-            fix="name outputs that are sized at run time.",
+            f"output_counts names {', '.join(f'`{name}`' for name in stray)}, no output that is sized at run time",
+            fix=f"name only {', '.join(f'`{name}`' for name in sorted(unsized))}." if unsized else "leave it out.",
         )
-    return tuple(n if n is not None else 0 for n in counts)
+    return tuple(
+        n if n is not None else _allocated_count(plan, b, by_name, given)
+        for b, n in zip(plan.bindings, counts, strict=True)
+    )
 
 
 def _input_count(binding: Binding, nbytes: int) -> int:
@@ -125,7 +126,7 @@ def _input_count(binding: Binding, nbytes: int) -> int:
     return nbytes // size
 
 
-def _allocated_count(plan: BindingPlan, binding: Binding, known: dict[str, int], given: dict[str, int]) -> int:
+def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, int], given: Mapping[str, int]) -> int:
     """Count of a backend-allocated buffer without a static one: ``output_counts``, else ``like``."""
     buffer = binding.buffer
     if buffer.name in given:
@@ -133,7 +134,7 @@ def _allocated_count(plan: BindingPlan, binding: Binding, known: dict[str, int],
     models = {b.buffer.name: b.buffer.like for b in plan.bindings}
     name, steps = buffer.like, 0
     while name is not None and steps <= len(models):
-        if name in given and name not in known:
+        if name in given:
             return given[name]
         if name in known:
             return known[name]

@@ -18,7 +18,7 @@ from vyre.adapters.reference.vector.chunk import Chunk, Failures
 from vyre.adapters.reference.vector.lanes_context import Grid
 from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
-from vyre.adapters.reference.vector.storage import Storage
+from vyre.adapters.reference.vector.storage import ElementRules, Storage
 from vyre.domain.errors import DispatchTimeout
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
@@ -38,15 +38,15 @@ class VectorKernel:
     """A prepared program."""
 
     def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
-        self._elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
+        elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
         self._shared = tuple(b for b in program.buffers if b.is_workgroup)
-        compiler = StatementCompiler(program, self._elements, spec)
+        compiler = StatementCompiler(program, elements, spec)
         self._execute = compiler.body(program.body)
         self._slots = compiler.slot_count
         self._order_sensitive = validate(program).order_sensitive
         self._any_chunk = not self._order_sensitive or touches_written_buffers_once(program)
         self._shared_nbytes = sum(b.static_nbytes or 0 for b in self._shared)
-        self._dtypes = {name: _stored_dtype(element) for name, element in self._elements.items()}
+        self._rules = {name: ElementRules.of(element) for name, element in elements.items()}
         self._grids: dict[tuple[int, int, int, int], Grid] = {}
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
@@ -93,22 +93,21 @@ class VectorKernel:
         return found
 
     def _storage(self, name: str, data: Any) -> Storage:
-        dtype, element = self._dtypes[name], self._elements[name]
-        count = min(len(data) // element.size, 0xFFFF_FFFF)
-        array = data[: count * element.size]
-        if array.ctypes.data % element.size:
-            raise ValueError(f"memory of `{name}` is not aligned to {element.size} bytes")
-        return Storage(array.view(dtype), count, element, per_group=False)
+        rules = self._rules[name]
+        array = data.view(rules.stored)
+        if not array.flags.aligned:
+            raise ValueError(f"memory of `{name}` is not aligned to {rules.stored.itemsize} bytes")
+        return Storage(array, len(array), rules, per_group=False)
 
     def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Any]) -> Storage:
         """Zeroed memory for a chunk; the array of the chunk before is used again."""
         array = arrays.get(name)
         if array is None or len(array) < groups * count:
-            array = arrays[name] = np.zeros(groups * count, self._dtypes[name])
+            array = arrays[name] = np.zeros(groups * count, self._rules[name].stored)
         else:
             array = array[: groups * count]
             array.fill(0)
-        return Storage(array, count, self._elements[name], per_group=True)
+        return Storage(array, count, self._rules[name], per_group=True)
 
 
 class VectorEngine:
@@ -125,7 +124,3 @@ def _first_groups(grid: Dim3, along: int, step: int) -> Iterator[Dim3]:
         for y in range(0, grid[1], steps[1]):
             for x in range(0, grid[0], steps[0]):
                 yield x, y, z
-
-
-def _stored_dtype(element: ScalarType) -> np.dtype[Any]:
-    return np.dtype(element.numpy_name)

@@ -19,9 +19,9 @@ import numpy as np
 
 from vyre.adapters.reference import lanes
 from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
+from vyre.adapters.reference.vector.atomics import COMMUTATIVE
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context, restrict
-from vyre.adapters.reference.vector.storage import COMMUTATIVE
 from vyre.adapters.reference.vector.subgroups import subgroup_add, subgroup_ballot, subgroup_shuffle
 from vyre.domain.ir.expr import (
     Atomic,
@@ -323,7 +323,7 @@ class ExpressionCompiler:
             at = index(chunk, ctx)
             wanted = 0 if expected is None else dense(expected(chunk, ctx), ctx, dtype)
             operand = dense(value(chunk, ctx), ctx, dtype)
-            return chunk.buffers[name].exchange(ctx, op, at, operand, wanted)
+            return chunk.buffers[name].fetch(ctx, op, at, operand, wanted)
 
         return Compiled(evaluate, dtype)
 

@@ -6,35 +6,47 @@ of range masked off.  Scatters write ascending lanes, so the highest lane wins.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from vyre.adapters.reference import lanes
+from vyre.adapters.reference.lanes.types import UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Axes
+from vyre.adapters.reference.vector.atomics import fetch, update
 from vyre.adapters.reference.vector.lanes_context import Box, Context, Lanes
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
 
 U32 = ScalarType.U32
-_BINCOUNT_SLACK: Final = 1 << 16
 _NOWHERE: Final = (0, 0, 0, 0)
+
+
+class ElementRules(NamedTuple):
+    """How one element type lies in memory and is converted."""
+
+    element: ScalarType
+    stored: np.dtype[Any]
+    load: UnaryRule
+    store: UnaryRule
+
+    @classmethod
+    def of(cls, element: ScalarType) -> ElementRules:
+        stored = np.dtype(element.numpy_name)
+        return cls(element, stored, lanes.load_convert(element), lanes.store_convert(element))
 
 
 class Storage:
     """One buffer: ``array`` of stored elements; workgroup memory has ``count`` elements for each workgroup."""
 
-    __slots__ = ("array", "count", "element", "itemsize", "load_rule", "per_group", "plain", "store_rule")
+    __slots__ = ("array", "count", "element", "itemsize", "load_rule", "per_group", "store_rule")
 
-    def __init__(self, array: Lanes, count: int, element: ScalarType, *, per_group: bool) -> None:
+    def __init__(self, array: Lanes, count: int, rules: ElementRules, *, per_group: bool) -> None:
         self.array = array
         self.count = count
-        self.element = element
-        self.itemsize = array.itemsize
+        self.element, stored, self.load_rule, self.store_rule = rules
+        self.itemsize = stored.itemsize
         self.per_group = per_group
-        self.load_rule = lanes.load_convert(element)
-        self.store_rule = lanes.store_convert(element)
-        self.plain = element.is_executable and element is not ScalarType.BOOL
 
     # -- addressing -----------------------------------------------------------------------------------
 
@@ -153,106 +165,21 @@ class Storage:
 
     def update(self, ctx: Context, op: AtomicOp, index: Any, value: Any) -> None:
         """A commutative atomic whose old value nobody needs."""
-        flat, inside = self._flat(ctx, index)
-        if not len(flat):
-            return
+        elements, inside = self._flat(ctx, index)
         if isinstance(value, np.ndarray):
-            value = np.broadcast_to(value, ctx.shape).reshape(-1)
-            if inside is not None:
-                value = value[inside]
-        if op is AtomicOp.ADD:
-            self._add(flat, value)
-        else:
-            _UFUNC[op].at(self.array, flat, np.asarray(value, self.array.dtype))
+            value = _spread(value, ctx, inside, self.array.dtype)
+        update(self.array, op, elements, value)
 
-    def _add(self, flat: Any, value: Any) -> None:
-        array = self.array
-        first = int(flat[0])
-        if not isinstance(value, np.ndarray):
-            if len(flat) == 1 or (flat == first).all():
-                total = int(value) * len(flat)
-                array[first] = array[first] + np.asarray(
-                    total & _MASK[array.itemsize], _UNSIGNED[array.itemsize]
-                ).astype(array.dtype)
-                return
-            if len(array) <= 4 * len(flat) + _BINCOUNT_SLACK:
-                counts = np.bincount(flat, minlength=len(array)).astype(array.dtype)
-                array += counts if int(value) == 1 else counts * array.dtype.type(value)
-                return
-        elif array.itemsize == 4 and len(array) <= 4 * len(flat) + _BINCOUNT_SLACK and len(flat) < 1 << 20:
-            # sums of fewer than 2^20 values below 2^32 are exact in binary64
-            sums = np.bincount(flat, weights=value.astype(np.float64), minlength=len(array))
-            array += sums.astype(np.int64).astype(array.dtype)
-            return
-        np.add.at(array, flat, np.asarray(value, array.dtype))
-
-    def exchange(self, ctx: Context, op: AtomicOp, index: Any, value: Any, expected: Any) -> Lanes:
+    def fetch(self, ctx: Context, op: AtomicOp, index: Any, value: Any, expected: Any) -> Lanes:
         """Any atomic, in ascending lane order; returns the old values in the context's shape."""
-        flat, inside = self._flat(ctx, index)
-        operands = [_spread(v, ctx, inside, self.array.dtype) for v in (value, expected)]
-        order = np.argsort(flat, kind="stable")
-        addresses, values, wanted = flat[order], operands[0][order], operands[1][order]
-        starts = np.flatnonzero(np.concatenate([[True], addresses[1:] != addresses[:-1]])) if len(flat) else flat
-        if op in _SCANS:
-            olds = self._scan(op, addresses, values, starts)
-        else:
-            olds = self._rounds(op, addresses, values, wanted, starts)
-        unsorted = np.empty_like(olds)
-        unsorted[order] = olds
+        elements, inside = self._flat(ctx, index)
+        values, wanted = (_spread(v, ctx, inside, self.array.dtype) for v in (value, expected))
+        olds = fetch(self.array, op, elements, values, wanted)
         if inside is None:
-            return unsorted.reshape(ctx.shape)
+            return olds.reshape(ctx.shape)
         found = np.zeros(ctx.size, self.array.dtype)
-        found[inside] = unsorted
+        found[inside] = olds
         return found.reshape(ctx.shape)
-
-    def _scan(self, op: AtomicOp, addresses: Any, values: Lanes, starts: Any) -> Lanes:
-        """Add and exchange, whose running results have a closed form; groups of equal addresses are adjacent."""
-        array = self.array
-        if not len(addresses):
-            return values
-        lengths = np.diff(np.append(starts, len(addresses)))
-        first = array[addresses[starts]]
-        if op is AtomicOp.ADD:
-            sums = np.cumsum(values, dtype=values.dtype)
-            before = sums - values
-            olds: Lanes = before - np.repeat(before[starts], lengths) + np.repeat(first, lengths)
-            ends = starts + lengths - 1
-            array[addresses[starts]] = olds[ends] + values[ends]
-            return olds
-        olds = np.empty_like(values)
-        olds[1:] = values[:-1]
-        olds[starts] = first
-        array[addresses] = values
-        return olds
-
-    def _rounds(self, op: AtomicOp, addresses: Any, values: Lanes, wanted: Lanes, starts: Any) -> Lanes:
-        """The others: the k-th update of every address in round k."""
-        olds = np.empty_like(values)
-        lengths = np.diff(np.append(starts, len(addresses)))
-        rank = 0
-        while len(starts):
-            at = starts + rank
-            where = addresses[at]
-            old = self.array[where]
-            olds[at] = old
-            self.array[where] = _apply(op, old, values[at], wanted[at])
-            rank += 1
-            more = lengths > rank
-            starts, lengths = starts[more], lengths[more]
-        return olds
-
-
-_MASK: Final = {4: 0xFFFF_FFFF, 8: 0xFFFF_FFFF_FFFF_FFFF}
-_UNSIGNED: Final = {4: np.uint32, 8: np.uint64}
-_SCANS: Final = frozenset({AtomicOp.ADD, AtomicOp.EXCHANGE})
-_UFUNC: Final[dict[AtomicOp, Any]] = {
-    AtomicOp.OR: np.bitwise_or,
-    AtomicOp.AND: np.bitwise_and,
-    AtomicOp.XOR: np.bitwise_xor,
-    AtomicOp.MIN: np.minimum,
-    AtomicOp.MAX: np.maximum,
-}
-COMMUTATIVE: Final = frozenset({AtomicOp.ADD, *_UFUNC})
 
 
 def _lane_dtype(element: ScalarType) -> Any:
@@ -262,13 +189,3 @@ def _lane_dtype(element: ScalarType) -> Any:
 def _spread(value: Any, ctx: Context, inside: Any, dtype: Any) -> Lanes:
     flat = np.broadcast_to(np.asarray(value, dtype), ctx.shape).reshape(-1)
     return flat if inside is None else flat[inside]
-
-
-def _apply(op: AtomicOp, old: Lanes, value: Lanes, expected: Lanes) -> Any:
-    match op:
-        case AtomicOp.COMPARE_EXCHANGE:
-            return np.where(old == expected, value, old)
-        case AtomicOp.FETCH_NAND:
-            return ~(old & value)
-        case _:
-            return _UFUNC[op](old, value)

@@ -77,9 +77,9 @@ class Run:
     options: Mapping[str, Any]
     expected: Mapping[str, ExpectedOutput] | ExpectedError
 
-    def config(self, program: Program, **overrides: Any) -> DispatchConfig:
-        """Raises ``InvalidConfig`` for options out of range."""
-        options = {**self.options, **overrides}
+    def config(self, program: Program, **defaults: Any) -> DispatchConfig:
+        """``defaults`` are for fields that the directive leaves open; raises ``InvalidConfig``."""
+        options = {**defaults, **self.options}
         if "spec" in options:
             options["spec"] = resolve_spec(program, options["spec"])
         return DispatchConfig(**options)

@@ -42,15 +42,18 @@ def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
             yield parse_filetest(text, str(file))
 
 
-def run_filetest(test: Filetest, backend: Backend, **overrides: Any) -> Iterator[Outcome]:
-    """One outcome for what validation reports and one for every run; ``overrides`` replace fields of its config."""
+def run_filetest(test: Filetest, backend: Backend, **defaults: Any) -> Iterator[Outcome]:
+    """One outcome for what validation reports and one for every run.
+
+    ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
+    """
     yield _judge_findings(test)
     if test.program is None or not validate(test.program).ok:
         for run in test.runs:
             yield Outcome(f"{test.filename}:{run.line}", Verdict.FAILED, "the program is invalid and cannot run")
         return
     for run in test.runs:
-        reason = _judge_run(run, test.program, backend, overrides)
+        reason = _judge_run(run, test.program, backend, defaults)
         yield Outcome(
             f"{test.filename}:{run.line}", Verdict.FAILED if reason is not None else Verdict.PASSED, reason or ""
         )
@@ -87,10 +90,10 @@ def _wanted(test: Filetest) -> str:
     return _listed((f.severity, f.code, f.line) for f in test.findings)
 
 
-def _judge_run(run: Run, program: Program, backend: Backend, overrides: dict[str, Any]) -> str | None:
+def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str, Any]) -> str | None:
     """Why the run fails, or None."""
     try:
-        outputs = execute(backend, program, run.inputs, run.config(program, **overrides))
+        outputs = execute(backend, program, run.inputs, run.config(program, **defaults))
     except Exception as error:  # whatever a backend raises is an answer, right or wrong
         if isinstance(error, VyreError) and isinstance(run.expected, ExpectedError):
             return _error_difference(error, run.expected)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from vyre.testing.vector_codec import Codec, Row
-from vyre.testing.vector_rows import identity, numeric, oracle, policies, speculation
+from vyre.testing.vector_codec import Codec, PlanCodec, Row
+from vyre.testing.vector_rows import identity, numeric, oracle, policies, residency, speculation
 
 
 class VectorFile(NamedTuple):
@@ -21,6 +21,7 @@ FILES: Final[dict[str, VectorFile]] = {
     "oracle-driver-policies": VectorFile(oracle.ROWS),
     **{stem: VectorFile(rows) for stem, rows in policies.FILES.items()},
     **{stem: VectorFile(rows) for stem, rows in speculation.FILES.items()},
+    **{stem: VectorFile(rows, PlanCodec()) for stem, rows in residency.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
 """Files that ``vyre.testing.conformance`` takes."""

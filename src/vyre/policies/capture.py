@@ -1,0 +1,68 @@
+"""How many device buffers, read-backs and kernel arguments a captured launch graph needs.
+
+A capture fixes every pointer, so all buffers are allocated before it.  O(bindings).
+
+What the reference gets wrong is not the plan but its use: it serves a repeated input from a host copy of the outputs
+and reports a device time of 0 for it.  Here the plan only says whether inputs may stay on the device
+(``resident_input_replay_safe``); nothing serves results without a launch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from vyre.policies.record import U32, record, verdict
+
+
+class BindingRole(Enum):
+    """What a binding is for; SHARED is workgroup memory and needs no buffer."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    INPUT_OUTPUT = "input_output"
+    UNIFORM = "uniform"
+    SHARED = "shared"
+    PERSISTENT = "persistent"
+
+
+@record
+class CaptureBinding:
+    """Positions of the binding among the launch's inputs and outputs; None = it is not among them."""
+
+    role: BindingRole
+    input_index: U32 | None
+    output_index: U32 | None
+
+
+@record
+class CaptureInputs:
+    bindings: tuple[CaptureBinding, ...]
+
+
+@verdict
+class CapturePlan:
+    """Counts; arguments are the pointers and one block of launch parameters."""
+
+    input_device_capacity: int
+    output_device_capacity: int
+    output_readback_capacity: int
+    kernel_pointer_capacity: int
+    kernel_argument_capacity: int
+    resident_input_replay_safe: bool
+
+
+def plan_capture(inputs: CaptureInputs) -> CapturePlan:
+    """Buffers of a captured launch.
+
+    Replaying without restaging inputs is safe unless a buffer is both input and output: its first run overwrites it.
+    """
+    bound = [b for b in inputs.bindings if b.role is not BindingRole.SHARED]
+    staged = sum(b.input_index is not None for b in bound)
+    return CapturePlan(
+        input_device_capacity=staged,
+        output_device_capacity=len(bound) - staged,
+        output_readback_capacity=sum(b.output_index is not None for b in bound),
+        kernel_pointer_capacity=len(bound),
+        kernel_argument_capacity=len(bound) + 1,
+        resident_input_replay_safe=not any(b.input_index is not None and b.output_index is not None for b in bound),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import time
@@ -215,14 +216,14 @@ def test_mutated_json_is_read_or_refused(program: Program, seed: int, junk: Any)
         container, key = source.choice(json_sites(value))
         match source.randrange(4):
             case 0:
-                container[key] = junk
+                container[key] = copy.deepcopy(junk)
             case 1:
                 del container[key]
             case 2:
                 other, its_key = source.choice(json_sites(value))
                 container[key] = json.loads(json.dumps(other[its_key]))
             case 3 if isinstance(container, list):
-                container.insert(key, junk)
+                container.insert(key, copy.deepcopy(junk))
     read_json_or_refuse(value)
 
 

@@ -129,6 +129,7 @@ class _Generator:
             self.order,
             {True: local_lane(self.workgroup), False: global_lane(self.workgroup, self.one_dimensional)},
             constants,
+            lanes=self.lanes,
             budget=max(self.work // self.lanes, 30),
         )
         statements = StatementWriter(writer, self.traps, self.segments)

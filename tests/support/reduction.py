@@ -2,77 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
-
-from vyre.domain.validation.validator import validate
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from support.edits import Path, replaced, sites, spliced
 from support.programs import Case
-from vyre.domain.ir.expr import EXPR_TYPES, Literal, Load, Var, children
-from vyre.domain.ir.program import Program
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.ir.expr import EXPR_TYPES, Literal, children
 from vyre.domain.ir.stmt import STMT_TYPES, Block, If, Loop, Region, bodies
 from vyre.domain.ir.types import EXECUTABLE_TYPES
+from vyre.domain.specialization import spec_constants
+from vyre.domain.validation.validator import validate
+
+Candidate: TypeAlias = Callable[[], Case]
 
 _SIMPLEST: Final = tuple(Literal(dtype, bits) for dtype in EXECUTABLE_TYPES for bits in (0, 1))
+_STEPS: Final = 200
 
 
-def reduce_case(case: Case, fails: Callable[[Case], bool], attempts: int = 4000) -> Case:
-    """A smaller valid case for which ``fails`` still holds; ``fails(case)`` must hold."""
-    remaining = attempts
-    progress = True
-    while progress and remaining > 0:
-        progress = False
-        for candidate in _smaller(case):
-            remaining -= 1
-            if remaining <= 0:
-                break
-            if validate(candidate.program).ok and fails(candidate):
-                case, progress = candidate, True
-                break
+def reduce_case(case: Case, fails: Callable[[Case], bool], seconds: float = 60.0) -> Case:
+    """A smaller valid case for which ``fails`` still holds, found in that time; ``fails(case)`` must hold."""
+    end = time.monotonic() + seconds
+
+    def accept(candidate: Case) -> bool:
+        return validate(candidate.program).ok and fails(candidate)
+
+    if case.config.step_budget is None:  # a loop may lose its way out
+        bounded = replace(case, config=replace(case.config, step_budget=_STEPS))
+        if not accept(bounded):
+            return case
+        case = bounded
+    smaller = True
+    while smaller:
+        smaller = False
+        for simplify in _PASSES:
+            options, index = simplify(case), 0
+            while index < len(options):
+                if time.monotonic() > end:
+                    return case
+                candidate = options[index]()
+                if accept(candidate):
+                    case, smaller = candidate, True
+                    options = simplify(case)
+                else:
+                    index += 1
     return case
 
 
-def _smaller(case: Case) -> Iterator[Case]:
-    """Simpler cases, the most promising first."""
-    program = case.program
-    yield from _simpler_dispatches(case)
-    for path, value in sites(program):
-        if isinstance(value, STMT_TYPES):
-            yield replace(case, program=spliced(program, path, ()))
-    for path, value in sites(program):
-        if isinstance(value, If | Loop | Block | Region):
-            for body in filter(None, bodies(value)):
-                yield replace(case, program=spliced(program, path, body))
-    for index in range(len(program.buffers)):
-        yield _without_buffer(case, index)
-    for path, value in sites(program):
+def _edited(case: Case, edit: Callable[..., Any], path: Path, new: Any) -> Case:
+    """The case with its program edited, and without specializations that lost their constant."""
+    program = edit(case.program, path, new)
+    spec = case.config.spec
+    if spec:
+        kept = spec_constants(program)
+        spec = type(spec)({name: value for name, value in spec.items() if name in kept})
+    return replace(case, program=program, config=replace(case.config, spec=spec))
+
+
+def _fewer_statements(case: Case) -> list[Candidate]:
+    found = [path for path, value in sites(case.program) if isinstance(value, STMT_TYPES)]
+    return [partial(_edited, case, spliced, path, ()) for path in found]
+
+
+def _flatter_statements(case: Case) -> list[Candidate]:
+    return [
+        partial(_edited, case, spliced, path, body)
+        for path, value in sites(case.program)
+        if isinstance(value, If | Loop | Block | Region)
+        for body in filter(None, bodies(value))
+    ]
+
+
+def _simpler_values(case: Case) -> list[Candidate]:
+    found: list[Candidate] = []
+    for path, value in sites(case.program):
         if isinstance(value, EXPR_TYPES) and not isinstance(value, Literal):
-            yield from (replace(case, program=p) for p in _simpler_expressions(program, path, value))
-    for path, value in sites(program):
-        if value is True or (isinstance(value, tuple) and path[-1] == "output_range"):
-            yield replace(case, program=replaced(program, path, False if value is True else None))
+            operands = children(value)  # type: ignore[arg-type]
+            found += [partial(_edited, case, replaced, path, new) for new in (*operands, *_SIMPLEST)]
+        elif path[-1] == "output_range" and value is not None:
+            found.append(partial(_edited, case, replaced, path, None))
+    return found
 
 
-def _simpler_expressions(program: Program, path: Path, value: Any) -> Iterator[Program]:
-    for simple in (*children(value), *(() if isinstance(value, Var | Load) else _SIMPLEST)):
-        yield replaced(program, path, simple)
-    if isinstance(value, Var | Load):
-        for literal in _SIMPLEST:
-            yield replaced(program, path, literal)
-
-
-def _simpler_dispatches(case: Case) -> Iterator[Case]:
+def _simpler_dispatches(case: Case) -> list[Candidate]:
     config = case.config
-    if config.step_budget is not None:
-        yield replace(case, config=replace(config, step_budget=None))
+    configs: list[DispatchConfig] = []
     if config.spec:
-        yield replace(case, config=replace(config, spec=None))
-    if config.grid and config.grid != (1, 1, 1):
-        yield replace(case, config=replace(config, grid=(1, 1, 1)))
-    if config.extent:
-        yield replace(case, config=replace(config, extent=None, grid=(1, 1, 1)))
+        configs.append(replace(config, spec=None))
+    if config.extent or (config.grid and config.grid != (1, 1, 1)):
+        configs.append(replace(config, extent=None, grid=(1, 1, 1)))
+    return [partial(replace, case, config=simpler) for simpler in configs]
+
+
+def _fewer_buffers(case: Case) -> list[Candidate]:
+    return [partial(_without_buffer, case, index) for index in range(len(case.program.buffers))]
 
 
 def _without_buffer(case: Case, index: int) -> Case:
@@ -86,6 +112,4 @@ def _without_buffer(case: Case, index: int) -> Case:
     )
 
 
-def size(program: Program) -> int:
-    """Statements and expressions, for reports."""
-    return sum(isinstance(value, (*STMT_TYPES, *EXPR_TYPES)) for _, value in sites(program))
+_PASSES: Final = (_simpler_dispatches, _fewer_statements, _flatter_statements, _fewer_buffers, _simpler_values)

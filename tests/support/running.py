@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -31,7 +30,6 @@ class Failure:
 
 
 Outcome: TypeAlias = Outputs | Failure
-Run: TypeAlias = Callable[[Case, int | None], Outcome]
 
 
 def run(engine: Engine, case: Case, chunk: int | None = None) -> Outcome:

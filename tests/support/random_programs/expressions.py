@@ -67,6 +67,7 @@ _UNARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[UnaryOp, ScalarType], ...]]
     for result in EXECUTABLE_TYPES
 }
 _DIVISIONS: Final = (BinaryOp.DIV, BinaryOp.MOD)
+_COMPARISONS: Final = (BinaryOp.LT, BinaryOp.GE, BinaryOp.NE, BinaryOp.EQ, BinaryOp.LE, BinaryOp.GT)
 
 
 @dataclass(slots=True)
@@ -119,6 +120,7 @@ class ExpressionWriter:
     order: Order
     lane_ids: dict[bool, Expr]  # linear id in the workgroup (True) or in the grid (False)
     spec_constants: tuple[SpecConst, ...]
+    lanes: int  # of the whole launch
     budget: int
     flow: Flow = field(default_factory=Flow)
     segment: int = 0
@@ -217,11 +219,11 @@ class ExpressionWriter:
 
     # Memory
 
-    def _is_here(self, slot: Slot) -> bool:
+    def is_here(self, slot: Slot) -> bool:
         return not slot.buffer.is_workgroup or slot.segment == self.segment
 
     def _is_loadable(self, slot: Slot, dtype: ScalarType, level: Level) -> bool:
-        if slot.element.widened is not dtype or not self._is_here(slot):
+        if slot.element.widened is not dtype or not self.is_here(slot):
             return False
         if slot.is_constant:
             return True
@@ -239,6 +241,8 @@ class ExpressionWriter:
         if slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single:
             offset = self.index_value(slot.stride, Level.LANE) if slot.stride > 1 else None
             return slot.owned_index(self.lane(slot.buffer.is_workgroup), offset)
+        if slot.use is Use.FREE_ATOMIC and self.choices.chance(40):
+            return u32(0)  # lanes meet, so that their order shows
         return self.index_value(self.memory.counts[slot.name], level)
 
     def index_value(self, count: int, level: Level) -> Expr:
@@ -275,30 +279,35 @@ class ExpressionWriter:
     def condition(self, level: Level) -> Expr:
         """Often the guards that kernels have, over the lane and a length; else any bool."""
         choices = self.choices
-        if level is not Level.LANE or self.exhausted or choices.chance(45):
+        if level is not Level.LANE or self.exhausted or choices.chance(30):
             return self.value(BOOL, 2, level)
+        guard = self._guard()
+        if choices.chance(40):
+            op = choices.pick((BinaryOp.AND, BinaryOp.OR))
+            guard = binary(op, guard, self._guard() if choices.chance(60) else self.value(BOOL, 1))
+        return Unary(UnaryOp.LOGICAL_NOT, guard) if choices.chance(10) else guard
+
+    def _guard(self) -> Expr:
+        """A comparison of the lane's position, which a vectorising engine may see through."""
+        choices = self.choices
         lane = self.lane(choices.chance(25))
-        match choices.below(6):
-            case 0 | 1:
-                slot = choices.pick([slot for slot in self.memory.slots if self._is_here(slot)])
+        match choices.below(5):
+            case 0:
+                slot = choices.pick([slot for slot in self.memory.slots if self.is_here(slot)])
                 return binary(BinaryOp.LT, lane, BufferLength(slot.name))
-            case 2:
-                return binary(choices.pick((BinaryOp.LT, BinaryOp.GE, BinaryOp.LE)), lane, u32(choices.below(40)))
-            case 3:
+            case 1:
                 parity = binary(BinaryOp.BIT_AND, lane, u32(choices.pick((1, 3))))
                 return binary(choices.pick((BinaryOp.EQ, BinaryOp.NE)), parity, u32(choices.below(2)))
-            case 4:
-                bound = binary(BinaryOp.LT, lane, u32(choices.below(40)))
-                return binary(choices.pick((BinaryOp.AND, BinaryOp.OR)), bound, self.value(BOOL, 1))
             case _:
-                return binary(BinaryOp.EQ, lane, u32(choices.below(8)))
+                left = lane if choices.chance(75) else self.index_value(30, Level.LANE)
+                return binary(choices.pick(_COMPARISONS), left, u32(choices.below(self.lanes + 1)))
 
     def _no_literal(self, expr: Expr, level: Level) -> Expr:
         return LaunchId(IdKind.GROUP if level else IdKind.LOCAL, 1) if isinstance(expr, Literal) else expr
 
     def _atomic_slots(self, dtype: ScalarType) -> Iterator[Slot]:
         for slot in self.memory.slots:
-            if slot.element is dtype and self._is_here(slot) and slot.use in (Use.OWNED_ATOMIC, Use.FREE_ATOMIC):
+            if slot.element is dtype and self.is_here(slot) and slot.use in (Use.OWNED_ATOMIC, Use.FREE_ATOMIC):
                 yield slot
 
     def _atomic(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
@@ -337,7 +346,8 @@ class ExpressionWriter:
         return self._remember(Unary(op, self.value(operand_type, depth, level)), dtype)
 
     def _select(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
-        condition = self.value(BOOL, depth, level)
+        uniform = Level.WORKGROUP if self.choices.chance(30) else level
+        condition = self.value(BOOL, depth, uniform)
         return Select(condition, self.value(dtype, depth, level), self.value(dtype, depth, level))
 
     def _cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
@@ -351,6 +361,22 @@ class ExpressionWriter:
         self.pay(4)
         a, b, c = (self.value(dtype, depth, level) for _ in range(3))
         return Fma(a, b, c)
+
+    def moved(self, expr: Expr, dtype: ScalarType) -> Expr:
+        """The same value through an operation that only moves bits."""
+        match self.choices.below(6):
+            case 1:
+                return Select(self.value(BOOL, 1, Level.WORKGROUP), expr, self.leaf(dtype))
+            case 2 if dtype is not BOOL:
+                return Bitcast(dtype, expr)
+            case 3:
+                return Cast(dtype, expr)
+            case 4 if dtype is not BOOL:
+                between = [t for t in EXECUTABLE_TYPES if bitcast_is_legal(dtype, t)]
+                return Bitcast(dtype, Bitcast(self.choices.pick(between), expr))
+            case 5:
+                return Select(self.condition(Level.LANE), expr, expr)
+        return expr
 
     # Subgroups: operands are pure and mention no other subgroup operation.
 

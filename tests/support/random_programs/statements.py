@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from support.random_programs.expressions import U32, ExpressionWriter, Flow, Local
-from support.random_programs.memory import PLAIN, Level, Slot, Use, binary, u32
-from vyre.domain.ir.expr import Cast, Expr, Literal, Var
-from vyre.domain.ir.operators import BinaryOp, Ordering
+from support.random_programs.memory import PLAIN, Level, Order, Slot, Use, binary, u32
+from vyre.domain.ir.expr import Atomic, Cast, Expr, Literal, Load, Var
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.stmt import (
     Assign,
     AsyncLoad,
@@ -84,7 +84,12 @@ class StatementWriter:
     def _statement(self, out: list[Stmt]) -> None:
         writer, flow = self.expressions, self.flow
         writer.pay()
-        options: list[tuple[int, Callable[[list[Stmt]], None]]] = [(5, self._let), (8, self._write)]
+        options: list[tuple[int, Callable[[list[Stmt]], None]]] = [
+            (5, self._let),
+            (8, self._write),
+            (2, self._swap),
+            (2, self._draw_tickets),
+        ]
         if any(self._assignable()):
             options.append((4, self._assign))
         if not flow.plain:
@@ -156,6 +161,59 @@ class StatementWriter:
             out.append(Let(name, Cast(slot.element, value) if used else value))
             self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False, usable=used))
 
+    def _swap(self, out: list[Stmt]) -> None:
+        """Reads elements, overwrites them, and writes elsewhere what it read: values must not follow memory."""
+        writer = self.expressions
+        slots = [s for s in writer.memory.slots if self._is_writable(s) and s.use in (Use.OWNED, Use.FREE)]
+        if not slots:
+            self._write(out)
+            return
+        slot = writer.choices.pick(slots)
+        dtype, index = slot.element.widened, writer.index(slot)
+        name = self._fresh("was")
+        writer.pay(10)
+        out.append(Let(name, writer.moved(Load(slot.name, index), dtype)))
+        self._declare(name, Local(name, dtype, Level.LANE, mutable=False, stable=False))
+        out.append(Store(slot.name, index, writer.value(dtype, 1)))
+        others = [s for s in slots if s.element.widened is dtype]
+        target = writer.choices.pick(others)
+        out.append(Store(target.name, writer.index(target), Var(name)))
+
+    def _draw_tickets(self, out: list[Stmt]) -> None:
+        """Two used atomics on one element: their old values tell the order of the lanes and of the statements."""
+        writer = self.expressions
+        contended = [s for s in writer.memory.slots if s.use is Use.FREE_ATOMIC and writer.is_here(s)]
+        if not contended:
+            self._leave_messages(out)
+            return
+        slot = writer.choices.pick(contended)
+        for _ in range(2):
+            name = self._fresh("ticket")
+            writer.pay(4)
+            op = AtomicOp.ADD if writer.choices.chance(60) else AtomicOp.EXCHANGE
+            out.append(Let(name, Atomic(op, slot.name, u32(0), None, writer.value(slot.element, 1))))
+            self._declare(name, Local(name, slot.element, Level.LANE, mutable=False, stable=False))
+            out += [
+                Store(target.name, writer.index(target), Var(name))
+                for target in writer.memory.slots
+                if target.element is slot.element and target.use in PLAIN and self._is_writable(target)
+            ]
+
+    def _leave_messages(self, out: list[Stmt]) -> None:
+        """All lanes write one element, then read it: the value tells which lane came last."""
+        writer = self.expressions
+        slots = [s for s in writer.memory.slots if s.use is Use.FREE and writer.is_here(s)]
+        if not slots:
+            self._write(out)
+            return
+        slot = writer.choices.pick(slots)
+        dtype = slot.element.widened
+        out.append(Store(slot.name, u32(0), Cast(dtype, writer.lane(slot.buffer.is_workgroup))))
+        name = self._fresh("message")
+        out.append(Let(name, Load(slot.name, u32(0))))
+        self._declare(name, Local(name, dtype, Level.LANE, mutable=False, stable=False))
+        out.append(Store(slot.name, writer.index(slot), Var(name)))
+
     def _is_writable(self, slot: Slot) -> bool:
         if slot.buffer.is_workgroup and slot.segment != self.expressions.segment:
             return False
@@ -170,15 +228,22 @@ class StatementWriter:
 
     def _inner_level(self) -> Level:
         """A uniformity for a nested flow, at most that of this one."""
-        return min(self.expressions.level, self.expressions.choices.pick((Level.LANE, Level.WORKGROUP, Level.SUBGROUP)))
+        levels = (Level.LANE, Level.LANE, Level.WORKGROUP, Level.SUBGROUP)
+        return min(self.expressions.level, self.expressions.choices.pick(levels))
 
     def _if(self, out: list[Stmt]) -> None:
         level = self._inner_level()
         condition = self.expressions.condition(level)
-        changes = {"level": level, "straight": False}
-        then = self._nested_body(self._size(), **changes)
-        otherwise = self._nested_body(self._size(), **changes) if self.expressions.choices.chance(40) else ()
+        then = self._arm(level)
+        otherwise = self._arm(level) if self.expressions.choices.chance(50) else ()
         out.append(If(condition, then, otherwise))
+
+    def _arm(self, level: Level) -> Body:
+        with self._in(self.flow.nested(level=level, straight=False)):
+            out: list[Stmt] = []
+            if self.expressions.order is not Order.INDEPENDENT and self.expressions.choices.chance(30):
+                self._draw_tickets(out)
+            return (*out, *self.body(self._size()))
 
     def _block(self, out: list[Stmt]) -> None:
         body = self._nested_body(self._size())
@@ -189,7 +254,7 @@ class StatementWriter:
     def _for_one_lane(self, out: list[Stmt]) -> None:
         """A branch that one lane of the grid, or of each workgroup, takes: some buffers are its own."""
         writer = self.expressions
-        slots = [s for s in writer.memory.slots if s.use is Use.SINGLE and writer._is_here(s)]
+        slots = [s for s in writer.memory.slots if s.use is Use.SINGLE and writer.is_here(s)]
         if not slots:
             self._if(out)
             return
@@ -329,7 +394,7 @@ class StatementWriter:
 
     def _async_copy(self, out: list[Stmt]) -> None:
         writer, choices = self.expressions, self.expressions.choices
-        here = [s for s in writer.memory.slots if writer._is_here(s) and not s.buffer.is_push]
+        here = [s for s in writer.memory.slots if writer.is_here(s) and not s.buffer.is_push]
         sources = [s for s in here if s.is_constant or s.use in (Use.READ, Use.FREE)]
         targets = [s for s in here if not s.is_constant and self._takes_copies(s)]
         if not sources or not targets:

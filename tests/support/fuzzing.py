@@ -1,0 +1,133 @@
+"""Differential fuzzing over seeds: ``PYTHONPATH=tests python -m support.fuzzing --seconds 60``.
+
+Every program runs on the oracle and on the vectorised engine with the chunk sizes for which the language
+promises equal results; a disagreement is reduced and printed as a filetest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from support.programs import Case, Order, generate
+from support.reduction import reduce_case
+from support.reproducer import filetest
+from support.running import Outcome, Outputs, oracle, run
+from vyre.adapters.reference.vector.engine import VectorEngine
+from vyre.domain.validation.validator import validate
+
+ENGINE: Final = VectorEngine()
+_INDEPENDENT_CHUNKS: Final = (None, 1, 2, 3)
+
+
+def permitted_chunks(case: Case) -> Sequence[int | None]:
+    """Chunk sizes with which the vectorised engine owes the canonical bytes.
+
+    Always one workgroup; any number for an order-independent program; the engine's own choice for a program
+    that the validator marks as order-sensitive, unless it also has data races.
+    """
+    if case.order is Order.INDEPENDENT:
+        return _INDEPENDENT_CHUNKS
+    if case.order is Order.ATOMIC and validate(case.program).order_sensitive:
+        return (1, None)
+    return (1,)
+
+
+def disagreement(case: Case, chunk: int | None, expected: Outcome | None = None) -> str | None:
+    """What differs between the oracle (or ``expected``, its outcome) and the vectorised engine, or None."""
+    if expected is None:
+        expected = oracle(case)
+    found = run(ENGINE, case, chunk)
+    if expected == found:
+        return None
+    if not isinstance(expected, Outputs) or not isinstance(found, Outputs):
+        return f"chunk {chunk}: the oracle gives {expected}, the engine {found}"
+    return f"chunk {chunk}: " + "; ".join(_differences(expected, found))
+
+
+def _differences(expected: Outputs, found: Outputs) -> Iterator[str]:
+    for name, right in expected.bytes.items():
+        wrong = found.bytes[name]
+        if right != wrong:
+            at = next((i for i, pair in enumerate(zip(right, wrong, strict=False)) if pair[0] != pair[1]), len(right))
+            at -= at % 8
+            yield f"`{name}` from byte {at}: expected {right[at : at + 8].hex()}, found {wrong[at : at + 8].hex()}"
+
+
+@dataclass(slots=True)
+class Campaign:
+    """A run over consecutive seeds."""
+
+    first_seed: int
+    seeds: int = 0
+    programs: int = 0
+    executions: int = 0
+    compared_bytes: int = 0
+    seconds: float = 0.0
+    python: str = field(default_factory=platform.python_version)
+    failures: list[str] = field(default_factory=list)
+
+    @classmethod
+    def run(cls, first_seed: int, seconds: float, *, stop_after: int = 1) -> Campaign:
+        campaign = cls(first_seed)
+        start = time.monotonic()
+        while time.monotonic() - start < seconds and len(campaign.failures) < stop_after:
+            for order in Order:
+                campaign._try(generate(first_seed + campaign.seeds, order=order, traps=True))
+            campaign.seeds += 1
+        campaign.seconds = round(time.monotonic() - start, 1)
+        return campaign
+
+    def _try(self, case: Case) -> None:
+        seed = self.first_seed + self.seeds
+        self.programs += 1
+        try:
+            expected = oracle(case)
+        except Exception as error:
+            self.failures.append(f"seed {seed}, {case.order}: the oracle raises {error!r}\n{filetest(case)}")
+            return
+        for chunk in permitted_chunks(case):
+            self.executions += 1
+            if isinstance(expected, Outputs):
+                self.compared_bytes += sum(map(len, expected.bytes.values()))
+            symptom = _symptom(case, chunk, expected)
+            if symptom is not None:
+                small = reduce_case(case, lambda other: (_symptom(other, chunk) or ("",))[0] == symptom[0])
+                self.failures.append(f"seed {seed}, {case.order}: {_symptom(small, chunk)}\n{filetest(small)}")
+                return
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+
+def _symptom(case: Case, chunk: int | None, expected: Outcome | None = None) -> tuple[str, str] | None:
+    """The kind of a failure, which reduction keeps, and its description."""
+    try:
+        difference = disagreement(case, chunk, expected)
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return None if difference is None else ("disagreement", difference)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="differential fuzzing of the reference engines")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--failures", type=int, default=1, help="stop after that many")
+    options = parser.parse_args()
+    campaign = Campaign.run(options.seed, options.seconds, stop_after=options.failures)
+    for failure in campaign.failures:
+        print(failure, end="\n\n")
+    print(f"{campaign.programs} programs, {campaign.executions} comparisons, {len(campaign.failures)} failures")
+    return int(bool(campaign.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -101,8 +101,10 @@ class DispatchConfig:
             _check_int(name, getattr(self, name), low, high)
         for buffer, count in (self.output_counts or {}).items():
             _check_int(f"output_counts[{buffer!r}]", count, 0, U32_MAX)
-        if self.timeout_s is not None and not self.timeout_s > 0.0:
-            raise InvalidConfig(f"timeout_s={self.timeout_s!r} is not positive", fix="give seconds > 0, or None.")
+        if self.timeout_s is not None and not 0.0 < self.timeout_s <= U32_MAX:
+            raise InvalidConfig(
+                f"timeout_s={self.timeout_s!r} is not above 0 and at most 2^32-1", fix="give seconds, or None."
+            )
 
 
 def _check_int(name: str, value: object, low: int, high: int | None) -> None:

@@ -77,14 +77,15 @@ class BackendError(VyreError):
 
 
 class DeviceOutOfMemory(BackendError):
-    """``requested`` and ``available`` are bytes."""
+    """``requested`` and ``available`` are bytes; ``available`` is None where nobody can tell."""
 
     code = ErrorCode.DEVICE_OUT_OF_MEMORY
     default_fix = "close resident buffers that are no longer used, or split the dispatch."
 
-    def __init__(self, *, requested: int, available: int) -> None:
+    def __init__(self, *, requested: int, available: int | None = None) -> None:
         self.requested, self.available = requested, available
-        super().__init__(f"device memory exhausted: {requested} bytes requested, {available} bytes available")
+        known = "" if available is None else f", {available} bytes available"
+        super().__init__(f"device memory exhausted: {requested} bytes requested{known}")
 
 
 class UnsupportedFeature(BackendError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
-from vyre.domain.errors import BackendError, UnsupportedFeature
+from vyre.domain.errors import BackendError, DeviceOutOfMemory, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.identity import program_digest
@@ -56,7 +56,8 @@ class ReferencePipeline:
         self._kernels: tuple[Kernel, ...] = tuple(engine.prepare(s, spec) for s in plan_grid_sync(program))
         self._launches: OrderedDict[tuple[int, ...], Launch] = OrderedDict()
         self._slots = tuple(
-            (b.buffer.name, b.input_index, b.output_index, b.buffer.output_range is None) for b in self._plan.bindings
+            (b.buffer.name, b.element_size, b.input_index, b.output_index, b.buffer.output_range is None)
+            for b in self._plan.bindings
         )
         self._options = RunOptions(config.step_budget, config.chunk_workgroups)
         self._plain = config.step_budget is None and config.timeout_s is None
@@ -77,14 +78,14 @@ class ReferencePipeline:
 
         started = time.perf_counter_ns()
         launch = self.launch(tuple([view.nbytes for view in inputs]))
-        views = outputs.begin(launch.output_nbytes)
         try:
+            views = outputs.begin(launch.output_nbytes)
             memory: dict[str, npt.NDArray[np.uint8]] = {}
             ranged: list[tuple[npt.NDArray[np.uint8], memoryview, int]] = []
-            for (name, source, result, whole), nbytes in zip(self._slots, launch.nbytes, strict=True):
+            for (name, size, source, result, whole), nbytes in zip(self._slots, launch.nbytes, strict=True):
                 if result is None:
                     assert source is not None
-                    memory[name] = np.frombuffer(inputs[source], np.uint8)
+                    memory[name] = aligned(np.frombuffer(inputs[source], np.uint8), size)
                     continue
                 if whole:
                     data = np.frombuffer(views[result], np.uint8)
@@ -99,6 +100,9 @@ class ReferencePipeline:
             self.run(memory, launch)
             for data, view, start in ranged:
                 view[:] = data[start : start + len(view)].data
+        except MemoryError as error:
+            outputs.clear()
+            raise DeviceOutOfMemory(requested=sum(launch.nbytes)) from error
         except BaseException:
             outputs.clear()
             raise
@@ -126,7 +130,7 @@ class ReferencePipeline:
             lanes = 1
             for groups, size in zip(launch.grid, launch.workgroup, strict=True):
                 lanes *= groups * size
-            used = np.zeros(lanes, np.uint64)
+            used = allocate(8 * lanes).view(np.uint64)
         return RunOptions(config.step_budget, config.chunk_workgroups, deadline, used)
 
 
@@ -168,6 +172,21 @@ class ReferenceExecutor:
             if len(self._pipelines) > PIPELINES:
                 self._pipelines.popitem(last=False)
         return made, False
+
+
+def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:
+    """Bytes of whole elements, copied if elements are not aligned where they are."""
+    return data if data.view(f"u{element_size}").flags.aligned else data.copy()
+
+
+def allocate(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
+    import numpy as np
+
+    try:
+        return np.zeros(nbytes, np.uint8)
+    except (MemoryError, ValueError, OverflowError) as error:  # the last two: more than an address space
+        raise DeviceOutOfMemory(requested=nbytes) from error
 
 
 def _race_checking() -> Engine:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vyre.adapters.reference.executor import ReferenceExecutor
+from vyre.adapters.reference.executor import ReferenceExecutor, aligned, allocate
 from vyre.domain.binding import Binding, plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidInput, InvalidResource
@@ -32,10 +32,8 @@ class HostBuffer(ResidentBuffer):
     __slots__ = ("data",)
 
     def __init__(self, backend: BackendId, nbytes: int, label: str | None) -> None:
-        import numpy as np
-
+        self.data: npt.NDArray[np.uint8] = allocate(nbytes)
         super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label)
-        self.data: npt.NDArray[np.uint8] = np.zeros(nbytes, np.uint8)
 
     def _release(self) -> None:
         self.data = self.data[:0]
@@ -115,7 +113,7 @@ class HostMemory:
             elif binding.buffer.is_writable:
                 raise InvalidResource(f"`{name}` is written, but bound to host bytes", fix="bind a resident buffer.")
             else:
-                arrays.append(_fitted(binding, np.frombuffer(resource, np.uint8)))
+                arrays.append(np.frombuffer(resource, np.uint8))
         self._launch(step, arrays)
 
     def _launch(self, step: ResidentStep, arrays: list[npt.NDArray[np.uint8]]) -> None:
@@ -137,7 +135,7 @@ class HostMemory:
                     f"`{binding.buffer.name}` needs {nbytes} bytes, its memory has {data.nbytes}",
                     fix="allocate at least that much.",
                 )
-            memory[binding.buffer.name] = data[:nbytes]
+            memory[binding.buffer.name] = aligned(data[:nbytes], binding.element_size)  # copies host bytes only
             if binding.input_index is None:
                 memory[binding.buffer.name].fill(0)
         pipeline.run(memory, launch)

@@ -1,0 +1,190 @@
+"""Data races: the tracer against the definition, applied to every pair of accesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.profiles import examples
+from support.programs import Case, Order, cases, generate
+from support.running import Failure, oracle
+from vyre.adapters.reference.engine import NO_OPTIONS
+from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer, race_report
+from vyre.adapters.reference.scalar_oracle import Workgroup
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import DataRace, DataRaceError, RacingAccess, TrapError
+from vyre.domain.ir.program import Program
+from vyre.domain.launch import Launch
+from vyre.testing.execution import execute, open_backend
+
+LANES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One access as the definition sees it: where in the order of barriers and workgroups, by whom, what."""
+
+    group: int
+    epoch: int
+    lane: int
+    element: int
+    kind: str
+    data: bytes
+
+
+accesses = st.builds(
+    Access,
+    st.just(0),
+    st.just(0),
+    st.integers(0, LANES - 1),
+    st.integers(0, 1),
+    st.sampled_from(["load", "store", "store", "atomic"]),
+    st.sampled_from([b"a", b"b"]),
+)
+phases = st.lists(accesses, max_size=5)
+runs = st.lists(st.lists(phases, min_size=1, max_size=3), min_size=1, max_size=3)
+"""Workgroups of phases between barriers."""
+
+
+def by_definition(trace: list[Access], *, equal_stores: bool) -> set[int]:
+    """Elements with two unordered accesses by different lanes that conflict; or that are stores of equal bits."""
+    found = set()
+    for a, b in combinations(trace, 2):
+        if a.element != b.element or (a.group, a.lane) == (b.group, b.lane):
+            continue
+        ordered = a.group == b.group and a.epoch != b.epoch
+        kinds = {a.kind, b.kind}
+        if ordered or kinds == {"load"} or kinds == {"atomic"}:
+            continue
+        if (kinds == {"store"} and a.data == b.data) is equal_stores:
+            found.add(a.element)
+    return found
+
+
+def watched(run: list[list[list[Access]]]) -> tuple[list[Access], RaceReport]:
+    tracer = RaceTracer({"y": 1}, {"y": 1}, frozenset())
+    workgroup = Workgroup({}, Launch((len(run), 1, 1), (LANES, 1, 1), 1, (), (), (), ()), NO_OPTIONS, None, size=LANES)
+    trace: list[Access] = []
+    for group, parts in enumerate(run):
+        workgroup.group = (group, 0, 0)
+        tracer.workgroup(workgroup)
+        for epoch, part in enumerate(parts):
+            if epoch:
+                tracer.barrier()
+            for access in part:
+                trace.append(replace(access, group=group, epoch=epoch))
+                match access.kind:
+                    case "load":
+                        tracer.load("y", access.element, 1, access.lane)
+                    case "store":
+                        tracer.store("y", access.element, access.data, access.lane)
+                    case _:
+                        tracer.atomic("y", access.element, 1, access.lane)
+    return trace, tracer.report()
+
+
+@examples(1500)
+@given(runs)
+def test_the_tracer_finds_what_the_definition_finds(run: list[list[list[Access]]]) -> None:
+    trace, report = watched(run)
+    raced = by_definition(trace, equal_stores=False)
+    assert {race.element for race in report.races} == raced
+    noted = {note.element for note in report.notes}
+    assert noted <= by_definition(trace, equal_stores=True)
+    assert noted >= by_definition(trace, equal_stores=True) - raced
+
+
+@examples(300)
+@given(runs)
+def test_both_accesses_of_a_race_happened_and_conflict(run: list[list[list[Access]]]) -> None:
+    trace, report = watched(run)
+    happened = {(a.kind, (a.group * LANES + a.lane, 0, 0), a.element) for a in trace}
+    for race in (*report.races, *report.notes):
+        assert race.first.global_id != race.second.global_id
+        for access in (race.first, race.second):
+            assert (access.kind, access.global_id, race.element) in happened
+
+
+@examples(60)
+@given(case=cases(traps=True))
+def test_order_independent_programs_have_no_races(case: Case) -> None:
+    checked = replace(case, config=replace(case.config, race_check=True))
+    assert oracle(checked) == oracle(case)
+
+
+def test_the_check_changes_no_bytes() -> None:
+    """Of racy programs too: what ran is the canonical schedule."""
+    racy = 0
+    for seed in range(80):
+        case = generate(seed, order=Order.RACY)
+        inputs = [memoryview(case.inputs[b.name]) for b in case.program.abi_buffers if b.takes_input]
+        if isinstance(oracle(case), Failure):
+            continue
+        racy += bool(race_report(case.program, inputs, case.config).races)
+    assert racy > 5
+
+
+NEIGHBOURS = Program.from_text(
+    """
+    workgroup_size 4, 1, 1
+    buffer y @0 read_write u32[runtime]
+    buffer flag @1 write u32[1]
+    body {
+      flag[0u] = 1u
+      y[gid.x] = y[gid.x + 1u]
+    }
+    """
+)
+
+
+def test_a_report_lists_races_and_notes() -> None:
+    report = race_report(NEIGHBOURS, [memoryview(bytes(12))])
+    assert report.races == tuple(
+        DataRace("y", i, RacingAccess("load", (i - 1, 0, 0)), RacingAccess("store", (i, 0, 0))) for i in (1, 2)
+    )
+    assert report.notes == (DataRace("flag", 0, RacingAccess("store", (0, 0, 0)), RacingAccess("store", (1, 0, 0))),)
+
+
+@pytest.mark.parametrize("engine", ["reference", "reference-scalar"])
+def test_both_engines_report_races_as_an_error(engine: str) -> None:
+    config = DispatchConfig(race_check=True)
+    with pytest.raises(
+        DataRaceError, match=r"y\[1\]: load by lane \(0, 0, 0\), store by lane \(1, 0, 0\).*Fix:"
+    ) as info:
+        execute(open_backend(engine), NEIGHBOURS, {"y": bytes(12)}, config)
+    assert [race.element for race in info.value.races] == [1, 2]
+    assert [note.buffer for note in info.value.notes] == ["flag"]
+    assert execute(open_backend(engine), NEIGHBOURS, {"y": bytes(4)}, config)["flag"] == b"\1\0\0\0"
+
+
+def test_long_lists_end() -> None:
+    count = 2 * LISTED
+    with pytest.raises(DataRaceError, match=rf"and {LISTED - 4} more") as info:
+        execute(open_backend("reference"), NEIGHBOURS, {"y": bytes(4 * count)}, DispatchConfig(race_check=True))
+    assert len(info.value.races) == LISTED
+
+
+def test_a_race_comes_before_the_trap_that_it_may_have_caused() -> None:
+    program = Program.from_text(
+        """
+        workgroup_size 2, 1, 1
+        param stop @0 u32
+        buffer y @1 read_write u32[2]
+        body {
+          y[gid.x] = y[1u - gid.x]
+          if gid.x == stop {
+            trap(7u, "stop")
+          }
+        }
+        """
+    )
+    inputs = {"stop": b"\1\0\0\0", "y": bytes(8)}
+    with pytest.raises(DataRaceError) as info:
+        execute(open_backend("reference"), program, inputs, DispatchConfig(race_check=True))
+    assert isinstance(info.value.__cause__, TrapError)
+    with pytest.raises(TrapError):
+        race_report(program, [memoryview(data) for data in inputs.values()])

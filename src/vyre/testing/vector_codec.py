@@ -171,7 +171,7 @@ class PlanCodec(Codec):
         return hint(snake_case(value))
 
     def encode_enum(self, value: Enum) -> Json:
-        return camel_case(value.value)
+        return camel_case(value.value) if isinstance(value.value, str) else value.value
 
 
 def _without_field(error: dict[str, Json]) -> dict[str, Json]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vyre.domain.ir.types import ScalarType
 
-Lanes: TypeAlias = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Lanes: TypeAlias = "NDArray[Any]"
 UnaryRule: TypeAlias = Callable[[Any], Any]
 BinaryRule: TypeAlias = Callable[[Any, Any], Any]
 TernaryRule: TypeAlias = Callable[[Any, Any, Any], Any]

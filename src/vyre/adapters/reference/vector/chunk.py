@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vyre.adapters.reference.engine import RunOptions
 from vyre.adapters.reference.vector.lanes_context import Context, Grid, Indices, linear_global_ids, select
@@ -14,6 +13,9 @@ from vyre.adapters.reference.vector.storage import Storage
 from vyre.domain.errors import BackendError, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Local:

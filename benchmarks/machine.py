@@ -9,7 +9,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-_PACKAGES = ("vyre", "numpy", "numba", "numba-cuda")
+_PACKAGES = ("vyre", "numpy", "numba")
 
 
 def describe() -> dict[str, object]:

@@ -9,8 +9,8 @@ What the reference gets wrong: it knows none of these units, so it promises more
 then fails), and probes only the default shared memory limit, so it refuses kernels that need the larger opt-in one.
 
 ``diagnose`` and ``diagnose_shape`` give every reason for a refusal at once, as data and as one stable log line.
-What the reference leaves out, a launch can still fail on: limits per axis and registers.  They are checked when the envelope
-has them (``AxisLimits``; None, the default, is the pinned rule).
+What the reference leaves out, a launch can still fail on: limits per axis and registers.  They are checked when the
+envelope has them (``AxisLimits``; None, the default, is the pinned rule).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from vyre.testing.vector_codec import Codec, PlanCodec, Row
-from vyre.testing.vector_rows import identity, measurement, numeric, oracle, policies, residency, speculation
+from vyre.testing.vector_rows import graphs, identity, measurement, numeric, oracle, policies, residency, speculation
 
 
 class VectorFile(NamedTuple):
@@ -23,6 +23,7 @@ FILES: Final[dict[str, VectorFile]] = {
     **{stem: VectorFile(rows) for stem, rows in speculation.FILES.items()},
     **{stem: VectorFile(rows, PlanCodec()) for stem, rows in residency.FILES.items()},
     **{stem: VectorFile(rows, PlanCodec()) for stem, rows in measurement.FILES.items()},
+    **{stem: VectorFile(rows, graphs.CODEC) for stem, rows in graphs.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
 """Files that ``vyre.testing.conformance`` takes."""

@@ -1,0 +1,154 @@
+"""E-graphs as one slab of 32-bit words.
+
+Nine columns lie back to back: for each row (e-node) its class, operator, place and number of children, and signature;
+the children; and for each class, ascending, its rows.  Two rows with equal operator and children have equal signatures;
+the converse is checked, never assumed.  Packing is O(n log n) in rows and children.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import accumulate, chain
+from typing import Final, NamedTuple
+
+from vyre.domain.errors import PlanError
+from vyre.domain.record import U32, U64, record
+
+_MASK: Final = 0xFFFF_FFFF
+_SEED: Final = 0xA24B_AED4
+_GOLDEN: Final = 0x9E37_79B9
+_MULTIPLIER: Final = 0x85EB_CA6B
+WORD_BYTES: Final = 4
+
+
+def row_signature(language_op_id: int, children: tuple[int, ...]) -> int:
+    """32-bit hash of operator, arity and children in order."""
+    state = _SEED
+    for value in (language_op_id, len(children), *children):
+        mixed = state ^ (value + _GOLDEN + (state << 6) + (state >> 2)) & _MASK
+        state = ((mixed << 13 | mixed >> 19) & _MASK) * _MULTIPLIER & _MASK
+    return state
+
+
+@record
+class ENodeRow:
+    """An e-node: its class, operator, and the classes of its children."""
+
+    eclass_id: U32
+    op: str
+    children: tuple[U32, ...]
+
+
+@record
+class EGraphSnapshot:
+    rows: tuple[ENodeRow, ...]
+
+
+class Span(NamedTuple):
+    """Words ``offset`` to ``offset + length`` of the slab."""
+
+    offset: int
+    length: int
+
+
+class Columns(NamedTuple):
+    """One item per column, in slab order."""
+
+    row_eclass_ids: Span
+    row_language_op_ids: Span
+    row_children_offsets: Span
+    row_children_lens: Span
+    row_signatures: Span
+    children: Span
+    group_eclass_ids: Span
+    group_offsets: Span
+    group_rows: Span
+
+
+@record
+class ImageShape:
+    """Counts that fix the place of every column."""
+
+    row_count: U32
+    child_count: U32
+    eclass_group_count: U32
+
+    @property
+    def spans(self) -> Columns:
+        rows, groups = self.row_count, self.eclass_group_count
+        lengths = (*[rows] * 5, self.child_count, groups, groups + 1, rows)
+        offsets = accumulate(lengths, initial=0)
+        return Columns(*map(Span, offsets, lengths))
+
+    @property
+    def word_count(self) -> int:
+        last = self.spans.group_rows
+        return last.offset + last.length
+
+
+class DeviceImage(NamedTuple):
+    shape: ImageShape
+    words: tuple[int, ...]
+
+    def column(self, name: str) -> tuple[int, ...]:
+        """The words of one column of ``Columns``."""
+        span: Span = getattr(self.shape.spans, name)
+        return self.words[span.offset : span.offset + span.length]
+
+
+@record
+class KernelViewInputs:
+    """``base_ptr``: device address of the slab."""
+
+    base_ptr: U64
+    shape: ImageShape
+
+
+class KernelView(NamedTuple):
+    """What a kernel is passed: the slab, and the address of every column, in the order of ``Columns``."""
+
+    base_ptr: int
+    byte_len: int
+    pointers: tuple[int, ...]
+
+
+def kernel_view(inputs: KernelViewInputs) -> KernelView:
+    """Addresses of an image at ``base_ptr``; raises ``PlanError`` when the slab would leave the address space."""
+    length = inputs.shape.word_count * WORD_BYTES
+    if inputs.base_ptr + length > 2**64:
+        raise PlanError("AddressOverflow", base_ptr=inputs.base_ptr, byte_len=length)
+    pointers = tuple(inputs.base_ptr + span.offset * WORD_BYTES for span in inputs.shape.spans)
+    return KernelView(inputs.base_ptr, length, pointers)
+
+
+def intern_operators(snapshot: EGraphSnapshot) -> list[int]:
+    """Operator number of every row; operators are numbered as they are first seen."""
+    ids: dict[str, int] = {}
+    return [ids.setdefault(row.op, len(ids)) for row in snapshot.rows]
+
+
+def pack_device_image(snapshot: EGraphSnapshot) -> DeviceImage:
+    """The slab of an e-graph; raises ``PlanError("Integrity")`` for a child class that has no row."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for index, row in enumerate(snapshot.rows):
+        groups[row.eclass_id].append(index)
+    for index, row in enumerate(snapshot.rows):
+        for child in row.children:
+            if child not in groups:
+                raise PlanError("Integrity", context="dangling child eclass", row=index, value=child)
+    operators = intern_operators(snapshot)
+    arities = [len(row.children) for row in snapshot.rows]
+    classes = sorted(groups)
+    shape = ImageShape(len(snapshot.rows), sum(arities), len(groups))
+    columns = (
+        (row.eclass_id for row in snapshot.rows),
+        operators,
+        list(accumulate(arities, initial=0))[:-1],
+        arities,
+        (row_signature(op, row.children) for op, row in zip(operators, snapshot.rows, strict=True)),
+        chain.from_iterable(row.children for row in snapshot.rows),
+        classes,
+        accumulate((len(groups[c]) for c in classes), initial=0),
+        chain.from_iterable(groups[c] for c in classes),
+    )
+    return DeviceImage(shape, tuple(chain.from_iterable(columns)))

@@ -1,0 +1,353 @@
+"""Launch plans of the e-graph kernels: scans, comparison of candidate pairs, unions, rewriting.
+
+A launch covers ``threads_per_block * max_blocks_per_launch`` items; more items take more launches ("waves").
+Candidate pairs come from buckets of rows with equal signature; only an exact comparison makes two classes equal.
+
+What the reference gets wrong: a bucket of n rows costs n(n-1)/2 pairs, and a pair's rows are found by a loop linear in
+n.  Here ``pair_of`` is O(1), equal rows are found by grouping (O(rows + children)), and with ``leaders_only`` a group
+yields one pair per class beyond its first instead of all of them; the unions that follow are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from itertools import combinations
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.domain.errors import PlanError
+from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow, intern_operators, row_signature
+from vyre.policies.record import U32, U64, record, verdict
+
+PAIR_BYTES: Final = 8
+COUNTER_BYTES: Final = 8
+
+
+@record
+class LaunchConfig:
+    """Threads of a block and blocks of a launch, both at least 1."""
+
+    threads_per_block: U32 = 256
+    max_blocks_per_launch: U32 = 65_535
+
+    def require_positive(self) -> None:
+        """Raises ``PlanError`` for a configuration that launches nothing."""
+        if self.threads_per_block == 0:
+            raise PlanError("ZeroThreadsPerBlock")
+        if self.max_blocks_per_launch == 0:
+            raise PlanError("ZeroMaxBlocksPerLaunch")
+
+
+class KernelPass(Enum):
+    """Passes of the scan and of the union, in launch order."""
+
+    ROW_SCAN = "row_scan"
+    CHILD_EDGE_SCAN = "child_edge_scan"
+    ECLASS_GROUP_SCAN = "eclass_group_scan"
+    UNION_PAIRS = "union_pairs"
+    CANONICAL_REWRITES = "canonical_rewrites"
+
+
+Chunk: TypeAlias = tuple[int, int, int]
+"""First item, items and blocks of one launch."""
+
+
+def _chunks(items: int, config: LaunchConfig) -> Iterable[Chunk]:
+    per_launch = config.threads_per_block * config.max_blocks_per_launch
+    for first in range(0, items, per_launch):
+        count = min(per_launch, items - first)
+        yield first, count, -(-count // config.threads_per_block)
+
+
+class Wave(NamedTuple):
+    """One launch of a pass."""
+
+    kernel_pass: KernelPass
+    first_item: int
+    item_count: int
+    blocks: int
+    threads_per_block: int
+
+
+def _waves(passes: Iterable[tuple[KernelPass, int]], config: LaunchConfig) -> tuple[Wave, ...]:
+    threads = config.threads_per_block
+    return tuple(Wave(kind, *chunk, threads) for kind, items in passes for chunk in _chunks(items, config))
+
+
+@record
+class WorkInputs:
+    row_count: U32
+    child_count: U32
+    eclass_group_count: U32
+    config: LaunchConfig = LaunchConfig()
+
+
+@verdict
+class WorkPlan:
+    waves: tuple[Wave, ...]
+    total_items: int
+    total_blocks: int
+
+
+def plan_work(inputs: WorkInputs) -> WorkPlan:
+    """Scans over rows, child edges and class groups.  O(launches)."""
+    inputs.config.require_positive()
+    passes = (
+        (KernelPass.ROW_SCAN, inputs.row_count),
+        (KernelPass.CHILD_EDGE_SCAN, inputs.child_count),
+        (KernelPass.ECLASS_GROUP_SCAN, inputs.eclass_group_count),
+    )
+    return _work(_waves(passes, inputs.config))
+
+
+def _work(waves: tuple[Wave, ...]) -> WorkPlan:
+    return WorkPlan(waves, sum(w.item_count for w in waves), sum(w.blocks for w in waves))
+
+
+@record
+class BucketInputs:
+    """``row_signatures``: signature of every row."""
+
+    row_signatures: tuple[U32, ...]
+    config: LaunchConfig = LaunchConfig()
+
+
+class Bucket(NamedTuple):
+    """Rows of one signature: ``bucket_rows[first_bucket_row : first_bucket_row + row_count]``."""
+
+    signature: int
+    first_bucket_row: int
+    row_count: int
+    candidate_pair_count: int
+
+    def words(self) -> tuple[int, ...]:
+        """The record a kernel reads: signature, first row, rows, and the pair count as low and high word."""
+        pairs = self.candidate_pair_count
+        return (*self[:3], pairs & 0xFFFF_FFFF, pairs >> 32)
+
+
+class PairWave(NamedTuple):
+    """One launch over pairs of one bucket."""
+
+    bucket_index: int
+    first_pair: int
+    pair_count: int
+    blocks: int
+    threads_per_block: int
+
+
+@verdict
+class BucketPlan:
+    """Buckets of at least two rows, by signature, and the launches that compare their pairs."""
+
+    buckets: tuple[Bucket, ...]
+    bucket_rows: tuple[int, ...]
+    pair_waves: tuple[PairWave, ...]
+    candidate_pair_count: int
+    total_blocks: int
+
+
+def plan_signature_buckets(inputs: BucketInputs) -> BucketPlan:
+    """Group rows by signature.  O(rows log rows + launches)."""
+    config = inputs.config
+    config.require_positive()
+    by_signature: dict[int, list[int]] = defaultdict(list)
+    for row, signature in enumerate(inputs.row_signatures):
+        by_signature[signature].append(row)
+    buckets: list[Bucket] = []
+    rows: list[int] = []
+    waves: list[PairWave] = []
+    for signature, members in sorted(by_signature.items()):
+        if len(members) < 2:
+            continue
+        pairs = math.comb(len(members), 2)
+        waves += (PairWave(len(buckets), *chunk, config.threads_per_block) for chunk in _chunks(pairs, config))
+        buckets.append(Bucket(signature, len(rows), len(members), pairs))
+        rows += members
+    return BucketPlan(
+        tuple(buckets),
+        tuple(rows),
+        tuple(waves),
+        sum(b.candidate_pair_count for b in buckets),
+        sum(w.blocks for w in waves),
+    )
+
+
+def pair_of(ordinal: int, count: int) -> tuple[int, int]:
+    """The ``ordinal``-th pair i < j < ``count``, row by row of the upper triangle.  O(1)."""
+    left = math.comb(count, 2) - 1 - ordinal
+    row = (math.isqrt(8 * left + 1) - 1) // 2
+    i = count - 2 - row
+    return i, ordinal - math.comb(count, 2) + math.comb(count - i, 2) + i + 1
+
+
+def pair_rows(plan: BucketPlan, bucket_index: int, ordinal: int) -> tuple[int, int]:
+    """Rows that pair ``ordinal`` of a bucket compares."""
+    bucket = plan.buckets[bucket_index]
+    i, j = pair_of(ordinal, bucket.row_count)
+    return plan.bucket_rows[bucket.first_bucket_row + i], plan.bucket_rows[bucket.first_bucket_row + j]
+
+
+class OutputSizing(NamedTuple):
+    """Device buffers for the worst case, in which every candidate pair is an equivalence."""
+
+    max_equivalences: int
+
+    @property
+    def pair_bytes(self) -> int:
+        return self.max_equivalences * PAIR_BYTES
+
+    @property
+    def counter_bytes(self) -> int:
+        return COUNTER_BYTES
+
+
+def output_sizing(plan: BucketPlan) -> OutputSizing:
+    return OutputSizing(plan.candidate_pair_count)
+
+
+@record
+class StructuralInputs:
+    """``leaders_only``: of every group of equal rows, pair each class with the smallest instead of with all."""
+
+    snapshot: EGraphSnapshot
+    leaders_only: bool = False
+
+
+@verdict
+class StructuralEquivalences:
+    """``equivalences``: pairs (smaller, larger) of classes that hold an equal row, ascending.
+
+    Of pairs of rows, ``exact`` are equal, ``redundant`` of them in one class already; ``rejected`` only share a
+    signature.
+    """
+
+    equivalences: tuple[tuple[int, int], ...]
+    exact_pair_count: int
+    redundant_pair_count: int
+    rejected_candidate_pair_count: int
+
+
+def plan_structural_equivalences(inputs: StructuralInputs) -> StructuralEquivalences:
+    """Classes that must be united because they hold equal rows.  O(rows + children + pairs found)."""
+    snapshot = inputs.snapshot
+    groups: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
+    signatures: Counter[int] = Counter()
+    for op, row in zip(intern_operators(snapshot), snapshot.rows, strict=True):
+        groups[op, row.children][row.eclass_id] += 1
+        signatures[row_signature(op, row.children)] += 1
+    exact = sum(math.comb(group.total(), 2) for group in groups.values())
+    redundant = sum(math.comb(count, 2) for group in groups.values() for count in group.values())
+    candidates = sum(math.comb(count, 2) for count in signatures.values())
+    found: set[tuple[int, int]] = set()
+    for group in groups.values():
+        first, *others = sorted(group)
+        found.update(((first, other) for other in others) if inputs.leaders_only else combinations(sorted(group), 2))
+    return StructuralEquivalences(tuple(sorted(found)), exact, redundant, candidates - exact)
+
+
+@record
+class UnionInputs:
+    """``equivalences``: pairs of classes in any order, orientation and number."""
+
+    equivalences: tuple[tuple[U32, U32], ...]
+    config: LaunchConfig = LaunchConfig()
+
+
+class Rewrite(NamedTuple):
+    """Class ``eclass_id`` becomes ``representative``."""
+
+    eclass_id: int
+    representative: int
+
+
+@verdict
+class UnionPlan:
+    """Oriented unique pairs, the classes they name, and the rewrites of every class that is not its own root."""
+
+    canonical_pairs: tuple[tuple[int, int], ...]
+    affected_eclasses: tuple[int, ...]
+    canonical_rewrites: tuple[Rewrite, ...]
+    waves: tuple[Wave, ...]
+    ignored_self_pair_count: int
+    duplicate_pair_count: int
+    total_items: int
+    total_blocks: int
+
+
+def plan_union_compaction(inputs: UnionInputs) -> UnionPlan:
+    """Unite classes; the smallest id of a set represents it.  O(n log n)."""
+    inputs.config.require_positive()
+    oriented = [(min(pair), max(pair)) for pair in inputs.equivalences if pair[0] != pair[1]]
+    pairs = sorted(set(oriented))
+    rewrites = _rewrites(pairs)
+    waves = _waves(
+        ((KernelPass.UNION_PAIRS, len(pairs)), (KernelPass.CANONICAL_REWRITES, len(rewrites))), inputs.config
+    )
+    work = _work(waves)
+    return UnionPlan(
+        canonical_pairs=tuple(pairs),
+        affected_eclasses=tuple(sorted({eclass for pair in pairs for eclass in pair})),
+        canonical_rewrites=rewrites,
+        waves=waves,
+        ignored_self_pair_count=len(inputs.equivalences) - len(oriented),
+        duplicate_pair_count=len(oriented) - len(pairs),
+        total_items=work.total_items,
+        total_blocks=work.total_blocks,
+    )
+
+
+def _rewrites(pairs: list[tuple[int, int]]) -> tuple[Rewrite, ...]:
+    parent: dict[int, int] = {}
+
+    def root(eclass: int) -> int:
+        while (above := parent.setdefault(eclass, eclass)) != eclass:
+            parent[eclass] = parent[above]
+            eclass = parent[eclass]
+        return eclass
+
+    for left, right in pairs:
+        a, b = root(left), root(right)
+        parent[max(a, b)] = min(a, b)
+    return tuple(Rewrite(eclass, root(eclass)) for eclass in sorted(parent) if root(eclass) != eclass)
+
+
+@record
+class FixedPointInputs:
+    """``max_rounds`` caps the rounds (None = until nothing changes, which it always does)."""
+
+    snapshot: EGraphSnapshot
+    max_rounds: U64 | None = None
+
+
+@verdict
+class FixedPoint:
+    """Rewrites of every round, the last of which is empty when ``converged``; and the rows after them."""
+
+    rewrites_per_round: tuple[tuple[Rewrite, ...], ...]
+    converged: bool
+    snapshot: EGraphSnapshot
+
+
+def structural_fixed_point(inputs: FixedPointInputs) -> FixedPoint:
+    """Discover equal rows, unite their classes, rewrite, until a round finds nothing.
+
+    Every round removes a class, so there are at most as many rounds as classes, and one; each is linear.
+    """
+    snapshot = inputs.snapshot
+    rounds: list[tuple[Rewrite, ...]] = []
+    while inputs.max_rounds is None or len(rounds) < inputs.max_rounds:
+        found = plan_structural_equivalences(StructuralInputs(snapshot, leaders_only=True))
+        rounds.append(_rewrites(list(found.equivalences)))
+        if not rounds[-1]:
+            return FixedPoint(tuple(rounds), True, snapshot)
+        root = dict(rounds[-1])
+        snapshot = EGraphSnapshot(
+            tuple(
+                ENodeRow(root.get(row.eclass_id, row.eclass_id), row.op, tuple(root.get(c, c) for c in row.children))
+                for row in snapshot.rows
+            )
+        )
+    return FixedPoint(tuple(rounds), False, snapshot)

@@ -2,7 +2,8 @@
 
 A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are
 numbered in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic;
-the u32 it stands for is that modulo 2^32, which addition, subtraction and multiplication respect.  Where the values are
+the u32 it stands for is that modulo 2^32, which addition, subtraction and multiplication respect, so that numbers that
+grow long are reduced.  Where the values are
 used, ``settled`` shows that none of them wraps, and an index becomes a strided view instead of a gather.  Comparing one
 with a number splits a box of lanes into boxes instead of making a mask.
 """
@@ -30,13 +31,21 @@ class Affine(NamedTuple):
             return Affine(self.base + sign * other, self.c)
         a, b = self.c, other.c
         return Affine(
-            self.base + sign * other.base,
-            (a[0] + sign * b[0], a[1] + sign * b[1], a[2] + sign * b[2], a[3] + sign * b[3]),
+            _short(self.base + sign * other.base),
+            (
+                _short(a[0] + sign * b[0]),
+                _short(a[1] + sign * b[1]),
+                _short(a[2] + sign * b[2]),
+                _short(a[3] + sign * b[3]),
+            ),
         )
 
     def times(self, factor: int) -> Affine:
         c = self.c
-        return Affine(self.base * factor, (c[0] * factor, c[1] * factor, c[2] * factor, c[3] * factor))
+        return Affine(
+            _short(self.base * factor),
+            (_short(c[0] * factor), _short(c[1] * factor), _short(c[2] * factor), _short(c[3] * factor)),
+        )
 
     def settled(self, lo: Axes, hi: Axes) -> Affine | None:
         """The same u32 values without wrapping inside the box [lo, hi), or None if they wrap there."""
@@ -60,6 +69,11 @@ class Affine(NamedTuple):
                     least += last
                     greatest += first
         return least, greatest
+
+
+def _short(number: int) -> int:
+    """A number congruent modulo 2^32 whose products with positions fit 64 bits."""
+    return number if -LIMIT < number < LIMIT else number % LIMIT
 
 
 class Extent(NamedTuple):

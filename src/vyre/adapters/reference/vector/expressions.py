@@ -244,6 +244,9 @@ class ExpressionCompiler:
         ufunc: Any = rule
         into = _into(rule, first, second) if is_ufunc and result is not BOOL else None
         if dtype is U32 and other is U32 and op in _INT_RULES:
+            constant = _constant_of(right, self.spec)
+            if constant is not None and op not in _COMPARISONS:
+                return Compiled(_u32_with_constant(op, rule, a, constant, reuse=reuse), result, is_ufunc, into)
             return Compiled(_u32_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
@@ -488,7 +491,9 @@ def _apply_one(rule: Any, inner: Evaluate, dtype: ScalarType) -> Evaluate:
 
 def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: bool) -> Evaluate:
     on_ints = _INT_RULES[op]
-    on_affine = _compare_affine if op in _COMPARISONS else _affine
+    if op in _COMPARISONS:
+        return _u32_comparison(op, rule, a, b)
+    on_affine = _AFFINE_RULES.get(op)
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
@@ -498,8 +503,8 @@ def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: boo
             return rule(x, y, out=x) if reuse and x.shape == ctx.shape else rule(x, y)
         if kx is int and ky is int:
             return on_ints(x, y)
-        if ky is not np.ndarray:
-            found = on_affine(op, x, y, ctx)
+        if ky is not np.ndarray and on_affine is not None:
+            found = on_affine(x, y)
             if found is not None:
                 return found
         return rule(dense(x, ctx, U32), dense(y, ctx, U32))
@@ -507,19 +512,77 @@ def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: boo
     return evaluate
 
 
-def _affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Affine | None:
-    """Ring operations on affine values, which hold modulo 2^32."""
-    if op is BinaryOp.ADD:
-        return x.plus(y) if isinstance(x, Affine) else y.plus(x)  # type: ignore[union-attr]
-    if op is BinaryOp.SUB:
-        return x.plus(y, -1) if isinstance(x, Affine) else y.times(-1).plus(x)  # type: ignore[union-attr]
-    if op is BinaryOp.MUL:
-        if isinstance(x, Affine):
-            return None if isinstance(y, Affine) else x.times(y)
-        return y.times(x)  # type: ignore[union-attr]
-    if op is BinaryOp.SHL and isinstance(x, Affine) and isinstance(y, int):
-        return x.times(1 << (y & 31))
-    return None
+def _u32_with_constant(op: BinaryOp, rule: Any, a: Evaluate, number: int, *, reuse: bool) -> Evaluate:
+    """Like ``_u32_binary``, with all that can be prepared for a right operand that is known."""
+    on_ints, on_affine = _INT_RULES[op], _AFFINE_RULES.get(op)
+    lane = np.array(number, np.uint32)  # NumPy takes an array of no dimensions faster than a scalar
+
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x = a(chunk, ctx)
+        kind = type(x)
+        if kind is np.ndarray:
+            return rule(x, lane, out=x) if reuse and x.shape == ctx.shape else rule(x, lane)
+        if kind is int:
+            return on_ints(x, number)
+        found = None if on_affine is None else on_affine(x, number)
+        return rule(dense(x, ctx, U32), lane) if found is None else found
+
+    return evaluate
+
+
+def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
+    """Bits of a literal or specialization constant."""
+    match expr:
+        case Literal(_, bits):
+            return bits
+        case SpecConst(name, default):
+            return spec.get(name, default).bits
+        case _:
+            return None
+
+
+def _u32_comparison(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+    on_ints = _INT_RULES[op]
+
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x, y = a(chunk, ctx), b(chunk, ctx)
+        kx, ky = type(x), type(y)
+        if kx is int and ky is int:
+            return on_ints(x, y)
+        if kx is not np.ndarray and ky is not np.ndarray:
+            found = _compare_affine(op, x, y, ctx)
+            if found is not None:
+                return found
+        return rule(dense(x, ctx, U32), dense(y, ctx, U32))
+
+    return evaluate
+
+
+def _affine_sum(x: Any, y: Any) -> Affine:
+    return x.plus(y) if type(x) is Affine else y.plus(x)
+
+
+def _affine_difference(x: Any, y: Any) -> Affine:
+    return x.plus(y, -1) if type(x) is Affine else y.times(-1).plus(x)
+
+
+def _affine_product(x: Any, y: Any) -> Affine | None:
+    if type(x) is not Affine:
+        x, y = y, x
+    return None if type(y) is Affine else x.times(y)
+
+
+def _affine_shift(x: Any, y: Any) -> Affine | None:
+    return x.times(1 << (y & 31)) if type(x) is Affine and type(y) is int else None
+
+
+_AFFINE_RULES: Final[dict[BinaryOp, Callable[[Any, Any], Affine | None]]] = {
+    BinaryOp.ADD: _affine_sum,
+    BinaryOp.SUB: _affine_difference,
+    BinaryOp.MUL: _affine_product,
+    BinaryOp.SHL: _affine_shift,
+}
+"""Ring operations on affine values, which hold modulo 2^32; one operand is affine, the other that or an int."""
 
 
 def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Value | None:

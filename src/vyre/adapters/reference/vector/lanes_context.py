@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, Split, compare_with_zero
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, compare_with_zero
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch
 
-Lanes: TypeAlias = NDArray[Any]
-Indices: TypeAlias = NDArray[np.intp]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Lanes: TypeAlias = "NDArray[Any]"
+Indices: TypeAlias = "NDArray[np.intp]"
 CACHED: Final = 256
+_MISSING: Final = object()
 
 
 class Grid:
@@ -29,7 +32,7 @@ class Grid:
         self.root = Box(self, Extent((0, 0, 0, 0), dims))
         self._coordinates: tuple[Indices, ...] | None = None
         self._boxes: dict[Extent, Box] = {self.root.extent: self.root}
-        self.splits: dict[tuple[object, ...], Split | bool | None] = {}
+        self.splits: dict[tuple[object, ...], Any] = {}
 
     def coordinates(self) -> tuple[Indices, ...]:
         """Position of every lane along each axis, by lane number."""
@@ -45,20 +48,21 @@ class Grid:
             found = self._boxes[extent] = Box(self, extent)
         return found
 
-    def split(self, op: BinaryOp, value: Affine, box: Extent) -> Split | bool | None:
+    def split(self, op: BinaryOp, value: Affine, box: Extent) -> Any:
         """``compare_with_zero``, remembered."""
         key = (op, value, box)
-        if key not in self.splits:
+        found = self.splits.get(key, _MISSING)
+        if found is _MISSING:
             if len(self.splits) >= CACHED:
-                self.splits.clear()
-            self.splits[key] = compare_with_zero(op, value, box, self.dims)
-        return self.splits[key]
+                self.splits = {}
+            found = self.splits[key] = compare_with_zero(op, value, box, self.dims)
+        return found
 
 
 class Box:
     """All lanes of an extent; arrays have its four-dimensional shape."""
 
-    __slots__ = ("_numbers", "extent", "grid", "shape", "size", "slices")
+    __slots__ = ("_numbers", "_reaches", "extent", "grid", "shape", "size", "slices")
 
     def __init__(self, grid: Grid, extent: Extent) -> None:
         self.grid = grid
@@ -68,6 +72,19 @@ class Box:
         self.size = self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3]
         self.slices = tuple(slice(a, b) for a, b in zip(lo, hi, strict=True))
         self._numbers: Indices | None = None
+        self._reaches: dict[Axes, tuple[int, int, int]] = {}
+
+    def reach(self, c: Axes) -> tuple[int, int, int]:
+        """What coefficients add to a base inside the box: the least, the greatest, and that of the first lane."""
+        found = self._reaches.get(c)
+        if found is None:
+            if len(self._reaches) >= CACHED:
+                self._reaches = {}
+            lo, hi = self.extent
+            least, greatest = Affine(0, c).bounds(lo, hi)
+            first = c[0] * lo[0] + c[1] * lo[1] + c[2] * lo[2] + c[3] * lo[3]
+            found = self._reaches[c] = least, greatest, first
+        return found
 
     @property
     def numbers(self) -> Indices:
@@ -84,7 +101,6 @@ class Box:
         total: Any = np.int64(value.base % LIMIT)
         for axis, c in enumerate(value.c):
             if c:
-                c = _small(c)
                 shape = [1, 1, 1, 1]
                 shape[axis] = self.shape[axis]
                 line = np.arange(self.extent.lo[axis], self.extent.hi[axis], dtype=np.int64) * c
@@ -107,12 +123,12 @@ class Gather:
     def materialise(self, value: Affine) -> Lanes:
         """The values as u32 lanes."""
         total: Any = np.int64(value.base % LIMIT)
-        cw, cz, cy, cx = (_small(c) for c in value.c)
+        cw, cz, cy, cx = value.c
         dims = self.grid.dims
         if dims[1] == dims[2] == 1 and cw == cx * dims[3] and not (cz or cy):
             total = self.numbers * cx + total
         else:
-            for c, line in zip((cw, cz, cy, cx), self.grid.coordinates(), strict=True):
+            for c, line in zip(value.c, self.grid.coordinates(), strict=True):
                 if c:
                     total = total + line[self.numbers] * c
         return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
@@ -130,11 +146,6 @@ class Gather:
 
 
 Context: TypeAlias = Box | Gather
-
-
-def _small(c: int) -> int:
-    """A coefficient congruent modulo 2^32 whose products with positions fit 64 bits."""
-    return c if -LIMIT < c < LIMIT else c % LIMIT
 
 
 def select(ctx: Context, mask: Lanes) -> Context | None:

@@ -65,6 +65,8 @@ class StatementCompiler:
         types, slots = dict(self.expressions.types), dict(self.expressions.slots)
         steps = tuple([self.stmt(s) for s in body])
         self.expressions.types, self.expressions.slots = types, slots
+        if len(steps) == 1:
+            return steps[0]
 
         def run(chunk: Chunk, ctx: Context) -> Context | None:
             lanes: Context | None = ctx
@@ -318,6 +320,7 @@ class _Loop:
         start, stop, step = (bound(chunk, ctx) for bound in self.bounds)
         for slot in self.kept:
             chunk.locals[slot] = None
+        chunk.locals[self.slot] = Local(start, ctx)
         exits = self.exits.slot
         outer: Any = chunk.locals[exits]
         ended = len(chunk.ended)
@@ -331,7 +334,9 @@ class _Loop:
 
     def _round(self, chunk: Chunk, lanes: Context, value: Any) -> Context | None:
         """One iteration; the lanes that may take another."""
-        chunk.locals[self.slot] = Local(value, lanes)
+        counter = chunk.locals[self.slot]
+        assert counter is not None
+        counter.value, counter.home = value, lanes
         if not self.exits.used:
             return self.body(chunk, lanes)
         exits: Any = ([], [])
@@ -346,6 +351,16 @@ class _Loop:
             return
         lanes: Context | None = ctx
         watched = chunk.options.step_budget is not None or chunk.options.deadline_ns is not None
+        counter = chunk.locals[self.slot]
+        assert counter is not None
+        if not (watched or self.exits.used):
+            body = self.body
+            for counter.value in range(start, stop, step):
+                lanes = body(chunk, lanes)  # type: ignore[arg-type]
+                if lanes is None:
+                    return
+                counter.home = lanes
+            return
         value = start
         while value < stop:
             lanes = self._round(chunk, lanes, value)  # type: ignore[arg-type]

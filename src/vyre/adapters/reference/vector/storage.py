@@ -39,40 +39,33 @@ class ElementRules(NamedTuple):
 class Storage:
     """One buffer: ``array`` of stored elements; workgroup memory has ``count`` elements for each workgroup."""
 
-    __slots__ = ("array", "count", "element", "itemsize", "load_rule", "per_group", "store_rule")
+    __slots__ = ("array", "count", "dtype", "element", "itemsize", "load_rule", "per_group", "store_rule")
 
     def __init__(self, array: Lanes, count: int, rules: ElementRules, *, per_group: bool) -> None:
         self.array = array
         self.count = count
-        self.element, stored, self.load_rule, self.store_rule = rules
-        self.itemsize = stored.itemsize
+        self.element, self.dtype, self.load_rule, self.store_rule = rules
+        self.itemsize = self.dtype.itemsize
         self.per_group = per_group
 
     # -- addressing -----------------------------------------------------------------------------------
 
     def view(self, ctx: Box, index: Affine) -> Lanes | None:
         """Strided view of the elements an affine index selects, or None if one is out of range."""
-        lo, hi = ctx.extent
-        least, greatest = index.bounds(lo, hi)
-        if least < 0 or greatest >= self.count:
-            settled = index.settled(lo, hi)
+        base, c = index
+        least, greatest, first = ctx.reach(c)
+        if base + least < 0 or base + greatest >= self.count:
+            settled = ctx.settled(index)
             if settled is None or settled is index:
                 return None
             return self.view(ctx, settled)
-        c = index.c
-        start = index.base + c[0] * lo[0] + c[1] * lo[1] + c[2] * lo[2] + c[3] * lo[3]
-        along_w = c[0]
+        size, along_w = self.itemsize, c[0]
+        start = base + first
         if self.per_group:
-            start += self.count * lo[0]
+            start += self.count * ctx.extent.lo[0]
             along_w += self.count
-        size = self.itemsize
-        return np.ndarray(
-            ctx.shape,
-            self.array.dtype,
-            self.array,
-            start * size,
-            (along_w * size, c[1] * size, c[2] * size, c[3] * size),
-        )
+        strides = along_w * size, c[1] * size, c[2] * size, c[3] * size
+        return np.ndarray(ctx.shape, self.dtype, self.array, start * size, strides)
 
     def _flat(self, ctx: Context, index: Any) -> tuple[Any, Any]:
         """Element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
@@ -95,11 +88,12 @@ class Storage:
 
     def load(self, ctx: Context, index: Any) -> Any:
         """Widened elements; a uniform result is a scalar, a view of memory may be returned for a strided one."""
-        if isinstance(index, int):
+        kind = type(index)
+        if kind is int:
             if not self.per_group:
                 return self._uniform(index)
-            index = Affine(index, _NOWHERE)
-        if isinstance(index, Affine) and isinstance(ctx, Box):
+            kind, index = Affine, Affine(index, _NOWHERE)
+        if kind is Affine and type(ctx) is Box:
             found = self.view(ctx, index)
             if found is not None:
                 return self.load_rule(found)

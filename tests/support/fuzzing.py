@@ -19,7 +19,7 @@ from typing import Final
 from support.programs import Case, Order, generate
 from support.reduction import reduce_case
 from support.reproducer import filetest
-from support.running import Outcome, Outputs, oracle, run
+from support.running import Outcome, Outputs, has_data_race, oracle, run
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.validation.validator import validate
 
@@ -30,14 +30,14 @@ _INDEPENDENT_CHUNKS: Final = (None, 1, 2, 3)
 def permitted_chunks(case: Case) -> Sequence[int | None]:
     """Chunk sizes with which the vectorised engine owes the canonical bytes.
 
-    Always one workgroup; any number for an order-independent program; the engine's own choice for a program
-    that the validator marks as order-sensitive, unless it also has data races.
+    Always one workgroup; any number for an order-independent program, which is known by construction or because
+    it has no data race and is not marked as order-sensitive; the engine's own choice for one that is so marked.
     """
     if case.order is Order.INDEPENDENT:
         return _INDEPENDENT_CHUNKS
-    if case.order is Order.ATOMIC and validate(case.program).order_sensitive:
-        return (1, None)
-    return (1,)
+    if case.order is Order.RACY and has_data_race(case):
+        return (1,)
+    return (1, None) if validate(case.program).order_sensitive else _INDEPENDENT_CHUNKS
 
 
 def disagreement(case: Case, chunk: int | None, expected: Outcome | None = None) -> str | None:

@@ -10,7 +10,7 @@ from vyre.adapters.reference.engine import Engine
 from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.adapters.reference.scalar_oracle import ScalarEngine
 from vyre.domain.dispatch import OutputArena
-from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError
+from vyre.domain.errors import BackendError, DataRaceError, StepBudgetExceeded, TrapError
 from vyre.domain.ir.program import BackendId
 
 
@@ -54,3 +54,12 @@ ORACLE: Final = ScalarEngine()
 def oracle(case: Case) -> Outcome:
     """What the canonical schedule gives."""
     return run(ORACLE, case)
+
+
+def has_data_race(case: Case) -> bool:
+    """Whether the race check of the reference reports one for these inputs."""
+    try:
+        oracle(replace(case, config=replace(case.config, race_check=True)))
+    except DataRaceError:
+        return True
+    return False

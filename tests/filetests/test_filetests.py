@@ -1,6 +1,6 @@
 """Every ``.vyre`` file beside this one, on both reference engines and with several workgroups at once.
 
-The directives are described in ``vyre.testing.filetest_syntax``.
+docs/filetests.md describes the directives.
 """
 
 from __future__ import annotations

@@ -7,24 +7,7 @@
     ; error: V010 [V044 ...]
     ; warning: V101 [...]
 
-``run`` dispatches the program and compares the outputs that are named, bit for bit, with a value
-(``vyre.testing.filetest_values``) or with the first digits of their BLAKE3, ``y=blake3("0123abcd")``; or with an error:
-the name of its ``ErrorCode`` and attributes of the exception.  Buffers that take an input and are not given are left
-out.  Options are
-
-    ``grid= extent= workgroup=``                               one to three numbers, ``grid=4,1,1``
-    ``chunk= step_budget= fixpoint= max_output_bytes=``        a number
-    ``race_check=``                                            ``true``
-    ``spec.NAME=``                                             a specialization constant
-    ``count.NAME=``                                            elements of an output that is sized at run time
-
-A buffer whose name is no identifier, or that of an option, is written in quotes.
-
-``error`` directives together list every error of the validator, each code as often as it is reported; behind code on
-the same line, they also say that this is where.  ``warning`` does the same for warnings, which are ignored in a file
-without it.  ``; error: MALFORMED_TEXT`` is for text that does not parse.
-
-A directive that ends in ``\\`` goes on in the comment of the next line.  Every other comment is a comment.
+docs/filetests.md explains them; values are read by ``vyre.testing.filetest_values``.
 """
 
 from __future__ import annotations

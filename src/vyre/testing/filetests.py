@@ -1,6 +1,6 @@
 """Runs filetests: ``python -m vyre.testing.filetests PATH... [--backend NAME] [-k GLOB] [--json]``.
 
-A path is a ``.vyre`` file or a directory of them; ``vyre.testing.filetest_syntax`` has the directives.  Prints a line
+A path is a ``.vyre`` file or a directory of them; docs/filetests.md has the directives.  Prints a line
 for every failure and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did, 2
 for a path that cannot be read, a directive that does not parse, or a backend that does not exist.
 """

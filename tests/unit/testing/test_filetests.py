@@ -266,6 +266,13 @@ def test_what_directives_cannot_say_is_refused() -> None:
         filetest_text(Program.from_text(KERNEL), {}, DispatchConfig(timeout_s=1.0), {})
 
 
+def test_the_example_of_the_documentation_passes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "filetests.md").read_text()
+    test = parse_filetest(page.split("```")[1], "docs/filetests.md")
+    assert len(test.runs) == 3
+    assert [o for o in run_filetest(test, BACKEND) if o.verdict is not Verdict.PASSED] == []
+
+
 # ---------------------------------------------------------------- command
 def test_the_command_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "good.vyre").write_text(f'; run: x=[1, 2] "grid"=0 grid=1 -> x=[3, 2]\n{KERNEL}')

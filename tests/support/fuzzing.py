@@ -99,9 +99,9 @@ class Campaign:
                 self.compared_bytes += sum(map(len, expected.bytes.values()))
             symptom = _symptom(case, chunk, expected)
             if symptom is not None:
-                small = reduce_case(case, lambda other: (_symptom(other, chunk) or ("",))[0] == symptom[0])
-                self.failures.append(f"seed {seed}, {case.order}: {_symptom(small, chunk)}\n{filetest(small)}")
+                self.failures.append(_reproducer(seed, case, chunk, symptom[0]))
                 return
+
     def write(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
@@ -131,3 +131,14 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def _reproducer(seed: int, case: Case, chunk: int | None, kind: str) -> str:
+    """What went wrong, and the smallest program found that goes wrong in the same way, as a filetest."""
+
+    def still_wrong(other: Case) -> bool:
+        found = _symptom(other, chunk)
+        return found is not None and found[0] == kind
+
+    small = reduce_case(case, still_wrong)
+    return f"seed {seed}, {case.order}: {_symptom(small, chunk)}\n{filetest(small)}"

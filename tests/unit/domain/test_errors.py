@@ -37,7 +37,9 @@ SAMPLES: dict[str, object] = {
     "field": "f",
     "value": -1,
     "expected": "an int",
-    "races": (errors.DataRace("y", 3, errors.RacingAccess("load", (0, 0, 0)), errors.RacingAccess("store", (1, 0, 0))),),
+    "races": (
+        errors.DataRace("y", 3, errors.RacingAccess("load", (0, 0, 0)), errors.RacingAccess("store", (1, 0, 0))),
+    ),
 }
 
 

@@ -66,10 +66,10 @@ _CONFLICTS: Final = {
 class _Element:
     """The accesses to remember of one element."""
 
-    __slots__ = ("before", "epoch", "group", "noted", "others", "raced", "recent")
+    __slots__ = ("before", "epoch", "group", "others", "raced", "recent")
 
     def __init__(self) -> None:
-        self.raced = self.noted = False
+        self.raced = False
         self.group = self.epoch = -1
         self.others: dict[_Kind, list[_Access]] = {}
         self.before: dict[_Kind, list[_Access]] = {}
@@ -119,12 +119,11 @@ class RaceTracer:
         self._group = -1
         self._epoch = 0
         self._lanes: list[Dim3] = []
-        self._reported: set[tuple[str, int]] = set()
-        self.races: list[DataRace] = []
-        self.notes: list[DataRace] = []
+        self._races: dict[tuple[str, int], DataRace] = {}
+        self._notes: dict[tuple[str, int], DataRace] = {}
 
     def report(self) -> RaceReport:
-        return RaceReport(tuple(self.races), tuple(self.notes))
+        return RaceReport(tuple(self._races.values()), tuple(self._notes.values()))
 
     def workgroup(self, workgroup: Workgroup, /) -> None:
         self._group += 1
@@ -169,15 +168,17 @@ class RaceTracer:
                     RacingAccess(access.kind.value, access.lane),
                 )
                 if kind is _Kind.STORE and access.kind is _Kind.STORE and other.data == access.data:
-                    if not element.noted and len(self.notes) < LISTED:
-                        self.notes.append(race)
-                    element.noted = True
+                    _list_first(self._notes, race)
                     continue
                 element.raced = True
-                if len(self.races) < LISTED and race[:2] not in self._reported:
-                    self._reported.add(race[:2])
-                    self.races.append(race)
+                _list_first(self._races, race)
                 return
+
+
+def _list_first(found: dict[tuple[str, int], DataRace], race: DataRace) -> None:
+    """One for each element, as far as the list goes."""
+    if len(found) < LISTED:
+        found.setdefault((race.buffer, race.element), race)
 
 
 class RaceCheckKernel:
@@ -205,10 +206,11 @@ class RaceCheckKernel:
             self._kernel.run(memory, launch, replace(options, chunk_workgroups=None), tracer)
         except (TrapError, StepBudgetExceeded) as error:
             failure = error
+        report = tracer.report()
         if self._found is not None:
-            self._found(tracer.report())
-        elif tracer.races:
-            raise DataRaceError(races=tuple(tracer.races), notes=tuple(tracer.notes)) from failure
+            self._found(report)
+        elif report.races:
+            raise DataRaceError(races=report.races, notes=report.notes) from failure
         if failure is not None:
             raise failure
 

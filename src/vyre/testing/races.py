@@ -1,0 +1,22 @@
+"""The data races of a run, for tests of kernels: listed, where ``DispatchConfig(race_check=True)`` raises."""
+
+from __future__ import annotations
+
+from vyre.adapters.reference.races import RaceReport, race_report
+from vyre.app.host_arrays import HostInputs
+from vyre.app.pipeline import Inputs
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import validate
+
+__all__ = ["RaceReport", "races"]
+
+
+def races(program: Program, inputs: Inputs, config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
+    """What ``Session.dispatch`` would meet on host inputs: races, and stores of equal bits, which are allowed.
+
+    The program runs lane by lane, which takes some ten microseconds an operation.  Raises what a dispatch raises,
+    but not ``DataRaceError``.
+    """
+    validate(program).raise_if_invalid()
+    return race_report(program, HostInputs(program).views(inputs), config)

@@ -192,6 +192,25 @@ def test_products_of_positions_wrap_like_u32() -> None:
     assert np.array_equal(y, expected)
 
 
+def test_repeated_products_of_positions() -> None:
+    """Thousands of multiplications: the numbers behind a position must not grow with them."""
+    y = _copied("let v = gid.x + 1u\nfor k in 0u .. 3000u { v := v * 0xFFFFFFFBu + v + gid.x }\ny[gid.x] = v", 40, 40)
+    expected = []
+    for gid in range(40):
+        v = gid + 1
+        for _ in range(3000):
+            v = (v * 0xFFFF_FFFB + v + gid) % 2**32
+        expected.append(v)
+    assert y.tolist() == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 63, 0xFFFFFFFF])
+def test_shifts_by_a_literal(count: int) -> None:
+    y = _copied(f"y[gid.x] = (x[gid.x] << {count}u) ^ (x[gid.x] >> {count}u)", 40, 40)
+    shift = np.uint32(count & 31)
+    assert np.array_equal(y, (ramp(40) << shift) ^ (ramp(40) >> shift))
+
+
 def test_the_last_of_many_writers_wins() -> None:
     y = _copied("y[gid.x / 4u] = x[gid.x]", 40, 10)
     assert np.array_equal(y, ramp(40)[3::4])

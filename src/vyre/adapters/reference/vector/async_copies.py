@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from vyre.adapters.reference.vector.chunk import Chunk
-from vyre.adapters.reference.vector.expressions import U32, Evaluate, full
 from vyre.adapters.reference.vector.lanes_context import Context
 from vyre.adapters.reference.vector.storage import Storage
+from vyre.adapters.reference.vector.values import U32, Evaluate, full
 
 Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
 

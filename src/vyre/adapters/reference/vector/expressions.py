@@ -1,28 +1,32 @@
-"""Expressions as closures over whole contexts of lanes.
-
-A closure takes the chunk and the active lanes and returns the value in the cheapest form that is exact:
-
-* u32: a Python int when all lanes agree, ``Affine`` when the value follows from the position, else an array;
-* bool: a Python bool, a ``Split`` of the (box) context into boxes, or an array;
-* other types: a NumPy scalar when all lanes agree, else an array.
-
-Arrays have the shape of the context.  Uniform control flow needs no analysis: it is a condition that came out as a
-bool.
-"""
+"""Expressions as closures that take the chunk and the active lanes; ``values`` says what they return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from vyre.adapters.reference import lanes
-from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
+from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.atomics import COMMUTATIVE
 from vyre.adapters.reference.vector.chunk import Chunk
-from vyre.adapters.reference.vector.lanes_context import Box, Context, restrict
+from vyre.adapters.reference.vector.lanes_context import Context, restrict
 from vyre.adapters.reference.vector.subgroups import subgroup_add, subgroup_ballot, subgroup_shuffle
+from vyre.adapters.reference.vector.values import (
+    BOOL,
+    LANE_DTYPE,
+    U32,
+    Compiled,
+    Evaluate,
+    Into,
+    Value,
+    dense,
+    full,
+    mask_of,
+    simplest,
+)
+from vyre.adapters.reference.vector.words import COMPARISONS, INT_RULES, bool_binary, word_binary, word_with_constant
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -50,84 +54,16 @@ from vyre.domain.ir.expr import (
 from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
 
-Value: TypeAlias = Any
-Evaluate: TypeAlias = Callable[[Chunk, Context], Value]
-Into: TypeAlias = Callable[[Chunk, Context, Any, bool], None]
 
-
-class Compiled(NamedTuple):
-    """A compiled expression.
-
-    ``fresh``: an array it returns is new and belongs to the caller.  ``into``: writes the value straight into an
-    array of the context's shape, where that saves a copy; its last argument says that the expression does not read
-    that array, so that parts of the value may be worked out in it.
-    """
-
-    evaluate: Evaluate
-    dtype: ScalarType
-    fresh: bool = False
-    into: Into | None = None
-
-
-U32, BOOL = ScalarType.U32, ScalarType.BOOL
-MASK: Final = LIMIT - 1
-LANE_DTYPE: Final = lanes.types.LANE_DTYPE
-
-_COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
-_INT_RULES: Final[dict[BinaryOp, Callable[[int, int], Any]]] = {
-    BinaryOp.ADD: lambda a, b: (a + b) & MASK,
-    BinaryOp.SUB: lambda a, b: (a - b) & MASK,
-    BinaryOp.MUL: lambda a, b: (a * b) & MASK,
-    BinaryOp.BIT_AND: lambda a, b: a & b,
-    BinaryOp.BIT_OR: lambda a, b: a | b,
-    BinaryOp.BIT_XOR: lambda a, b: a ^ b,
-    BinaryOp.SHL: lambda a, b: (a << (b & 31)) & MASK,
-    BinaryOp.SHR: lambda a, b: a >> (b & 31),
-    BinaryOp.EQ: lambda a, b: a == b,
-    BinaryOp.NE: lambda a, b: a != b,
-    BinaryOp.LT: lambda a, b: a < b,
-    BinaryOp.LE: lambda a, b: a <= b,
-    BinaryOp.GT: lambda a, b: a > b,
-    BinaryOp.GE: lambda a, b: a >= b,
-}
-
-
-def dense(value: Value, ctx: Context, dtype: ScalarType) -> Any:
-    """The value as an array of the context or a NumPy scalar, which is what lane rules take."""
-    kind = type(value)
-    if kind is np.ndarray:
-        return value
-    if kind is Affine:
-        return ctx.materialise(value)
-    if kind is Split:
-        return mask_of(value, ctx)
-    return LANE_DTYPE[dtype].type(value) if kind is int or kind is bool else value
-
-
-def full(value: Value, ctx: Context, dtype: ScalarType) -> Any:
-    """The value as an array of the context."""
-    found = dense(value, ctx, dtype)
-    return found if isinstance(found, np.ndarray) else np.full(ctx.shape, found)
-
-
-def mask_of(split: Split, ctx: Context) -> Any:
-    assert isinstance(ctx, Box)
-    mask = np.zeros(ctx.shape, np.bool_)
-    lo = ctx.extent.lo
-    for box in split.true:
-        mask[tuple(slice(a - o, b - o) for a, b, o in zip(box.lo, box.hi, lo, strict=True))] = True
-    return mask
-
-
-def simplest(result: Any) -> Value:
-    """What a lane rule returned, in canonical form."""
-    if isinstance(result, np.ndarray):
-        if result.ndim:
-            return result
-        result = result[()]
-    if isinstance(result, np.uint32):
-        return int(result)
-    return bool(result) if isinstance(result, np.bool_) else result
+def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
+    """Bits of a literal or specialization constant."""
+    match expr:
+        case Literal(_, bits):
+            return bits
+        case SpecConst(name, default):
+            return spec.get(name, default).bits
+        case _:
+            return None
 
 
 class ExpressionCompiler:
@@ -238,16 +174,16 @@ class ExpressionCompiler:
         assert result is not None
         rule = lanes.binary(op, dtype)
         if dtype is BOOL:
-            return Compiled(_bool_binary(op, rule, a, b), result)
+            return Compiled(bool_binary(op, rule, a, b), result)
         is_ufunc = isinstance(rule, np.ufunc)
         reuse = is_ufunc and reusable and result is dtype
         ufunc: Any = rule
         into = _into(rule, first, second) if is_ufunc and result is not BOOL else None
-        if dtype is U32 and other is U32 and op in _INT_RULES:
+        if dtype is U32 and other is U32 and op in INT_RULES:
             constant = _constant_of(right, self.spec)
-            if constant is not None and op not in _COMPARISONS:
-                return Compiled(_u32_with_constant(op, rule, a, constant, reuse=reuse), result, is_ufunc, into)
-            return Compiled(_u32_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
+            if constant is not None and op not in COMPARISONS:
+                return Compiled(word_with_constant(op, rule, a, constant, reuse=reuse), result, is_ufunc, into)
+            return Compiled(word_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             x = a(chunk, ctx)
@@ -487,149 +423,3 @@ def _apply_one(rule: Any, inner: Evaluate, dtype: ScalarType) -> Evaluate:
         return simplest(rule(dense(inner(chunk, ctx), ctx, dtype)))
 
     return evaluate
-
-
-def _u32_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: bool) -> Evaluate:
-    on_ints = _INT_RULES[op]
-    if op in _COMPARISONS:
-        return _u32_comparison(op, rule, a, b)
-    on_affine = _AFFINE_RULES.get(op)
-
-    def evaluate(chunk: Chunk, ctx: Context) -> Value:
-        x, y = a(chunk, ctx), b(chunk, ctx)
-        kx, ky = type(x), type(y)
-        if kx is np.ndarray:
-            y = y if ky is np.ndarray else dense(y, ctx, U32)
-            return rule(x, y, out=x) if reuse and x.shape == ctx.shape else rule(x, y)
-        if kx is int and ky is int:
-            return on_ints(x, y)
-        if ky is not np.ndarray and on_affine is not None:
-            found = on_affine(x, y)
-            if found is not None:
-                return found
-        return rule(dense(x, ctx, U32), dense(y, ctx, U32))
-
-    return evaluate
-
-
-def _u32_with_constant(op: BinaryOp, rule: Any, a: Evaluate, number: int, *, reuse: bool) -> Evaluate:
-    """Like ``_u32_binary``, with all that can be prepared for a right operand that is known."""
-    on_ints, on_affine = _INT_RULES[op], _AFFINE_RULES.get(op)
-    lane = np.array(number, np.uint32)  # NumPy takes an array of no dimensions faster than a scalar
-
-    def evaluate(chunk: Chunk, ctx: Context) -> Value:
-        x = a(chunk, ctx)
-        kind = type(x)
-        if kind is np.ndarray:
-            return rule(x, lane, out=x) if reuse and x.shape == ctx.shape else rule(x, lane)
-        if kind is int:
-            return on_ints(x, number)
-        found = None if on_affine is None else on_affine(x, number)
-        return rule(dense(x, ctx, U32), lane) if found is None else found
-
-    return evaluate
-
-
-def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
-    """Bits of a literal or specialization constant."""
-    match expr:
-        case Literal(_, bits):
-            return bits
-        case SpecConst(name, default):
-            return spec.get(name, default).bits
-        case _:
-            return None
-
-
-def _u32_comparison(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
-    on_ints = _INT_RULES[op]
-
-    def evaluate(chunk: Chunk, ctx: Context) -> Value:
-        x, y = a(chunk, ctx), b(chunk, ctx)
-        kx, ky = type(x), type(y)
-        if kx is int and ky is int:
-            return on_ints(x, y)
-        if kx is not np.ndarray and ky is not np.ndarray:
-            found = _compare_affine(op, x, y, ctx)
-            if found is not None:
-                return found
-        return rule(dense(x, ctx, U32), dense(y, ctx, U32))
-
-    return evaluate
-
-
-def _affine_sum(x: Any, y: Any) -> Affine:
-    return x.plus(y) if type(x) is Affine else y.plus(x)
-
-
-def _affine_difference(x: Any, y: Any) -> Affine:
-    return x.plus(y, -1) if type(x) is Affine else y.times(-1).plus(x)
-
-
-def _affine_product(x: Any, y: Any) -> Affine | None:
-    if type(x) is not Affine:
-        x, y = y, x
-    return None if type(y) is Affine else x.times(y)
-
-
-def _affine_shift(x: Any, y: Any) -> Affine | None:
-    return x.times(1 << (y & 31)) if type(x) is Affine and type(y) is int else None
-
-
-_AFFINE_RULES: Final[dict[BinaryOp, Callable[[Any, Any], Affine | None]]] = {
-    BinaryOp.ADD: _affine_sum,
-    BinaryOp.SUB: _affine_difference,
-    BinaryOp.MUL: _affine_product,
-    BinaryOp.SHL: _affine_shift,
-}
-"""Ring operations on affine values, which hold modulo 2^32; one operand is affine, the other that or an int."""
-
-
-def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Value | None:
-    """Where the comparison holds, if neither side wraps among the lanes."""
-    if not isinstance(ctx, Box):
-        return None
-    left = x if isinstance(x, int) else ctx.settled(x)
-    right = y if isinstance(y, int) else ctx.settled(y)
-    if left is None or right is None:
-        return None
-    if isinstance(left, Affine):
-        return ctx.grid.split(op, left.plus(right, -1), ctx.extent)
-    assert isinstance(right, Affine)
-    return ctx.grid.split(op, right.times(-1).plus(left), ctx.extent)
-
-
-def _bool_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
-    def evaluate(chunk: Chunk, ctx: Context) -> Value:
-        x, y = a(chunk, ctx), b(chunk, ctx)
-        if isinstance(x, bool) and isinstance(y, bool):
-            return bool(rule(np.bool_(x), np.bool_(y)))
-        if op is BinaryOp.AND:
-            if isinstance(x, bool):
-                return y if x else False
-            if isinstance(y, bool):
-                return x if y else False
-            if isinstance(x, Split) and isinstance(y, Split):
-                return _both(x, y)
-        elif op is BinaryOp.OR:
-            if isinstance(x, bool):
-                return True if x else y
-            if isinstance(y, bool):
-                return True if y else x
-            if isinstance(x, Split) and isinstance(y, Split):
-                neither = _both(Split(x.false, x.true), Split(y.false, y.true))
-                return not neither if isinstance(neither, bool) else Split(neither.false, neither.true)
-        return rule(dense(x, ctx, BOOL), dense(y, ctx, BOOL))
-
-    return evaluate
-
-
-def _both(x: Split, y: Split) -> Split | bool:
-    true = _meet(x.true, y.true)
-    if not true:
-        return False
-    return Split(true, x.false + _meet(x.true, y.false))
-
-
-def _meet(a: tuple[Extent, ...], b: tuple[Extent, ...]) -> tuple[Extent, ...]:
-    return tuple(found for p in a for q in b if (found := p.intersect(q)) is not None)

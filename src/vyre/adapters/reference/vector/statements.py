@@ -10,16 +10,9 @@ import numpy as np
 from vyre.adapters.reference.vector.affine import Extent, Split, share_workgroups
 from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
 from vyre.adapters.reference.vector.chunk import Chunk, Local
-from vyre.adapters.reference.vector.expressions import (
-    U32,
-    Compiled,
-    Evaluate,
-    ExpressionCompiler,
-    Invariants,
-    dense,
-    full,
-)
+from vyre.adapters.reference.vector.expressions import ExpressionCompiler, Invariants
 from vyre.adapters.reference.vector.lanes_context import Context, merge, select, union, without
+from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, dense, full
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import Atomic, Literal, Var
 from vyre.domain.ir.program import Program

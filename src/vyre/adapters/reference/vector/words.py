@@ -1,0 +1,173 @@
+"""Binary operators on u32 and bool, which have values that are known without being stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
+from vyre.adapters.reference.vector.chunk import Chunk
+from vyre.adapters.reference.vector.lanes_context import Box, Context
+from vyre.adapters.reference.vector.values import BOOL, U32, Evaluate, Value, dense
+from vyre.domain.ir.operators import BinaryOp
+
+MASK: Final = LIMIT - 1
+COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
+INT_RULES: Final[dict[BinaryOp, Callable[[int, int], Any]]] = {
+    BinaryOp.ADD: lambda a, b: (a + b) & MASK,
+    BinaryOp.SUB: lambda a, b: (a - b) & MASK,
+    BinaryOp.MUL: lambda a, b: (a * b) & MASK,
+    BinaryOp.BIT_AND: lambda a, b: a & b,
+    BinaryOp.BIT_OR: lambda a, b: a | b,
+    BinaryOp.BIT_XOR: lambda a, b: a ^ b,
+    BinaryOp.SHL: lambda a, b: (a << (b & 31)) & MASK,
+    BinaryOp.SHR: lambda a, b: a >> (b & 31),
+    BinaryOp.EQ: lambda a, b: a == b,
+    BinaryOp.NE: lambda a, b: a != b,
+    BinaryOp.LT: lambda a, b: a < b,
+    BinaryOp.LE: lambda a, b: a <= b,
+    BinaryOp.GT: lambda a, b: a > b,
+    BinaryOp.GE: lambda a, b: a >= b,
+}
+
+
+def word_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: bool) -> Evaluate:
+    on_ints = INT_RULES[op]
+    if op in COMPARISONS:
+        return _comparison(op, rule, a, b)
+    on_affine = _AFFINE_RULES.get(op)
+
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x, y = a(chunk, ctx), b(chunk, ctx)
+        kx, ky = type(x), type(y)
+        if kx is np.ndarray:
+            y = y if ky is np.ndarray else dense(y, ctx, U32)
+            return rule(x, y, out=x) if reuse and x.shape == ctx.shape else rule(x, y)
+        if kx is int and ky is int:
+            return on_ints(x, y)
+        if ky is not np.ndarray and on_affine is not None:
+            found = on_affine(x, y)
+            if found is not None:
+                return found
+        return rule(dense(x, ctx, U32), dense(y, ctx, U32))
+
+    return evaluate
+
+
+_SHIFTS: Final[dict[BinaryOp, Any]] = {BinaryOp.SHL: np.left_shift, BinaryOp.SHR: np.right_shift}
+
+
+def word_with_constant(op: BinaryOp, rule: Any, a: Evaluate, number: int, *, reuse: bool) -> Evaluate:
+    """Like ``word_binary``, with all that can be prepared for a right operand that is known."""
+    on_ints, on_affine = INT_RULES[op], _AFFINE_RULES.get(op)
+    if op in _SHIFTS:
+        rule, number = _SHIFTS[op], number & 31
+    lane = np.array(number, np.uint32)  # NumPy takes an array of no dimensions faster than a scalar
+
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x = a(chunk, ctx)
+        kind = type(x)
+        if kind is np.ndarray:
+            return rule(x, lane, out=x) if reuse and x.shape == ctx.shape else rule(x, lane)
+        if kind is int:
+            return on_ints(x, number)
+        found = None if on_affine is None else on_affine(x, number)
+        return rule(dense(x, ctx, U32), lane) if found is None else found
+
+    return evaluate
+
+
+def _comparison(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+    on_ints = INT_RULES[op]
+
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x, y = a(chunk, ctx), b(chunk, ctx)
+        kx, ky = type(x), type(y)
+        if kx is int and ky is int:
+            return on_ints(x, y)
+        if kx is not np.ndarray and ky is not np.ndarray:
+            found = _compare_affine(op, x, y, ctx)
+            if found is not None:
+                return found
+        return rule(dense(x, ctx, U32), dense(y, ctx, U32))
+
+    return evaluate
+
+
+def _affine_sum(x: Any, y: Any) -> Affine:
+    return x.plus(y) if type(x) is Affine else y.plus(x)
+
+
+def _affine_difference(x: Any, y: Any) -> Affine:
+    return x.plus(y, -1) if type(x) is Affine else y.times(-1).plus(x)
+
+
+def _affine_product(x: Any, y: Any) -> Affine | None:
+    if type(x) is not Affine:
+        x, y = y, x
+    return None if type(y) is Affine else x.times(y)
+
+
+def _affine_shift(x: Any, y: Any) -> Affine | None:
+    return x.times(1 << (y & 31)) if type(x) is Affine and type(y) is int else None
+
+
+_AFFINE_RULES: Final[dict[BinaryOp, Callable[[Any, Any], Affine | None]]] = {
+    BinaryOp.ADD: _affine_sum,
+    BinaryOp.SUB: _affine_difference,
+    BinaryOp.MUL: _affine_product,
+    BinaryOp.SHL: _affine_shift,
+}
+"""Ring operations on affine values, which hold modulo 2^32; one operand is affine, the other that or an int."""
+
+
+def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Value | None:
+    """Where the comparison holds, if neither side wraps among the lanes."""
+    if not isinstance(ctx, Box):
+        return None
+    left = x if isinstance(x, int) else ctx.settled(x)
+    right = y if isinstance(y, int) else ctx.settled(y)
+    if left is None or right is None:
+        return None
+    if isinstance(left, Affine):
+        return ctx.grid.split(op, left.plus(right, -1), ctx.extent)
+    assert isinstance(right, Affine)
+    return ctx.grid.split(op, right.times(-1).plus(left), ctx.extent)
+
+
+def bool_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+    def evaluate(chunk: Chunk, ctx: Context) -> Value:
+        x, y = a(chunk, ctx), b(chunk, ctx)
+        if isinstance(x, bool) and isinstance(y, bool):
+            return bool(rule(np.bool_(x), np.bool_(y)))
+        if op is BinaryOp.AND:
+            if isinstance(x, bool):
+                return y if x else False
+            if isinstance(y, bool):
+                return x if y else False
+            if isinstance(x, Split) and isinstance(y, Split):
+                return _both(x, y)
+        elif op is BinaryOp.OR:
+            if isinstance(x, bool):
+                return True if x else y
+            if isinstance(y, bool):
+                return True if y else x
+            if isinstance(x, Split) and isinstance(y, Split):
+                neither = _both(Split(x.false, x.true), Split(y.false, y.true))
+                return not neither if isinstance(neither, bool) else Split(neither.false, neither.true)
+        return rule(dense(x, ctx, BOOL), dense(y, ctx, BOOL))
+
+    return evaluate
+
+
+def _both(x: Split, y: Split) -> Split | bool:
+    true = _meet(x.true, y.true)
+    if not true:
+        return False
+    return Split(true, x.false + _meet(x.true, y.false))
+
+
+def _meet(a: tuple[Extent, ...], b: tuple[Extent, ...]) -> tuple[Extent, ...]:
+    return tuple(found for p in a for q in b if (found := p.intersect(q)) is not None)

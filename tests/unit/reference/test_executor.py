@@ -277,8 +277,13 @@ def test_programs_are_prepared_once_per_digest_and_config(executor: ReferenceExe
     run(executor, twin, words(1))
     assert executor.cache_counters() == CacheCounters(hits=2, misses=1)
     assert executor.compile(twin, DispatchConfig()).cache is CacheOutcome.HIT
-    assert executor.compile(twin, DispatchConfig(label="other")).cache is CacheOutcome.MISS
+    assert executor.compile(twin, DispatchConfig(max_output_bytes=99)).cache is CacheOutcome.MISS
     assert executor.cache_counters() == CacheCounters(hits=3, misses=2)
+
+
+def test_labels_do_not_keep_dispatches_apart(executor: ReferenceExecutor) -> None:
+    executor.compile(INCREMENT, DispatchConfig(label="first"))
+    assert executor.compile(INCREMENT, DispatchConfig(label="second")).cache is CacheOutcome.HIT
 
 
 def test_output_counts_are_part_of_the_config(executor: ReferenceExecutor) -> None:
@@ -309,7 +314,7 @@ def test_the_least_recently_used_pipeline_goes_first(
     executor: ReferenceExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor_module, "PIPELINES", 2)
-    a, b, c = (DispatchConfig(label=name) for name in "abc")
+    a, b, c = (DispatchConfig(max_output_bytes=n) for n in (100, 200, 300))
     outcomes = [executor.compile(INCREMENT, config).cache is CacheOutcome.HIT for config in (a, b, a, c, a, b)]
     assert outcomes == [False, False, True, False, True, False]
 

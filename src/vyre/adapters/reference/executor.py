@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,6 +159,8 @@ class ReferenceExecutor:
         """The pipeline of a program under a config, and whether it was there already."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
+        if config.label is not None:  # for traces only; a label per dispatch must not mean a pipeline per dispatch
+            config = replace(config, label=None)
         key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
         with self._lock:
             found = self._pipelines.get(key)

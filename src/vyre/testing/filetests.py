@@ -1,8 +1,9 @@
 """Runs filetests: ``python -m vyre.testing.filetests PATH... [--backend NAME] [-k GLOB] [--json]``.
 
-A path is a ``.vyre`` file or a directory of them; docs/filetests.md has the directives.  Prints a line
-for every failure and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did, 2
-for a path that cannot be read, a directive that does not parse, or a backend that does not exist.
+A path is a ``.vyre`` file or a directory of them; docs/filetests.md has the directives.  Prints a line for every run
+that fails or needs what the backend does not offer and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if
+nothing failed, 1 if something did, 2 for a path that cannot be read, a directive that does not parse, or a backend
+that does not exist.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
 
-from vyre.domain.errors import BackendError, MalformedText, UnreadableFile, VyreError
+from vyre.domain.errors import BackendError, MalformedText, UnreadableFile, UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import validate
@@ -53,10 +54,7 @@ def run_filetest(test: Filetest, backend: Backend, **defaults: Any) -> Iterator[
             yield Outcome(f"{test.filename}:{run.line}", Verdict.FAILED, "the program is invalid and cannot run")
         return
     for run in test.runs:
-        reason = _judge_run(run, test.program, backend, defaults)
-        yield Outcome(
-            f"{test.filename}:{run.line}", Verdict.FAILED if reason is not None else Verdict.PASSED, reason or ""
-        )
+        yield Outcome(f"{test.filename}:{run.line}", *_judge_run(run, test.program, backend, defaults))
 
 
 def _judge_findings(test: Filetest) -> Outcome:
@@ -90,14 +88,20 @@ def _wanted(test: Filetest) -> str:
     return _listed((f.severity, f.code, f.line) for f in test.findings)
 
 
-def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str, Any]) -> str | None:
-    """Why the run fails, or None."""
+def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str, Any]) -> tuple[Verdict, str]:
+    """The verdict on a run and its reason.  What the backend does not offer is skipped, unless that is expected."""
     try:
         outputs = execute(backend, program, run.inputs, run.config(program, **defaults))
     except Exception as error:  # whatever a backend raises is an answer, right or wrong
-        if isinstance(error, VyreError) and isinstance(run.expected, ExpectedError):
-            return _error_difference(error, run.expected)
-        return f"{type(error).__name__}: {error}"
+        difference = _error_difference(error, run.expected)
+        if difference is not None and isinstance(error, UnsupportedFeature):
+            return Verdict.SKIPPED, error.message
+    else:
+        difference = _answer_difference(run, program, outputs)
+    return (Verdict.PASSED, "") if difference is None else (Verdict.FAILED, difference)
+
+
+def _answer_difference(run: Run, program: Program, outputs: Mapping[str, bytes]) -> str | None:
     if isinstance(run.expected, ExpectedError):
         return f"it runs; expected the error {run.expected.code.name}"
     differences = [
@@ -108,7 +112,9 @@ def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str,
     return "; ".join(differences) or None
 
 
-def _error_difference(error: VyreError, expected: ExpectedError) -> str | None:
+def _error_difference(error: Exception, expected: Mapping[str, ExpectedOutput] | ExpectedError) -> str | None:
+    if not isinstance(error, VyreError) or not isinstance(expected, ExpectedError):
+        return f"{type(error).__name__}: {error}"
     if error.code is not expected.code:
         return f"{error.code.name} ({error}); expected {expected.code.name}"
     if expected.text not in error.message:

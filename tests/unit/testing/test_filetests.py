@@ -187,6 +187,19 @@ def test_what_does_not_hold_fails_and_says_why(directive: str, reason: str) -> N
     assert reason in why
 
 
+@pytest.mark.parametrize("expected", ["x=[3, 2]", "x=[0, 0]", "error TRAP"])
+def test_what_the_backend_does_not_offer_is_skipped(expected: str) -> None:
+    directive = f'; run: x=[1, 2] "grid"=0 grid=1 chunk=2 -> {expected}'
+    first, (verdict, why) = outcomes(directive)
+    assert (first, verdict) == (PASSED, Verdict.SKIPPED)
+    assert why == "backend `reference-scalar` does not support `several workgroups at once`"
+
+
+def test_a_refusal_may_be_expected() -> None:
+    directive = '; run: x=[1, 2] "grid"=0 grid=1 chunk=2 -> error UNSUPPORTED_FEATURE'
+    assert outcomes(directive) == [PASSED, PASSED]
+
+
 BROKEN = """
 workgroup_size 1, 1, 1
 buffer x @0 read_write u32[2]

@@ -1,0 +1,244 @@
+"""Invariants of fusion, extraction, subgroups, strategies, sort routing and arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations, product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.records import records
+from vyre.domain.errors import InvalidField
+from vyre.policies import arith
+from vyre.policies.device_extraction import (
+    AutotuneRecord,
+    EClass,
+    ENode,
+    ExtractionInputs,
+    dag_cost,
+    extract_best_for_device,
+    node_cost,
+)
+from vyre.policies.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
+from vyre.policies.fusion import (
+    Accept,
+    AccessRelation,
+    BufferRelation,
+    CrossWorkgroupDependency,
+    FusionCaps,
+    FusionHazards,
+    FusionInputs,
+    KernelShape,
+    decide_fusion,
+)
+from vyre.policies.routing import observe, select_sort_backend
+from vyre.policies.strategy import (
+    DefaultF32,
+    F16Eligible,
+    NativeF16,
+    PrecisionInputs,
+    Strategy,
+    StrategyInputs,
+    select_precision_lowering,
+    select_strategy,
+)
+from vyre.policies.subgroup import (
+    ReductionInputs,
+    SubgroupCapabilities,
+    SubgroupFeatureRange,
+    from_feature_range,
+    reduction_offsets,
+)
+from vyre.policies.trace_jit import TraceJitInputs
+
+NAMES = st.lists(st.sampled_from("abcd"), max_size=3).map(tuple)
+SHAPES = st.builds(
+    KernelShape,
+    workgroup_size=st.sampled_from([(64, 1, 1), (32, 2, 1)]),
+    shared_memory_bytes=st.integers(0, 100),
+    inputs=NAMES,
+    outputs=NAMES,
+)
+FUSIONS = st.builds(
+    FusionInputs,
+    upstream=SHAPES,
+    downstream=SHAPES,
+    caps=st.builds(FusionCaps, st.integers(0, 200), st.sampled_from([32, 64, 128])),
+    other_consumers=NAMES,
+)
+
+
+@given(FUSIONS, st.integers(0, 300))
+def test_fusion(inputs: FusionInputs, shared: int) -> None:
+    verdict = decide_fusion(inputs)
+    up, down = inputs.upstream, inputs.downstream
+    fused = set(up.outputs) & set(down.inputs)
+    backwards = replace(
+        inputs,
+        upstream=replace(up, inputs=up.inputs[::-1], outputs=up.outputs[::-1]),
+        downstream=replace(down, inputs=down.inputs[::-1], outputs=down.outputs[::-1]),
+        other_consumers=inputs.other_consumers[::-1],
+    )
+    assert decide_fusion(backwards) == verdict
+    if isinstance(verdict, Accept):
+        assert fused and not fused & set(inputs.other_consumers)
+        caps = FusionCaps(max(shared, inputs.caps.max_shared_memory_bytes), 2**32 - 1)
+        assert decide_fusion(replace(inputs, caps=caps)) == verdict
+    hazards = FusionHazards(tuple(BufferRelation(name, AccessRelation.POINTWISE) for name in "abcd"))
+    assert decide_fusion(replace(inputs, hazards=hazards)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("relations", "expected"),
+    [
+        ({"m": AccessRelation.POINTWISE}, Accept(needs_barrier=False)),
+        ({"m": AccessRelation.WORKGROUP}, Accept(needs_barrier=True)),
+        ({"m": AccessRelation.GLOBAL}, CrossWorkgroupDependency("m")),
+        ({}, CrossWorkgroupDependency("m")),
+    ],
+)
+def test_hazards_decide_how_kernels_are_stitched(
+    relations: dict[str, AccessRelation], expected: Accept | CrossWorkgroupDependency
+) -> None:
+    producer = KernelShape((64, 1, 1), 0, ("x",), ("m",))
+    consumer = KernelShape((64, 1, 1), 0, ("m",), ("y",))
+    listed = tuple(BufferRelation(name, relation) for name, relation in relations.items())
+    inputs = FusionInputs(producer, consumer, FusionCaps(0, 64), hazards=FusionHazards(listed))
+    assert decide_fusion(inputs) == expected
+    overwrites = replace(inputs, downstream=replace(consumer, outputs=("x",)))
+    assert isinstance(decide_fusion(overwrites), CrossWorkgroupDependency)
+
+
+@given(records(NodeCostInputs), records(NodeCostInputs))
+def test_node_costs_are_monotone(inputs: NodeCostInputs, other: NodeCostInputs) -> None:
+    cost = device_aware_cost(inputs)
+    assert device_aware_cost(replace(inputs, base_cost=max(inputs.base_cost, other.base_cost))) >= cost
+    forbidden = device_aware_cost(inputs, ExtractionThresholds(forbid_zero=True))
+    assert forbidden == (max(cost, 1) if inputs.base_cost else cost)
+
+
+@st.composite
+def egraphs(draw: st.DrawFn) -> ExtractionInputs:
+    """Small acyclic e-graphs, some of whose classes cannot be priced."""
+    classes: list[EClass] = []
+    for index in range(draw(st.integers(1, 4))):
+        children = st.lists(st.integers(0, index) if index else st.just(9), max_size=2).map(tuple)
+        nodes = st.builds(ENode, st.integers(0, 9), st.integers(0, 50), records(NodeHints), children)
+        classes.append(EClass(tuple(draw(st.lists(nodes, max_size=3)))))
+    autotune = draw(st.none() | st.just(AutotuneRecord(4, (8, 1, 1))))
+    speculate = draw(st.none() | st.just(TraceJitInputs(9, 9_000, 0, 1_000)))
+    return ExtractionInputs(tuple(classes), len(classes) - 1, draw(records(ExtractionProfile)), autotune, speculate)
+
+
+def tree_cost(inputs: ExtractionInputs, choice: tuple[int, ...], eclass: int, depth: int = 0) -> float:
+    """Cost of the term that takes node ``choice[c]`` of class c; infinite for cycles and classes without nodes."""
+    if eclass >= len(inputs.classes) or depth > len(inputs.classes) or not inputs.classes[eclass].nodes:
+        return float("inf")
+    node = inputs.classes[eclass].nodes[choice[eclass]]
+    return node_cost(inputs, node) + sum(tree_cost(inputs, choice, c, depth + 1) for c in node.children)
+
+
+@given(egraphs())
+def test_extraction_is_the_cheapest_term(inputs: ExtractionInputs) -> None:
+    choices = list(product(*(range(max(len(c.nodes), 1)) for c in inputs.classes)))
+    best = min(tree_cost(inputs, choice, inputs.root) for choice in choices)
+    found = extract_best_for_device(inputs)
+    if found is None:
+        assert best == float("inf")
+        return
+    assert found.cost == best
+    chosen = tuple(found.chosen.get(c, 0) for c in range(len(inputs.classes)))
+    assert tree_cost(inputs, chosen, inputs.root) == best
+    assert dag_cost(inputs, found) <= found.cost
+    assert found.node is inputs.classes[inputs.root].nodes[found.chosen[inputs.root]]
+
+
+def test_extraction_of_a_missing_root_and_of_shared_terms() -> None:
+    profile, hints = ExtractionProfile(False, False, True), NodeHints()
+    leaf = EClass((ENode(0, 100, hints),))
+    twice = EClass((ENode(1, 2, hints, (0, 0)),))
+    inputs = ExtractionInputs((leaf, twice), 1, profile)
+    found = extract_best_for_device(inputs)
+    assert found is not None
+    assert (found.cost, dag_cost(inputs, found)) == (101, 51)
+    assert extract_best_for_device(replace(inputs, root=2)) is None
+
+
+def test_a_chain_deeper_than_any_sweep_is_extracted() -> None:
+    hints = NodeHints()
+    depth = 5_000
+    chain = (EClass((ENode(0, 2, hints),)), *(EClass((ENode(i, 2, hints, (i - 1,)),)) for i in range(1, depth)))
+    found = extract_best_for_device(ExtractionInputs(chain, depth - 1, ExtractionProfile(False, False, True)))
+    assert found is not None
+    assert found.cost == depth
+
+
+@given(records(SubgroupFeatureRange))
+def test_subgroup_capabilities(reported: SubgroupFeatureRange) -> None:
+    found = from_feature_range(reported)
+    assert found.is_usable == (reported.supports_feature and 0 < reported.min_size <= reported.max_size)
+    assert found.is_usable or found == SubgroupCapabilities(False, False, 0)
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3, 31, 32, 33, 64, 2**31])
+def test_reduction_offsets(width: int) -> None:
+    offsets = reduction_offsets(ReductionInputs(width))
+    assert sum(offsets) == max(arith.next_power_of_two(width) - 1, 0)
+    assert list(offsets) == sorted(offsets, reverse=True)
+
+
+def test_reduction_of_too_wide_a_subgroup() -> None:
+    with pytest.raises(InvalidField, match="subgroup_size"):
+        reduction_offsets(ReductionInputs(2**31 + 1))
+
+
+STRATEGIES = [Strategy("b", True, 50), Strategy("a", True, 50), Strategy("c", True, 10), Strategy("z", False, 99)]
+
+
+def test_strategies_by_name_do_not_depend_on_order() -> None:
+    found = {select_strategy(StrategyInputs(order, by_name=True)) for order in permutations(STRATEGIES)}
+    assert found == {Strategy("a", True, 50)}
+    assert select_strategy(StrategyInputs(tuple(STRATEGIES))) == Strategy("a", True, 50)
+    assert select_strategy(StrategyInputs(tuple(reversed(STRATEGIES)))) == Strategy("b", True, 50)
+    assert select_strategy(StrategyInputs((), by_name=True)) is None
+
+
+def test_an_empty_error_budget_allows_no_lowering() -> None:
+    inputs = PrecisionInputs(True, True, F16Eligible(1.0))
+    assert select_precision_lowering(inputs) == NativeF16(1.0)
+    assert select_precision_lowering(replace(inputs, ulp_budget=1)) == NativeF16(1.0)
+    assert select_precision_lowering(replace(inputs, ulp_budget=0)) == DefaultF32()
+
+
+@given(st.lists(st.integers(0, 9), max_size=60))
+def test_observed_keys(keys: list[int]) -> None:
+    seen = observe(keys)
+    assert (seen.len, seen.unique) == (len(keys), len(set(keys)))
+    runs = [n for n in range(1, len(keys) + 1) for i in range(len(keys) - n + 1) if len(set(keys[i : i + n])) == 1]
+    assert seen.max_run == max(runs, default=0)
+    other = observe(sorted(keys))
+    assert (other.len, other.unique) == (seen.len, seen.unique)
+    assert str(select_sort_backend(seen).why)
+
+
+@pytest.mark.parametrize("value", [-2.5, -0.5, 0.49999999999999994, 0.5, 1.5, 2.5, 2.0**52 + 1])
+def test_halves_round_away_from_zero(value: float) -> None:
+    rounded = arith.round_half_away(value)
+    assert abs(rounded - value) <= 0.5
+    assert abs(rounded) >= abs(value) or abs(rounded - value) < 0.5
+
+
+def test_alignment_within_64_bits() -> None:
+    assert arith.align_up(1, 16, 17) == 32
+    with pytest.raises(InvalidField, match="alignment"):
+        arith.align_up(1, 0)
+    with pytest.raises(InvalidField, match="value"):
+        arith.align_up(2**64 - 1, 16)

@@ -1,0 +1,167 @@
+"""Invariants of the occupancy estimate and of launch diagnoses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.records import records
+from vyre.domain.errors import PlanError
+from vyre.policies.occupancy import (
+    NO_LIMIT,
+    SM_MODELS,
+    AxisLimits,
+    BlockSizeInputs,
+    Concurrent,
+    CooperativeInputs,
+    DeviceEnvelope,
+    DiagnosisInputs,
+    KernelRequirement,
+    KernelUsage,
+    LaunchShape,
+    NotConcurrent,
+    PairInputs,
+    PairObstacle,
+    ShapeDiagnosisInputs,
+    SmModel,
+    can_run_together,
+    diagnose,
+    diagnose_shape,
+    estimate,
+    max_cooperative_blocks,
+    pick_block_size,
+)
+
+SM_90 = SM_MODELS["sm_90"]
+MODELS = st.sampled_from(list(SM_MODELS.values()))
+USAGES = st.builds(
+    KernelUsage,
+    regs_per_thread=st.integers(0, 300),
+    static_shared_bytes=st.integers(0, 60_000),
+    dynamic_shared_bytes=st.integers(0, 240_000),
+    block_size=st.integers(0, 1100),
+    block_barriers=st.integers(0, 20),
+)
+LIGHT = KernelUsage(16, 0, 0, 256)
+
+
+@given(MODELS, USAGES, USAGES)
+def test_blocks_shrink_with_what_they_take(sm: SmModel, usage: KernelUsage, more: KernelUsage) -> None:
+    heavier = KernelUsage(
+        max(usage.regs_per_thread, more.regs_per_thread),
+        max(usage.static_shared_bytes, more.static_shared_bytes),
+        max(usage.dynamic_shared_bytes, more.dynamic_shared_bytes),
+        usage.block_size,
+        max(usage.block_barriers, more.block_barriers),
+    )
+    found, less = estimate(sm, usage), estimate(sm, heavier)
+    assert less.active_blocks_per_sm <= found.active_blocks_per_sm <= sm.blocks
+    assert found.resident_warps <= sm.warps
+    assert 0 <= found.occupancy_bps <= 10_000
+    assert found.active_blocks_per_sm * found.shared_allocated_per_block <= sm.shared_bytes
+    assert found.active_blocks_per_sm * found.regs_allocated_per_block <= 65_536
+    assert found.limiting_factors
+
+
+def test_what_is_not_used_does_not_limit() -> None:
+    found = estimate(SM_90, KernelUsage(0, 0, 0, 64, 0))
+    assert found.limit_regs == found.limit_barriers == NO_LIMIT
+    assert not estimate(SM_90, KernelUsage(0, 0, 0, 0)).runnable
+    assert not estimate(SM_90, KernelUsage(0, 0, 0, 1025)).runnable
+
+
+@given(MODELS, USAGES, st.lists(st.sampled_from([32, 64, 128, 256, 512, 1024]), max_size=6))
+def test_the_best_block_size_is_picked(sm: SmModel, usage: KernelUsage, sizes: list[int]) -> None:
+    choice = pick_block_size(BlockSizeInputs(sm, usage, tuple(sizes)))
+    found = {size: estimate(sm, replace(usage, block_size=size)) for size in sizes}
+    best = max((o.occupancy_bps for o in found.values() if o.runnable), default=None)
+    if choice is None:
+        assert best is None
+    else:
+        assert choice.occupancy.occupancy_bps == best
+        assert choice.block_size == min(s for s, o in found.items() if o.runnable and o.occupancy_bps == best)
+
+
+def test_light_kernels_do_not_get_one_warp_blocks() -> None:
+    choice = pick_block_size(BlockSizeInputs(SM_90, LIGHT, (32, 64, 128)))
+    assert choice is not None
+    assert (choice.block_size, choice.occupancy.occupancy_bps) == (64, 10_000)
+
+
+def test_cooperative_grids_fit_at_once() -> None:
+    inputs = CooperativeInputs(SM_90, LIGHT, 132, True)
+    assert max_cooperative_blocks(inputs) == 132 * 8
+    assert max_cooperative_blocks(replace(inputs, supports_cooperative_launch=False)) == 0
+
+
+@given(MODELS, USAGES, USAGES, st.booleans())
+def test_sharing_is_symmetric(sm: SmModel, a: KernelUsage, b: KernelUsage, concurrent: bool) -> None:
+    assert can_run_together(PairInputs(sm, a, b, concurrent)) == can_run_together(PairInputs(sm, b, a, concurrent))
+
+
+@pytest.mark.parametrize(
+    ("usage", "concurrent", "obstacle"),
+    [
+        (LIGHT, False, PairObstacle.DEVICE_UNSUPPORTED),
+        (replace(LIGHT, block_size=2000), True, PairObstacle.KERNEL_UNRUNNABLE),
+        (replace(LIGHT, regs_per_thread=160), True, PairObstacle.REGISTER_PRESSURE),
+        (replace(LIGHT, dynamic_shared_bytes=120_000), True, PairObstacle.SHARED_MEMORY),
+    ],
+)
+def test_obstacles_to_sharing(usage: KernelUsage, concurrent: bool, obstacle: PairObstacle) -> None:
+    assert can_run_together(PairInputs(SM_90, usage, usage, concurrent)) == NotConcurrent(obstacle)
+
+
+def test_sharing() -> None:
+    full = replace(LIGHT, block_size=1024)
+    assert can_run_together(PairInputs(SM_90, full, full, True)) == Concurrent()
+    crowded = can_run_together(PairInputs(SM_MODELS["sm_120"], full, full, True))
+    assert crowded == NotConcurrent(PairObstacle.WARP_RESIDENCY)
+
+
+DEVICE = DeviceEnvelope(9, 0, 1024, 49_152, True, True)
+SHAPE = LaunchShape((4, 1, 1), (256, 1, 1), 0, False, False)
+
+
+@given(records(DeviceEnvelope, limits=st.none()), records(KernelRequirement))
+def test_every_failure_is_named(device: DeviceEnvelope, asked: KernelRequirement) -> None:
+    found = diagnose(DiagnosisInputs("k", device, asked))
+    assert found.is_launchable == (not found.failures)
+    assert all(str(failure) in found.stable_message for failure in found.failures)
+    assert "\n" not in found.stable_message
+
+
+def test_limits_per_axis_and_registers_are_checked_when_known() -> None:
+    shape = replace(SHAPE, block=(1, 1, 128), grid=(1, 70_000, 1), regs_per_thread=600)
+    inputs = ShapeDiagnosisInputs("k", DEVICE, shape, None)
+    assert diagnose_shape(inputs).is_launchable
+    limits = AxisLimits((1024, 1024, 64), (2**31 - 1, 65_535, 65_535), 65_536)
+    found = diagnose_shape(replace(inputs, device=replace(DEVICE, limits=limits)))
+    assert not found.is_launchable
+    assert found.stable_message.split("|")[3] == (
+        "fix=block_z(requested=128,max=64),grid_y(requested=70000,max=65535),"
+        "registers_per_block(requested=76800,max=65536)"
+    )
+    roomy = replace(limits, block=(1024, 1024, 1024), grid=(2**31 - 1,) * 3, registers_per_block=100_000)
+    assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=roomy))).is_launchable
+
+
+@pytest.mark.parametrize(("limit", "launchable"), [(None, True), (4, True), (3, False)])
+def test_cooperative_residency(limit: int | None, launchable: bool) -> None:
+    assert diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, SHAPE, limit)).is_launchable == launchable
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind"),
+    [
+        (replace(SHAPE, grid=(2**32 - 1,) * 3), "GridBlockCountOverflow"),
+        (replace(SHAPE, block=(2**16, 2**16, 1)), "BlockThreadCountOverflow"),
+    ],
+)
+def test_shapes_never_wrap(shape: LaunchShape, kind: str) -> None:
+    with pytest.raises(PlanError) as error:
+        diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, shape, None))
+    assert error.value.kind == kind

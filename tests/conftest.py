@@ -1,0 +1,17 @@
+"""What every test gets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _structlog_unconfigured() -> Iterator[None]:
+    """structlog's configuration is global, and telemetry looks at it: no test leaves one behind."""
+    yield
+    structlog = sys.modules.get("structlog")
+    if structlog is not None:
+        structlog.reset_defaults()

@@ -154,14 +154,11 @@ def _check_hazards(inputs: FusionInputs, fused: set[str]) -> FusionVerdict:
     overwritten = set(down.outputs) & (set(up.inputs) | set(up.outputs))
     needs_barrier = False
     for buffer in sorted(fused | overwritten):
-        match relations.get(buffer, AccessRelation.GLOBAL):
-            case AccessRelation.GLOBAL:
-                return CrossWorkgroupDependency(
-                    buffer, Reason("{} is shared between workgroups; only a launch boundary orders them", (buffer,))
-                )
-            case AccessRelation.WORKGROUP:
-                needs_barrier = True
-            case AccessRelation.POINTWISE:
-                pass
+        relation = relations.get(buffer, AccessRelation.GLOBAL)
+        if relation is AccessRelation.GLOBAL:
+            return CrossWorkgroupDependency(
+                buffer, Reason("{} is shared between workgroups; only a launch boundary orders them", (buffer,))
+            )
+        needs_barrier |= relation is AccessRelation.WORKGROUP
     template = "{} pass between lanes of one workgroup" if needs_barrier else "{} stay in the lane that wrote them"
     return Accept(needs_barrier, Reason(template, (sorted(fused)[:4],)))

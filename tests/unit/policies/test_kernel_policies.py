@@ -79,6 +79,7 @@ FUSIONS = st.builds(
 @given(FUSIONS, st.integers(0, 300))
 def test_fusion(inputs: FusionInputs, shared: int) -> None:
     verdict = decide_fusion(inputs)
+    assert str(verdict.why)
     up, down = inputs.upstream, inputs.downstream
     fused = set(up.outputs) & set(down.inputs)
     backwards = replace(
@@ -242,3 +243,9 @@ def test_alignment_within_64_bits() -> None:
         arith.align_up(1, 0)
     with pytest.raises(InvalidField, match="value"):
         arith.align_up(2**64 - 1, 16)
+
+
+@pytest.mark.parametrize("value", [-1.0, 2.0**64, float("nan"), float("inf")])
+def test_floats_outside_64_bits(value: float) -> None:
+    with pytest.raises(InvalidField, match="float_to_u64"):
+        arith.float_to_u64(value)

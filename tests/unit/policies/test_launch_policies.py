@@ -90,6 +90,7 @@ def test_param_inlining(inputs: ParamInliningInputs, policy: ParamInliningPolicy
         assert decide_param_inlining(inputs, roomier) == verdict
     else:
         assert isinstance(verdict, UniformBuffer)
+    assert str(verdict.why)
 
 
 @given(records(CommandReuseInputs), records(CommandReuseInputs))
@@ -214,6 +215,8 @@ def test_the_bundle_is_its_parts(inputs: DispatchPolicyInputs) -> None:
     positive = (decided.persistent, decided.command_reuse, decided.trace_jit)
     assert len(decided.audit_events) == sum(savings(v) > 0 for v in positive) + isinstance(decided.bindless, Bindless)
     assert evaluate_dispatch_policy(inputs) == decided
+    parts = (decided.persistent, decided.arm_independence, decided.command_reuse, decided.bindless, decided.trace_jit)
+    assert all(str(verdict.why) for verdict in (*parts, decided.primary_execution_mode))
 
 
 SIMILAR = records(

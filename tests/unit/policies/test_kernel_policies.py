@@ -249,3 +249,19 @@ def test_alignment_within_64_bits() -> None:
 def test_floats_outside_64_bits(value: float) -> None:
     with pytest.raises(InvalidField, match="float_to_u64"):
         arith.float_to_u64(value)
+
+
+@pytest.mark.parametrize(
+    ("hints", "speculates", "expected"),
+    [
+        (NodeHints(), True, 50_000_000),
+        (NodeHints(compile_time_constant=True), False, 40_000_000),
+        (NodeHints(fp16_eligible=True), False, 47_500_000),
+        (NodeHints(compile_time_constant=True), True, 28_000_000),
+    ],
+)
+def test_biases(hints: NodeHints, speculates: bool, expected: int) -> None:
+    jit = TraceJitInputs(9, 9_000, 0, 1_000) if speculates else None
+    node = ENode(0, 10**8, hints)
+    inputs = ExtractionInputs((), 0, ExtractionProfile(False, False, True), AutotuneRecord(2, (2, 1, 1)), jit)
+    assert node_cost(inputs, node) == expected

@@ -77,6 +77,12 @@ def test_bindless(inputs: BindlessInputs) -> None:
         assert isinstance(decide_bindless(full), Bindless)
 
 
+@pytest.mark.parametrize(("count", "chosen"), [(23, False), (24, True)])
+def test_bindless_boundary(count: int, chosen: bool) -> None:
+    inputs = BindlessInputs(count, BindlessSupport.FULL, False)
+    assert isinstance(decide_bindless(inputs), Bindless) == chosen
+
+
 @given(records(ParamInliningInputs), records(ParamInliningPolicy), st.integers(0, 2**32 - 1))
 def test_param_inlining(inputs: ParamInliningInputs, policy: ParamInliningPolicy, larger: int) -> None:
     verdict = decide_param_inlining(inputs, policy)

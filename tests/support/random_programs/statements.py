@@ -303,7 +303,7 @@ class StatementWriter:
         step: Expr = u32(1)
         times = choices.pick((0, 1, 2, 3, 9))
         stop: Expr = u32(times)
-        match choices.below(7):
+        match choices.below(8):
             case 1:
                 first, stride = choices.between(0, 5), choices.between(1, 3)
                 start, step, stop = u32(first), u32(stride), u32(first + stride * times)
@@ -326,6 +326,10 @@ class StatementWriter:
                 stop, times = binary(BinaryOp.MIN, writer.value(U32, 2, level), u32(times + 1)), times + 1
             case 6:
                 start, stop, times = u32(9), u32(choices.between(0, 9)), 0
+            case 7:  # the same for each lane in its own way
+                start = binary(BinaryOp.MAX, writer.value(U32, 2, level), u32(_U32_MAX - 15))
+                step = binary(BinaryOp.BIT_OR, writer.value(U32, 1, level), u32(8))
+                stop, times = u32(_U32_MAX), 2
         var = self._fresh("k")
         out.append(Loop(var, start, stop, step, self._loop_body(var, level, times, self._size())))
 

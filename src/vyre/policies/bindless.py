@@ -5,15 +5,15 @@ program does.  O(1).
 
 What the reference rule gets wrong: run-time indexing is a requirement, not a preference, yet below the
 threshold it answers with bindings that cannot be indexed.  ``plan_resource_table`` is the sound decision
-for a device whose parameters are pointers.
+for a device whose parameters are pointers: a table where it is needed or pays, or a refusal.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from vyre.policies.record import U32, Reason, record, verdict, why_field
+from vyre.policies.record import U32, Nanoseconds, Reason, record, verdict, why_field
 
 
 class BindlessSupport(Enum):
@@ -66,3 +66,68 @@ def decide_bindless(inputs: BindlessInputs, thresholds: BindlessThresholds = DEF
     if support is BindlessSupport.STATIC and inputs.dynamic_indexing:
         return TraditionalBindings(Reason("the device indexes tables by constants only, the program at run time"))
     return Bindless(Reason("{} resources reach the threshold of {}", (count, thresholds.min_resources)))
+
+
+POINTER_BYTES: Final = 8
+
+
+@record
+class ResourceTableInputs:
+    """Bytes of the other parameters and of all parameters together; costs in ns.
+
+    ``expected_updates``: how often a recorded launch will be given other resources, each time at
+    ``update_cost_ns`` as parameters, or once at ``table_upload_cost_ns`` as a table.
+    """
+
+    resource_count: U32
+    support: BindlessSupport
+    dynamic_indexing: bool
+    other_parameter_bytes: U32
+    parameter_budget_bytes: U32
+    expected_updates: U32
+    update_cost_ns: Nanoseconds
+    table_upload_cost_ns: Nanoseconds
+
+
+@verdict
+class Parameters:
+    """One kernel parameter for each pointer."""
+
+    why: Reason = why_field()
+
+
+@verdict
+class PointerTable:
+    """A table of pointers on the device."""
+
+    why: Reason = why_field()
+
+
+@verdict
+class Unsupported:
+    """A table is needed, and the device has none that can be indexed this way."""
+
+    why: Reason = why_field()
+
+
+ResourceTableVerdict: TypeAlias = Parameters | PointerTable | Unsupported
+
+
+def plan_resource_table(inputs: ResourceTableInputs) -> ResourceTableVerdict:
+    """A table iff it is needed (run-time indices, too many pointers) or cheaper, and the device can index it."""
+    indexable = inputs.support is BindlessSupport.FULL or (
+        inputs.support is BindlessSupport.STATIC and not inputs.dynamic_indexing
+    )
+    total, budget = POINTER_BYTES * inputs.resource_count + inputs.other_parameter_bytes, inputs.parameter_budget_bytes
+    updates = inputs.expected_updates * inputs.update_cost_ns
+    if inputs.dynamic_indexing:
+        needed = Reason("resources are indexed at run time")
+    elif total > budget:
+        needed = Reason("{} bytes of parameters exceed the {} there are", (total, budget))
+    elif indexable and updates > inputs.table_upload_cost_ns:
+        return PointerTable(
+            Reason("updates of {} ns cost more than a table of {} ns", (updates, inputs.table_upload_cost_ns))
+        )
+    else:
+        return Parameters(Reason("{} bytes of parameters fit {}", (total, budget)))
+    return PointerTable(needed) if indexable else Unsupported(needed)

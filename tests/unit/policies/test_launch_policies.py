@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,17 @@ from vyre.policies.arm_independence import (
     can_dispatch_concurrently,
 )
 from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.bindless import (
+    Bindless,
+    BindlessInputs,
+    BindlessSupport,
+    Parameters,
+    PointerTable,
+    ResourceTableInputs,
+    Unsupported,
+    decide_bindless,
+    plan_resource_table,
+)
 from vyre.policies.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
 from vyre.policies.dispatch_policy import (
     DispatchPolicyInputs,
@@ -81,6 +92,28 @@ def test_bindless(inputs: BindlessInputs) -> None:
 def test_bindless_boundary(count: int, chosen: bool) -> None:
     inputs = BindlessInputs(count, BindlessSupport.FULL, False)
     assert isinstance(decide_bindless(inputs), Bindless) == chosen
+
+
+TABLE = ResourceTableInputs(10, BindlessSupport.FULL, False, 20, 100, 5, 10, 50)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, Parameters()),
+        ({"dynamic_indexing": True}, PointerTable()),
+        ({"dynamic_indexing": True, "support": BindlessSupport.STATIC}, Unsupported()),
+        ({"parameter_budget_bytes": 99}, PointerTable()),
+        ({"parameter_budget_bytes": 99, "support": BindlessSupport.STATIC}, PointerTable()),
+        ({"parameter_budget_bytes": 99, "support": BindlessSupport.UNSUPPORTED}, Unsupported()),
+        ({"expected_updates": 6}, PointerTable()),
+        ({"expected_updates": 6, "support": BindlessSupport.UNSUPPORTED}, Parameters()),
+    ],
+)
+def test_resource_tables(changed: dict[str, Any], expected: object) -> None:
+    verdict = plan_resource_table(replace(TABLE, **changed))
+    assert verdict == expected
+    assert str(verdict.why)
 
 
 @given(records(ParamInliningInputs), records(ParamInliningPolicy), st.integers(0, 2**32 - 1))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from support.records import integers, records
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
-from vyre.policies.shape_prediction import WINDOW, ShapeHistory
+from vyre.policies.shape_prediction import WINDOW, ContextModel, Prediction, ShapeHistory
 from vyre.policies.speculate import (
     CounterTail,
     PairedWindow,
@@ -30,7 +33,9 @@ from vyre.policies.speculate import (
 from vyre.policies.speculation import (
     SpeculationChoice,
     SpeculationObservation,
+    SpeculationTest,
     SpeculationThresholds,
+    SpeculationVerdict,
     decide_speculation,
 )
 
@@ -192,3 +197,81 @@ def test_a_window_does_not_wrap() -> None:
     full = PairedWindow(conservative_total_ns=2**64 - 1)
     with pytest.raises(InvalidField, match="conservative_total_ns"):
         full.record(VariantRaceInputs(1, 0, 0, 0))
+
+
+def shape_hits(model: ContextModel, items: list[int]) -> int:
+    hits = 0
+    for item in items:
+        found = model.predict()
+        hits += found is not None and found.fingerprint == (item,)
+        model.record((item,))
+    return hits
+
+
+@pytest.mark.parametrize("period", [[0], [0, 1, 2], [0, 0, 1], [0, 0, 0, 1, 2, 2], list(range(20))])
+def test_contexts_predict_cycles(period: list[int]) -> None:
+    model = ContextModel()
+    shape_hits(model, period * 10)
+    assert shape_hits(model, period * 10) == 10 * len(period)
+    found = model.predict()
+    assert found == Prediction((period[0],), 10_000)
+
+
+def test_confidence_is_the_share_of_recent_weight() -> None:
+    model = ContextModel(max_order=1, decay=1.0)
+    assert model.predict() is None
+    for item in (0, 1, 0, 1, 0, 1, 0, 2, 0):
+        model.record((item,))
+    assert model.predict() == Prediction((1,), 7_500)
+    forgetful = ContextModel(max_order=1, decay=0.0)
+    for item in (0, 1, 0, 1, 0, 2, 0):
+        forgetful.record((item,))
+    assert forgetful.predict() == Prediction((2,), 10_000)
+
+
+def test_contexts_are_bounded() -> None:
+    model = ContextModel(max_order=1, capacity=2)
+    for item in (0, 1, 2, 3, 0):
+        model.record((item,))
+    assert model.predict() is None  # what followed 0 was the first to be forgotten
+    model.record((1,))
+    model.record((0,))
+    assert model.predict() == Prediction((1,), 10_000)
+
+
+@pytest.mark.parametrize("bad", [{"max_order": 0}, {"decay": 1.5}, {"decay": -0.1}, {"capacity": 0}])
+def test_malformed_context_models(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField, match=next(iter(bad))):
+        ContextModel(**bad)
+
+
+def race(gain: float, noise: float, seed: int) -> SpeculationVerdict:
+    """Race of a variant faster by ``gain``, with log-normal noise on both sides, to its end."""
+    rng, test = random.Random(seed), SpeculationTest()
+    while (verdict := test.decide()).choice is SpeculationChoice.KEEP_RACING:
+        times = (100_000 * math.exp(rng.gauss(0, noise)), 100_000 * (1 - gain) * math.exp(rng.gauss(0, noise)))
+        test = test.record(*map(round, times))
+    return verdict
+
+
+def test_real_gains_are_adopted_and_noise_is_not() -> None:
+    real = [race(0.3, 0.1, seed).choice for seed in range(200)]
+    none = [race(0.0, 0.3, seed).choice for seed in range(200)]
+    assert real.count(SpeculationChoice.ADOPT) == 200
+    assert none.count(SpeculationChoice.ADOPT) <= 10  # at most 5 % of 200
+
+
+def test_a_steady_loss_is_rejected_early() -> None:
+    test = SpeculationTest()
+    assert test.half_width() == math.inf
+    for _ in range(4):
+        assert test.decide().choice is SpeculationChoice.KEEP_RACING
+        test = test.record(100, 110)
+    assert test.decide().choice is SpeculationChoice.REJECT
+    assert "after 4 pair(s)" in str(test.decide().why)
+
+
+@pytest.mark.parametrize("times", [(0, 1), (1, 0), (1.0, 1), (1, -3)])
+def test_pairs_must_have_times(times: tuple[Any, Any]) -> None:
+    with pytest.raises(InvalidField, match="_ns"):
+        SpeculationTest().record(*times)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from vyre.domain.errors import PlanError
 from vyre.domain.graphs.token_fact import (
     Edge,
     EdgeKind,
+    GraphShape,
     LayoutInputs,
     Node,
     NodeKind,
@@ -47,6 +50,24 @@ def test_layout(degrees: list[int], node_bytes: int, edge_bytes: int, payload: i
     top = sorted(degrees, reverse=True)
     assert layout.top_out_degree_prefix_sums == tuple(sum(top[: 2**k]) for k in range(16))
     assert layout.max_out_degree == max(degrees, default=0)
+
+
+@given(st.lists(st.integers(0, 5), max_size=20), st.integers(0, 25), st.booleans())
+def test_no_frontier_expands_beyond_the_bound(degrees: list[int], active: int, profiled: bool) -> None:
+    offsets = tuple(sum(degrees[:i]) for i in range(len(degrees) + 1))
+    layout = token_fact_layout(LayoutInputs(offsets, 0, 1, 1))
+    if not profiled:
+        layout = replace(layout, top_out_degree_prefix_sums=(0,) * 16)
+    assert sum(sorted(degrees, reverse=True)[:active]) <= layout.max_expansion(active) <= sum(degrees)
+    assert layout.graph_bytes == len(degrees) + sum(degrees)
+
+
+def test_expansion_beyond_the_profile_and_without_degrees() -> None:
+    layout = token_fact_layout(LayoutInputs((0, 3, 4), 0, 1, 1))
+    large = replace(layout, graph_shape=GraphShape(10**6, 10**9))
+    assert large.max_expansion(2**15 + 1) == 3 * (2**15 + 1)
+    flat = replace(large, max_out_degree=0, top_out_degree_prefix_sums=())
+    assert flat.max_expansion(2) == 2_000
 
 
 @pytest.mark.parametrize("offsets", [(), (1, 2), (0, 2, 1)])

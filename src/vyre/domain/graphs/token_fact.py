@@ -153,6 +153,25 @@ class TokenFactLayout:
     payload_bytes: U64
     resident_bytes: U64
 
+    @property
+    def graph_bytes(self) -> int:
+        """Nodes and edges without payload."""
+        return self.node_bytes + self.edge_bytes
+
+    def max_expansion(self, active_items: int) -> int:
+        """Upper bound of the edges that leave a frontier of ``active_items`` nodes.
+
+        From the degree profile up to its last rank, beyond it (and without a profile) from the largest degree, and
+        without one from the mean.
+        """
+        edges = self.graph_shape.edge_count
+        if active_items == 0 or edges == 0:
+            return 0
+        rank = (active_items - 1).bit_length()
+        profiled = self.top_out_degree_prefix_sums[rank] if rank < len(self.top_out_degree_prefix_sums) else 0
+        degree = self.max_out_degree or -(-edges // max(self.graph_shape.node_count, 1))
+        return min(profiled or active_items * degree, edges)
+
 
 def token_fact_layout(inputs: LayoutInputs) -> TokenFactLayout:
     """Sizes and degree profile of a graph in rows; raises ``PlanError``."""

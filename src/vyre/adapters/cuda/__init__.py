@@ -1,0 +1,6 @@
+"""The CUDA backend: a PTX emitter, a small driver seam, the runtime on top of it, and an emulated driver.
+
+``ptx/`` turns programs into text and needs no CUDA package; ``seam.py`` is all the runtime knows of a driver;
+``driver.py`` is the real one, ``machine/`` an emulated one that runs the emitted text on NumPy lanes.
+Importing this package touches no driver.
+"""

@@ -1,0 +1,1 @@
+"""An emulated CUDA driver: runs PTX over NumPy lanes, checks every access, injects faults."""

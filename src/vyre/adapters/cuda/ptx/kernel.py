@@ -1,0 +1,128 @@
+"""What the emitter returns: text, and all that a launcher must know to run it by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from vyre.domain.ir.program import Dim3
+
+FORMAT: Final = 1
+
+
+class ParameterKind(Enum):
+    """POINTER and COUNT: of a binding.  UNIFORM: a small buffer's bytes.  SCALAR: a Push value, or a word of the
+    emitter's own.  TRAP, BARRIER, SCRATCH, TABLE: pointers to memory that the launcher provides."""
+
+    POINTER = "pointer"
+    COUNT = "count"
+    UNIFORM = "uniform"
+    SCALAR = "scalar"
+    TRAP = "trap"
+    BARRIER = "barrier"
+    SCRATCH = "scratch"
+    TABLE = "table"
+
+
+class Init(Enum):
+    """What a buffer holds before the launch: the caller's bytes, or zeros."""
+
+    INPUT = "input"
+    ZERO = "zero"
+
+
+class Assumption(Enum):
+    """A launch-time fact that a variant relies on.
+
+    ALIGNED16: every binding starts at a multiple of 16 bytes.  NOALIAS: no written binding overlaps another one.
+    EXACT_GRID: the grid has exactly as many lanes as the launch covers elements.
+    """
+
+    ALIGNED16 = "aligned16"
+    NOALIAS = "noalias"
+    EXACT_GRID = "exact-grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One entry of the kernel's parameter list.
+
+    ``offset``, ``size`` and ``align`` are bytes in parameter space.  ``nbytes`` is the size of the memory that a
+    TRAP, BARRIER, SCRATCH or TABLE parameter points to; ``value`` that of a word of the emitter's own.
+    """
+
+    kind: ParameterKind
+    offset: int
+    size: int
+    align: int
+    name: str | None = None
+    binding: int | None = None
+    dtype: str | None = None
+    init: Init | None = None
+    nbytes: int | None = None
+    value: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        out: dict[str, Any] = {
+            "kind": self.kind.value,
+            "name": self.name,
+            "binding": self.binding,
+            "dtype": self.dtype,
+            "offset": self.offset,
+            "size": self.size,
+            "align": self.align,
+        }
+        optional = {"init": self.init and self.init.value, "bytes": self.nbytes, "value": self.value}
+        return out | {key: value for key, value in optional.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedKernel:
+    """One entry.  Shared sizes in bytes; ``trap_tags``: word 2 of the trap record is a 1-based index into it."""
+
+    entry: str
+    block: Dim3
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    shared_static: int
+    shared_dynamic: int
+    cooperative: bool
+    assumes: tuple[Assumption, ...]
+    trap_tags: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "entry": self.entry,
+            "block": list(self.block),
+            "params": [parameter.to_json() for parameter in self.parameters],
+            "param_bytes": self.parameter_bytes,
+            "shared_static": self.shared_static,
+            "shared_dynamic": self.shared_dynamic,
+            "cooperative": self.cooperative,
+            "assumes": [assumption.value for assumption in self.assumes],
+            "trap_tags": list(self.trap_tags),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedModule:
+    """PTX text (without NUL) and its entries, in the order in which they are launched on one stream with the same
+    grid and buffers."""
+
+    ptx: str
+    target: str
+    version: str
+    kernels: tuple[EmittedKernel, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented form of ``vyre emit --json``: the first kernel's keys also stand at the top level."""
+        kernels = [kernel.to_json() for kernel in self.kernels]
+        return {
+            "format": FORMAT,
+            "ptx": self.ptx,
+            "target": self.target,
+            "version": self.version,
+            "kernels": kernels,
+            **kernels[0],
+        }

@@ -1,0 +1,69 @@
+"""Is the backend there, does one store arrive, and do the recorded programs come out as recorded?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+import vyre
+from vyre import Program, ProgramBuilder, u32
+from vyre.gallery.example import mismatches
+from vyre.gallery.registry import examples
+from vyre.testing.conformance import read_cases, run_cases
+from vyre.testing.execution import open_backend
+from vyre.testing.gpu.context import Context
+from vyre.testing.gpu.findings import Fact, Finding
+from vyre.testing.outcomes import Outcome, Verdict
+
+VECTOR_FILES: Final = ("ir-conformance.json.xz", "oracle-programs.jsonl.xz", "oracle-scalar-ops.jsonl.xz")
+NEEDS_TESTS: Final = "needs the repository's tests folder: run in a checkout, or pass --tests DIR"
+
+
+def one_store(lanes: int) -> Program:
+    """``out[i] = 3 * i + 1``."""
+    with ProgramBuilder("one_store", workgroup=128) as p:
+        out = p.output("out", u32, lanes)
+        i = p.global_id()
+        with p.if_(i < out.length):
+            out[i] = i * 3 + 1
+    return p.build()
+
+
+def probe(context: Context) -> Iterator[Finding]:
+    lanes = 1000
+    started = time.perf_counter()
+    with vyre.open(context.backend) as session:
+        opened = time.perf_counter()
+        found = session.dispatch(one_store(lanes))["out"]
+        yield Fact("first_dispatch_s", {"open": opened - started, "dispatch": time.perf_counter() - opened})
+    wrong = np.flatnonzero(found != np.arange(lanes, dtype=np.uint32) * 3 + 1)
+    if wrong.size:
+        yield Outcome("one store", Verdict.FAILED, f"out[{wrong[0]}] is {found[wrong[0]]}, {wrong.size} are wrong")
+    else:
+        yield Outcome("one store", Verdict.PASSED)
+
+
+def gallery(context: Context) -> Iterator[Finding]:
+    with vyre.open(context.backend) as session:
+        for name, example in examples().items():
+            case, program = example.case(), example.program()
+            try:
+                wrong = "; ".join(mismatches(case, example.run(session, program, case)))
+            except vyre.VyreError as error:
+                wrong = f"{type(error).__name__}: {error}"
+            yield Outcome(name, Verdict.FAILED if wrong else Verdict.PASSED, wrong)
+
+
+def conformance(context: Context) -> Iterator[Finding]:
+    if context.tests is None:
+        yield Outcome("recorded programs and operator tables", Verdict.SKIPPED, NEEDS_TESTS)
+        return
+    backend = open_backend(context.backend)
+    try:
+        for file in VECTOR_FILES:
+            yield from run_cases(read_cases(context.tests / "data" / "vectors" / file), backend)
+    finally:
+        backend.lifecycle.close()

@@ -1,0 +1,63 @@
+"""What a group is told, and the table of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from vyre.testing.gpu.findings import Finding
+
+GPU_BACKEND: Final = "cuda"
+"""The only backend whose results are a GPU's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """``backend``: id of the backend under test.  ``tests``: the repository's ``tests`` folder, if there is one.
+    ``seconds``: what is left of the group's deadline when it starts.  ``folder``: for files worth keeping."""
+
+    backend: str
+    tests: Path | None
+    seconds: float
+    folder: Path
+
+    @property
+    def emulated(self) -> bool:
+        """True where the run is a rehearsal: ranges are then small and times mean nothing."""
+        return self.backend != GPU_BACKEND
+
+
+GroupFunction: TypeAlias = Callable[[Context], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``entry``: ``module:function`` below this package, a ``GroupFunction``.  ``seconds``: its deadline.
+    ``essential``: when it fails, nothing after it is worth running."""
+
+    name: str
+    entry: str
+    seconds: float
+    essential: bool = False
+
+    def load(self) -> GroupFunction:
+        module, _, function = self.entry.partition(":")
+        found: GroupFunction = getattr(import_module(f"{__package__}.{module}"), function)
+        return found
+
+
+CHECK: Final = (
+    Group("probe", "check.basics:probe", 60, essential=True),
+    Group("gallery", "check.basics:gallery", 120),
+    Group("conformance", "check.basics:conformance", 240),
+    Group("checksums", "check.checksums:checksums", 240),
+)
+BENCH: Final[tuple[Group, ...]] = ()
+COMMANDS: Final = {"check": CHECK, "bench": BENCH}
+
+
+def find_group(command: str, name: str) -> Group:
+    return next(group for group in COMMANDS[command] if group.name == name)

@@ -1,0 +1,122 @@
+"""The entry's parameter list: pointers, 8-byte words, counts and 4-byte words, then inlined uniform buffers.
+
+In that order natural alignment leaves no gap before the uniforms.  The list is what ``cuFuncGetParamInfo`` reports for
+the assembled kernel, and what a launcher packs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.ptx.kernel import Init, Parameter, ParameterKind
+from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.types import ScalarType
+from vyre.policies.bindless import BindlessSupport, PointerTable, ResourceTableInputs, plan_resource_table
+from vyre.policies.param_inlining import Inline, ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
+
+TRAP_BYTES: Final = 32
+BARRIER_BYTES: Final = 8
+TABLE_RECORD_BYTES: Final = 16
+INLINE_UNIFORMS: Final = ParamInliningPolicy(256, 4, True)
+
+
+class Features(NamedTuple):
+    """What the body turned out to need beside its bindings."""
+
+    trap: bool = False
+    barrier: bool = False
+    zero: bool = False
+
+
+class Abi(NamedTuple):
+    """``names``: of every parameter in the text, in list order."""
+
+    parameters: tuple[Parameter, ...]
+    names: tuple[str, ...]
+    nbytes: int
+
+
+def pointer_bindings(program: Program) -> tuple[Buffer, ...]:
+    """The bindings that have an address: all but workgroup memory and scalar parameters."""
+    return tuple(b for b in program.abi_buffers if not b.is_push)
+
+
+def inlined_uniforms(program: Program, options: EmitOptions) -> frozenset[str]:
+    """Names of the uniform buffers whose bytes travel as parameters."""
+    if not options.switches.inline_uniforms:
+        return frozenset()
+    return frozenset(
+        buffer.name
+        for buffer in pointer_bindings(program)
+        if buffer.access is Access.UNIFORM
+        and buffer.static_nbytes
+        and isinstance(decide_param_inlining(ParamInliningInputs(buffer.static_nbytes), INLINE_UNIFORMS), Inline)
+    )
+
+
+def uses_table(program: Program, inlined: frozenset[str], options: EmitOptions) -> bool:
+    """Do the bindings come in a table in memory?"""
+    if options.pointer_table is not None:
+        return options.pointer_table
+    bindings = pointer_bindings(program)
+    other = 4 * len(bindings) + 64
+    other += sum(max(8, b.static_nbytes or 0) for b in program.abi_buffers if b.is_push)
+    other += sum(16 + (b.static_nbytes or 0) for b in bindings if b.name in inlined)
+    inputs = ResourceTableInputs(len(bindings), BindlessSupport.FULL, False, other, options.parameter_limit, 0, 0, 0)
+    return isinstance(plan_resource_table(inputs), PointerTable)
+
+
+def layout(program: Program, inlined: frozenset[str], *, table: bool, features: Features) -> Abi:
+    """The parameter list of a kernel."""
+    bindings, pushes = pointer_bindings(program), [b for b in program.abi_buffers if b.is_push]
+    entries: list[tuple[str, Parameter]] = []
+    offset = 0
+
+    def add(
+        name: str, kind: ParameterKind, size: int, align: int, buffer: Buffer | None = None, **more: object
+    ) -> None:
+        nonlocal offset
+        offset = -(-offset // align) * align
+        named = (buffer.name, buffer.binding, buffer.element.text) if buffer is not None else (None, None, None)
+        entries.append((name, Parameter(kind, offset, size, align, *named, **more)))  # type: ignore[arg-type]
+        offset += size
+
+    if table:
+        add("table", ParameterKind.TABLE, 8, 8, init=Init.ZERO, nbytes=TABLE_RECORD_BYTES * len(bindings))
+    else:
+        for index, buffer in enumerate(bindings):
+            init = Init.ZERO if buffer.is_output else Init.INPUT
+            add(f"p{index}", ParameterKind.POINTER, 8, 8, buffer, init=init)
+    if features.trap:
+        add("trap", ParameterKind.TRAP, 8, 8, init=Init.ZERO, nbytes=TRAP_BYTES)
+    if features.barrier:
+        add("barrier", ParameterKind.BARRIER, 8, 8, init=Init.ZERO, nbytes=BARRIER_BYTES)
+    for size in (8, 4):
+        if size == 4 and not table:
+            for index, buffer in enumerate(bindings):
+                add(f"n{index}", ParameterKind.COUNT, 4, 4, buffer)
+        for index, buffer in enumerate(pushes):
+            if _size(buffer) == size:
+                add(f"s{index}", ParameterKind.SCALAR, size, size, buffer)
+    if features.zero:
+        add("zero", ParameterKind.SCALAR, 4, 4, value=0)
+    for index, buffer in enumerate(bindings):
+        if buffer.name in inlined:
+            add(f"u{index}", ParameterKind.UNIFORM, buffer.static_nbytes or 0, 16, buffer, init=Init.INPUT)
+    return Abi(tuple(p for _, p in entries), tuple(n for n, _ in entries), offset)
+
+
+def declaration(abi: Abi) -> Iterable[str]:
+    """The ``.param`` declarations."""
+    for name, parameter in zip(abi.names, abi.parameters, strict=True):
+        if parameter.kind is ParameterKind.UNIFORM:
+            yield f".param .align 16 .b8 {name}[{parameter.size}]"
+        else:
+            yield f".param .{'u64' if parameter.size == 8 else 'u32'} {name}"
+
+
+def _size(buffer: Buffer) -> int:
+    assert isinstance(buffer.element, ScalarType)
+    return buffer.element.size

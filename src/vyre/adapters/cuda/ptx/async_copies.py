@@ -1,0 +1,156 @@
+"""Asynchronous copies, lane by lane, without the copy engine.
+
+A copy captures bytes where it starts and writes them where it is waited for.  Nothing needs to be kept in between if
+either the source does not change meanwhile (the copy is made at the wait) or nobody looks at the destination meanwhile (it
+is made at the start).  Otherwise the bytes are kept in local memory, for which their number must be bounded.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.ptx import memory
+from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.values import Value, in_register
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, walk_statements
+
+LOCAL_LIMIT: Final = 16_384
+"""Bytes a lane may keep for one copy."""
+
+
+class Copy(NamedTuple):
+    """A place where a copy starts, and its registers: a 64-bit byte offset, a number of bytes, the address of a local
+    array that keeps the bytes."""
+
+    stmt: AsyncLoad | AsyncStore
+    start: str
+    nbytes: str
+    local: str | None
+
+
+class Tag(NamedTuple):
+    """All places that start a copy under one tag; the selector tells which one this lane has passed."""
+
+    selector: str
+    copies: tuple[Copy, ...]
+
+
+def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -> None:
+    """Start a copy: clip it to the destination and remember it under its tag."""
+    w = k.w
+    selector, copies = _tag(k, stmt.tag)
+    number, copy = next((n, c) for n, c in enumerate(copies) if c.stmt is stmt)
+    room = _nbytes(k, stmt.destination)
+    w.line(f"cvt.u64.u32 {copy.start}, {in_register(w, offset)};")
+    w.line(f"cvt.u64.u32 {copy.nbytes}, {in_register(w, size)};")
+    if isinstance(stmt, AsyncStore):
+        beyond = w.emit("p", "setp.gt.u64", copy.start, room)
+        room = w.emit("rd", "selp.b64", "0", w.emit("rd", "sub.u64", room, copy.start), beyond)
+    fewer = w.emit("p", "setp.lt.u64", copy.nbytes, room)
+    w.line(f"selp.b64 {copy.nbytes}, {copy.nbytes}, {room}, {fewer};")
+    if copy.local is not None:
+        _copy(k, copy, to_local=True)
+    w.line(f"mov.b32 {selector}, {number};")
+
+
+def wait(k: Kernel, stmt: AsyncWait) -> None:
+    """Write what the copy captured: of the one that this lane started, where several share the tag."""
+    w = k.w
+    selector, copies = _tag(k, stmt.tag)
+    if len(copies) == 1:
+        _copy(k, copies[0])
+        return
+    end = w.label()
+    for number, copy in enumerate(copies):
+        following = w.label()
+        other = w.emit("p", "setp.ne.u32", selector, str(number))
+        w.line(f"@{other} bra {following};")
+        _copy(k, copy)
+        w.line(f"bra {end};")
+        w.place(following)
+    w.place(end)
+
+
+def _tag(k: Kernel, tag: str) -> Tag:
+    found = k.copies.get(tag)
+    if found is None:
+        starts = {
+            id(s): s for s in walk_statements(k.program.body) if isinstance(s, AsyncLoad | AsyncStore) and s.tag == tag
+        }
+        new = k.w.register
+        copies = tuple(Copy(s, new("rd"), new("rd"), _kept_bytes(k, s)) for s in starts.values())
+        found = k.copies[tag] = Tag(new("r"), copies)
+    return found
+
+
+def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
+    """Byte after byte: source to destination, or by way of a local array; zeros past the end of the source."""
+    w, stmt = k.w, copy.stmt
+    count = w.emit("rd", "mov.b64", "0")
+    again, end = w.label(), w.label()
+    w.place(again)
+    enough = w.emit("p", "setp.ge.u64", count, copy.nbytes)
+    w.line(f"@{enough} bra {end};")
+    if copy.local is not None and not to_local:
+        byte = w.emit("r", "ld.local.u8", f"[{w.emit('rd', 'add.u64', copy.local, count)}]")
+    else:
+        at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncLoad) else count
+        inside = w.emit("p", "setp.lt.u64", at, _nbytes(k, stmt.source))
+        space, where = _byte_address(k, stmt.source, at)
+        byte = w.emit("r", "mov.b32", "0")
+        w.line(f"@{inside} ld.{space}.u8 {byte}, [{where}];")
+    if copy.local is not None and to_local:
+        w.line(f"st.local.u8 [{w.emit('rd', 'add.u64', copy.local, count)}], {byte};")
+    else:
+        at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncStore) else count
+        space, where = _byte_address(k, stmt.destination, at)
+        w.line(f"st.{space}.u8 [{where}], {byte};")
+    w.line(f"add.u64 {count}, {count}, 1;")
+    w.line(f"bra {again};")
+    w.place(end)
+
+
+def _byte_address(k: Kernel, name: str, offset: str) -> tuple[str, str]:
+    w = k.w
+    if k.buffers[name].is_workgroup:
+        base = w.emit("r", "mov.u32", memory.shared_symbol(k))
+        low = w.emit("r", "cvt.u32.u64", offset)
+        return "shared", w.emit("r", "add.u32", base, low) + f"+{k.shared.offsets[name]}"
+    if name in k.inlined:
+        base = w.emit("rd", "mov.b64", k.uniform_parameter(name))
+        return "param", w.emit("rd", "add.u64", base, offset)
+    return "global", w.emit("rd", "add.u64", k.base(name), offset)
+
+
+def _nbytes(k: Kernel, name: str) -> str:
+    """Byte length of a buffer, in a 64-bit register."""
+    size = memory.element_of(k.buffers[name]).size
+
+    def make() -> str:
+        length = k.length(name)
+        if not length.startswith("%"):
+            return k.w.emit("rd", "mov.b64", str(int(length) * size))
+        return k.w.emit("rd", "mul.wide.u32", length, str(size))
+
+    return k.w.once(f"bytes {name}", make)
+
+
+def _kept_bytes(k: Kernel, stmt: AsyncLoad | AsyncStore) -> str | None:
+    """Register with the address of a local array, if the bytes must be kept until the wait."""
+    written = {
+        use.buffer for s in walk_statements(k.program.body) for use in accesses(s) if use.touch is not Touch.READ
+    }
+    if stmt.source not in written:
+        return None
+    sizes = [stmt.size.bits if isinstance(stmt.size, Literal) else None, k.buffers[stmt.destination].static_nbytes]
+    bound = min((size for size in sizes if size is not None), default=LOCAL_LIMIT + 1)
+    if bound > LOCAL_LIMIT:
+        raise UnsupportedFeature(
+            feature=f"asynchronous copy `{stmt.tag}` of more than {LOCAL_LIMIT} bytes from memory that the kernel writes",
+            backend="cuda",
+            fix="give a smaller size as a literal, or copy from a read-only buffer.",
+        )
+    return k.w.local_array(max(1, bound))

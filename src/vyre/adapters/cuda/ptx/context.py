@@ -1,0 +1,176 @@
+"""What all parts of the emitter share about the kernel being written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_table
+from vyre.adapters.cuda.ptx.facts import Facts
+from vyre.adapters.cuda.ptx.functions import FunctionWriter
+from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
+from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
+from vyre.adapters.cuda.ptx.values import Value
+from vyre.adapters.cuda.ptx.writer import Writer
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import Assign, walk_statements
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.ptx.async_copies import Tag
+
+AXES: Final = "xyz"
+WARP: Final = 32
+
+
+class Kernel:
+    """One entry: its text so far, the locals in scope, and what its body needs from the launcher."""
+
+    def __init__(self, entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> None:
+        self.w: Final = Writer(entry)
+        self.program: Final = program
+        self.options: Final = options
+        self.spec: Final = spec
+        self.buffers: Final[Mapping[str, Buffer]] = program.buffers_by_name
+        self.facts: Final = Facts(program, options)
+        self.shared: Final = SharedLayout(program, self.facts.zeroed)
+        self.inlined: Final = inlined_uniforms(program, options)
+        self.table: Final = uses_table(program, self.inlined, options)
+        self.integers: Final = IntegerWriter(
+            self.w, Fences(self.zero, rotates=self.facts.hazards.rotates, min_max=self.facts.hazards.min_max)
+        )
+        self.functions: Final = FunctionWriter(self.w, self.zero)
+        self.locals: dict[str, Value] = {}
+        self.mutable: Final = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
+        """Names that own a register, because something assigns to them."""
+        self.mutable_registers: Final[set[str]] = set()
+        self.known: Final[dict[int, Value]] = {}
+        """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
+        self.loops: Final[list[tuple[str, str]]] = []
+        """(label of Continue, label of Break), innermost last."""
+        self.trap_tags: Final[list[str]] = []
+        self.copies: Final[dict[str, Tag]] = {}
+        """Asynchronous copies by tag."""
+        self.uses_zero = self.uses_trap = self.uses_grid_barrier = False
+        self._positions = {buffer.name: index for index, buffer in enumerate(pointer_bindings(program))}
+        self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
+
+    # ---- parameters
+    def zero(self) -> str:
+        """The opaque zero: a parameter that is always 0, which the assembler cannot know."""
+        self.uses_zero = True
+        return self.w.once("zero", lambda: self.w.emit("r", "ld.param.u32", "[zero]"))
+
+    def base(self, name: str) -> str:
+        """Register with the address of a binding."""
+        position = self._positions[name]
+
+        def make() -> str:
+            address = self._record(position, "b64", 0) if self.table else self.parameter_address(f"p{position}")
+            return address if not self.table else self.w.emit("rd", "cvta.to.global.u64", address)
+
+        return self.w.once(f"p{position}", make)
+
+    def parameter_address(self, parameter: str) -> str:
+        """Register with the global address that an 8-byte parameter holds."""
+        return self.w.once(
+            f"&{parameter}",
+            lambda: self.w.emit("rd", "cvta.to.global.u64", self.w.emit("rd", "ld.param.u64", f"[{parameter}]")),
+        )
+
+    def length(self, name: str) -> str:
+        """Element count: an immediate where it is static, else a register."""
+        buffer = self.buffers[name]
+        if buffer.count:
+            return str(buffer.count)
+        position = self._positions[name]
+        if self.table:
+            return self.w.once(f"n{position}", lambda: self._record(position, "b32", 8))
+        return self.w.once(f"n{position}", lambda: self.w.emit("r", "ld.param.u32", f"[n{position}]"))
+
+    def _record(self, position: int, suffix: str, field: int) -> str:
+        table = self.parameter_address("table")
+        kind = "rd" if suffix == "b64" else "r"
+        return self.w.emit(kind, f"ld.global.nc.{suffix}", f"[{table}+{16 * position + field}]")
+
+    def uniform_parameter(self, name: str) -> str:
+        """Name of the parameter that holds an inlined uniform buffer."""
+        return f"u{self._positions[name]}"
+
+    def push_parameter(self, name: str) -> str:
+        return f"s{self._push_positions[name]}"
+
+    # ---- lanes
+    @property
+    def block(self) -> tuple[int, int, int]:
+        return self.program.workgroup_size
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.block
+        return x * y * z
+
+    def local_id(self, axis: int) -> str:
+        return self.w.special(f"%tid.{AXES[axis]}") if self.block[axis] > 1 else "0"
+
+    def global_id(self, axis: int) -> str:
+        group = self.w.special(f"%ctaid.{AXES[axis]}")
+        if self.block[axis] == 1:
+            return group
+        return self.w.once(
+            f"gid{axis}",
+            lambda: self.w.emit("r", "mad.lo.u32", group, str(self.block[axis]), self.local_id(axis)),
+        )
+
+    def linear_local_id(self) -> str:
+        """x fastest, as the hardware packs lanes into warps."""
+        x, y, z = self.block
+        if y == z == 1:
+            return self.local_id(0)
+
+        def make() -> str:
+            rows = self.local_id(1)
+            if z > 1:
+                rows = self.w.emit("r", "mad.lo.u32", self.local_id(2), str(y), rows)
+            if x == 1:
+                return rows
+            rows = rows if rows.startswith("%") else self.w.emit("r", "mov.b32", rows)
+            return self.w.emit("r", "mad.lo.u32", rows, str(x), self.local_id(0))
+
+        return self.w.once("linear", make)
+
+    def lane(self) -> str:
+        """Index in the subgroup."""
+        linear = self.linear_local_id()
+        if self.threads <= WARP or not linear.startswith("%"):
+            return linear
+        return self.w.once("lane", lambda: self.w.emit("r", "and.b32", linear, str(WARP - 1)))
+
+    def lanes(self) -> str:
+        """Lanes in the subgroup: 32, or fewer in the last one; an immediate unless it differs between subgroups."""
+        tail = self.threads % WARP
+        if not tail:
+            return str(WARP)
+        if self.threads < WARP:
+            return str(tail)
+
+        def make() -> str:
+            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), str(self.threads - tail))
+            return self.w.emit("r", "selp.b32", str(tail), str(WARP), last)
+
+        return self.w.once("lanes", make)
+
+    def member_mask(self) -> str:
+        """The lanes that exist, as a literal or one select: never the active mask, which scheduling decides."""
+        tail = self.threads % WARP
+        if not tail:
+            return "0xFFFFFFFF"
+        if self.threads < WARP:
+            return hex((1 << tail) - 1)
+
+        def make() -> str:
+            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), str(self.threads - tail))
+            return self.w.emit("r", "selp.b32", hex((1 << tail) - 1), "0xFFFFFFFF", last)
+
+        return self.w.once("mask", make)

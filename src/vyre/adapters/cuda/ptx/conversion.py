@@ -1,0 +1,160 @@
+"""Casts, bit casts, and the conversions between memory and values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cuda.ptx.floating import bits_of, canonical
+from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+_ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
+
+
+def _new(w: Writer, dtype: ScalarType, operation: str, *operands: str, number: bool = False) -> Value:
+    return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
+
+
+def cast(w: Writer, target: ScalarType, a: Value) -> Value:
+    """Value conversion between executable types."""
+    source = a.dtype
+    if source is target:
+        return a
+    if target is _S.BOOL:
+        return _to_bool(w, a)
+    if source is _S.BOOL:
+        return _from_bool(w, target, a)
+    if source.is_float:
+        return _float_to_float(w, target, a) if target.is_float else _float_to_integer(w, target, a)
+    if target.is_float:
+        kind = f"{'s' if source.is_signed else 'u'}{source.bits}"
+        return _new(w, target, f"cvt.rn.f{target.bits}.{kind}", in_register(w, a), number=True)
+    return _integer_to_integer(w, target, a)
+
+
+def _to_bool(w: Writer, a: Value) -> Value:
+    """``x != 0``: NaN is true, -0 false."""
+    x = in_register(w, a)
+    if a.dtype.is_float:
+        return _new(w, _S.BOOL, f"setp.neu.f{a.dtype.bits}", x, immediate(a.dtype, 0))
+    return _new(w, _S.BOOL, f"setp.ne.u{a.dtype.bits}", x, "0")
+
+
+def _from_bool(w: Writer, target: ScalarType, a: Value) -> Value:
+    one, zero = immediate(target, _ONE.get(target, 1)), immediate(target, 0)
+    kind = f"f{target.bits}" if target.is_float else f"b{target.bits}"
+    return _new(w, target, f"selp.{kind}", one, zero, in_register(w, a), number=True)
+
+
+def _integer_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
+    if a.bits is not None:
+        value = a.bits
+        if a.dtype.is_signed and value >> (a.dtype.bits - 1):
+            value -= 1 << a.dtype.bits
+        return literal(target, value & ((1 << target.bits) - 1))
+    if target.bits == a.dtype.bits:
+        return Value(a.text, target)
+    if target.bits == 32:
+        return _new(w, target, "cvt.u32.u64", a.text)
+    return _new(w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.text)
+
+
+def _float_to_float(w: Writer, target: ScalarType, a: Value) -> Value:
+    if target is _S.F64:
+        return _new(w, target, "cvt.f64.f32", in_register(w, a), number=a.number)
+    return _new(w, target, "cvt.rn.f32.f64", in_register(w, a), number=a.number)
+
+
+def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
+    """Truncated and saturated; NaN gives 0, which the instruction itself does only from f32 to 32 bits."""
+    x, f = in_register(w, a), f"f{a.dtype.bits}"
+    converted = _new(w, target, f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bits}.{f}", x)
+    if a.number or (a.dtype is _S.F32 and target.bits == 32):
+        return converted
+    nan = w.emit("p", f"setp.nan.{f}", x, x)
+    return _new(w, target, f"selp.b{target.bits}", "0", converted.text, nan)
+
+
+def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
+    """The same bits, NaN made canonical first."""
+    if target is a.dtype:
+        return canonical(w, a) if a.dtype.is_float else a
+    if not a.dtype.is_float and not target.is_float:
+        return Value(a.text, target) if a.bits is None else literal(target, a.bits)
+    if target.is_float:
+        return _new(w, target, f"mov.b{target.bits}", in_register(w, a))
+    return Value(bits_of(w, canonical(w, a)), target)
+
+
+# ---- memory
+class Access:
+    """How an element travels: instruction suffix, register class in flight."""
+
+    __slots__ = ("kind", "suffix")
+
+    def __init__(self, suffix: str, kind: str) -> None:
+        self.suffix, self.kind = suffix, kind
+
+
+ACCESS: Final[dict[ScalarType, Access]] = {
+    _S.U32: Access("b32", "r"),
+    _S.I32: Access("b32", "r"),
+    _S.BOOL: Access("b32", "r"),
+    _S.U64: Access("b64", "rd"),
+    _S.I64: Access("b64", "rd"),
+    _S.F32: Access("f32", "f"),
+    _S.F64: Access("f64", "fd"),
+    _S.U8: Access("u8", "r"),
+    _S.I8: Access("s8", "r"),
+    _S.U16: Access("u16", "r"),
+    _S.I16: Access("s16", "r"),
+    _S.F16: Access("b16", "h"),
+    _S.BF16: Access("u16", "r"),
+}
+
+
+def loaded(w: Writer, element: ScalarType, raw: str) -> Value:
+    """The value of an element that is in a register as it was loaded."""
+    match element:
+        case _S.BOOL:
+            return _new(w, _S.BOOL, "setp.ne.u32", raw, "0")
+        case _S.F16:
+            return _new(w, _S.F32, "cvt.f32.f16", raw)
+        case _S.BF16:
+            return _new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, "16"))
+        case _:
+            return Value(raw, element.widened)
+
+
+def storable(w: Writer, element: ScalarType, value: Value) -> str:
+    """A register that holds what is to be stored: bits observable from now on."""
+    match element:
+        case _S.BOOL:
+            return w.emit("r", "selp.b32", "1", "0", in_register(w, value))
+        case _S.F16:
+            half = w.emit("h", "cvt.rn.f16.f32", in_register(w, value))
+            if value.number:
+                return half
+            nan = w.emit("p", "setp.nan.f32", value.text, value.text)
+            return w.emit("h", "selp.b16", "0x7E00", half, nan)
+        case _S.BF16:
+            return _bf16(w, value)
+        case _S.F32 | _S.F64:
+            return in_register(w, canonical(w, value))
+        case _:
+            return in_register(w, value)
+
+
+def _bf16(w: Writer, value: Value) -> str:
+    """Round to nearest even on the pattern: add 0x7FFF and the bit that becomes the last one."""
+    bits = bits_of(w, value)
+    last = w.emit("r", "and.b32", w.emit("r", "shr.u32", bits, "16"), "1")
+    rounded = w.emit("r", "add.u32", w.emit("r", "add.u32", bits, "0x7FFF"), last)
+    upper = w.emit("r", "shr.u32", rounded, "16")
+    if value.number:
+        return upper
+    x = in_register(w, value)
+    nan = w.emit("p", "setp.nan.f32", x, x)
+    return w.emit("r", "selp.b32", "0x7FC0", upper, nan)

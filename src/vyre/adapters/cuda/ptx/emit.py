@@ -1,0 +1,127 @@
+"""``emit``: a program as PTX text with everything a launcher must know.
+
+The text is a pure function of program, options and specialization values: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from vyre.adapters.cuda.ptx import abi, barriers
+from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule
+from vyre.adapters.cuda.ptx.memory import shared_symbol
+from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
+from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
+from vyre.adapters.cuda.ptx.statements import write_body
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import validate
+
+
+class Feature:
+    LARGE_PARAMETERS = 1
+
+
+class _T:
+    target = "sm_90"
+    version = "7.8"
+
+
+def select(sm, f):
+    t = _T()
+    t.target = f"sm_{sm}"
+    t.version = {75: "6.3", 80: "7.0", 86: "7.1", 89: "7.8", 90: "7.8", 100: "8.6", 120: "8.7"}[sm]
+    return t
+
+
+EMITTER_VERSION: Final = 1
+MAX_THREADS: Final = 1024
+MAX_BLOCK: Final = (1024, 1024, 64)
+_NO_SPEC: Final[Mapping[str, Literal]] = {}
+
+
+def emit(
+    program: Program, options: EmitOptions = DEFAULT_OPTIONS, spec: Mapping[str, Literal] = _NO_SPEC
+) -> EmittedModule:
+    """One kernel, or one for each part where grid barriers are split.
+
+    ``spec``: values of specialization constants; those left out have their defaults.  Raises ``InvalidProgram`` with
+    the report, and ``UnsupportedFeature`` for what the target cannot run.
+    """
+    validate(program).raise_if_invalid()
+    _check_target(program, options)
+    parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
+    name = entry_name(program, options, spec)
+    texts: list[str] = []
+    kernels: list[EmittedKernel] = []
+    for number, part in enumerate(parts):
+        text, kernel = _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec)
+        texts.append(text)
+        kernels.append(kernel)
+    large = any(kernel.parameter_bytes > PORTABLE_PARAMETER_BYTES for kernel in kernels)
+    target = select(options.target, {Feature.LARGE_PARAMETERS} if large else set())
+    header = f".version {target.version}\n.target {target.target}\n.address_size 64\n"
+    return EmittedModule("\n".join([header, *texts]), target.target, target.version, tuple(kernels))
+
+
+def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> str:
+    """``vy_`` and 16 hexadecimal digits of everything the text depends on."""
+    from blake3 import blake3
+
+    hasher = blake3(program.digest)
+    values = sorted((name, value.dtype.text, value.bits) for name, value in spec.items())
+    assumed = sorted(assumption.value for assumption in options.assume)
+    facts = (options.target, options.native_grid_sync, options.pointer_table, options.parameter_limit)
+    hasher.update(repr((EMITTER_VERSION, facts, options.assembler, options.switches, assumed, values)).encode())
+    return f"vy_{hasher.hexdigest()[:16]}"
+
+
+def _check_target(program: Program, options: EmitOptions) -> None:
+    x, y, z = program.workgroup_size
+    if x * y * z > MAX_THREADS or any(n > most for n, most in zip((x, y, z), MAX_BLOCK, strict=True)):
+        raise UnsupportedFeature(
+            feature=f"a workgroup of {x} x {y} x {z} lanes",
+            backend="cuda",
+            fix=f"use at most {MAX_THREADS} lanes, {MAX_BLOCK} along the axes.",
+        )
+
+
+def _kernel(
+    entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal]
+) -> tuple[str, EmittedKernel]:
+    k = Kernel(entry, program, options, spec)
+    barriers.zero_shared(k)
+    write_body(k, program.body)
+    features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero)
+    parameters = abi.layout(program, k.inlined, table=k.table, features=features)
+    x, y, z = program.workgroup_size
+    w = k.w
+    shared: list[str] = []
+    if k.shared.nbytes:
+        size = "" if k.shared.dynamic else str(k.shared.nbytes)
+        shared.append(
+            f"{'.extern ' if k.shared.dynamic else ''}.shared .align {ALIGNMENT} .b8 {shared_symbol(k)}[{size}];"
+        )
+    lines = [*w.module_scope, *(shared if k.shared.dynamic else ())]
+    lines.append(f".visible .entry {entry}(")
+    lines.append(",\n".join(f"\t{line}" for line in abi.declaration(parameters)))
+    lines += [")", f".reqntid {x}, {y}, {z}", "{"]
+    inner = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *w.prologue, *w.body, "ret;"]
+    lines += [line if line.endswith(":") else f"\t{line}" for line in inner]
+    lines.append("}\n")
+    kernel = EmittedKernel(
+        entry,
+        program.workgroup_size,
+        parameters.parameters,
+        parameters.nbytes,
+        0 if k.shared.dynamic else k.shared.nbytes,
+        k.shared.nbytes if k.shared.dynamic else 0,
+        k.uses_grid_barrier,
+        tuple(a for a in Assumption if a in options.assume),
+        tuple(k.trap_tags),
+    )
+    return "\n".join(lines), kernel

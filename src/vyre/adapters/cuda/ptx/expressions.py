@@ -1,0 +1,211 @@
+"""Expressions: one function a node, operands first, left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from vyre.adapters.cuda.ptx import atomics, conversion, floating, integer, memory, subgroups
+from vyre.adapters.cuda.ptx.context import AXES, Kernel
+from vyre.adapters.cuda.ptx.values import Value, in_register, literal
+from vyre.adapters.cuda.ptx.writer import CLASS_OF
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Bitcast,
+    BufferLength,
+    Cast,
+    Expr,
+    Fma,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    Select,
+    SpecConst,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Unary,
+    Var,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics.transcendentals import transcendental
+
+_S = ScalarType
+_U32: Final = _S.U32
+_NOT_SHARED: Final = frozenset({Literal, Var, Atomic})
+"""Cheap, or with an effect each time."""
+
+
+def evaluate(k: Kernel, expr: Expr) -> Value:
+    """The value of an expression, computed at this place.
+
+    An expression object met again in one statement has the same value, and is written once: no assignment or store
+    comes between, and loads are forgotten when an atomic has run (``statements``).
+    """
+    kind = type(expr)
+    if kind in _NOT_SHARED:
+        return _RULES[kind](k, expr)
+    key = id(expr)
+    found = k.known.get(key)
+    if found is None:
+        found = _RULES[kind](k, expr)
+        k.known[key] = found
+    return found
+
+
+def _literal(k: Kernel, expr: Literal) -> Value:
+    return literal(expr.dtype, expr.bits)
+
+
+def _spec(k: Kernel, expr: SpecConst) -> Value:
+    return _literal(k, k.spec.get(expr.name, expr.default))
+
+
+def _var(k: Kernel, expr: Var) -> Value:
+    return k.locals[expr.name]
+
+
+def _load(k: Kernel, expr: Load) -> Value:
+    if k.buffers[expr.buffer].is_push:
+        return memory.push(k, expr.buffer)
+    return memory.load(k, expr, evaluate(k, expr.index))
+
+
+def _length(k: Kernel, expr: BufferLength) -> Value:
+    text = k.length(expr.buffer)
+    return Value(text, _U32, None if text.startswith("%") else int(text))
+
+
+def _launch_id(k: Kernel, expr: LaunchId) -> Value:
+    match expr.kind:
+        case IdKind.GLOBAL:
+            text = k.global_id(expr.axis)
+        case IdKind.GROUP:
+            text = k.w.special(f"%ctaid.{AXES[expr.axis]}")
+        case IdKind.LOCAL:
+            text = k.local_id(expr.axis)
+        case IdKind.NUM_GROUPS:
+            text = k.w.special(f"%nctaid.{AXES[expr.axis]}")
+    return Value(text, _U32, None if text.startswith("%") else int(text))
+
+
+def _lane(k: Kernel, expr: SubgroupLane) -> Value:
+    text = k.lane()
+    return Value(text, _U32, None if text.startswith("%") else int(text))
+
+
+def _lanes(k: Kernel, expr: SubgroupSize) -> Value:
+    return literal(_U32, 32)
+
+
+def _binary(k: Kernel, expr: Binary) -> Value:
+    left, right = evaluate(k, expr.left), evaluate(k, expr.right)
+    if left.dtype.is_float:
+        return floating.BINARY[expr.op](k.w, left, right)
+    if left.dtype is _S.BOOL:
+        return _logic(k, expr.op, left, right)
+    return integer.BINARY[expr.op](k.integers, left, right)
+
+
+_LOGIC: Final = {
+    BinaryOp.AND: ("and.pred", False),
+    BinaryOp.OR: ("or.pred", False),
+    BinaryOp.NE: ("xor.pred", False),
+    BinaryOp.EQ: ("xor.pred", True),
+}
+
+
+def _logic(k: Kernel, op: BinaryOp, left: Value, right: Value) -> Value:
+    operation, inverted = _LOGIC[op]
+    result = k.w.emit("p", operation, in_register(k.w, left), in_register(k.w, right))
+    return Value(k.w.emit("p", "not.pred", result) if inverted else result, _S.BOOL)
+
+
+def _unary(k: Kernel, expr: Unary) -> Value:
+    operand = evaluate(k, expr.operand)
+    if expr.op in TRANSCENDENTALS:
+        return k.functions.call(transcendental(expr.op), operand)
+    if operand.dtype.is_float:
+        return floating.UNARY[expr.op](k.w, operand)
+    if expr.op is UnaryOp.LOGICAL_NOT:
+        return Value(k.w.emit("p", "not.pred", in_register(k.w, operand)), _S.BOOL)
+    return integer.UNARY[expr.op](k.integers, operand)
+
+
+def _select(k: Kernel, expr: Select) -> Value:
+    condition = in_register(k.w, evaluate(k, expr.condition))
+    a, b = evaluate(k, expr.on_true), evaluate(k, expr.on_false)
+    if a.dtype is _S.BOOL:
+        w = k.w
+        chosen = w.emit("p", "and.pred", condition, in_register(w, a))
+        other = w.emit("p", "and.pred", w.emit("p", "not.pred", condition), in_register(w, b))
+        return Value(w.emit("p", "or.pred", chosen, other), _S.BOOL)
+    suffix = f"{'f' if a.dtype.is_float else 'b'}{a.dtype.bits}"
+    result = k.w.emit(CLASS_OF[a.dtype], f"selp.{suffix}", a.text, b.text, condition)
+    return Value(result, a.dtype, number=a.number and b.number)
+
+
+def _cast(k: Kernel, expr: Cast) -> Value:
+    return conversion.cast(k.w, expr.dtype, evaluate(k, expr.operand))
+
+
+def _bitcast(k: Kernel, expr: Bitcast) -> Value:
+    return conversion.bitcast(k.w, expr.dtype, evaluate(k, expr.operand))
+
+
+def _fma(k: Kernel, expr: Fma) -> Value:
+    return floating.fma(k.w, evaluate(k, expr.a), evaluate(k, expr.b), evaluate(k, expr.c))
+
+
+def _atomic(k: Kernel, expr: Atomic) -> Value:
+    return atomic(k, expr, used=True)
+
+
+def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
+    """Index, then expected, then value; memory read before is to be read again."""
+    index = evaluate(k, expr.index)
+    expected = None if expr.expected is None else evaluate(k, expr.expected)
+    result = atomics.atomic(k, expr, index, expected, evaluate(k, expr.value), used=used)
+    k.known.clear()
+    return result
+
+
+def _subgroup_add(k: Kernel, expr: SubgroupAdd) -> Value:
+    return subgroups.add(k, evaluate(k, expr.value))
+
+
+def _ballot(k: Kernel, expr: SubgroupBallot) -> Value:
+    return subgroups.ballot(k, evaluate(k, expr.condition))
+
+
+def _shuffle(k: Kernel, expr: SubgroupShuffle) -> Value:
+    value = evaluate(k, expr.value)
+    return subgroups.shuffle(k, value, evaluate(k, expr.lane))
+
+
+_RULES: Final[dict[type[Node], Callable[[Kernel, Any], Value]]] = {
+    Literal: _literal,
+    SpecConst: _spec,
+    Var: _var,
+    Load: _load,
+    BufferLength: _length,
+    LaunchId: _launch_id,
+    SubgroupLane: _lane,
+    SubgroupSize: _lanes,
+    Binary: _binary,
+    Unary: _unary,
+    Select: _select,
+    Cast: _cast,
+    Bitcast: _bitcast,
+    Fma: _fma,
+    Atomic: _atomic,
+    SubgroupAdd: _subgroup_add,
+    SubgroupBallot: _ballot,
+    SubgroupShuffle: _shuffle,
+}

@@ -1,0 +1,174 @@
+"""Float operators: every rounding explicit (so that nothing is contracted), nothing flushed, nothing approximate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from vyre.adapters.cuda.ptx.values import Value, immediate, in_register
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+Row: TypeAlias = Callable[[Writer, Value, Value], Value]
+UnaryRow: TypeAlias = Callable[[Writer, Value], Value]
+
+CANONICAL_NAN: Final = {_S.F32: 0x7FC0_0000, _S.F64: 0x7FF8_0000_0000_0000}
+_ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
+_BELOW_HALF: Final = {_S.F32: 0x3EFF_FFFF, _S.F64: 0x3FDF_FFFF_FFFF_FFFF}
+_INFINITY: Final = {_S.F32: 0x7F80_0000, _S.F64: 0x7FF0_0000_0000_0000}
+
+
+def _f(dtype: ScalarType) -> str:
+    return f"f{dtype.bits}"
+
+
+def _new(w: Writer, dtype: ScalarType, operation: str, *operands: str, number: bool = False) -> Value:
+    return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
+
+
+def bits_of(w: Writer, value: Value) -> str:
+    """The bit pattern in an integer register."""
+    size = value.dtype.bits
+    return w.emit("r" if size == 32 else "rd", f"mov.b{size}", in_register(w, value))
+
+
+def canonical(w: Writer, value: Value) -> Value:
+    """The value with NaN made the canonical one: for wherever its bits become observable."""
+    if value.bits is not None and not value.number:
+        return Value(
+            immediate(value.dtype, CANONICAL_NAN[value.dtype]), value.dtype, CANONICAL_NAN[value.dtype], number=True
+        )
+    if value.number:
+        return value
+    f = _f(value.dtype)
+    nan = w.emit("p", f"setp.nan.{f}", value.text, value.text)
+    pattern = immediate(value.dtype, CANONICAL_NAN[value.dtype])
+    return _new(w, value.dtype, f"selp.{f}", pattern, value.text, nan, number=True)
+
+
+def _rounded(operation: str) -> Row:
+    def row(w: Writer, a: Value, b: Value) -> Value:
+        return _new(w, a.dtype, f"{operation}.rn.{_f(a.dtype)}", in_register(w, a), b.text)
+
+    return row
+
+
+def _extreme(operation: str) -> Row:
+    """A NaN gives way to the other operand, and -0 is below +0: what the instruction does."""
+
+    def row(w: Writer, a: Value, b: Value) -> Value:
+        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.text, number=a.number or b.number)
+
+    return row
+
+
+def _compare(relation: str) -> Row:
+    def row(w: Writer, a: Value, b: Value) -> Value:
+        return _new(w, _S.BOOL, f"setp.{relation}.{_f(a.dtype)}", in_register(w, a), b.text)
+
+    return row
+
+
+BINARY: Final[dict[BinaryOp, Row]] = {
+    BinaryOp.ADD: _rounded("add"),
+    BinaryOp.SUB: _rounded("sub"),
+    BinaryOp.MUL: _rounded("mul"),
+    BinaryOp.DIV: _rounded("div"),
+    BinaryOp.MIN: _extreme("min"),
+    BinaryOp.MAX: _extreme("max"),
+    BinaryOp.EQ: _compare("eq"),
+    BinaryOp.NE: _compare("neu"),
+    BinaryOp.LT: _compare("lt"),
+    BinaryOp.GT: _compare("gt"),
+    BinaryOp.LE: _compare("le"),
+    BinaryOp.GE: _compare("ge"),
+}
+
+
+def fma(w: Writer, a: Value, b: Value, c: Value) -> Value:
+    return _new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.text, in_register(w, c))
+
+
+def _plain(operation: str) -> UnaryRow:
+    def row(w: Writer, a: Value) -> Value:
+        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), number=a.number)
+
+    return row
+
+
+def _to_integral(mode: str) -> UnaryRow:
+    def row(w: Writer, a: Value) -> Value:
+        f = _f(a.dtype)
+        return _new(w, a.dtype, f"cvt.{mode}.{f}.{f}", in_register(w, a), number=a.number)
+
+    return row
+
+
+def _sqrt(w: Writer, a: Value) -> Value:
+    return _new(w, a.dtype, f"sqrt.rn.{_f(a.dtype)}", in_register(w, a))
+
+
+def _reciprocal(w: Writer, a: Value) -> Value:
+    return _new(w, a.dtype, f"rcp.rn.{_f(a.dtype)}", in_register(w, a))
+
+
+def _inverse_sqrt(w: Writer, a: Value) -> Value:
+    return _reciprocal(w, _sqrt(w, a))
+
+
+def _round(w: Writer, a: Value) -> Value:
+    """Halves away from zero: add the float below one half with the sign of x, then truncate (exact for every x)."""
+    size = a.dtype.bits
+    kind = "r" if size == 32 else "rd"
+    sign = w.emit(kind, f"and.b{size}", bits_of(w, a), hex(1 << (size - 1)))
+    half = w.emit(kind, f"or.b{size}", sign, hex(_BELOW_HALF[a.dtype]))
+    as_float = w.emit(CLASS_OF[a.dtype], f"mov.b{size}", half)
+    moved = _new(w, a.dtype, f"add.rn.{_f(a.dtype)}", in_register(w, a), as_float)
+    return _to_integral("rzi")(w, moved)
+
+
+def _sign(w: Writer, a: Value) -> Value:
+    x, f = in_register(w, a), _f(a.dtype)
+    zero, one = immediate(a.dtype, 0), immediate(a.dtype, _ONE[a.dtype])
+    minus_one = immediate(a.dtype, _ONE[a.dtype] | 1 << (a.dtype.bits - 1))
+    kind = CLASS_OF[a.dtype]
+    above, below = w.emit("p", f"setp.gt.{f}", x, zero), w.emit("p", f"setp.lt.{f}", x, zero)
+    positive = w.emit(kind, f"selp.{f}", one, zero, above)
+    signed = w.emit(kind, f"selp.{f}", minus_one, positive, below)
+    nan = w.emit("p", f"setp.nan.{f}", x, x)
+    return _new(w, a.dtype, f"selp.{f}", x, signed, nan, number=a.number)
+
+
+def _is_nan(w: Writer, a: Value) -> Value:
+    x = in_register(w, a)
+    return _new(w, _S.BOOL, f"setp.nan.{_f(a.dtype)}", x, x)
+
+
+def _magnitude_test(relation: str) -> UnaryRow:
+    """The pattern without its sign against that of infinity."""
+
+    def row(w: Writer, a: Value) -> Value:
+        size = a.dtype.bits
+        magnitude = w.emit("r" if size == 32 else "rd", f"and.b{size}", bits_of(w, a), hex((1 << (size - 1)) - 1))
+        return _new(w, _S.BOOL, f"setp.{relation}.u{size}", magnitude, hex(_INFINITY[a.dtype]))
+
+    return row
+
+
+UNARY: Final[dict[UnaryOp, UnaryRow]] = {
+    UnaryOp.NEGATE: _plain("neg"),
+    UnaryOp.ABS: _plain("abs"),
+    UnaryOp.SQRT: _sqrt,
+    UnaryOp.FLOOR: _to_integral("rmi"),
+    UnaryOp.CEIL: _to_integral("rpi"),
+    UnaryOp.TRUNC: _to_integral("rzi"),
+    UnaryOp.ROUND: _round,
+    UnaryOp.SIGN: _sign,
+    UnaryOp.IS_NAN: _is_nan,
+    UnaryOp.IS_INF: _magnitude_test("eq"),
+    UnaryOp.IS_FINITE: _magnitude_test("lt"),
+    UnaryOp.INVERSE_SQRT: _inverse_sqrt,
+    UnaryOp.RECIPROCAL: _reciprocal,
+}

@@ -1,0 +1,333 @@
+"""Integer operators, one row each: total by construction, and avoiding what ``ptxas`` is known to miscompile.
+
+Never written: carry chains (``add.cc``), ``lop3``, ``prmt``, ``not.b32`` and xor with all ones (a subtraction from all
+ones instead), ``neg``, ``abs``, ``mul.hi.s32``, and ``shr.s32`` by a literal (``bfe``).  ``Fences`` says where an opaque zero is
+xored or added in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from vyre.adapters.cuda.ptx.values import Value, in_register, literal
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+_U32: Final = _S.U32
+
+
+class Fences:
+    """The opaque zero of a kernel, and whether each family of instructions needs it."""
+
+    __slots__ = ("_zero", "min_max", "rotates")
+
+    def __init__(self, zero: Callable[[], str], *, rotates: bool, min_max: bool) -> None:
+        self._zero, self.rotates, self.min_max = zero, rotates, min_max
+
+    def zero(self) -> str:
+        return self._zero()
+
+
+class IntegerWriter:
+    """What the rows need: the text writer and the fences."""
+
+    __slots__ = ("fences", "w")
+
+    def __init__(self, w: Writer, fences: Fences) -> None:
+        self.w, self.fences = w, fences
+
+    def new(self, dtype: ScalarType, operation: str, *operands: str) -> Value:
+        return Value(self.w.emit(CLASS_OF[dtype], operation, *operands), dtype)
+
+    def predicate(self, operation: str, *operands: str) -> str:
+        return self.w.emit("p", operation, *operands)
+
+    def reg(self, value: Value) -> str:
+        return in_register(self.w, value)
+
+
+Row: TypeAlias = Callable[[IntegerWriter, Value, Value], Value]
+UnaryRow: TypeAlias = Callable[[IntegerWriter, Value], Value]
+
+
+def _signed(dtype: ScalarType) -> str:
+    """Suffix by signedness: u32 s32 u64 s64."""
+    return f"{'s' if dtype.is_signed else 'u'}{dtype.bits}"
+
+
+def _ones(dtype: ScalarType) -> int:
+    return (1 << dtype.bits) - 1
+
+
+def _least(dtype: ScalarType) -> str:
+    return hex(1 << (dtype.bits - 1))
+
+
+def _greatest(dtype: ScalarType) -> str:
+    return hex((1 << (dtype.bits - 1)) - 1)
+
+
+def _plain(operation: str, suffix: str) -> Row:
+    def row(x: IntegerWriter, a: Value, b: Value) -> Value:
+        return x.new(a.dtype, f"{operation}.{suffix}{a.dtype.bits}", x.reg(a), b.text)
+
+    return row
+
+
+def _xor(x: IntegerWriter, a: Value, b: Value) -> Value:
+    for value, other in ((a, b), (b, a)):
+        if other.bits == _ones(a.dtype):
+            return _complement(x, value)
+    return x.new(a.dtype, f"xor.b{a.dtype.bits}", x.reg(a), b.text)
+
+
+def _complement(x: IntegerWriter, a: Value) -> Value:
+    """All ones minus the operand: ``not`` and xor with all ones are folded wrongly under an equality."""
+    return x.new(a.dtype, f"sub.u{a.dtype.bits}", x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", "-1"), a.text)
+
+
+# ---- division
+def _divisor(x: IntegerWriter, a: Value, b: Value) -> tuple[str, str]:
+    """A divisor that never faults, and the predicate "it was zero": 1 stands in for 0, and for -1 under MIN."""
+    bits = a.dtype.bits
+    divisor = x.reg(b)
+    zero = x.predicate(f"setp.eq.u{bits}", divisor, "0")
+    unsafe = zero
+    if a.dtype.is_signed:
+        least = x.predicate(f"setp.eq.u{bits}", x.reg(a), _least(a.dtype))
+        minus_one = x.predicate(f"setp.eq.s{bits}", divisor, "-1")
+        overflow = x.predicate("and.pred", least, minus_one)
+        unsafe = x.predicate("or.pred", zero, overflow)
+    safe = x.w.emit(CLASS_OF[a.dtype], f"selp.b{bits}", "1", divisor, unsafe)
+    return safe, zero
+
+
+def _div(x: IntegerWriter, a: Value, b: Value) -> Value:
+    safe, zero = _divisor(x, a, b)
+    quotient = x.new(a.dtype, f"div.{_signed(a.dtype)}", x.reg(a), safe)
+    by_zero = "0" if a.dtype.is_signed else str(_ones(a.dtype))
+    return x.new(a.dtype, f"selp.b{a.dtype.bits}", by_zero, quotient.text, zero)
+
+
+def _mod(x: IntegerWriter, a: Value, b: Value) -> Value:
+    """Any remainder by 1 is 0, which is also the answer where 1 stands in."""
+    safe, _ = _divisor(x, a, b)
+    return x.new(a.dtype, f"rem.{_signed(a.dtype)}", x.reg(a), safe)
+
+
+# ---- shifts
+def shift_count(x: IntegerWriter, dtype: ScalarType, count: Value) -> Value:
+    """The count's low bits, as u32."""
+    mask = dtype.bits - 1
+    if count.bits is not None:
+        return literal(_U32, count.bits & mask)
+    low = count.text
+    if count.dtype.bits == 64:
+        low = x.w.emit("r", "cvt.u32.u64", low)
+    return x.new(_U32, "and.b32", low, str(mask))
+
+
+def _shl(x: IntegerWriter, a: Value, b: Value) -> Value:
+    return x.new(a.dtype, f"shl.b{a.dtype.bits}", x.reg(a), shift_count(x, a.dtype, b).text)
+
+
+def _shr(x: IntegerWriter, a: Value, b: Value) -> Value:
+    count = shift_count(x, a.dtype, b)
+    if a.dtype is _S.I32 and count.bits is not None:
+        # An arithmetic shift by a literal before an unsigned comparison is folded as if it were logical.
+        return x.new(a.dtype, "bfe.s32", x.reg(a), count.text, str(32 - count.bits))
+    return x.new(a.dtype, f"shr.{_signed(a.dtype)}", x.reg(a), count.text)
+
+
+def _rotate(direction: str) -> Row:
+    def row(x: IntegerWriter, a: Value, b: Value) -> Value:
+        source = x.reg(a)
+        if a.dtype.bits == 32:
+            count = b.text if b.dtype.bits == 32 else x.w.emit("r", "cvt.u32.u64", x.reg(b))
+            if b.bits is not None:
+                count = str(b.bits & 31)
+            if x.fences.rotates:
+                count = x.w.emit("r", "add.u32", x.fences.zero(), count)
+            return x.new(a.dtype, f"shf.{direction}.wrap.b32", source, source, count)
+        forward = shift_count(x, a.dtype, b)
+        negated = x.w.emit("r", "sub.u32", x.w.emit("r", "mov.b32", "0"), forward.text)
+        back = x.w.emit("r", "and.b32", negated, "63")
+        ahead, behind = ("shl.b64", "shr.u64") if direction == "l" else ("shr.u64", "shl.b64")
+        high, low = x.w.emit("rd", ahead, source, forward.text), x.w.emit("rd", behind, source, back)
+        return x.new(a.dtype, "or.b64", high, low)
+
+    return row
+
+
+# ---- order
+def _compare(relation: str) -> Row:
+    def row(x: IntegerWriter, a: Value, b: Value) -> Value:
+        return x.new(_S.BOOL, f"setp.{relation}.{_signed(a.dtype)}", x.reg(a), b.text)
+
+    return row
+
+
+def _extreme(operation: str) -> Row:
+    def row(x: IntegerWriter, a: Value, b: Value) -> Value:
+        left, right = x.reg(a), b.text
+        if a.dtype is _S.I32 and x.fences.min_max:
+            # max.s32 after a subtraction, or beside max.u32 of the same value, may see the wrong one.
+            left = x.w.emit("r", "xor.b32", left, x.fences.zero())
+            if b.bits is None:
+                right = x.w.emit("r", "xor.b32", right, x.fences.zero())
+        return x.new(a.dtype, f"{operation}.{_signed(a.dtype)}", left, right)
+
+    return row
+
+
+def _abs_diff(x: IntegerWriter, a: Value, b: Value) -> Value:
+    left, right = x.reg(a), x.reg(b)
+    bits = a.dtype.bits
+    less = x.predicate(f"setp.lt.{_signed(a.dtype)}", left, right)
+    up, down = x.new(a.dtype, f"sub.u{bits}", right, left), x.new(a.dtype, f"sub.u{bits}", left, right)
+    return x.new(a.dtype, f"selp.b{bits}", up.text, down.text, less)
+
+
+# ---- saturation
+def _sat_add(x: IntegerWriter, a: Value, b: Value) -> Value:
+    bits = a.dtype.bits
+    left, right = x.reg(a), x.reg(b)
+    if a.dtype is _S.I32:
+        return x.new(a.dtype, "add.sat.s32", left, right)
+    total = x.new(a.dtype, f"add.u{bits}", left, right)
+    if not a.dtype.is_signed:
+        wrapped = x.predicate(f"setp.lt.u{bits}", total.text, left)
+        return x.new(a.dtype, f"selp.b{bits}", str(_ones(a.dtype)), total.text, wrapped)
+    changed = x.w.emit("rd", "and.b64", x.w.emit("rd", "xor.b64", left, total.text), _xor64(x, right, total.text))
+    return _saturated(x, a.dtype, total, changed, left)
+
+
+def _sat_sub(x: IntegerWriter, a: Value, b: Value) -> Value:
+    bits = a.dtype.bits
+    left, right = x.reg(a), x.reg(b)
+    if a.dtype is _S.I32:
+        return x.new(a.dtype, "sub.sat.s32", left, right)
+    difference = x.new(a.dtype, f"sub.u{bits}", left, right)
+    if not a.dtype.is_signed:
+        below = x.predicate(f"setp.lt.u{bits}", left, right)
+        return x.new(a.dtype, f"selp.b{bits}", "0", difference.text, below)
+    changed = x.w.emit("rd", "and.b64", _xor64(x, left, right), _xor64(x, left, difference.text))
+    return _saturated(x, a.dtype, difference, changed, left)
+
+
+def _xor64(x: IntegerWriter, a: str, b: str) -> str:
+    return x.w.emit("rd", "xor.b64", a, b)
+
+
+def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: str, sign_of: str) -> Value:
+    """``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of`` (i64)."""
+    overflowed = x.predicate("setp.lt.s64", overflow, "0")
+    negative = x.predicate("setp.lt.s64", sign_of, "0")
+    bound = x.w.emit("rd", "selp.b64", _least(dtype), _greatest(dtype), negative)
+    return x.new(dtype, "selp.b64", bound, wrapped.text, overflowed)
+
+
+def _sat_mul(x: IntegerWriter, a: Value, b: Value) -> Value:
+    left, right = x.reg(a), x.reg(b)
+    match a.dtype:
+        case _S.U32:
+            wide = x.w.emit("rd", "mul.wide.u32", left, right)
+            over = x.predicate("setp.gt.u64", wide, str(_ones(_U32)))
+            return x.new(a.dtype, "selp.b32", str(_ones(_U32)), x.w.emit("r", "cvt.u32.u64", wide), over)
+        case _S.I32:
+            wide = x.w.emit("rd", "mul.wide.s32", left, right)
+            low = x.w.emit("r", "cvt.u32.u64", wide)
+            over = x.predicate("setp.gt.s64", wide, _greatest(a.dtype))
+            under = x.predicate("setp.lt.s64", wide, str(-(1 << 31)))
+            clamped = x.w.emit("r", "selp.b32", _greatest(a.dtype), low, over)
+            return x.new(a.dtype, "selp.b32", _least(a.dtype), clamped, under)
+        case _S.U64:
+            over = x.predicate("setp.ne.u64", x.w.emit("rd", "mul.hi.u64", left, right), "0")
+            return x.new(a.dtype, "selp.b64", str(_ones(a.dtype)), x.w.emit("rd", "mul.lo.u64", left, right), over)
+        case _:
+            high, low = x.w.emit("rd", "mul.hi.s64", left, right), x.w.emit("rd", "mul.lo.u64", left, right)
+            over = x.predicate("setp.ne.s64", high, x.w.emit("rd", "shr.s64", low, "63"))
+            negative = x.predicate("setp.lt.s64", _xor64(x, left, right), "0")
+            bound = x.w.emit("rd", "selp.b64", _least(a.dtype), _greatest(a.dtype), negative)
+            return x.new(a.dtype, "selp.b64", bound, low, over)
+
+
+def _mul_high(x: IntegerWriter, a: Value, b: Value) -> Value:
+    left, right = x.reg(a), x.reg(b)
+    if a.dtype is _S.I32:
+        wide = x.w.emit("rd", "mul.wide.s32", left, right)
+        return x.new(a.dtype, "cvt.u32.u64", x.w.emit("rd", "shr.s64", wide, "32"))
+    return x.new(a.dtype, f"mul.hi.{_signed(a.dtype)}", left, right)
+
+
+BINARY: Final[dict[BinaryOp, Row]] = {
+    BinaryOp.ADD: _plain("add", "u"),
+    BinaryOp.SUB: _plain("sub", "u"),
+    BinaryOp.MUL: _plain("mul.lo", "u"),
+    BinaryOp.DIV: _div,
+    BinaryOp.MOD: _mod,
+    BinaryOp.BIT_AND: _plain("and", "b"),
+    BinaryOp.BIT_OR: _plain("or", "b"),
+    BinaryOp.BIT_XOR: _xor,
+    BinaryOp.SHL: _shl,
+    BinaryOp.SHR: _shr,
+    BinaryOp.EQ: _compare("eq"),
+    BinaryOp.NE: _compare("ne"),
+    BinaryOp.LT: _compare("lt"),
+    BinaryOp.GT: _compare("gt"),
+    BinaryOp.LE: _compare("le"),
+    BinaryOp.GE: _compare("ge"),
+    BinaryOp.ABS_DIFF: _abs_diff,
+    BinaryOp.MIN: _extreme("min"),
+    BinaryOp.MAX: _extreme("max"),
+    BinaryOp.SATURATING_ADD: _sat_add,
+    BinaryOp.SATURATING_SUB: _sat_sub,
+    BinaryOp.SATURATING_MUL: _sat_mul,
+    BinaryOp.ROTATE_LEFT: _rotate("l"),
+    BinaryOp.ROTATE_RIGHT: _rotate("r"),
+    BinaryOp.MUL_HIGH: _mul_high,
+}
+
+
+def _negate(x: IntegerWriter, a: Value) -> Value:
+    zero = x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", "0")
+    return x.new(a.dtype, f"sub.u{a.dtype.bits}", zero, a.text)
+
+
+def _abs(x: IntegerWriter, a: Value) -> Value:
+    if not a.dtype.is_signed:
+        return a
+    negative = x.predicate(f"setp.lt.s{a.dtype.bits}", x.reg(a), "0")
+    return x.new(a.dtype, f"selp.b{a.dtype.bits}", _negate(x, a).text, a.text, negative)
+
+
+def _counting(operation: str) -> UnaryRow:
+    """popc and clz yield 32 bits whatever they count."""
+
+    def row(x: IntegerWriter, a: Value) -> Value:
+        count = x.new(a.dtype if a.dtype.bits == 32 else _U32, f"{operation}.b{a.dtype.bits}", x.reg(a))
+        return count if a.dtype.bits == 32 else x.new(a.dtype, "cvt.u64.u32", count.text)
+
+    return row
+
+
+def _ctz(x: IntegerWriter, a: Value) -> Value:
+    return _counting("clz")(x, _reverse(x, a))
+
+
+def _reverse(x: IntegerWriter, a: Value) -> Value:
+    return x.new(a.dtype, f"brev.b{a.dtype.bits}", x.reg(a))
+
+
+UNARY: Final[dict[UnaryOp, UnaryRow]] = {
+    UnaryOp.NEGATE: _negate,
+    UnaryOp.BIT_NOT: _complement,
+    UnaryOp.ABS: _abs,
+    UnaryOp.POPCOUNT: _counting("popc"),
+    UnaryOp.CLZ: _counting("clz"),
+    UnaryOp.CTZ: _ctz,
+    UnaryOp.REVERSE_BITS: _reverse,
+}

@@ -1,0 +1,125 @@
+"""Loads and stores: addresses, bounds, conversions.
+
+Out of range a load gives zero and a store does nothing; one comparison and a predicate, unless the index is proven.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
+from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
+from vyre.adapters.cuda.ptx.writer import MOVE
+from vyre.domain.ir.expr import Atomic, Load
+from vyre.domain.ir.program import Access, Buffer
+from vyre.domain.ir.stmt import Store
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+_U32: Final = _S.U32
+_IMMEDIATE_LIMIT: Final = 1 << 31
+SHARED_BASE: Final = "smem"
+
+
+def push(k: Kernel, name: str) -> Value:
+    """A scalar kernel parameter, read once."""
+    dtype = element_of(k.buffers[name])
+    access = ACCESS[dtype]
+
+    def make() -> str:
+        return k.w.emit(access.kind, f"ld.param.{access.suffix}", f"[{k.push_parameter(name)}]")
+
+    raw = k.w.once(f"push {name}", make)
+    if dtype is _S.BOOL:
+        return Value(k.w.once(f"push? {name}", lambda: k.w.emit("p", "setp.ne.u32", raw, "0")), dtype)
+    return Value(raw, dtype)
+
+
+def element_of(buffer: Buffer) -> ScalarType:
+    assert isinstance(buffer.element, ScalarType), "validated"
+    return buffer.element
+
+
+def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> str | None:
+    """Predicate "the index is in range", None where that is certain, ``""`` where it certainly is not."""
+    buffer = k.buffers[access.buffer]
+    if index.bits is not None and buffer.count:
+        return None if index.bits < buffer.count else ""
+    if k.facts.proven(access):
+        return None
+    return k.w.emit("p", "setp.lt.u32", in_register(k.w, index), k.length(access.buffer))
+
+
+def address(k: Kernel, name: str, index: Value) -> tuple[str, str]:
+    """State space and address expression of an element."""
+    buffer = k.buffers[name]
+    size = element_of(buffer).size
+    if buffer.is_workgroup:
+        return "shared", _shared_address(k, name, index, size)
+    if name in k.inlined:
+        return "param", _inlined_address(k, name, index, size)
+    base = k.base(name)
+    if index.bits is not None and index.bits * size < _IMMEDIATE_LIMIT:
+        return "global", f"{base}+{index.bits * size}" if index.bits else base
+    return "global", k.w.emit("rd", "mad.wide.u32", in_register(k.w, index), str(size), base)
+
+
+def _shared_address(k: Kernel, name: str, index: Value, size: int) -> str:
+    offset = k.shared.offsets[name]
+    base = shared_symbol(k)
+    if index.bits is not None:
+        return f"{base}+{offset + index.bits * size}"
+    start = k.w.once(f"shared {offset}", lambda: _shared_start(k, base, offset))
+    return k.w.emit("r", "mad.lo.u32", index.text, str(size), start)
+
+
+def _shared_start(k: Kernel, base: str, offset: int) -> str:
+    start = k.w.emit("r", "mov.u32", base)
+    return k.w.emit("r", "add.u32", start, str(offset)) if offset else start
+
+
+def shared_symbol(k: Kernel) -> str:
+    return f"{k.w.entry}_{SHARED_BASE}" if k.shared.dynamic else SHARED_BASE
+
+
+def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> str:
+    parameter = k.uniform_parameter(name)
+    if index.bits is not None:
+        return f"{parameter}+{index.bits * size}"
+    base = k.w.once(f"&{parameter}", lambda: k.w.emit("rd", "mov.b64", parameter))
+    return k.w.emit("rd", "mad.wide.u32", index.text, str(size), base)
+
+
+def load_space(k: Kernel, name: str, space: str) -> str:
+    """``.nc`` where nothing that the launch writes can be the memory."""
+    read_only = k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
+    return "global.nc" if space == "global" and read_only and k.facts.noalias else space
+
+
+def load(k: Kernel, expr: Load, index: Value) -> Value:
+    """Element ``index``, widened; zero when out of range."""
+    w, element = k.w, element_of(k.buffers[expr.buffer])
+    guard = in_range(k, expr, index)
+    if guard == "":
+        return literal(element.widened, 0)
+    access = ACCESS[element]
+    space, where = address(k, expr.buffer, index)
+    operation = f"ld.{load_space(k, expr.buffer, space)}.{access.suffix}"
+    if guard is None:
+        return loaded(w, element, w.emit(access.kind, operation, f"[{where}]"))
+    raw = w.emit(access.kind, MOVE[access.kind], immediate(element, 0) if access.kind in ("f", "fd") else "0")
+    w.line(f"@{guard} {operation} {raw}, [{where}];")
+    return loaded(w, element, raw)
+
+
+def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
+    """Writes one element; dropped when out of range."""
+    element = element_of(k.buffers[stmt.buffer])
+    guard = in_range(k, stmt, index)
+    if guard == "":
+        return
+    source = storable(k.w, element, value)
+    space, where = address(k, stmt.buffer, index)
+    operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
+    k.w.line(f"{f'@{guard} ' if guard else ''}{operation} [{where}], {source};")

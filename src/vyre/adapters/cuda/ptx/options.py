@@ -1,0 +1,63 @@
+"""How a program is to be emitted: target, assumptions, ABI, and a switch for every optimising policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from vyre.adapters.cuda.ptx.kernel import Assumption
+
+DEFAULT_TARGET: Final = 90
+PORTABLE_PARAMETER_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """The optimising policies.  Each may be off; none changes a byte of any result.
+
+    ``bounds_checks``: drop proven ones.  ``wide_access``: 8- and 16-byte loads and stores.  ``shared_zeroing``: leave
+    out what nobody can see.  ``constant_division``: multiply instead of dividing.  ``uniform_branches``: mark branches
+    that a subgroup takes together.  ``relaxed_atomics``: no ordering where a program cannot observe it.
+    ``inline_uniforms``: small uniform buffers travel as parameters.
+    """
+
+    bounds_checks: bool = True
+    wide_access: bool = True
+    shared_zeroing: bool = True
+    constant_division: bool = True
+    uniform_branches: bool = True
+    relaxed_atomics: bool = True
+    inline_uniforms: bool = True
+
+
+ALL_ON: Final = Switches()
+ALL_OFF: Final = Switches(
+    bounds_checks=False,
+    wide_access=False,
+    shared_zeroing=False,
+    constant_division=False,
+    uniform_branches=False,
+    relaxed_atomics=False,
+    inline_uniforms=False,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitOptions:
+    """``target``: the number of an sm, 90 for sm_90.  ``assume``: launch-time facts that the caller vouches for.
+
+    ``native_grid_sync``: grid barriers inside one cooperative kernel, else one kernel for each part.
+    ``pointer_table``: bindings come in a table in memory; None lets the policy decide by ``parameter_limit`` (bytes).
+    ``assembler``: version of the ``ptxas`` that will see the text, as (major, minor); None = unknown.
+    """
+
+    target: int = DEFAULT_TARGET
+    assume: frozenset[Assumption] = frozenset()
+    native_grid_sync: bool = True
+    pointer_table: bool | None = None
+    parameter_limit: int = PORTABLE_PARAMETER_BYTES
+    assembler: tuple[int, int] | None = None
+    switches: Switches = ALL_ON
+
+
+DEFAULT_OPTIONS: Final = EmitOptions()

@@ -1,0 +1,206 @@
+"""Statements: one function a node.
+
+Control flow is laid out in program order: a loop has one entry, at its head, and ``then`` comes before ``else``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from vyre.adapters.cuda.ptx import async_copies, barriers, memory, traps
+from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
+from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Store,
+    Trap,
+    operands,
+)
+from vyre.domain.ir.types import ScalarType
+
+_U32: Final = ScalarType.U32
+
+
+def write_body(k: Kernel, body: Body) -> None:
+    """A scope: locals declared in it end with it."""
+    outer = k.locals
+    k.locals = dict(outer)
+    for stmt in body:
+        k.known.clear()
+        _RULES[type(stmt)](k, stmt)
+    k.locals = outer
+
+
+def _let(k: Kernel, stmt: Let) -> None:
+    if isinstance(stmt.value, Atomic):
+        value = atomic(k, stmt.value, used=k.facts.is_read(stmt))
+    else:
+        value = evaluate(k, stmt.value)
+    if stmt.name in k.mutable:
+        register = copy_of(k.w, value)
+        k.mutable_registers.add(register)
+        value = Value(register, value.dtype)
+    else:
+        value = _kept(k, value)
+    k.locals[stmt.name] = value
+
+
+def _kept(k: Kernel, value: Value) -> Value:
+    """A value that later assignments do not change."""
+    if value.text in k.mutable_registers:
+        return Value(copy_of(k.w, value), value.dtype, number=value.number)
+    return value
+
+
+def _assign(k: Kernel, stmt: Assign) -> None:
+    value = evaluate(k, stmt.value)
+    target = k.locals[stmt.name]
+    k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.text}, {value.text};")
+
+
+def _store(k: Kernel, stmt: Store) -> None:
+    index = evaluate(k, stmt.index)
+    memory.store(k, stmt, index, evaluate(k, stmt.value))
+
+
+def _if(k: Kernel, stmt: If) -> None:
+    condition = evaluate(k, stmt.condition)
+    if not stmt.then and not stmt.otherwise:
+        return
+    w, bra = k.w, "bra.uni" if k.facts.branches_together(stmt) else "bra"
+    predicate = in_register(w, condition)
+    end = w.label()
+    if not stmt.otherwise:
+        w.line(f"@!{predicate} {bra} {end};")
+        write_body(k, stmt.then)
+    elif not stmt.then:
+        w.line(f"@{predicate} {bra} {end};")
+        write_body(k, stmt.otherwise)
+    else:
+        otherwise = w.label()
+        w.line(f"@!{predicate} {bra} {otherwise};")
+        write_body(k, stmt.then)
+        w.line(f"bra.uni {end};")
+        w.place(otherwise)
+        write_body(k, stmt.otherwise)
+    w.place(end)
+
+
+def _loop(k: Kernel, stmt: Loop) -> None:
+    """Test at the end, on what is left: ``to - i > step``, so that nothing overflows; one branch a round."""
+    start, stop, step = (_kept(k, evaluate(k, bound)) for bound in (stmt.start, stmt.stop, stmt.step))
+    if not stmt.body or _runs_never(start, stop, step):
+        return
+    w = k.w
+    again, advance, end = w.label(), w.label(), w.label()
+    bra = "bra.uni" if k.facts.branches_together(stmt) else "bra"
+    first, last, stride = in_register(w, start), in_register(w, stop), in_register(w, step)
+    never = w.emit("p", "setp.ge.u32", first, last)
+    w.line(f"@{never} {bra} {end};")
+    if step.bits is None:
+        stuck = w.emit("p", "setp.eq.u32", stride, "0")
+        w.line(f"@{stuck} {bra} {end};")
+    if k.facts.hazards.loops and not k.facts.counts_together(stmt):
+        nothing = w.emit("r", "and.b32", k.zero(), w.special("%tid.x"))
+        counter = w.emit("r", "add.u32", first, nothing)
+    else:
+        counter = w.emit("r", "mov.b32", first)
+    w.place(again)
+    outer = k.locals
+    k.locals = outer | {stmt.var: Value(counter, _U32)}
+    k.loops.append((advance, end))
+    write_body(k, stmt.body)
+    k.loops.pop()
+    k.locals = outer
+    w.place(advance)
+    left = w.emit("r", "sub.u32", last, counter)
+    more = w.emit("p", "setp.gt.u32", left, stride)
+    w.line(f"add.u32 {counter}, {counter}, {stride};")
+    w.line(f"@{more} bra {again};")
+    w.place(end)
+
+
+def _runs_never(start: Value, stop: Value, step: Value) -> bool:
+    known = start.bits is not None and stop.bits is not None and start.bits >= stop.bits
+    return known or stop.bits == 0 or step.bits == 0
+
+
+def _break(k: Kernel, stmt: Break) -> None:
+    k.w.line(f"bra {k.loops[-1][1]};")
+
+
+def _continue(k: Kernel, stmt: Continue) -> None:
+    k.w.line(f"bra {k.loops[-1][0]};")
+
+
+def _return(k: Kernel, stmt: Return) -> None:
+    k.w.line("ret;")
+
+
+def _block(k: Kernel, stmt: Block | Region) -> None:
+    write_body(k, stmt.body)
+
+
+def _barrier(k: Kernel, stmt: Barrier) -> None:
+    if stmt.ordering is Ordering.GRID_SYNC:
+        barriers.grid(k)
+    else:
+        barriers.workgroup(k)
+
+
+def _trap(k: Kernel, stmt: Trap) -> None:
+    traps.trap(k, evaluate(k, stmt.address), stmt.tag)
+
+
+def _async_issue(k: Kernel, stmt: AsyncLoad | AsyncStore) -> None:
+    offset, size = (_kept(k, evaluate(k, operand)) for operand in operands(stmt))
+    async_copies.issue(k, stmt, offset, size)
+
+
+def _async_wait(k: Kernel, stmt: AsyncWait) -> None:
+    async_copies.wait(k, stmt)
+
+
+def _indirect(k: Kernel, stmt: IndirectDispatch) -> None:
+    raise UnsupportedFeature(feature="indirect dispatch", backend="cuda")
+
+
+_RULES: Final[dict[type[Node], Callable[[Kernel, Any], None]]] = {
+    Let: _let,
+    Assign: _assign,
+    Store: _store,
+    If: _if,
+    Loop: _loop,
+    Break: _break,
+    Continue: _continue,
+    Return: _return,
+    Block: _block,
+    Region: _block,
+    Barrier: _barrier,
+    AsyncLoad: _async_issue,
+    AsyncStore: _async_issue,
+    AsyncWait: _async_wait,
+    Trap: _trap,
+    IndirectDispatch: _indirect,
+}

@@ -1,0 +1,61 @@
+"""Operands of instructions: a register or an immediate, with its static type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE, Writer
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+
+
+class Value:
+    """``text`` as it stands in an instruction; ``bits`` of a literal, else None.
+
+    ``number``: a float that is never NaN.
+    """
+
+    __slots__ = ("bits", "dtype", "number", "text")
+
+    def __init__(self, text: str, dtype: ScalarType, bits: int | None = None, *, number: bool = False) -> None:
+        self.text = text
+        self.dtype = dtype
+        self.bits = bits
+        self.number = number
+
+
+def literal(dtype: ScalarType, bits: int) -> Value:
+    """An immediate of an executable type (bool: 0 or 1)."""
+    return Value(immediate(dtype, bits), dtype, bits, number=not is_nan_pattern(dtype, bits))
+
+
+def immediate(dtype: ScalarType, bits: int) -> str:
+    if dtype is _S.F32:
+        return f"0f{bits:08X}"
+    if dtype is _S.F64:
+        return f"0d{bits:016X}"
+    if dtype.is_signed and bits >> (dtype.bits - 1):
+        value = bits - (1 << dtype.bits)
+        return str(value) if value != -(1 << (dtype.bits - 1)) else hex(bits)
+    return str(bits)
+
+
+def is_nan_pattern(dtype: ScalarType, bits: int) -> bool:
+    if dtype is _S.F32:
+        return bits & 0x7FFF_FFFF > 0x7F80_0000
+    return dtype is _S.F64 and bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
+
+
+def in_register(w: Writer, value: Value) -> str:
+    """The operand as a register, for places that take no immediate."""
+    if value.bits is None:
+        return value.text
+    kind: Final = CLASS_OF[value.dtype]
+    return w.emit(kind, MOVE[kind], value.text)
+
+
+def copy_of(w: Writer, value: Value) -> str:
+    """A new register that holds the operand now."""
+    kind: Final = CLASS_OF[value.dtype]
+    return w.emit(kind, MOVE[kind], value.text)

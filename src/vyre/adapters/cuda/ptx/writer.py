@@ -1,0 +1,87 @@
+"""The text of one kernel while it is written: registers, labels, prologue, body.
+
+Registers are typeless by width for integers (``%r`` 32, ``%rd`` 64 bits), with classes of their own for floats and
+predicates; they are counted, and declared at the end.  What every lane needs once (special registers, parameters,
+addresses) goes to the prologue, which dominates the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from vyre.domain.ir.types import ScalarType
+
+_S = ScalarType
+CLASS_OF: Final[dict[ScalarType, str]] = {
+    _S.U32: "r",
+    _S.I32: "r",
+    _S.U64: "rd",
+    _S.I64: "rd",
+    _S.F32: "f",
+    _S.F64: "fd",
+    _S.BOOL: "p",
+}
+_DECLARED: Final = {"p": ".pred", "h": ".b16", "r": ".b32", "rd": ".b64", "f": ".f32", "fd": ".f64"}
+MOVE: Final = {"p": "mov.pred", "h": "mov.b16", "r": "mov.b32", "rd": "mov.b64", "f": "mov.f32", "fd": "mov.f64"}
+
+
+class Writer:
+    """Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue)."""
+
+    def __init__(self, entry: str) -> None:
+        self.entry: Final = entry
+        self.body: Final[list[str]] = []
+        self.prologue: Final[list[str]] = []
+        self.module_scope: Final[list[str]] = []
+        self.line: Callable[[str], None] = self.body.append
+        self.arrays: Final[list[str]] = []
+        self._counts = dict.fromkeys(_DECLARED, 0)
+        self._labels = 0
+        self._once: dict[str, str] = {}
+
+    def register(self, kind: str) -> str:
+        """A new register of a class: p h r rd f fd."""
+        number = self._counts[kind]
+        self._counts[kind] = number + 1
+        return f"%{kind}{number}"
+
+    def emit(self, kind: str, operation: str, *operands: str) -> str:
+        """``operation`` into a new register of class ``kind``, which is returned."""
+        number = self._counts[kind]
+        self._counts[kind] = number + 1
+        result = f"%{kind}{number}"
+        self.line(f"{operation} {result}, {', '.join(operands)};")
+        return result
+
+    def label(self) -> str:
+        """A new label; place it with ``place``."""
+        self._labels += 1
+        return f"$L{self._labels}"
+
+    def place(self, label: str) -> None:
+        self.line(f"{label}:")
+
+    def once(self, key: str, make: Callable[[], str]) -> str:
+        """The register that ``make`` returns, written to the prologue the first time ``key`` is asked for."""
+        found = self._once.get(key)
+        if found is None:
+            outer, self.line = self.line, self.prologue.append
+            try:
+                found = self._once[key] = make()
+            finally:
+                self.line = outer
+        return found
+
+    def local_array(self, nbytes: int) -> str:
+        """Register with the address of an array of the lane's own, for ``ld.local`` and ``st.local``."""
+        name = f"local{len(self.arrays)}"
+        self.arrays.append(f".local .align 8 .b8 {name}[{nbytes}];")
+        return self.once(name, lambda: self.emit("rd", "mov.u64", name))
+
+    def special(self, name: str) -> str:
+        """A special register such as ``%tid.x``, read once."""
+        return self.once(name, lambda: self.emit("r", "mov.u32", name))
+
+    def declarations(self) -> list[str]:
+        return [f".reg {_DECLARED[kind]} %{kind}<{count}>;" for kind, count in self._counts.items() if count]

@@ -1,0 +1,79 @@
+"""What goes wrong in the emulated device, and where."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+
+class FaultKind(Enum):
+    """A fault of a memory access or of a running kernel."""
+
+    ILLEGAL_ADDRESS = "illegal address"
+    USE_AFTER_FREE = "use after free"
+    MISALIGNED = "misaligned address"
+    UNINITIALISED = "uninitialised read"
+    RACE = "race"
+    READ_ONLY_WRITTEN = "non-coherent load of memory that the launch writes"
+    DIVERGENT_BARRIER = "divergent barrier"
+    BAD_MASK = "bad member mask"
+    DEADLOCK = "deadlock"
+    STEP_LIMIT = "step limit"
+    TRAP = "trap"
+
+
+class PtxError(Exception):
+    """PTX that does not load: 1-based ``line`` of the text, and why."""
+
+    def __init__(self, line: int, message: str) -> None:
+        self.line, self.message = line, message
+        super().__init__(f"line {line}: {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.line, self.message)
+
+
+class MemoryFault(Exception):
+    """An access of ``nbytes`` at ``address`` that memory refuses.
+
+    ``extent`` is (base, bytes) of the freed allocation, or of the nearest one below the address.
+    """
+
+    def __init__(self, kind: FaultKind, address: int, nbytes: int, extent: tuple[int, int] | None = None) -> None:
+        self.kind, self.address, self.nbytes, self.extent = kind, address, nbytes, extent
+        where = "" if extent is None else f", {address - extent[0]:+d} from an allocation of {extent[1]} bytes"
+        super().__init__(f"{kind.value}: {nbytes} bytes at {address:#x}{where}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.kind, self.address, self.nbytes, self.extent)
+
+
+class KernelFault(Exception):
+    """A fault of a running kernel.
+
+    ``line`` and ``instruction`` are of the PTX text; ``lane`` is the global id (x, y, z) of the first lane at fault,
+    None where no lane can be named; ``address`` is that of the access, if it is one; ``detail`` says more.
+    """
+
+    def __init__(
+        self,
+        kind: FaultKind,
+        entry: str,
+        line: int,
+        instruction: str,
+        lane: tuple[int, int, int] | None = None,
+        address: int | None = None,
+        detail: str = "",
+    ) -> None:
+        self.kind, self.entry, self.line, self.instruction = kind, entry, line, instruction
+        self.lane, self.address, self.detail = lane, address, detail
+        text = f"{kind.value} in {entry}, line {line}: {instruction}"
+        if lane is not None:
+            text += f", lane {lane}"
+        if address is not None:
+            text += f", address {address:#x}"
+        super().__init__(f"{text}: {detail}" if detail else text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (self.kind, self.entry, self.line, self.instruction, self.lane, self.address, self.detail)
+        return type(self), parts

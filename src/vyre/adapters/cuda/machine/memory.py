@@ -1,0 +1,192 @@
+"""Memory of the emulated device: bytes, which of them were ever written, and what is allocated where.
+
+A fresh allocation is filled with 0xCD and marked uninitialised byte by byte.  Allocations lie far apart, so that an
+index that runs away meets a gap and not a neighbour.  Freed addresses come back only where ``allocate`` is told so.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import FaultKind, MemoryFault
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre.adapters.cuda.seam import DeviceAddress
+
+OWN_BASE: Final = 0x7E00_0000_0000
+"""Addresses that ``allocate`` chooses itself start here; those from ``HEAP_BASE`` on are the caller's to choose."""
+HEAP_BASE: Final = 0x7F00_0000_0000
+ALIGNMENT: Final = 256
+FRESH: Final = 0xCD
+_GAP: Final = 1 << 20
+_FREED: Final = 0xDD
+_KNOWN: Final = 0xFF
+_PADDING: Final = 16  # of the backing array, so that it can be viewed as words
+
+
+class Region:
+    """A run of bytes at an address: global (an allocation) or the shared memory of resident blocks.
+
+    ``data`` and ``known`` (0xFF for a byte that was written, else 0) are padded to whole 16-byte words; only the
+    first ``nbytes`` count.  ``complete`` says that every byte is known; it is a hint that may lag behind.
+    """
+
+    __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes", "shadow")
+
+    def __init__(self, base: int, nbytes: int) -> None:
+        padded = -(-nbytes // _PADDING) * _PADDING
+        self.base: Final = base
+        self.nbytes: Final = nbytes
+        self.end: Final = base + nbytes
+        self.data: Final[NDArray[np.uint8]] = np.full(padded, FRESH, np.uint8)
+        self.known: Final[NDArray[np.uint8]] = np.zeros(padded, np.uint8)
+        self.complete = False
+        self.shadow: Any = None  # accesses of the running launch
+        self._views: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def typed(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Data as elements of ``dtype``, and the map of known bytes as unsigned words of the same size."""
+        found = self._views.get(dtype)
+        if found is None:
+            found = self.data.view(dtype), self.known.view(f"u{dtype.itemsize}")
+            self._views[dtype] = found
+        return found
+
+    def settle(self) -> None:
+        """Recognise that the last unknown byte was written."""
+        if not self.complete and self.known[: self.nbytes].all():
+            self.complete = True
+
+
+class _Table(NamedTuple):
+    """Live allocations by ascending base.  Replaced as a whole, so that a running kernel sees one or the other."""
+
+    bases: list[int]
+    regions: list[Region]
+
+    def below(self, address: int) -> Region | None:
+        """The region with the greatest base up to ``address``."""
+        position = bisect_right(self.bases, address)
+        return self.regions[position - 1] if position else None
+
+
+class DeviceMemory:
+    """The allocations of one device.  Changes of one allocation are not for two threads at once."""
+
+    def __init__(self) -> None:
+        self._next = OWN_BASE + ALIGNMENT
+        self._live = _Table([], [])
+        self._freed: list[tuple[int, int]] = []  # (base, bytes), ascending
+
+    def allocate(self, nbytes: int, *, at: DeviceAddress | None = None) -> DeviceAddress:
+        """``nbytes`` > 0 of uninitialised memory at a multiple of 256, wherever it likes or where told."""
+        if nbytes < 1:
+            raise ValueError("an allocation has at least one byte")
+        address = at
+        if address is None:
+            # An odd multiple of 256: nothing may rely on more.
+            address = self._next
+            self._next = -(-(address + nbytes + _GAP) // (2 * ALIGNMENT)) * (2 * ALIGNMENT) + ALIGNMENT
+        bases, regions = self._live
+        position = bisect_right(bases, address)
+        overlaps_left = position > 0 and regions[position - 1].end > address
+        if address % ALIGNMENT or overlaps_left or (position < len(bases) and bases[position] < address + nbytes):
+            raise ValueError(f"{nbytes} bytes at {address:#x} overlap an allocation, or are not aligned to {ALIGNMENT}")
+        region = Region(address, nbytes)
+        self._freed = [old for old in self._freed if old[0] + old[1] <= address or address + nbytes <= old[0]]
+        self._live = _Table(
+            [*bases[:position], address, *bases[position:]], [*regions[:position], region, *regions[position:]]
+        )
+        return address
+
+    def free(self, address: DeviceAddress) -> None:
+        """Give an allocation back; until its addresses are allocated again, every access to them is a fault."""
+        region = self.region_at(address)
+        if region is None or region.base != address:
+            raise self.fault_at(address, 0)
+        bases, regions = self._live
+        position = bisect_right(bases, address) - 1
+        self._live = _Table(bases[:position] + bases[position + 1 :], regions[:position] + regions[position + 1 :])
+        region.data.fill(_FREED)
+        insort(self._freed, (address, region.nbytes))
+
+    def extent_of(self, address: DeviceAddress) -> tuple[DeviceAddress, int] | None:
+        """(base, bytes) of the live allocation that holds the byte at ``address``."""
+        region = self.region_at(address)
+        return None if region is None else (region.base, region.nbytes)
+
+    def region_at(self, address: DeviceAddress) -> Region | None:
+        """The live allocation that holds the byte at ``address``."""
+        region = self._live.below(address)
+        return region if region is not None and address < region.end else None
+
+    def regions(self) -> list[Region]:
+        """Live allocations in ascending order of address."""
+        return self._live.regions
+
+    def fault_at(self, address: DeviceAddress, nbytes: int) -> MemoryFault:
+        """The fault of an access that no live allocation holds."""
+        position = bisect_right(self._freed, (address, 1 << 63))
+        if position:
+            base, size = self._freed[position - 1]
+            if address < base + size:
+                return MemoryFault(FaultKind.USE_AFTER_FREE, address, nbytes, (base, size))
+        nearest = self._live.below(address)
+        extent = None if nearest is None else (nearest.base, nearest.nbytes)
+        return MemoryFault(FaultKind.ILLEGAL_ADDRESS, address, nbytes, extent)
+
+    def _range(self, address: int, nbytes: int) -> tuple[Region, slice]:
+        region = self.region_at(address)
+        if region is None or address + nbytes > region.end:
+            raise self.fault_at(address if region is None else region.end, nbytes)
+        return region, slice(address - region.base, address - region.base + nbytes)
+
+    def write(self, address: DeviceAddress, data: bytes | bytearray | memoryview) -> None:
+        source = np.frombuffer(data, np.uint8)
+        if not source.size:
+            return
+        region, where = self._range(address, source.size)
+        region.data[where] = source
+        _mark(region, where)
+
+    def read(self, address: DeviceAddress, nbytes: int) -> bytes:
+        """The bytes as they are; those never written are 0xCD."""
+        if not nbytes:
+            return b""
+        region, where = self._range(address, nbytes)
+        return region.data[where].tobytes()
+
+    def fill(self, address: DeviceAddress, value: int, nbytes: int) -> None:
+        if nbytes:
+            region, where = self._range(address, nbytes)
+            region.data[where] = value
+            _mark(region, where)
+
+    def copy(self, target: DeviceAddress, source: DeviceAddress, nbytes: int) -> None:
+        """Copy within the device; what was uninitialised in the source is so in the target."""
+        if not nbytes:
+            return
+        origin, taken = self._range(source, nbytes)
+        region, where = self._range(target, nbytes)
+        region.data[where] = origin.data[taken].copy()
+        if origin.complete:
+            _mark(region, where)
+        else:
+            region.known[where] = origin.known[taken].copy()
+            region.complete = False
+
+    def initialised(self, address: DeviceAddress, nbytes: int) -> bool:
+        """Whether every byte of the range was written."""
+        region, where = self._range(address, nbytes)
+        return region.complete or bool(region.known[where].all())
+
+
+def _mark(region: Region, where: slice) -> None:
+    if not region.complete:
+        region.known[where] = _KNOWN
+        region.complete = where.stop - where.start == region.nbytes

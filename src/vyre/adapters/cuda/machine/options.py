@@ -1,0 +1,38 @@
+"""How a kernel is run on the emulated device, and what a run tells."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+Schedule: TypeAlias = Literal["lockstep", "reverse", "shuffled"]
+
+
+class RunOptions(NamedTuple):
+    """Choices of one launch.
+
+    ``schedule``: ``lockstep`` runs blocks, divergent paths and lanes in ascending order; ``reverse`` in descending
+    order; ``shuffled`` in an order drawn from ``seed``, warps of a block out of step.
+    ``seed`` also draws the bits of NaN results, of unspecified values and of approximations.
+    ``workgroups_at_once``: blocks that advance together; None lets the machine choose, more than one only where
+    nothing can tell.  ``resident_blocks``: blocks that can have started and not ended; None: all of the grid.
+    ``step_limit``: instructions issued before the run is given up (an instruction counts once for all lanes that
+    execute it together).
+    """
+
+    schedule: Schedule = "lockstep"
+    seed: int = 0
+    check_races: bool = True
+    check_uninitialised: bool = True
+    workgroups_at_once: int | None = None
+    resident_blocks: int | None = None
+    step_limit: int = 20_000_000
+
+
+class KernelReport(NamedTuple):
+    """Work done: instructions issued, and the sum over them of the lanes that executed each; barriers passed (one for
+    each block); atomic operations of all lanes."""
+
+    instructions: int
+    lane_instructions: int
+    barriers: int
+    atomics: int

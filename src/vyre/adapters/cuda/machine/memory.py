@@ -83,28 +83,25 @@ class DeviceMemory:
         self._live = _Table([], [])
         self._freed: list[tuple[int, int]] = []  # (base, bytes), ascending
 
-    def reserve(self, nbytes: int) -> DeviceAddress:
-        """Addresses for allocations that ``allocate`` makes later, ``at`` them: until then an access is a fault."""
-        address = self._next
-        self._next = _align(address + nbytes + max(_GAP, nbytes))
-        self._room[address] = nbytes
-        self._freed[address] = nbytes
-        insort(self._freed_bases, address)
-        return address
-
     def allocate(self, nbytes: int, *, at: DeviceAddress | None = None) -> DeviceAddress:
-        """``nbytes`` > 0 of uninitialised memory at a multiple of 256 (never of 512: nothing may rely on more).
-
-        ``at`` uses the address of a reservation, or reuses that of a freed allocation, with room for as much.
-        """
+        """``nbytes`` > 0 of uninitialised memory at a multiple of 256, wherever it likes or where told."""
         if nbytes < 1:
             raise ValueError("an allocation has at least one byte")
-        address = self.reserve(nbytes) if at is None else at
-        if address not in self._freed or self._room[address] < nbytes:
-            raise ValueError(f"at {address:#x} there is no room for an allocation of {nbytes} bytes")
-        self._forget(address)
-        self._regions[address] = Region(address, nbytes)
-        insort(self._bases, address)
+        address = at
+        if address is None:
+            # An odd multiple of 256: nothing may rely on more.
+            address = self._next
+            self._next = -(-(address + nbytes + _GAP) // (2 * ALIGNMENT)) * (2 * ALIGNMENT) + ALIGNMENT
+        bases, regions = self._live
+        position = bisect_right(bases, address)
+        overlaps_left = position > 0 and regions[position - 1].end > address
+        if address % ALIGNMENT or overlaps_left or (position < len(bases) and bases[position] < address + nbytes):
+            raise ValueError(f"{nbytes} bytes at {address:#x} overlap an allocation, or are not aligned to {ALIGNMENT}")
+        region = Region(address, nbytes)
+        self._freed = [old for old in self._freed if old[0] + old[1] <= address or address + nbytes <= old[0]]
+        self._live = _Table(
+            [*bases[:position], address, *bases[position:]], [*regions[:position], region, *regions[position:]]
+        )
         return address
 
     def free(self, address: DeviceAddress) -> None:

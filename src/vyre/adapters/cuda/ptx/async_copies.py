@@ -1,8 +1,8 @@
 """Asynchronous copies, lane by lane, without the copy engine.
 
-A copy captures bytes where it starts and writes them where it is waited for.  Nothing needs to be kept in between if
-either the source does not change meanwhile (the copy is made at the wait) or nobody looks at the destination meanwhile (it
-is made at the start).  Otherwise the bytes are kept in local memory, for which their number must be bounded.
+A copy captures bytes where it starts and writes them where it is waited for.  If nothing in the kernel writes the
+source, the whole copy is made at the wait.  Otherwise the bytes are kept in local memory meanwhile, for which their
+number must be bounded.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _kept_bytes(k: Kernel, stmt: AsyncLoad | AsyncStore) -> str | None:
     bound = min((size for size in sizes if size is not None), default=LOCAL_LIMIT + 1)
     if bound > LOCAL_LIMIT:
         raise UnsupportedFeature(
-            feature=f"asynchronous copy `{stmt.tag}` of more than {LOCAL_LIMIT} bytes from memory that the kernel writes",
+            feature=f"an asynchronous copy of more than {LOCAL_LIMIT} bytes from memory that the kernel writes",
             backend="cuda",
             fix="give a smaller size as a literal, or copy from a read-only buffer.",
         )

@@ -54,10 +54,7 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
         w.line(f"{predicate}red.{suffix} [{where}], {source};")
         return literal(element, 0)
     operands = f"{in_register(w, expected)}, {source}" if expected is not None else source
-    if guard is None:
-        old = w.register(kind)
-    else:
-        old = w.emit(kind, f"mov.b{element.bits}", "0")
+    old = w.register(kind) if guard is None else w.emit(kind, f"mov.b{element.bits}", "0")
     w.line(f"{predicate}atom.{suffix} {old}, [{where}], {operands};")
     return Value(old, element)
 

@@ -121,7 +121,7 @@ def _kernel(
         0 if k.shared.dynamic else k.shared.nbytes,
         k.shared.nbytes if k.shared.dynamic else 0,
         k.uses_grid_barrier,
-        tuple(a for a in Assumption if a in options.assume),
+        tuple(a for a in Assumption if a in k.facts.assumed),
         tuple(k.trap_tags),
     )
     return "\n".join(lines), kernel

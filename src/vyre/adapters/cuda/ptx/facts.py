@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
@@ -29,13 +30,10 @@ class Facts:
         self.hazards: Final = Hazards()
         self.zeroed: Final = frozenset(b.name for b in program.buffers if b.is_workgroup)
         self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
-        self._read: Final = {
-            node.name
-            for stmt in walk_statements(program.body)
-            for node in unique_nodes(operands(stmt))
-            if isinstance(node, Var)
-        }
-        self.noalias: Final = Assumption.NOALIAS in options.assume
+        self._program: Final = program
+        self._assumed: Final = options.assume
+        self.assumed: Final[set[Assumption]] = set()
+        """Those of the permitted assumptions that the text relies on."""
 
     def proven(self, access: Load | Store | Atomic) -> bool:
         """Is the index certainly in range?"""
@@ -48,6 +46,18 @@ class Facts:
     def counts_together(self, stmt: Loop) -> bool:
         """Do all lanes of a subgroup run the same iterations?"""
         return self._uniformity.iterations(stmt) <= Uniformity.SUBGROUP
+
+    def may_assume(self, assumption: Assumption) -> bool:
+        """May the text rely on it?  If so, it is noted that it does."""
+        if assumption in self._assumed:
+            self.assumed.add(assumption)
+            return True
+        return False
+
+    @cached_property
+    def _read(self) -> frozenset[str]:
+        statements = walk_statements(self._program.body)
+        return frozenset(n.name for s in statements for n in unique_nodes(operands(s)) if isinstance(n, Var))
 
     def is_read(self, stmt: Let) -> bool:
         """Does anything read a local of this name?"""

@@ -1,8 +1,8 @@
 """Integer operators, one row each: total by construction, and avoiding what ``ptxas`` is known to miscompile.
 
 Never written: carry chains (``add.cc``), ``lop3``, ``prmt``, ``not.b32`` and xor with all ones (a subtraction from all
-ones instead), ``neg``, ``abs``, ``mul.hi.s32``, and ``shr.s32`` by a literal (``bfe``).  ``Fences`` says where an opaque zero is
-xored or added in.
+ones instead), ``neg``, ``abs``, ``mul.hi.s32``, and ``shr.s32`` by a literal (``bfe``).  ``Fences`` says where an
+opaque zero is xored or added in.
 """
 
 from __future__ import annotations

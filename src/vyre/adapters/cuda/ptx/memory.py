@@ -9,6 +9,7 @@ from typing import Final
 
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
+from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import MOVE
 from vyre.domain.ir.expr import Atomic, Load
@@ -94,7 +95,7 @@ def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> str:
 def load_space(k: Kernel, name: str, space: str) -> str:
     """``.nc`` where nothing that the launch writes can be the memory."""
     read_only = k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
-    return "global.nc" if space == "global" and read_only and k.facts.noalias else space
+    return "global.nc" if space == "global" and read_only and k.facts.may_assume(Assumption.NOALIAS) else space
 
 
 def load(k: Kernel, expr: Load, index: Value) -> Value:

@@ -1,4 +1,5 @@
-"""``python -m benchmarks [--only GLOB] [--rounds N] [--json PATH]``; exit 1 if a required number is missed."""
+"""``python -m benchmarks [--suite NAME] [--only GLOB] [--rounds N] [--json PATH]``; exit 1 if a required number is
+missed.  Every suite has a record of its own under ``results/``."""
 
 from __future__ import annotations
 
@@ -10,38 +11,56 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks import engine_rows, host_rows, machine, process_rows
-from benchmarks.harness import MIN_ROUNDS, Outcome, evaluate
+from benchmarks import emission_rows, engine_rows, host_rows, interpreter_rows, machine, process_rows
+from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
-ROWS: Final = (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS)
-RESULTS: Final = Path(__file__).parent / "results" / "reference-engine.json"
+SUITES: Final[dict[str, tuple[Row, ...]]] = {
+    "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
+    "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS),
+}
+RESULTS: Final = Path(__file__).parent / "results"
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    rows = [row for row in ROWS if fnmatch.fnmatch(row.name, options.only)]
-    if not rows:
-        print(f"no row matches {options.only!r}; rows: {', '.join(row.name for row in ROWS)}", file=sys.stderr)
+    chosen = {
+        name: rows
+        for name in SUITES
+        if fnmatch.fnmatch(name, options.suite)
+        and (rows := [row for row in SUITES[name] if fnmatch.fnmatch(row.name, options.only)])
+    }
+    if not chosen:
+        known = ", ".join(row.name for rows in SUITES.values() for row in rows)
+        print(f"no row matches {options.only!r} in suite {options.suite!r}; rows: {known}", file=sys.stderr)
         return 2
+    missed = False
+    print(f"{'row':<22}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
+    for name, rows in chosen.items():
+        missed |= _run_suite(name, rows, options)
+    return int(missed)
+
+
+def _run_suite(name: str, rows: list[Row], options: argparse.Namespace) -> bool:
+    """True if a required number is missed."""
     record: dict[str, object] = {"machine": machine.describe()}
     outcomes: list[Outcome] = []
-    print(f"{'row':<22}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
     for row in rows:
         outcomes.append(evaluate(row, options.rounds))
         print(_line(outcomes[-1]), flush=True)
     record["load_average_after"] = list(os.getloadavg()) if hasattr(os, "getloadavg") else None
     record["rows"] = [outcome.as_json() for outcome in outcomes]
     # A partial run must not replace the record of a full one.
-    target = options.json or (RESULTS if len(rows) == len(ROWS) else None)
+    target = options.json or (RESULTS / f"{name}.json" if len(rows) == len(SUITES[name]) else None)
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(f"written to {target}")
-    return int(any(outcome.verdict == "MISSED" for outcome in outcomes))
+    return any(outcome.verdict == "MISSED" for outcome in outcomes)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--suite", default="*", metavar="GLOB", help=f"suites to run, of {', '.join(SUITES)}")
     parser.add_argument("--only", default="*", metavar="GLOB", help="rows to measure")
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"samples a side, at least {MIN_ROUNDS}")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the record")

@@ -125,3 +125,36 @@ def long_program(statements: int) -> Program:
             v = p.let((v ^ x[i + k]) * u32(2 * k + 1))
             y[i + k] = (v >> 3) + y[i] * u32(k)
     return p.build()
+
+
+def chain_constants(operations: int) -> list[tuple[int, int]]:
+    """Operands of the dependent chain: an odd factor and a mask for every two operations."""
+    return [
+        ((k * 0x9E37_79B9) & 0x7FFF_FFFF, (k * 0x85EB_CA6B & 0x7FFF_FFFF) | 1) for k in range(1, operations // 2 + 1)
+    ]
+
+
+def dependent_chain(operations: int) -> Program:
+    """``y[i] = (((x[i] ^ a) * b) ^ c) * d ...``: every operation needs the one before."""
+    with ProgramBuilder("chain", workgroup=64) as p:
+        x = p.input("x", u32)
+        y = p.inout("y", u32)
+        i = p.global_id()
+        with p.if_(i < y.length):
+            v = p.var(x[i])
+            for mask, factor in chain_constants(operations):
+                v.assign((v ^ mask) * factor)
+            y[i] = v
+    return p.build(check=False)
+
+
+def counted_hash(lanes: int, trips: int) -> Program:
+    """FNV-1a over ``trips`` words that every lane makes itself: a loop of integer operations, one store at its end."""
+    with ProgramBuilder("counted_hash", workgroup=256) as p:
+        hashes = p.inout("hashes", u32, lanes)
+        i = p.global_id()
+        h = p.var(u32(FNV_OFFSET))
+        with p.for_(0, trips) as k:
+            h.assign((h ^ (i + k)) * FNV_PRIME)
+        hashes[i] = h
+    return p.build()

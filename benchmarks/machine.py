@@ -9,7 +9,7 @@ import platform
 import subprocess
 from pathlib import Path
 
-_PACKAGES = ("vyre", "numpy", "numba")
+_PACKAGES = ("vyre", "numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc")
 
 
 def describe() -> dict[str, object]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from support.bit_patterns import EDGES, lanes_of, observed, patterns
-from vyre.adapters.reference import lanes
+from vyre.adapters import lanes
 from vyre.domain.ir.operators import BINARY as BINARY_ROWS
 from vyre.domain.ir.operators import (
     BinaryOp,

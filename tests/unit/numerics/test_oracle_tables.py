@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from support.bit_patterns import lanes_of, observed
-from vyre.adapters.reference import lanes
+from vyre.adapters import lanes
 from vyre.domain.ir.operators import TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType, bool_
 from vyre.domain.numerics import scalar

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from support.bit_patterns import EDGES, f32_bits, f32_value
-from vyre.adapters.reference import lanes
+from vyre.adapters import lanes
 from vyre.domain.ir.operators import TRANSCENDENTALS, UnaryOp
 from vyre.domain.ir.types import f32
 from vyre.domain.numerics import scalar

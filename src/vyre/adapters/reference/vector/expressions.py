@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vyre.adapters.reference import lanes
+from vyre.adapters import lanes
 from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.atomics import COMMUTATIVE
 from vyre.adapters.reference.vector.chunk import Chunk

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from vyre.adapters.reference import lanes
-from vyre.adapters.reference.lanes.types import UnaryRule
+from vyre.adapters import lanes
+from vyre.adapters.lanes.types import UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Axes
 from vyre.adapters.reference.vector.atomics import fetch, update
 from vyre.adapters.reference.vector.lanes_context import Box, Context, Lanes

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.reference import lanes
+from vyre.adapters import lanes
 from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from vyre.adapters.reference.lanes.types import LANE_DTYPE, BinaryRule, UnaryRule
+from vyre.adapters.lanes.types import LANE_DTYPE, BinaryRule, UnaryRule
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 

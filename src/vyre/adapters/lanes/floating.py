@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vyre.adapters.reference.lanes.types import BinaryRule, UnaryRule
+from vyre.adapters.lanes.types import BinaryRule, UnaryRule
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar

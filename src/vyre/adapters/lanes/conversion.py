@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vyre.adapters.reference.lanes.types import LANE_DTYPE, UnaryRule
+from vyre.adapters.lanes.types import LANE_DTYPE, UnaryRule
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 _S = ScalarType

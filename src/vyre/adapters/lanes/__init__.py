@@ -15,11 +15,11 @@ Operators that are not defined for a type raise ``KeyError``; the validator refu
 
 from __future__ import annotations
 
-from vyre.adapters.reference.lanes.conversion import bitcast, cast, load_convert, store_convert
-from vyre.adapters.reference.lanes.floating import FLOAT_BINARY, FLOAT_UNARY, fma_f32, fma_f64
-from vyre.adapters.reference.lanes.integer import integer_binary, integer_unary
-from vyre.adapters.reference.lanes.logic import BOOL_BINARY, BOOL_UNARY, COMPARE
-from vyre.adapters.reference.lanes.types import BinaryRule, Lanes, TernaryRule, UnaryRule
+from vyre.adapters.lanes.conversion import bitcast, cast, load_convert, store_convert
+from vyre.adapters.lanes.floating import FLOAT_BINARY, FLOAT_UNARY, fma_f32, fma_f64
+from vyre.adapters.lanes.integer import integer_binary, integer_unary
+from vyre.adapters.lanes.logic import BOOL_BINARY, BOOL_UNARY, COMPARE
+from vyre.adapters.lanes.types import BinaryRule, Lanes, TernaryRule, UnaryRule
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.evaluate import evaluate_lanes

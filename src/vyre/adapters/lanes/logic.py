@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from vyre.adapters.reference.lanes.types import BinaryRule, UnaryRule
+from vyre.adapters.lanes.types import BinaryRule, UnaryRule
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 
 # IEEE comparisons are NumPy's: an unordered pair is unequal, and nothing else.

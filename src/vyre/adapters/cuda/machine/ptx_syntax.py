@@ -1,0 +1,269 @@
+"""PTX text to records: one pass, no meaning.
+
+Statements end in ``;`` wherever the lines break; comments, ``.loc``, ``.file`` and ``.pragma`` are dropped.  Scopes
+inside a body are flattened, so a name is declared once per entry.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.machine.faults import PtxError
+from vyre.domain.ir.program import Dim3
+
+
+class Instruction(NamedTuple):
+    """``guard`` is the predicate register of ``@p``; ``line`` is 1-based."""
+
+    line: int
+    opcode: str
+    operands: tuple[str, ...]
+    guard: str | None
+    negated: bool
+
+    def __str__(self) -> str:
+        guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""
+        return f"{guard}{self.opcode} {', '.join(self.operands)}".rstrip() + ";"
+
+
+class Variable(NamedTuple):
+    """A variable of a state space (``global``, ``const``, ``shared``) or a parameter.
+
+    ``count`` is the number of elements: 1 for a scalar, None for the open array of dynamic shared memory.
+    """
+
+    line: int
+    space: str
+    name: str
+    type: str
+    align: int
+    count: int | None
+    values: tuple[int, ...] = ()
+
+
+class EntryText(NamedTuple):
+    """A kernel.  ``labels`` give the index of the instruction that follows; ``registers`` the declared types."""
+
+    line: int
+    name: str
+    parameters: tuple[Variable, ...]
+    required_block: Dim3 | None
+    registers: dict[str, str]
+    shared: list[Variable]
+    instructions: list[Instruction]
+    labels: dict[str, int]
+
+
+class ModuleText(NamedTuple):
+    version: tuple[int, int]
+    target: str
+    variables: list[Variable]
+    entries: list[EntryText]
+
+
+SIZE_OF: Final = {
+    **{f"{kind}{bits}": bits // 8 for kind in "bus" for bits in (8, 16, 32, 64)},
+    "f16": 2,
+    "bf16": 2,
+    "f32": 4,
+    "f64": 8,
+}
+"""Bytes of each type but ``pred``."""
+
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_STATEMENT: Final = re.compile(
+    r"""\s*(?:
+      (?P<label>[A-Za-z_$%][\w$]*)\s*:(?!:)
+    | (?P<brace>[{}])
+    | (?P<directive>\.\w+)
+    | (?:@(?P<negated>!?)\s*(?P<guard>%[\w$]+)\s+)?(?P<opcode>[a-z][\w.:]*)(?P<operands>[^;]*);
+    )""",
+    re.X,
+)
+_OPERAND: Final = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s\[\]{}]+")
+_ENTRY: Final = re.compile(r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
+_VARIABLE: Final = re.compile(
+    r"""(?:\.(?:visible|weak|extern)\s+)*\.(?P<space>global|const|shared|param)\s+
+    (?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+
+    (?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?
+    (?P<name>[\w$%]+)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*(?:=\s*(?P<values>.*))?\s*\Z""",
+    re.X | re.S,
+)
+_REGISTER: Final = re.compile(r"(%[\w$]+)(?:<(\d+)>)?\Z")
+_HEADER: Final = {
+    ".version": re.compile(r"\.version\s+(\d+)\.(\d+)"),
+    ".target": re.compile(r"\.target\s+([^\n]+)"),
+    ".address_size": re.compile(r"\.address_size\s+(\d+)"),
+}
+_IGNORED_LINES: Final = frozenset({".loc", ".file"})
+_DECLARED_TYPES: Final = frozenset(SIZE_OF) | {"pred"}
+
+
+def parse(text: str) -> ModuleText:
+    """The records of a module.  Raises ``PtxError``."""
+    return _Parser(text).module()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        # Comments turn into as many newlines as they had, so that lines keep their numbers.
+        self._text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n") or " ", text)
+        self._newlines = [match.start() for match in re.finditer("\n", self._text)]
+        self._at = 0
+
+    def _line(self, position: int) -> int:
+        return bisect_right(self._newlines, position) + 1
+
+    def _error(self, message: str, position: int | None = None) -> PtxError:
+        return PtxError(self._line(self._at if position is None else position), message)
+
+    def module(self) -> ModuleText:
+        version: tuple[int, int] | None = None
+        target = ""
+        variables: list[Variable] = []
+        entries: list[EntryText] = []
+        text = self._text
+        while True:
+            start = self._skip_space()
+            if start == len(text):
+                break
+            match = _STATEMENT.match(text, start)
+            directive = match and match["directive"]
+            if not directive:
+                raise self._error("expected a directive", start)
+            if directive in _HEADER:
+                header = _HEADER[directive].match(text, start)
+                if header is None:
+                    raise self._error(f"malformed {directive}", start)
+                self._at = header.end()
+                if directive == ".version":
+                    version = int(header[1]), int(header[2])
+                elif directive == ".target":
+                    target = header[1].split(",")[0].strip()
+                elif header[1] != "64":
+                    raise self._error(f"address size {header[1]}: only 64 runs here", start)
+            elif not self._skip_ignored(directive, start):
+                entry = _ENTRY.match(text, start)
+                if entry:
+                    self._at = entry.end()
+                    entries.append(self._entry(entry, start))
+                else:
+                    variables.append(self._variable(self._until_semicolon(start), start))
+        if version is None or not target:
+            raise PtxError(1, "no .version or no .target")
+        return ModuleText(version, target, variables, entries)
+
+    def _skip_space(self) -> int:
+        text, at = self._text, self._at
+        while at < len(text) and text[at].isspace():
+            at += 1
+        self._at = at
+        return at
+
+    def _skip_ignored(self, directive: str, start: int) -> bool:
+        if directive in _IGNORED_LINES:
+            end = self._text.find("\n", start)
+            self._at = len(self._text) if end < 0 else end
+            return True
+        if directive == ".pragma":
+            self._until_semicolon(start)
+            return True
+        return False
+
+    def _until_semicolon(self, start: int) -> str:
+        end = self._text.find(";", start)
+        if end < 0:
+            raise self._error("no ';' ends this", start)
+        self._at = end + 1
+        return self._text[start:end]
+
+    def _variable(self, declaration: str, start: int) -> Variable:
+        match = _VARIABLE.match(declaration.strip())
+        if match is None:
+            raise self._error(f"unknown declaration: {' '.join(declaration.split())[:80]}", start)
+        kind = match["type"]
+        if kind not in SIZE_OF:
+            raise self._error(f"unknown type .{kind}", start)
+        try:
+            count = int(match["count"], 0) if match["count"] else None if match["array"] else 1
+            values = tuple(
+                int(value, 0) for value in (match["values"] or "").strip(" \n{}").split(",") if value.strip()
+            )
+        except ValueError:
+            raise self._error(f"malformed number in the declaration of {match['name']}", start) from None
+        align = int(match["align"] or SIZE_OF[kind])
+        return Variable(self._line(start), match["space"], match["name"], kind, align, count, values)
+
+    def _entry(self, match: re.Match[str], start: int) -> EntryText:
+        name, parameters, attributes = match.groups()
+        declared = [self._variable(one, start) for one in (parameters or "").split(",") if one.strip()]
+        block: Dim3 | None = None
+        for attribute, value in re.findall(r"\.(\w+)\s*([\d,\s]*)", attributes):
+            if attribute == "reqntid":
+                sizes = [int(size) for size in value.split(",") if size.strip()] + [1, 1]
+                block = sizes[0], sizes[1], sizes[2]
+            elif attribute not in ("minnctapersm", "maxnctapersm", "maxntid", "maxnreg"):
+                raise self._error(f"unknown attribute .{attribute} of {name}", start)
+        entry = EntryText(self._line(start), name, tuple(declared), block, {}, [], [], {})
+        self._body(entry)
+        return entry
+
+    def _body(self, entry: EntryText) -> None:
+        """All statements up to the brace that closes the entry."""
+        text, instructions, labels = self._text, entry.instructions, entry.labels
+        match_statement, split_operands, line_of = _STATEMENT.match, _OPERAND.findall, self._line
+        at, depth = self._at, 1
+        while depth:
+            match = match_statement(text, at)
+            if match is None:
+                self._at = at
+                start = self._skip_space()
+                raise self._error("the body has no end" if start == len(text) else "malformed statement", start)
+            at = match.end()
+            kind = match.lastgroup
+            if kind == "operands":
+                _, _, _, negated, guard, opcode, operands = match.groups()
+                parts = tuple(split_operands(operands)) if operands else ()
+                line = line_of(match.start("opcode"))
+                instructions.append(Instruction(line, opcode, parts, guard, negated == "!"))
+            elif kind == "label":
+                label = match["label"]
+                if label in labels:
+                    raise self._error(f"label {label} is defined twice", match.start("label"))
+                labels[label] = len(instructions)
+            elif kind == "brace":
+                depth += 1 if match["brace"] == "{" else -1
+            else:
+                start = match.start("directive")
+                self._at = at
+                self._declaration(entry, match["directive"], start)
+                at = self._at
+        self._at = at
+
+    def _declaration(self, entry: EntryText, directive: str, start: int) -> None:
+        if self._skip_ignored(directive, start):
+            return
+        if directive == ".reg":
+            self._registers(entry, self._until_semicolon(start), start)
+        elif directive == ".shared":
+            entry.shared.append(self._variable(self._until_semicolon(start), start))
+        else:
+            raise self._error(f"unknown directive {directive} in a body", start)
+
+    def _registers(self, entry: EntryText, declaration: str, start: int) -> None:
+        _, kind, *names = declaration.replace(",", " ").split()
+        kind = kind.removeprefix(".")
+        if kind not in _DECLARED_TYPES:
+            raise self._error(f"unknown register type .{kind}", start)
+        for name in names:
+            match = _REGISTER.match(name)
+            if match is None:
+                raise self._error(f"malformed register {name}", start)
+            stem, count = match.groups()
+            wanted = [stem] if count is None else [f"{stem}{number}" for number in range(int(count))]
+            again = next((one for one in wanted if one in entry.registers), None)
+            if again is not None:
+                raise self._error(f"register {again} is declared twice", start)
+            entry.registers.update(dict.fromkeys(wanted, kind))

@@ -1,0 +1,409 @@
+"""One CUDA device as the runtime holds it: its context, its life, and the one door to its driver.
+
+    with device.calls:
+        address = device.driver.mem_alloc_async(...)
+
+Passing the door refuses work on a device that is closed, lost or inherited through ``fork``, makes the context current
+in the calling thread, and turns a ``CudaCallError`` into the typed error of the port.  A sticky error loses the device:
+from then on the door stays shut, handles are dropped without a driver call, and only ``recover`` opens a new epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import Final, NoReturn
+
+from vyre.adapters.cuda.codes import is_sticky
+from vyre.adapters.cuda.runtime.counters import Counters
+from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
+from vyre.adapters.cuda.runtime.faults import Kind, kind_of, typed_error
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
+from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions
+from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
+from vyre.domain.ir.program import BackendId
+
+MIB: Final = 1024 * 1024
+
+
+class GridSyncMode(Enum):
+    """How grid barriers run: inside one cooperative kernel, as one launch for each part, or as the device allows."""
+
+    AUTO = "auto"
+    NATIVE = "native"
+    SPLIT = "split"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaOptions:
+    """What a user may choose about the backend.
+
+    ``own_context``: a context apart from the primary one that other libraries share.  ``allow_primary_reset``: let
+    ``recover`` reset the primary context, which kills everybody's work on it.  ``close_timeout_s``: how long ``close``
+    waits for running work.  ``pool_bytes``: most device memory that the pool may take, 0 for all.
+    ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
+    dispatches prepared at once.
+    """
+
+    ordinal: int = 0
+    own_context: bool = False
+    allow_primary_reset: bool = False
+    close_timeout_s: float = 5.0
+    pool_bytes: int = 0
+    cached_device_bytes: int = 256 * MIB
+    cached_host_bytes: int = 128 * MIB
+    lanes: int = 128
+    grid_sync: GridSyncMode = GridSyncMode.AUTO
+    jit: JitOptions = DEFAULT_JIT
+
+
+DEFAULT_OPTIONS: Final = CudaOptions()
+
+
+class DeviceMember:
+    """Something that holds handles of the device.  Registered with ``CudaDevice.add`` in order of dependence."""
+
+    def drain(self, deadline_ns: int | None) -> bool:
+        """Wait for its own work; False if the deadline passed first."""
+        return True
+
+    def release(self) -> None:
+        """Give every handle back to the driver: try each (``release_all``), then raise what failed first."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Drop every handle without a driver call: the device is lost, or its work was abandoned."""
+        raise NotImplementedError
+
+
+def release_all(releases: Iterable[Callable[[], None]]) -> None:
+    """Call every one; raise the first ``CudaCallError`` at the end, a sticky one at once."""
+    first: CudaCallError | None = None
+    for release in releases:
+        try:
+            release()
+        except CudaCallError as error:
+            if is_sticky(error.code):
+                raise
+            first = first or error
+    if first is not None:
+        raise first
+
+
+class _State(Enum):
+    NEW = "new"
+    OPEN = "open"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+class CudaDevice:
+    """A device behind a driver.  Making one calls nothing; ``open`` takes the context, ``close`` returns it.
+
+    ``facts`` need the driver but no context.  ``driver`` is the seam itself: call it inside ``calls`` only.
+    """
+
+    def __init__(
+        self,
+        driver: CudaDriver,
+        options: CudaOptions = DEFAULT_OPTIONS,
+        *,
+        backend: BackendId,
+        clock: Clock = SYSTEM_CLOCK,
+        counters: Counters | None = None,
+    ) -> None:
+        self.driver: Final = driver
+        self.options: Final = options
+        self.backend: Final = backend
+        self.clock: Final = clock
+        self.waiter: Final = Waiter(driver, clock)
+        self.counters: Final = counters if counters is not None else Counters()
+        self.calls: Final = _Door(self)
+        self._facts: CudaDeviceFacts | None = None
+        self._state = _State.NEW
+        self._ready = False
+        self._why_lost = ""
+        self._context: Context = 0
+        self._epoch = 0
+        self._pid = 0
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._members: list[DeviceMember] = []
+        self._discarded: deque[Callable[[], None]] = deque()
+
+    # ---------------------------------------------------------------- facts
+    @property
+    def facts(self) -> CudaDeviceFacts:
+        """Probed once.  Raises ``BackendUnavailable`` where no driver or no such device is."""
+        if self._facts is None:
+            try:
+                self.driver.init()
+                self._facts = probe_facts(self.driver, self.options.ordinal)
+            except CudaCallError as error:
+                raise self._unavailable(error) from error
+        return self._facts
+
+    @property
+    def epoch(self) -> int:
+        """Grows with every recovery."""
+        return self._epoch
+
+    @property
+    def context(self) -> Context:
+        return self._context
+
+    # ---------------------------------------------------------------- the door
+    def enter(self) -> None:
+        """Refuse work that cannot run, and make the context current in this thread."""
+        if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
+            self._refuse()
+        local = self._local
+        if getattr(local, "epoch", -1) != self._epoch:
+            try:
+                self.driver.set_current(self._context)
+            except CudaCallError as error:
+                raise self.fault(error) from error
+            local.epoch = self._epoch
+        if self._discarded:
+            self._release_discarded()
+
+    def fault(self, error: CudaCallError) -> BackendError:
+        """The typed error of a failed call; a sticky one loses the device."""
+        available = None
+        kind = kind_of(error.code)
+        if kind is Kind.LOST:
+            self._lose(str(error))
+        elif kind is Kind.MEMORY:
+            available = self._free_bytes()
+        return typed_error(error, self.backend, available=available)
+
+    def roll_back(self, error: CudaCallError, releases: Iterable[Callable[[], None]]) -> None:
+        """Undo what was made before ``error``; not on a lost device, and what fails now is not worth reporting."""
+        if is_sticky(error.code):
+            return
+        with suppress(CudaCallError):
+            release_all(releases)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit."""
+        return self._ready and os.getpid() == self._pid and not sys.is_finalizing()
+
+    def discard(self, release: Callable[[], None]) -> None:
+        """Have ``release`` called at the next passage of the door; safe from a finaliser and from any thread."""
+        self._discarded.append(release)
+
+    # ---------------------------------------------------------------- life
+    def add(self, member: DeviceMember) -> None:
+        """Make ``member`` part of ``close`` and ``recover``; released in reverse order."""
+        with self._lock:
+            self._members.append(member)
+
+    def open(self) -> None:
+        """Take the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
+        if self._ready and os.getpid() == self._pid:
+            return
+        with self._lock:
+            if self._state is not _State.NEW:
+                if not self._ready or os.getpid() != self._pid:
+                    self._refuse()
+                return
+            _ = self.facts
+            self._take_context()
+            self._pid = os.getpid()
+            self._state, self._ready = _State.OPEN, True
+
+    def flush(self) -> None:
+        """Wait until the device has finished everything."""
+        if self._state is _State.NEW:
+            return
+        with self.calls:
+            self.driver.context_synchronize()
+        self.counters.sync_points += 1
+
+    def device_lost(self) -> bool:
+        """Whether the device is lost; asks it if nobody knows of a loss."""
+        if self._state is _State.LOST:
+            return True
+        if not self.reachable:
+            return False
+        try:
+            with self.calls:
+                self.driver.memory_info()
+        except BackendError:
+            pass
+        return self._lost
+
+    def recover(self) -> None:
+        """A fresh context and a new epoch; everything made before is gone.
+
+        Raises ``DeviceLost`` when the driver cannot give one: then only a new process helps.
+        """
+        with self._lock:
+            if self._state in (_State.NEW, _State.CLOSED) or os.getpid() != self._pid:
+                self._refuse()
+            if self._state is _State.OPEN:
+                with self.calls:
+                    if self._drained():
+                        self._release_members()
+            self._ready = False
+            self._forget_members()
+            try:
+                self._renew_context()
+            except CudaCallError as error:
+                self._state = _State.LOST
+                self._why_lost = f"recovery failed: {error}"
+                raise DeviceLost(
+                    f"backend `{self.backend}` cannot recover its device: {error}",
+                    fix="start a new process; after some faults a driver serves the old one no more.",
+                ) from error
+            self._epoch += 1
+            self._state, self._ready = _State.OPEN, True
+
+    def close(self) -> None:
+        """Wait for running work (``close_timeout_s``), give everything back.  Calling it again does nothing.
+
+        A handle that the driver does not take back is reported after all others had their turn.
+        """
+        with self._lock:
+            if self._state is _State.CLOSED:
+                return
+            try:
+                if self._state is _State.OPEN and self.reachable:
+                    with self.calls:
+                        self._close_open()
+            finally:
+                self._state, self._ready = _State.CLOSED, False
+                self._forget_members()
+
+    # ---------------------------------------------------------------- details
+    @property
+    def _lost(self) -> bool:
+        return self._state is _State.LOST
+
+    def _close_open(self) -> None:
+        if not self._drained():
+            warnings.warn(
+                f"backend `{self.backend}` was closed with work still running after "
+                f"{self.options.close_timeout_s:g} s; its memory is abandoned",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return
+        release_all((self._release_members, self._return_context))
+
+    def _drained(self) -> bool:
+        deadline = deadline_after(self.clock, self.options.close_timeout_s)
+        return all(member.drain(deadline) for member in self._members)
+
+    def _take_context(self) -> None:
+        try:
+            if self.options.own_context:
+                self._context = self.driver.context_create(self.options.ordinal)
+            else:
+                self._context = self.driver.primary_retain(self.options.ordinal)
+        except CudaCallError as error:
+            raise self._unavailable(error) from error
+
+    def _return_context(self) -> None:
+        if self.options.own_context:
+            self.driver.context_destroy(self._context)
+        else:
+            self.driver.primary_release(self.options.ordinal)
+
+    def _renew_context(self) -> None:
+        driver, ordinal = self.driver, self.options.ordinal
+        if self.options.own_context:
+            driver.context_destroy(self._context)
+            self._context = driver.context_create(ordinal)
+        else:
+            if self.options.allow_primary_reset:
+                driver.primary_reset(ordinal)
+            driver.primary_release(ordinal)
+            self._context = driver.primary_retain(ordinal)
+        driver.set_current(self._context)
+        self._local.epoch = self._epoch + 1
+        driver.context_synchronize()  # a context that survived a fault fails here, not in the next dispatch
+
+    def _release_members(self) -> None:
+        discarded = [self._discarded.popleft() for _ in range(len(self._discarded))]
+        release_all([*discarded, *(member.release for member in reversed(self._members))])
+
+    def _forget_members(self) -> None:
+        self._discarded.clear()
+        for member in reversed(self._members):
+            member.forget()
+
+    def _release_discarded(self) -> None:
+        while self._discarded:
+            try:
+                release = self._discarded.popleft()
+            except IndexError:
+                return  # another thread took the last one
+            try:
+                release()
+            except CudaCallError as error:
+                raise self.fault(error) from error
+
+    def _lose(self, why: str) -> None:
+        with self._lock:
+            if self._state is not _State.OPEN:
+                return
+            self._state, self._ready, self._why_lost = _State.LOST, False, why
+            self.counters.lost_count += 1
+            self._forget_members()
+
+    def _free_bytes(self) -> int | None:
+        try:
+            return self.driver.memory_info().free
+        except CudaCallError:
+            return None  # the caller reports the shortage, which matters more
+
+    def _unavailable(self, error: CudaCallError) -> BackendError:
+        typed = typed_error(error, self.backend)
+        return typed if isinstance(typed, BackendUnavailable) else BackendUnavailable(typed.message, fix=typed.fix)
+
+    def _refuse(self) -> NoReturn:
+        if sys.is_finalizing():
+            raise DispatchFailed(
+                f"backend `{self.backend}` is used while the interpreter exits",
+                fix="close sessions before the program ends.",
+            )
+        if self._pid and os.getpid() != self._pid:
+            raise DispatchFailed(
+                f"backend `{self.backend}` was opened in process {self._pid} and is used in its fork {os.getpid()}",
+                fix="open sessions after forking, or start workers with the `spawn` method.",
+            )
+        if self._lost:
+            raise DeviceLost(f"backend `{self.backend}` has lost its device: {self._why_lost}")
+        if self._state is _State.CLOSED:
+            raise DispatchFailed(f"backend `{self.backend}` is closed", fix="open a new session.")
+        raise DispatchFailed(
+            f"backend `{self.backend}` is not open", fix="call lifecycle.prepare() first; a session does."
+        )
+
+
+class _Door:
+    """``CudaDevice.calls``: a context manager without state, shared by all threads."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        self._device.enter()
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        if isinstance(exc, CudaCallError):
+            raise self._device.fault(exc) from exc

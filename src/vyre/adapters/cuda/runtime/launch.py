@@ -1,0 +1,291 @@
+"""Launches with everything decided: parameters packed in place, geometry checked, launchers made.
+
+A ``BoundKernel`` is one entry with its parameter block; a stream launch and a graph node both start from it.  A
+``PreparedLaunch`` holds those of a module on one stream: calling it enqueues them in order and does nothing else.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.kernels import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
+from vyre.domain.binding import BindingPlan
+from vyre.domain.errors import InvalidProgram, TrapError
+from vyre.domain.ir.program import Dim3
+from vyre.policies import occupancy
+from vyre.policies.kernel_variant import BoundRange, VariantInputs, choose_variant
+
+TRAP_BYTES: Final = 32
+COUNT_MAX: Final = 0xFFFF_FFFF
+SCRATCH_ALIGNMENT: Final = 256
+_FORMATS: Final = {8: "Q", 4: "I", 2: "H", 1: "B"}
+_TRAP_WORDS: Final = struct.Struct("<8I")
+_TABLE_RECORD: Final = struct.Struct("<QII")
+_ADDRESS: Final = struct.Struct("<Q")
+
+
+# ---------------------------------------------------------------- what a module needs beside its bindings
+class ScratchPlan(NamedTuple):
+    """Memory that the kernels of a module need beside its bindings, in bytes.
+
+    ``table`` is written by the host before the launch; the ``zeroed`` bytes are zeroed by it, once for a dispatch.
+    ``offsets``: by kernel, of each BARRIER and SCRATCH parameter in the zeroed part, in declaration order.
+    ``traps``: by kernel, whether it has a trap record (one for each launch of it, zeroed before).
+    """
+
+    table: int
+    zeroed: int
+    offsets: tuple[tuple[int, ...], ...]
+    traps: tuple[bool, ...]
+
+    @property
+    def can_trap(self) -> bool:
+        return any(self.traps)
+
+
+class ScratchAddresses(NamedTuple):
+    """Where that memory is: ``trap`` is the record of the first launch, the others follow it."""
+
+    table: DeviceAddress = 0
+    zeroed: DeviceAddress = 0
+    trap: DeviceAddress = 0
+
+
+def plan_scratch(module: LoadedModule) -> ScratchPlan:
+    """What the kernels of ``module`` need."""
+    table = zeroed = 0
+    offsets: list[tuple[int, ...]] = []
+    traps: list[bool] = []
+    for kernel in module.kernels:
+        own: list[int] = []
+        for parameter in kernel.emitted.parameters:
+            nbytes = parameter.nbytes or 0
+            if parameter.kind is ParameterKind.TABLE:
+                table = max(table, nbytes)
+            elif parameter.kind in (ParameterKind.BARRIER, ParameterKind.SCRATCH):
+                own.append(zeroed)
+                zeroed += -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        offsets.append(tuple(own))
+        traps.append(any(p.kind is ParameterKind.TRAP for p in kernel.emitted.parameters))
+    return ScratchPlan(table, zeroed, tuple(offsets), tuple(traps))
+
+
+def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Sequence[int]) -> bytes:
+    """The pointer table: 16 bytes for each binding but scalar parameters, in binding order."""
+    return b"".join(
+        _TABLE_RECORD.pack(address, min(count, COUNT_MAX), 0)
+        for binding, address, count in zip(plan.bindings, addresses, counts, strict=True)
+        if not binding.buffer.is_push
+    )
+
+
+# ---------------------------------------------------------------- checks
+def check_launch(device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape) -> None:
+    """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape."""
+    limit = resident_blocks(device, kernel) if shape.cooperative else None
+    shared = shape.dynamic_shared + kernel.emitted.shared_static
+    asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, False, kernel.facts.registers)
+    found = occupancy.diagnose_shape(
+        occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
+    )
+    if not found.is_launchable:
+        raise InvalidProgram(
+            f"{device.facts.name} cannot launch it: {found.stable_message}",
+            fix="use a smaller workgroup, grid or workgroup memory, as the message says.",
+        )
+
+
+def resident_blocks(device: CudaDevice, kernel: LoadedKernel) -> int:
+    """Blocks of ``kernel`` that the device holds at once: the largest cooperative grid.  Calls the driver."""
+    x, y, z = kernel.emitted.block
+    each = device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
+    return each * device.facts.multiprocessors
+
+
+def fits_at_once(device: CudaDevice, module: LoadedModule, grid: Dim3) -> bool:
+    """Whether every kernel of ``module`` can be launched cooperatively on ``grid``."""
+    blocks = grid[0] * grid[1] * grid[2]
+    return device.facts.cooperative_launch and all(blocks <= resident_blocks(device, k) for k in module.kernels)
+
+
+def assumptions(plan: BindingPlan, addresses: Sequence[DeviceAddress], nbytes: Sequence[int]) -> frozenset[Assumption]:
+    """What the kernels may assume of this memory."""
+    ranges = tuple(
+        BoundRange(address, size, binding.buffer.is_writable or binding.buffer.is_output)
+        for binding, address, size in zip(plan.bindings, addresses, nbytes, strict=True)
+        if not binding.buffer.is_push
+    )
+    chosen = choose_variant(VariantInputs(ranges))
+    held = ((Assumption.ALIGNED16, chosen.aligned16), (Assumption.NOALIAS, chosen.noalias))
+    return frozenset(assumption for assumption, holds in held if holds)
+
+
+# ---------------------------------------------------------------- parameters
+class BoundKernel:
+    """One kernel with its parameter block.  Not for two threads at once."""
+
+    __slots__ = ("_inputs", "_offsets", "_plan", "_trap", "kernel", "parameters", "shape")
+
+    def __init__(
+        self, kernel: LoadedKernel, shape: LaunchShape, plan: BindingPlan, scratch_offsets: tuple[int, ...]
+    ) -> None:
+        self.kernel: Final = kernel
+        self.shape: Final = shape
+        self.parameters: Final = ParameterBlock([_slot(p) for p in kernel.emitted.parameters])
+        self._plan = plan
+        self._offsets = scratch_offsets
+        positions = {binding.buffer.binding: i for i, binding in enumerate(plan.bindings)}
+        memory = memoryview(self.parameters.buffer)
+        self._inputs: list[tuple[memoryview, int]] = []
+        self._trap: memoryview | None = None
+        for parameter in kernel.emitted.parameters:
+            place = memory[parameter.offset : parameter.offset + parameter.size]
+            if parameter.kind is ParameterKind.TRAP:
+                self._trap = place
+            elif _is_value(parameter):
+                assert parameter.binding is not None
+                self._inputs.append((place, positions[parameter.binding]))
+
+    def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
+        """Pack the parameters for memory at ``addresses`` with ``counts`` elements, by position in the plan.
+
+        Scalars and inlined uniforms become zero until ``set_values``.
+        """
+        positions = {binding.buffer.binding: i for i, binding in enumerate(self._plan.bindings)}
+        offsets = iter(self._offsets)
+        values: list[int | bytes] = []
+        for parameter in self.kernel.emitted.parameters:
+            match parameter.kind:
+                case ParameterKind.POINTER:
+                    values.append(addresses[_position(positions, parameter)])
+                case ParameterKind.COUNT:
+                    values.append(min(counts[_position(positions, parameter)], COUNT_MAX))
+                case ParameterKind.UNIFORM:
+                    values.append(bytes(parameter.size))
+                case ParameterKind.SCALAR:
+                    values.append(parameter.value or 0)
+                case ParameterKind.TRAP:
+                    values.append(scratch.trap)
+                case ParameterKind.TABLE:
+                    values.append(scratch.table)
+                case ParameterKind.BARRIER | ParameterKind.SCRATCH:
+                    values.append(scratch.zeroed + next(offsets))
+        self.parameters.pack(*values)
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether scalars or inlined uniforms travel as parameters."""
+        return bool(self._inputs)
+
+    def set_values(self, data: Sequence[memoryview | None]) -> None:
+        """Scalars and inlined uniforms from host bytes, by position in the plan."""
+        for place, position in self._inputs:
+            value = data[position]
+            assert value is not None
+            place[:] = value
+
+    def set_trap(self, record: DeviceAddress) -> None:
+        """Have the next launch record a trap at ``record``; does nothing to a kernel that cannot trap."""
+        if self._trap is not None:
+            _ADDRESS.pack_into(self._trap, 0, record)
+
+
+class PreparedLaunch:
+    """The kernels of a module on one stream, in order.  Calling it enqueues them; raises ``CudaCallError``.
+
+    Holds its module pinned until ``KernelCache.unpin``.  Not for two threads at once.
+    """
+
+    __slots__ = ("_launchers", "_traps", "kernels", "module", "scratch")
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        module: LoadedModule,
+        plan: BindingPlan,
+        grid: Dim3,
+        stream: Stream,
+        *,
+        cooperative: bool,
+    ) -> None:
+        """Checks the launch (``check_launch``) and prepares it; ``bind`` before the first call."""
+        self.module: Final = module
+        self.scratch: Final = plan_scratch(module)
+        kernels: list[BoundKernel] = []
+        for kernel, offsets in zip(module.kernels, self.scratch.offsets, strict=True):
+            emitted = kernel.emitted
+            shape = LaunchShape(grid, emitted.block, emitted.shared_dynamic, cooperative or emitted.cooperative)
+            check_launch(device, kernel, shape)
+            kernels.append(BoundKernel(kernel, shape, plan, offsets))
+        self.kernels: Final = tuple(kernels)
+        self._launchers: tuple[Launcher, ...] = tuple(
+            device.driver.prepare_launch(k.kernel.handle, k.shape, stream, k.parameters) for k in kernels
+        )
+        self._traps = 0
+
+    def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
+        """Point every kernel at memory; by position in the binding plan."""
+        for kernel in self.kernels:
+            kernel.bind(addresses, counts, scratch)
+        self.set_traps(scratch.trap)
+
+    def set_values(self, data: Sequence[memoryview | None]) -> None:
+        """Scalars and inlined uniforms for the next launches, by position in the binding plan."""
+        for kernel in self.kernels:
+            kernel.set_values(data)
+
+    def set_traps(self, first: DeviceAddress) -> DeviceAddress:
+        """Trap records for the next launch, 32 bytes for each kernel from ``first``; returns what follows them."""
+        for kernel in self.kernels:
+            kernel.set_trap(first)
+            first += TRAP_BYTES
+        return first
+
+    def __call__(self) -> None:
+        for launch in self._launchers:
+            launch()
+
+    def __len__(self) -> int:
+        """Kernels that one call enqueues."""
+        return len(self._launchers)
+
+
+# ---------------------------------------------------------------- traps
+def read_trap(record: memoryview, kernel: EmittedKernel) -> TrapError | None:
+    """The trap that a launch of ``kernel`` recorded, if it did."""
+    flag, address, tag, x, y, z, _, _ = _TRAP_WORDS.unpack(record)
+    if not flag:
+        return None
+    return TrapError(tag=kernel.trap_tags[tag - 1], address=address, global_id=(x, y, z))
+
+
+def first_trap(records: memoryview, kernels: Sequence[BoundKernel]) -> TrapError | None:
+    """The trap of the earliest launch that recorded one.  ``records``: 32 bytes for each launch, ``kernels`` over and
+    over."""
+    for number in range(records.nbytes // TRAP_BYTES):
+        kernel = kernels[number % len(kernels)].kernel.emitted
+        found = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel)
+        if found is not None:
+            return found
+    return None
+
+
+def _slot(parameter: Parameter) -> ParameterSlot:
+    layout = f"{parameter.size}s" if parameter.kind is ParameterKind.UNIFORM else _FORMATS[parameter.size]
+    return ParameterSlot(parameter.offset, parameter.size, layout)
+
+
+def _is_value(parameter: Parameter) -> bool:
+    return parameter.kind is ParameterKind.UNIFORM or (
+        parameter.kind is ParameterKind.SCALAR and parameter.binding is not None
+    )
+
+
+def _position(positions: dict[int, int], parameter: Parameter) -> int:
+    assert parameter.binding is not None
+    return positions[parameter.binding]

@@ -1,0 +1,96 @@
+"""Streams with the events of one dispatch, kept for reuse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.seam import CudaCallError, Event, Stream
+
+KEPT: Final = 128
+
+
+class StreamLease(NamedTuple):
+    """A stream of its own.  ``started`` and ``ended`` time the kernels; ``done`` marks the end of everything."""
+
+    stream: Stream
+    started: Event
+    ended: Event
+    done: Event
+
+
+class StreamPool(DeviceMember):
+    """Hands out stream leases.  Call inside the door of the device; raises ``CudaCallError``."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+        self._idle: list[StreamLease] = []
+        self._live: set[StreamLease] = set()
+        self._lock = threading.Lock()
+        device.add(self)
+
+    def acquire(self) -> StreamLease:
+        """A lease whose stream is idle."""
+        with self._lock:
+            if self._idle:
+                lease = self._idle.pop()
+                self._live.add(lease)
+                return lease
+        lease = self._new()
+        with self._lock:
+            self._live.add(lease)
+        return lease
+
+    def give_back(self, lease: StreamLease) -> None:
+        """Keep ``lease``, whose stream is idle."""
+        with self._lock:
+            self._live.discard(lease)
+            if len(self._idle) < KEPT:
+                self._idle.append(lease)
+                return
+        self._destroy(lease)
+
+    def free(self, lease: StreamLease) -> None:
+        """Destroy ``lease``, whose stream is idle."""
+        with self._lock:
+            self._live.discard(lease)
+        self._destroy(lease)
+
+    def drain(self, deadline_ns: int | None) -> bool:
+        with self._lock:
+            live = list(self._live)
+        return all(self._device.waiter.stream(lease.stream, deadline_ns) for lease in live)
+
+    def release(self) -> None:
+        with self._lock:
+            leases = [*self._live, *self._idle]
+        self.forget()
+        release_all([partial(self._destroy, lease) for lease in leases])
+
+    def forget(self) -> None:
+        with self._lock:
+            self._idle.clear()
+            self._live.clear()
+
+    def _new(self) -> StreamLease:
+        driver = self._device.driver
+        undo: list[Callable[[], None]] = []
+        try:
+            stream = driver.stream_create()
+            undo.append(partial(driver.stream_destroy, stream))
+            started = driver.event_create(timing=True)
+            undo.append(partial(driver.event_destroy, started))
+            ended = driver.event_create(timing=True)
+            undo.append(partial(driver.event_destroy, ended))
+            return StreamLease(stream, started, ended, driver.event_create(blocking=True))
+        except CudaCallError as error:
+            self._device.roll_back(error, undo)
+            raise
+
+    def _destroy(self, lease: StreamLease) -> None:
+        driver = self._device.driver
+        events = (lease.started, lease.ended, lease.done)
+        release_all([*(partial(driver.event_destroy, e) for e in events), partial(driver.stream_destroy, lease.stream)])

@@ -1,0 +1,80 @@
+"""Waiting for the device: always bounded by a deadline, never a busy core for long.
+
+A wait polls for 64 us, which covers the short kernels that prepared launches are made for, then asks with sleeps of
+20 us that double up to 1 ms.  The driver's own blocking wait cannot be interrupted, so it is used only where the caller
+gave no deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.seam import CudaDriver, Event, Stream
+
+SPIN_NS: Final = 64_000
+FIRST_SLEEP_NS: Final = 20_000
+LONGEST_SLEEP_NS: Final = 1_000_000
+
+
+class Clock(NamedTuple):
+    """``now_ns``: monotonic nanoseconds.  ``sleep``: for that many seconds."""
+
+    now_ns: Callable[[], int] = time.monotonic_ns
+    sleep: Callable[[float], None] = time.sleep
+
+
+SYSTEM_CLOCK: Final = Clock()
+
+
+def deadline_after(clock: Clock, seconds: float | None) -> int | None:
+    """The moment ``seconds`` from now, in ns of the clock; None: never."""
+    return None if seconds is None else clock.now_ns() + int(seconds * 1e9)
+
+
+class Waiter:
+    """Waits on one driver.  Raises ``CudaCallError``; every method may be called from any thread."""
+
+    __slots__ = ("_clock", "_driver")
+
+    def __init__(self, driver: CudaDriver, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._driver = driver
+        self._clock = clock
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def event(self, event: Event, deadline_ns: int | None) -> bool:
+        """Wait until ``event`` has completed: True, or False once the deadline has passed."""
+        driver = self._driver
+        return self._until(lambda: driver.event_ready(event), lambda: driver.event_synchronize(event), deadline_ns)
+
+    def stream(self, stream: Stream, deadline_ns: int | None) -> bool:
+        """Wait until everything queued on ``stream`` has run: True, or False once the deadline has passed."""
+        driver = self._driver
+        return self._until(lambda: driver.stream_ready(stream), lambda: driver.stream_synchronize(stream), deadline_ns)
+
+    def _until(self, ready: Callable[[], bool], block: Callable[[], None], deadline_ns: int | None) -> bool:
+        now_ns, sleep = self._clock
+        if ready():
+            return True
+        end = now_ns() + SPIN_NS
+        if deadline_ns is not None:
+            end = min(end, deadline_ns)
+        while now_ns() < end:
+            if ready():
+                return True
+        if deadline_ns is None:
+            block()
+            return True
+        pause = FIRST_SLEEP_NS
+        while True:
+            left = deadline_ns - now_ns()
+            if left <= 0:
+                return ready()
+            sleep(min(pause, left) / 1e9)
+            if ready():
+                return True
+            pause = min(2 * pause, LONGEST_SLEEP_NS)

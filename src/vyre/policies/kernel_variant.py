@@ -1,0 +1,66 @@
+"""Which variant of a kernel may run on the memory that a launch binds.
+
+The default variant is right for naturally aligned buffers that may overlap.  Wide accesses need every buffer to start
+at a multiple of 16 bytes; reading through the non-coherent cache and reordering loads need that nothing written
+overlaps anything else.  O(n log n) in the number of bindings.
+
+A grid that covers the elements exactly would save the kernel its last bounds checks, but would compile one more variant
+for a length that comes once; it is left to whoever emits a kernel for a fixed grid.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.policies.record import U64, Reason, record, verdict, why_field
+
+WIDE_ALIGNMENT: Final = 16
+
+
+@record
+class BoundRange:
+    """Memory of one binding, in bytes; ``written`` if the kernel may store to it."""
+
+    address: U64
+    nbytes: U64
+    written: bool
+
+
+@record
+class VariantInputs:
+    ranges: tuple[BoundRange, ...]
+
+
+@verdict
+class KernelVariant:
+    """What the kernel may assume."""
+
+    aligned16: bool
+    noalias: bool
+    why: Reason = why_field()
+
+
+def choose_variant(inputs: VariantInputs) -> KernelVariant:
+    """The variant with every assumption that holds.  Empty ranges overlap nothing and are aligned."""
+    used = sorted((r for r in inputs.ranges if r.nbytes), key=lambda r: (r.address, r.nbytes))
+    askew = next((r.address for r in used if r.address % WIDE_ALIGNMENT), None)
+    overlap = _first_overlap(used)
+    if askew is None and overlap is None:
+        why = Reason("{} ranges, aligned and apart", (len(used),))
+    elif overlap is None:
+        why = Reason("memory at {:#x} is not aligned to 16 bytes", (askew,))
+    else:
+        why = Reason("written memory overlaps another binding at {:#x}", (overlap,))
+    return KernelVariant(askew is None, overlap is None, why)
+
+
+def _first_overlap(ranges: list[BoundRange]) -> int | None:
+    """Where, in ascending order of addresses, a written range meets another one."""
+    end = written_end = -1
+    for r in ranges:
+        if r.address < (end if r.written else written_end):
+            return r.address
+        end = max(end, r.address + r.nbytes)
+        if r.written:
+            written_end = max(written_end, r.address + r.nbytes)
+    return None

@@ -1,0 +1,467 @@
+"""An emulated CUDA driver: the seam, over the machine's memory, streams and interpreter.
+
+What a real driver answers at the call is answered at the call, with its code; what it does when a stream gets there
+is done when the scheduler gets there.  The parts hold the rules; here is who asks which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.machine import libraries
+from vyre.adapters.cuda.machine.contexts import PRIMARY
+from vyre.adapters.cuda.machine.entering import Needs, seam_call
+from vyre.adapters.cuda.machine.graphs import (
+    Direction,
+    Executable,
+    Graph,
+    LaunchWork,
+    RecordWork,
+)
+from vyre.adapters.cuda.machine.journal import ViolationKind
+from vyre.adapters.cuda.machine.ordering import join
+from vyre.adapters.cuda.machine.state import MachineState
+from vyre.adapters.cuda.machine.status import Status
+from vyre.adapters.cuda.machine.streams import (
+    DONE,
+    NOTHING,
+    Completion,
+    Engine,
+    Event,
+    Outcome,
+    Stream,
+)
+from vyre.adapters.cuda.seam import (
+    DEFAULT_JIT,
+    KEEP_ALL,
+    DeviceAddress,
+    HostAddress,
+    HostBlock,
+    JitOptions,
+    KernelFacts,
+    Launcher,
+    LaunchShape,
+    LoadedLibrary,
+    MemoryInfo,
+    ParameterBlock,
+    PointerFacts,
+    PoolUse,
+)
+
+_FIRST_HANDLE: Final = 0x5_0000_1000
+_HANDLE_STEP: Final = 0x10
+_BYTE: Final = range(256)
+_T = TypeVar("_T")
+_Owned = TypeVar("_Owned", Stream, Event, Graph, Executable)
+
+
+class MachineDriver(MachineState):
+    """The seam's protocol; see ``CudaDriver``."""
+
+    @property
+    def name(self) -> str:
+        return "cuda-machine"
+
+    # ---- start and devices
+    @seam_call("cuInit", Needs.NOTHING)
+    def init(self) -> None:
+        if not self.options.present:
+            raise Status(Result.NO_DEVICE, "the machine was told to have no device")
+        self.gate.opened()
+
+    @seam_call("cuDriverGetVersion", Needs.NOTHING)
+    def driver_version(self) -> int:
+        return self.options.driver_version
+
+    @seam_call("cuDeviceGetCount", Needs.INIT)
+    def device_count(self) -> int:
+        return 1
+
+    @seam_call("cuDeviceGetName", Needs.INIT)
+    def device_name(self, ordinal: int) -> str:
+        return self._device(ordinal).name
+
+    @seam_call("cuDeviceGetUuid", Needs.INIT)
+    def device_uuid(self, ordinal: int) -> bytes:
+        return self._device(ordinal).uuid
+
+    @seam_call("cuDeviceTotalMem", Needs.INIT)
+    def device_memory(self, ordinal: int) -> int:
+        self._device(ordinal)
+        return self._total_memory
+
+    @seam_call("cuDeviceGetAttribute", Needs.INIT)
+    def device_attribute(self, ordinal: int, attribute: int) -> int:
+        found = self._device(ordinal).attributes().get(attribute)
+        if found is None:
+            raise Status(Result.INVALID_VALUE, f"the machine has no attribute {attribute}")
+        return found
+
+    # ---- contexts
+    @seam_call("cuDevicePrimaryCtxRetain", Needs.INIT)
+    def primary_retain(self, ordinal: int) -> int:
+        self._device(ordinal)
+        return self._contexts.retain()
+
+    @seam_call("cuDevicePrimaryCtxRelease", Needs.INIT)
+    def primary_release(self, ordinal: int) -> None:
+        self._device(ordinal)
+        if self._contexts.release():
+            self._tear_down(PRIMARY)
+
+    @seam_call("cuDevicePrimaryCtxReset", Needs.INIT)
+    def primary_reset(self, ordinal: int) -> None:
+        """Also takes pools and libraries: they belong to the device."""
+        self._device(ordinal)
+        self._contexts.reset()
+        self._tear_down(PRIMARY)
+        self._heap.destroy_pools()
+        for library in list(self._libraries.values()):
+            self._unload(library)
+
+    @seam_call("cuCtxCreate", Needs.INIT)
+    def context_create(self, ordinal: int) -> int:
+        self._device(ordinal)
+        handle = next(self._handles)
+        self._contexts.create(handle)
+        return handle
+
+    @seam_call("cuCtxDestroy", Needs.INIT)
+    def context_destroy(self, context: int) -> None:
+        self._contexts.destroy(context)
+        self._tear_down(context)
+
+    @seam_call("cuCtxSetCurrent", Needs.INIT)
+    def set_current(self, context: int) -> None:
+        self._contexts.set_current(context)
+
+    @seam_call("cuCtxSynchronize")
+    def context_synchronize(self) -> None:
+        self._drain()
+
+    # ---- streams and events
+    @seam_call("cuStreamCreateWithPriority")
+    def stream_create(self, priority: int = 0) -> int:
+        handle = next(self._handles)
+        self._streams[handle] = Stream(handle, self._context, priority)
+        return handle
+
+    @seam_call("cuStreamDestroy")
+    def stream_destroy(self, stream: int) -> None:
+        """What is in it still runs."""
+        del self._streams[self._stream(stream).handle]
+
+    @seam_call("cuStreamSynchronize")
+    def stream_synchronize(self, stream: int) -> None:
+        self._wait(self._stream(stream).last)
+
+    @seam_call("cuStreamQuery")
+    def stream_ready(self, stream: int) -> bool:
+        return self._query(self._stream(stream).last)
+
+    @seam_call("cuStreamWaitEvent")
+    def stream_wait_event(self, stream: int, event: int) -> None:
+        record = self._event(event).record
+        found = self._stream(stream)
+        if record is not None:
+            self._submit(found, "wait_event", _nothing, after=(record,))
+
+    @seam_call("cuEventCreate")
+    def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
+        handle = next(self._handles)
+        self._events[handle] = Event(handle, self._context, timing)
+        return handle
+
+    @seam_call("cuEventDestroy")
+    def event_destroy(self, event: int) -> None:
+        del self._events[self._event(event).handle]
+
+    @seam_call("cuEventRecord")
+    def event_record(self, event: int, stream: int) -> None:
+        found = self._own_event(event)
+        found.record = self._submit(self._stream(stream), "event_record", _nothing)
+
+    @seam_call("cuEventQuery")
+    def event_ready(self, event: int) -> bool:
+        return self._query(self._event(event).record)
+
+    @seam_call("cuEventSynchronize")
+    def event_synchronize(self, event: int) -> None:
+        self._wait(self._event(event).record)
+
+    @seam_call("cuEventElapsedTime")
+    def event_elapsed_ms(self, start: int, end: int) -> float:
+        records = []
+        for handle in (start, end):
+            event = self._event(handle)
+            if not event.timing or event.record is None:
+                raise Status(Result.INVALID_HANDLE, f"event {handle:#x} has no timing, or was never recorded")
+            records.append(event.record)
+        if not all(record.done for record in records):
+            raise Status(Result.NOT_READY, "an event is not complete")
+        return (records[1].end_ns - records[0].end_ns) / 1e6
+
+    # ---- memory
+    @seam_call("cuMemGetInfo")
+    def memory_info(self) -> MemoryInfo:
+        return self._heap.info()
+
+    @seam_call("cuMemPoolCreate")
+    def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> int:
+        self._device(ordinal)
+        if not self._preset.memory_pools:
+            raise Status(Result.NOT_SUPPORTED, "the device has no memory pools")
+        handle = next(self._handles)
+        self._heap.add_pool(handle, release_threshold, max_bytes)
+        return handle
+
+    @seam_call("cuMemPoolDestroy")
+    def pool_destroy(self, pool: int) -> None:
+        self._heap.destroy_pool(pool)
+
+    @seam_call("cuMemPoolTrimTo")
+    def pool_trim(self, pool: int, keep: int = 0) -> None:
+        self._heap.trim(self._heap.pool(pool), keep)
+
+    @seam_call("cuMemPoolGetAttribute")
+    def pool_use(self, pool: int) -> PoolUse:
+        found = self._heap.pool(pool)
+        return PoolUse(found.used, found.reserved)
+
+    @seam_call("cuMemAllocFromPoolAsync")
+    def mem_alloc_async(self, nbytes: int, pool: int, stream: int) -> int:
+        found = self._stream(stream)
+        clock = join(found.clock, self._scheduler.host_clock)
+        allocation = self._heap.reserve(nbytes, self._heap.pool(pool), found.context, clock)
+
+        def begin(_: int) -> Outcome:
+            self._heap.begin(allocation)
+            return Outcome(0, (self._worker.access(allocation.address, nbytes, True),))
+
+        after = () if allocation.after is None else (allocation.after,)
+        self._submit(found, "mem_alloc_async", begin, after=after)
+        return allocation.address
+
+    @seam_call("cuMemFreeAsync")
+    def mem_free_async(self, address: DeviceAddress, stream: int) -> None:
+        found = self._stream(stream)
+        freed = Completion()
+        allocation = self._heap.retire(address, found.context, freed)
+
+        def end(_: int) -> Outcome:
+            access = self._worker.access(allocation.address, allocation.nbytes, True)
+            self._heap.end(allocation)
+            return Outcome(0, (access,))
+
+        self._submit(found, "mem_free_async", end, completion=freed)
+
+    @seam_call("cuMemAlloc")
+    def mem_alloc(self, nbytes: int) -> int:
+        allocation = self._heap.reserve_plain(nbytes, self._context)
+        self._heap.begin(allocation)
+        return allocation.address
+
+    @seam_call("cuMemFree")
+    def mem_free(self, address: DeviceAddress) -> None:
+        """Waits for all work of the context."""
+        self._heap.holding(address, 1)
+        self._drain()
+        self._heap.end(self._heap.retire(address, self._context, DONE))
+
+    @seam_call("cuMemHostAlloc")
+    def host_alloc(self, nbytes: int) -> HostBlock:
+        return self._host.allocate(nbytes, self._context)
+
+    @seam_call("cuMemFreeHost")
+    def host_free(self, block: HostBlock) -> None:
+        """Waits for all work of the context."""
+        self._drain()
+        self._host.free(block.address, self._context)
+
+    @seam_call("cuMemcpyHtoDAsync")
+    def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: int) -> None:
+        found = self._stream(stream)
+        work = self._copy_work(Direction.TO_DEVICE, target, source, nbytes)
+        self._submit_work(found, "copy_to_device", self._with_pageable(work))
+
+    @seam_call("cuMemcpyDtoHAsync")
+    def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
+        """To pageable memory it returns when the copy is done."""
+        found = self._stream(stream)
+        work = self._copy_work(Direction.TO_HOST, target, source, nbytes)
+        done = self._submit_work(found, "copy_to_host", work)
+        if self._fills_pageable(work):
+            self._wait(done)
+
+    @seam_call("cuMemcpyDtoDAsync")
+    def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
+        found = self._stream(stream)
+        work = self._copy_work(Direction.ON_DEVICE, target, source, nbytes)
+        self._submit_work(found, "copy_on_device", work)
+
+    @seam_call("cuMemsetD8Async")
+    def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: int) -> None:
+        found = self._stream(stream)
+        self._submit_work(found, "memset8", self._fill_work(target, value, nbytes))
+
+    @seam_call("cuPointerGetAttributes")
+    def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
+        return self._heap.facts(address)
+
+    # ---- code
+    @seam_call("cuLibraryLoadData")
+    def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
+        handle = next(self._handles)
+        self._libraries[handle] = libraries.load(
+            handle, image, options, self._preset, self.options.driver_version, self._memory
+        )
+        return LoadedLibrary(handle, "")
+
+    @seam_call("cuLibraryUnload")
+    def library_unload(self, library: int) -> None:
+        found = self._library(library)
+        if self._scheduler.uses(library):
+            self._journal.violate(ViolationKind.UNLOADED, f"library {library:#x} unloaded with launches pending")
+        self._unload(found)
+
+    @seam_call("cuLibraryGetKernel")
+    def library_kernel(self, library: int, name: str) -> int:
+        found = self._library(library)
+        known = found.kernels.get(name)
+        if known is not None:
+            return known
+        handle = next(self._handles)
+        self._kernels[handle] = libraries.kernel_of(handle, found, name, self._preset)
+        found.kernels[name] = handle
+        return handle
+
+    @seam_call("cuKernelGetAttribute")
+    def kernel_facts(self, kernel: int) -> KernelFacts:
+        return libraries.facts(self._kernel(kernel), self._preset)
+
+    @seam_call("cuKernelSetAttribute")
+    def kernel_allow_dynamic_shared(self, kernel: int, nbytes: int) -> None:
+        libraries.allow_dynamic_shared(self._kernel(kernel), nbytes, self._preset)
+
+    @seam_call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
+    def occupancy(self, kernel: int, threads: int, dynamic_shared: int) -> int:
+        return libraries.resident_blocks(self._kernel(kernel), threads, dynamic_shared, self._preset)
+
+    def prepare_launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> Launcher:
+        return lambda: self._launch(kernel, shape, stream, parameters)
+
+    @seam_call("cuLaunchKernelEx", method="launch")
+    def _launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> None:
+        found = self._stream(stream)
+        work = self._launch_work(kernel, shape, parameters)
+        self._submit_work(found, "launch", work)
+
+    # ---- graphs
+    @seam_call("cuGraphCreate")
+    def graph_create(self) -> int:
+        handle = next(self._handles)
+        self._graphs[handle] = Graph(handle, self._context)
+        return handle
+
+    @seam_call("cuGraphDestroy")
+    def graph_destroy(self, graph: int) -> None:
+        del self._graphs[self._graph(graph).handle]
+
+    @seam_call("cuGraphAddMemcpyNode")
+    def graph_add_copy_to_device(
+        self, graph: int, after: Sequence[int], target: DeviceAddress, source: HostAddress, nbytes: int
+    ) -> int:
+        return self._add(graph, after, self._copy_work(Direction.TO_DEVICE, target, source, nbytes))
+
+    @seam_call("cuGraphAddMemcpyNode")
+    def graph_add_copy_to_host(
+        self, graph: int, after: Sequence[int], target: HostAddress, source: DeviceAddress, nbytes: int
+    ) -> int:
+        return self._add(graph, after, self._copy_work(Direction.TO_HOST, target, source, nbytes))
+
+    @seam_call("cuGraphAddMemsetNode")
+    def graph_add_memset8(
+        self, graph: int, after: Sequence[int], target: DeviceAddress, value: int, nbytes: int
+    ) -> int:
+        return self._add(graph, after, self._fill_work(target, value, nbytes))
+
+    @seam_call("cuGraphAddKernelNode")
+    def graph_add_kernel(
+        self, graph: int, after: Sequence[int], kernel: int, shape: LaunchShape, parameters: ParameterBlock
+    ) -> int:
+        return self._add(graph, after, self._launch_work(kernel, shape, parameters))
+
+    @seam_call("cuGraphAddEventRecordNode")
+    def graph_add_event_record(self, graph: int, after: Sequence[int], event: int) -> int:
+        return self._add(graph, after, RecordWork(self._own_event(event)))
+
+    @seam_call("cuGraphInstantiate")
+    def graph_instantiate(self, graph: int) -> int:
+        found = self._graph(graph)
+        handle = next(self._handles)
+        self._executables[handle] = Executable.of(handle, found)
+        return handle
+
+    @seam_call("cuGraphUpload")
+    def graph_upload(self, executable: int, stream: int) -> None:
+        self._executable(executable)
+        self._submit(self._stream(stream), "graph_upload", _nothing)
+
+    @seam_call("cuGraphExecDestroy")
+    def graph_exec_destroy(self, executable: int) -> None:
+        del self._executables[self._executable(executable).handle]
+
+    @seam_call("cuGraphExecKernelNodeSetParams")
+    def graph_update_kernel(
+        self, executable: int, node: int, kernel: int, shape: LaunchShape, parameters: ParameterBlock
+    ) -> None:
+        self._executable(executable).update(node, self._launch_work(kernel, shape, parameters))
+
+    @seam_call("cuGraphExecMemcpyNodeSetParams")
+    def graph_update_copy_to_device(
+        self, executable: int, node: int, target: DeviceAddress, source: HostAddress, nbytes: int
+    ) -> None:
+        self._executable(executable).update(node, self._copy_work(Direction.TO_DEVICE, target, source, nbytes))
+
+    @seam_call("cuGraphExecMemcpyNodeSetParams")
+    def graph_update_copy_to_host(
+        self, executable: int, node: int, target: HostAddress, source: DeviceAddress, nbytes: int
+    ) -> None:
+        self._executable(executable).update(node, self._copy_work(Direction.TO_HOST, target, source, nbytes))
+
+    @seam_call("cuGraphExecMemsetNodeSetParams")
+    def graph_update_memset8(self, executable: int, node: int, target: DeviceAddress, value: int, nbytes: int) -> None:
+        self._executable(executable).update(node, self._fill_work(target, value, nbytes))
+
+    def prepare_graph_launch(self, executable: int, stream: int) -> Launcher:
+        return lambda: self._graph_launch(executable, stream)
+
+    @seam_call("cuGraphLaunch", method="graph_launch")
+    def _graph_launch(self, executable: int, stream: int) -> None:
+        found, target = self._executable(executable), self._stream(stream)
+        nodes = [replace(node, work=self._with_pageable(node.work)) for node in found.nodes.values()]
+        launches = [node.work.kernel for node in nodes if isinstance(node.work, LaunchWork)]
+        slow = [self.gate.injector.launch(kernel.name) for kernel in launches]
+        records: dict[int, Completion] = {}
+        for node in nodes:
+            if isinstance(node.work, RecordWork):
+                records[node.handle] = node.work.event.record = Completion()
+        found.last = self._submit(
+            target,
+            "graph_launch",
+            lambda start_ns: self._worker.perform_graph(nodes, records, start_ns),
+            engine=Engine.COMPUTE,
+            after=() if found.last is None else (found.last,),
+            slow=next(filter(None, slow), None),
+            records=tuple(records.values()),
+            uses=frozenset(kernel.library.handle for kernel in launches),
+        )
+        if any(self._fills_pageable(node.work) for node in nodes):
+            self._wait(found.last)
+
+
+def _nothing(_: int) -> Outcome:
+    return NOTHING

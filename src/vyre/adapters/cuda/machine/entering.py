@@ -1,0 +1,135 @@
+"""What every call of the driver goes through before it does anything, and how its failure leaves.
+
+In order: the process and the interpreter, the call's own count and the fault made to order for it, ``init``, the
+thread's context.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from vyre.adapters.cuda.codes import Result, is_sticky
+from vyre.adapters.cuda.machine.contexts import Contexts
+from vyre.adapters.cuda.machine.fault_plan import FaultInjector
+from vyre.adapters.cuda.machine.journal import CallRecord, Journal, ViolationKind
+from vyre.adapters.cuda.machine.status import Status
+from vyre.adapters.cuda.seam import CudaCallError
+
+
+class Needs(Enum):
+    """What must have happened before a call."""
+
+    NOTHING = 0
+    INIT = 1
+    CONTEXT = 2
+
+
+class Gate:
+    """Who may call.  ``lock`` is held by whoever does; ``tick`` lets the time of a call pass, ``lose`` loses the
+    thread's context to an error."""
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        journal: Journal,
+        injector: FaultInjector,
+        contexts: Contexts,
+        tick: Callable[[], None],
+        lose: Callable[[Status], None],
+    ) -> None:
+        self.lock = lock
+        self.journal = journal
+        self.injector = injector
+        self.contexts = contexts
+        self._tick = tick
+        self._lose = lose
+        self.finalised = False
+        self._process: int | None = None
+
+    def opened(self) -> None:
+        """``init`` succeeded."""
+        self._process = os.getpid()
+
+    def check_process(self, method: str) -> None:
+        """Before the lock is touched: it may have been held when the process was forked."""
+        if self._process is not None and self._process != os.getpid():
+            self.journal.violate(ViolationKind.FORKED, f"{method} in a process forked after init")
+            raise Status(Result.NOT_INITIALIZED, "the process was forked after init")
+        if self.finalised or sys.is_finalizing():
+            self.journal.violate(ViolationKind.FINALISED, f"{method} after the interpreter began to finalise")
+            raise Status(Result.DEINITIALIZED, "the driver is shutting down")
+
+    def enter(self, method: str, needs: Needs) -> None:
+        self.journal.calls[method] += 1
+        self._tick()
+        code = self.injector.call(method)
+        if code is not None:
+            failure = Status(code, "made to order")
+            if is_sticky(code):
+                self._lose(failure)
+            raise failure
+        if needs is not Needs.NOTHING and self._process is None:
+            raise Status(Result.NOT_INITIALIZED, "init was not called")
+        if needs is Needs.CONTEXT:
+            self.contexts.current()
+
+
+class Gated(Protocol):
+    """What the methods that ``seam_call`` wraps belong to."""
+
+    @property
+    def gate(self) -> Gate: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+D = TypeVar("D", bound=Gated)
+Method = Callable[Concatenate[D, P], R]
+
+
+def seam_call(
+    function: str, needs: Needs = Needs.CONTEXT, *, method: str | None = None
+) -> Callable[[Method[D, P, R]], Method[D, P, R]]:
+    """Make a method a call of the seam.
+
+    ``function`` is the driver's name for it, ``method`` the seam's if not the method's own.
+    """
+
+    def decorate(body: Method[D, P, R]) -> Method[D, P, R]:
+        name = method or body.__name__
+        signature = inspect.signature(body)
+
+        @functools.wraps(body)
+        def call(self: D, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            gate = self.gate
+            code = 0
+            try:
+                gate.check_process(name)
+                with gate.lock:
+                    gate.enter(name, needs)
+                    return body(self, *args, **kwargs)
+            except Status as failure:
+                code = failure.code
+                given = _arguments(signature, self, args, kwargs)
+                raise CudaCallError(code, Result(code).cuda_name, function, given, failure.log) from None
+            finally:
+                if gate.journal.tracing:
+                    gate.journal.trace.append(CallRecord(name, _arguments(signature, self, args, kwargs), code))
+
+        return call
+
+    return decorate
+
+
+def _arguments(signature: inspect.Signature, *given: Any) -> Mapping[str, object]:
+    this, args, kwargs = given
+    bound = dict(signature.bind(this, *args, **kwargs).arguments)
+    bound.pop("self", None)
+    return bound

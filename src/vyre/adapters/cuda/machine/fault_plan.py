@@ -1,0 +1,83 @@
+"""Failures made to order: the Nth call fails, the Nth operation faults on the device, a kernel does not end.
+
+Counting starts at 1, when the plan is put into the driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+FOREVER: Final = math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """The ``nth`` call, or the ``nth`` call of ``method`` (a name of the seam, ``launch`` or ``graph_launch``),
+    fails with ``code`` and does nothing.  A sticky code also loses the current context."""
+
+    code: int
+    nth: int = 1
+    method: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowKernel:
+    """The ``nth`` launch, or the ``nth`` launch of the entry ``kernel``, takes long.
+
+    ``seconds`` pass in real time (``FOREVER``: until the driver's ``end_slow_kernels``), ``virtual_ns`` in the
+    machine's: a query lets one call's time pass, a wait skips them.
+    """
+
+    nth: int = 1
+    kernel: str | None = None
+    seconds: float = 0.0
+    virtual_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """``calls`` fail when called; ``runs`` fail when the stream gets to them, as faults of the device do: whatever
+    the code, the context is lost."""
+
+    calls: tuple[Fault, ...] = ()
+    runs: tuple[Fault, ...] = ()
+    slow: tuple[SlowKernel, ...] = ()
+
+
+NO_FAULTS: Final = FaultPlan()
+
+
+class FaultInjector:
+    """Counts what happens and finds what the plan has for it."""
+
+    def __init__(self, plan: FaultPlan) -> None:
+        self._plan = plan
+        self._calls: Counter[str | None] = Counter()
+        self._runs: Counter[str | None] = Counter()
+        self._launches: Counter[str | None] = Counter()
+
+    def call(self, method: str) -> int | None:
+        """Code that this call is to fail with."""
+        return _due(self._plan.calls, self._calls, method)
+
+    def run(self, method: str) -> int | None:
+        """Code that this operation is to fault with."""
+        return _due(self._plan.runs, self._runs, method)
+
+    def launch(self, kernel: str) -> SlowKernel | None:
+        """How long this launch is to take, if not just its time."""
+        count = self._launches
+        count.update((None, kernel))
+        return next((slow for slow in self._plan.slow if slow.nth == count[slow.kernel] and _names(slow, kernel)), None)
+
+
+def _names(slow: SlowKernel, kernel: str) -> bool:
+    return slow.kernel in (None, kernel)
+
+
+def _due(faults: tuple[Fault, ...], count: Counter[str | None], method: str) -> int | None:
+    count.update((None, method))
+    return next((f.code for f in faults if f.method in (None, method) and f.nth == count[f.method]), None)

@@ -1,0 +1,153 @@
+"""Graphs: nodes with dependencies, a snapshot that can be launched, and the rules by which that can be updated.
+
+A node's parameters are copied when it is added, a graph's when it is instantiated, and a snapshot's when it is
+launched: what changes later is not seen.  A launch runs nodes in seeded random order, dependencies first; nodes that
+are ordered neither way must not touch the same bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
+
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.machine.libraries import KernelCode
+from vyre.adapters.cuda.machine.ordering import Access
+from vyre.adapters.cuda.machine.status import Status
+from vyre.adapters.cuda.machine.streams import Completion, Engine, Event
+from vyre.adapters.cuda.seam import DeviceAddress, HostAddress, LaunchShape
+
+
+class Direction(Enum):
+    """Of a copy; the value is the engine that does it."""
+
+    TO_DEVICE = Engine.UPLOAD
+    TO_HOST = Engine.DOWNLOAD
+    ON_DEVICE = Engine.COMPUTE
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWork:
+    """``target`` and ``source`` are device or host addresses, as the direction says; ``data``, if not None, is what
+    a pageable source held at the call."""
+
+    direction: Direction
+    target: DeviceAddress | HostAddress
+    source: DeviceAddress | HostAddress
+    nbytes: int
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FillWork:
+    target: DeviceAddress
+    value: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchWork:
+    kernel: KernelCode
+    shape: LaunchShape
+    parameters: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWork:
+    event: Event
+
+
+Work: TypeAlias = CopyWork | FillWork | LaunchWork | RecordWork
+
+
+@dataclass(slots=True)
+class Node:
+    handle: int
+    after: tuple[int, ...]
+    work: Work
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """Nodes in the order in which they were added, so that a dependency comes before what depends on it."""
+
+    handle: int
+    context: int
+    nodes: dict[int, Node] = field(default_factory=dict)
+
+    def add(self, handle: int, after: Sequence[int], work: Work) -> None:
+        if len(set(after)) != len(after):
+            raise Status(Result.INVALID_VALUE, "a dependency is listed twice")
+        for node in after:
+            if node not in self.nodes:
+                raise Status(Result.INVALID_VALUE, f"dependency {node:#x} is no node of the graph")
+        self.nodes[handle] = Node(handle, tuple(after), work)
+
+
+@dataclass(slots=True, eq=False)
+class Executable:
+    """A snapshot of a graph.  Launches of one snapshot run one after the other: ``last`` is the newest."""
+
+    handle: int
+    context: int
+    nodes: dict[int, Node]
+    last: Completion | None = None
+
+    @classmethod
+    def of(cls, handle: int, graph: Graph) -> Executable:
+        return cls(handle, graph.context, {n.handle: Node(n.handle, n.after, n.work) for n in graph.nodes.values()})
+
+    def update(self, node: int, work: Work) -> None:
+        """Replace what a node does by work of the same kind; a launch keeps being cooperative, or not."""
+        found = self.nodes.get(node)
+        if found is None:
+            raise Status(Result.INVALID_VALUE, f"{node:#x} is no node of the graph that was instantiated")
+        match found.work, work:
+            case CopyWork(), CopyWork():
+                alike = found.work.direction is work.direction
+            case LaunchWork(), LaunchWork():
+                alike = found.work.shape.cooperative == work.shape.cooperative
+            case FillWork(), FillWork():
+                alike = True
+            case _:
+                alike = False
+        if not alike:
+            raise Status(Result.INVALID_VALUE, f"node {node:#x} does {found.work}, which cannot become {work}")
+        found.work = work
+
+
+def run_order(nodes: Sequence[Node], choose: random.Random) -> Iterator[Node]:
+    """The nodes in a random order that keeps dependencies."""
+    done: set[int] = set()
+    left = list(nodes)
+    while left:
+        node = choose.choice([n for n in left if done.issuperset(n.after)])
+        left.remove(node)
+        done.add(node.handle)
+        yield node
+
+
+class Hazards:
+    """Finds nodes of one launch that touch the same bytes, one writing, with no dependency between them."""
+
+    def __init__(self, nodes: Sequence[Node], report: Callable[[str], None]) -> None:
+        self._report = report
+        self._before: dict[int, frozenset[int]] = {}
+        for node in nodes:
+            self._before[node.handle] = frozenset(node.after).union(*(self._before[n] for n in node.after))
+        self._seen: list[tuple[int, Access]] = []
+
+    def check(self, node: Node, accesses: Sequence[Access]) -> None:
+        before = self._before[node.handle]
+        for other, old in self._seen:
+            if other in before or not any(a.writes or old.writes for a in accesses):
+                continue
+            for access in accesses:
+                low, high = max(access.low, old.low), min(access.high, old.high)
+                if low < high and (access.writes or old.writes):
+                    nodes = f"nodes {other:#x} and {node.handle:#x} of one graph"
+                    self._report(f"{nodes} touch bytes {low:#x}..{high:#x} with no dependency between them")
+        self._seen.extend((node.handle, access) for access in accesses)

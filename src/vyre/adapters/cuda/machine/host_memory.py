@@ -1,0 +1,92 @@
+"""Pinned host memory, and access to host memory by address."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import Final
+
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.machine.status import Status
+from vyre.adapters.cuda.seam import HostAddress, HostBlock
+
+PAGE: Final = 4096
+FRESH: Final = 0xCD
+FREED: Final = 0xDD
+
+
+@dataclass(slots=True, eq=False)
+class PinnedBlock:
+    """``storage`` holds the block, page-aligned within it."""
+
+    address: HostAddress
+    nbytes: int
+    context: int
+    storage: bytearray
+    view: memoryview
+
+
+class HostMemory:
+    """All pinned blocks.  Fresh and freed ones are poisoned; a view dies with its block."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[HostAddress, PinnedBlock] = {}
+        self._sorted: list[HostAddress] = []
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def allocate(self, nbytes: int, context: int) -> HostBlock:
+        if nbytes <= 0:
+            raise Status(Result.INVALID_VALUE, f"{nbytes} bytes")
+        storage = bytearray(nbytes + PAGE)
+        start = ctypes.addressof(ctypes.c_char.from_buffer(storage))
+        skip = -start % PAGE
+        view = memoryview(storage)[skip : skip + nbytes]
+        view[:] = bytes([FRESH]) * nbytes
+        address = start + skip
+        self._blocks[address] = PinnedBlock(address, nbytes, context, storage, view)
+        self._sorted = sorted(self._blocks)
+        return HostBlock(address, view)
+
+    def free(self, address: HostAddress, context: int) -> None:
+        block = self._blocks.get(address)
+        if block is None or block.context != context:
+            raise Status(Result.INVALID_VALUE, f"{address:#x} is no pinned block of this context")
+        self._release(block)
+
+    def free_context(self, context: int) -> None:
+        """Free all blocks of a context that is no more."""
+        for block in [b for b in self._blocks.values() if b.context == context]:
+            self._release(block)
+
+    def is_pinned(self, address: HostAddress, nbytes: int) -> bool:
+        """Whether a range lies in one pinned block.  Raises ``Status`` if it leaves one, or is null."""
+        if address == 0:
+            raise Status(Result.INVALID_VALUE, "null host address")
+        place = bisect_right(self._sorted, address)
+        if place == 0:
+            return False
+        block = self._blocks[self._sorted[place - 1]]
+        if address >= block.address + block.nbytes:
+            return False
+        if address + nbytes > block.address + block.nbytes:
+            raise Status(Result.INVALID_VALUE, f"{nbytes} bytes at {address:#x} leave a pinned block of {block.nbytes}")
+        return True
+
+    def _release(self, block: PinnedBlock) -> None:
+        block.view[:] = bytes([FREED]) * block.nbytes
+        with contextlib.suppress(BufferError):  # arrays over the view keep its bytes, poisoned
+            block.view.release()
+        del self._blocks[block.address]
+        self._sorted.remove(block.address)
+
+
+def read_host(address: HostAddress, nbytes: int) -> bytes:
+    return ctypes.string_at(address, nbytes)
+
+
+def write_host(address: HostAddress, data: bytes) -> None:
+    ctypes.memmove(address, data, len(data))

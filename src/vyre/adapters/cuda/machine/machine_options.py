@@ -1,0 +1,40 @@
+"""How the machine is to behave, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, FaultPlan
+from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.presets import H200, DevicePreset
+from vyre.adapters.cuda.machine.streams import StreamSchedule
+
+_EMULATED_MEMORY: Final = 4 * 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineOptions:
+    """``preset``: the device, unless it is not ``present``.  ``memory_bytes``: what it has, if less than the preset
+    says; allocations take as much of the host's.
+
+    ``schedule`` and ``seed`` decide when enqueued operations run, ``kernels`` how a kernel does.
+    ``recoverable``: whether a lost context can be replaced; a real process may be past saving.  ``trace``: keep every
+    call with its arguments.  ``export_fake``: let buffers of the machine export their addresses, which crash whatever
+    believes them.
+    """
+
+    preset: DevicePreset = H200
+    present: bool = True
+    memory_bytes: int = _EMULATED_MEMORY
+    driver_version: int = 13_000
+    schedule: StreamSchedule = StreamSchedule.DEFERRED
+    seed: int = 0
+    kernels: RunOptions = field(default_factory=RunOptions)
+    faults: FaultPlan = NO_FAULTS
+    recoverable: bool = True
+    trace: bool = False
+    export_fake: bool = False
+
+
+DEFAULT_MACHINE: Final = MachineOptions()

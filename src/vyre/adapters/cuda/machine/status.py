@@ -1,0 +1,15 @@
+"""How the parts of the emulated driver say that a call, or an operation on a stream, failed."""
+
+from __future__ import annotations
+
+
+class Status(Exception):
+    """A driver code other than success, before the driver dresses it as a ``CudaCallError``.
+
+    ``log`` explains it: the driver's own logs are empty for most codes, the machine always knows why.
+    """
+
+    def __init__(self, code: int, log: str) -> None:
+        super().__init__(code, log)
+        self.code = code
+        self.log = log

@@ -1,0 +1,272 @@
+"""Streams, events, and the scheduler that runs what is in them.
+
+A stream is a queue of operations.  Under ``DEFERRED`` nothing runs when enqueued: a wait runs the heads of all streams
+in seeded random order until what it waits for is done, and a query runs a few of them, so a missing dependency shows
+under some seed.  Under ``EAGER`` everything runs when enqueued.  Not thread-safe: the driver's lock guards it, and a
+wait for a slow kernel lets go of that lock.
+
+Time is virtual.  An operation starts when the host has enqueued it, its stream, what it waits for and the engine it
+needs are free; there is one engine for copies in each direction and one for kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.machine.fault_plan import SlowKernel
+from vyre.adapters.cuda.machine.ordering import Access, VectorClock, join
+from vyre.adapters.cuda.machine.status import Status
+
+QUEUE_LIMIT: Final = 1024
+_LONGEST_NAP: Final = 0.02
+_MOST_STEPS_OF_A_QUERY: Final = 3
+
+
+class StreamSchedule(Enum):
+    """When enqueued operations run; see the module."""
+
+    EAGER = "eager"
+    DEFERRED = "deferred"
+
+
+class Engine(Enum):
+    """What can work at one thing at a time."""
+
+    UPLOAD = "upload"
+    DOWNLOAD = "download"
+    COMPUTE = "compute"
+
+
+class Outcome(NamedTuple):
+    """What running an operation came to: virtual time, and device memory touched."""
+
+    duration_ns: int = 0
+    accesses: tuple[Access, ...] = ()
+
+
+NOTHING: Final = Outcome()
+Action = Callable[[int], Outcome]
+"""Does what an operation does; given its virtual start in ns.  Raises ``Status`` if the device faults."""
+
+
+class Completion:
+    """Whether an operation is done and when in virtual time; ``clock`` is what it comes after, and itself."""
+
+    __slots__ = ("clock", "done", "end_ns")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.end_ns = 0
+        self.clock: VectorClock = {}
+
+
+DONE: Final = Completion()
+DONE.done = True
+
+
+class _Hold:
+    """A slow kernel: keeps its stream's head from finishing."""
+
+    def __init__(self, slow: SlowKernel, real: float, virtual_ns: int) -> None:
+        self.real_end = real + slow.seconds if slow.seconds else -math.inf
+        self.virtual_end = virtual_ns + slow.virtual_ns
+
+    def over(self, real: float, virtual_ns: int) -> bool:
+        return real >= self.real_end and virtual_ns >= self.virtual_end
+
+
+@dataclass(slots=True, kw_only=True)
+class Operation:
+    """One entry of a stream.  ``after``: what must be done besides the entries before it; ``records``: what is done
+    in the middle of it; ``uses``: handles of code that it runs."""
+
+    name: str
+    action: Action
+    engine: Engine | None = None
+    after: tuple[Completion, ...] = ()
+    slow: SlowKernel | None = None
+    records: tuple[Completion, ...] = ()
+    uses: frozenset[int] = frozenset()
+    completion: Completion = field(default_factory=Completion)
+    enqueued_ns: int = 0
+    hold: _Hold | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """``last`` is the completion of the newest operation."""
+
+    handle: int
+    context: int
+    priority: int
+    queue: deque[Operation] = field(default_factory=deque)
+    last: Completion | None = None
+    clock: VectorClock = field(default_factory=dict)
+    free_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """``record`` is the newest record, None before the first; queries and waits look at that one."""
+
+    handle: int
+    context: int
+    timing: bool
+    record: Completion | None = None
+
+
+class Scheduler:
+    """Runs the operations of all streams.
+
+    ``ran(stream, operation, outcome)`` and ``failed(stream, operation, status)`` are told after each; ``failed`` is
+    to ``drop`` the streams of the lost context.
+    """
+
+    def __init__(
+        self,
+        schedule: StreamSchedule,
+        seed: int,
+        changed: threading.Condition,
+        clock: Callable[[], float],
+        ran: Callable[[Stream, Operation, Outcome], None],
+        failed: Callable[[Stream, Operation, Status], None],
+    ) -> None:
+        self._schedule = schedule
+        self._random = random.Random(seed)
+        self._changed = changed
+        self._clock = clock
+        self._ran = ran
+        self._failed = failed
+        self._busy: dict[int, Stream] = {}
+        self._engines = dict.fromkeys(Engine, 0)
+        self.now_ns = 0
+        self.host_clock: VectorClock = {}
+
+    def submit(self, stream: Stream, operation: Operation) -> Completion:
+        """Append ``operation`` to ``stream``."""
+        completion = operation.completion
+        clock = join(stream.clock, self.host_clock, *(before.clock for before in operation.after))
+        clock[stream.handle] = clock.get(stream.handle, 0) + 1
+        stream.clock = completion.clock = clock
+        stream.last = completion
+        for record in operation.records:
+            record.clock = clock
+        operation.enqueued_ns = self.now_ns
+        stream.queue.append(operation)
+        self._busy[stream.handle] = stream
+        if self._schedule is StreamSchedule.EAGER:
+            while self._step():
+                pass
+        elif len(stream.queue) > QUEUE_LIMIT:
+            self.wait([stream.queue[0].completion])
+        return completion
+
+    def query(self, target: Completion | None) -> bool:
+        """Let a little happen, then say whether ``target`` is done; what was never enqueued is."""
+        if target is None:
+            return True
+        if not target.done:
+            for _ in range(self._random.randint(1, _MOST_STEPS_OF_A_QUERY)):
+                self._step()
+        if target.done:
+            self._seen(target)
+        return target.done
+
+    def wait(self, targets: Iterable[Completion]) -> None:
+        """Run operations until ``targets`` are done."""
+        for target in targets:
+            while not target.done:
+                if not self._step():
+                    self._idle()
+            self._seen(target)
+
+    def pending(self, context: int) -> list[Completion]:
+        """The newest operation of every stream of ``context`` that has some left to run."""
+        return [s.last for s in self._busy.values() if s.context == context and s.last is not None]
+
+    def floors(self) -> list[VectorClock]:
+        """Clocks that no operation still to run comes before: those of the heads, and the host's."""
+        return [self.host_clock, *(stream.queue[0].completion.clock for stream in self._busy.values())]
+
+    def uses(self, handle: int) -> bool:
+        """Whether an operation still to run uses the code behind ``handle``."""
+        return any(handle in operation.uses for stream in self._busy.values() for operation in stream.queue)
+
+    def drop(self, context: int) -> None:
+        """Throw away what the streams of ``context`` hold; whoever waits for it need not."""
+        for stream in [s for s in self._busy.values() if s.context == context]:
+            for operation in stream.queue:
+                for completion in (operation.completion, *operation.records):
+                    completion.done = True
+            stream.queue.clear()
+            del self._busy[stream.handle]
+        self._changed.notify_all()
+
+    def end_holds(self) -> None:
+        """Let every kernel that runs slowly now, or is enqueued to, end."""
+        for stream in self._busy.values():
+            for operation in stream.queue:
+                operation.slow = operation.hold = None
+        self._changed.notify_all()
+
+    def _seen(self, target: Completion) -> None:
+        self.host_clock = join(self.host_clock, target.clock)
+        self.now_ns = max(self.now_ns, target.end_ns)
+
+    def _step(self) -> bool:
+        ready = [stream for stream in self._busy.values() if self._can_run(stream.queue[0])]
+        if not ready:
+            return False
+        self._run(self._random.choice(ready))
+        return True
+
+    def _can_run(self, operation: Operation) -> bool:
+        if not all(before.done for before in operation.after):
+            return False
+        if operation.slow is None:
+            return True
+        if operation.hold is None:
+            operation.hold = _Hold(operation.slow, self._clock(), self.now_ns)
+        return operation.hold.over(self._clock(), self.now_ns)
+
+    def _run(self, stream: Stream) -> None:
+        operation = stream.queue[0]
+        completion, engine = operation.completion, operation.engine
+        start = max([operation.enqueued_ns, stream.free_ns, *(before.end_ns for before in operation.after)])
+        if engine is not None:
+            start = max(start, self._engines[engine])
+        try:
+            outcome = operation.action(start)
+        except Status as failure:
+            self._failed(stream, operation, failure)
+            return
+        end = start + outcome.duration_ns + (operation.slow.virtual_ns if operation.slow else 0)
+        completion.end_ns = stream.free_ns = end
+        if engine is not None:
+            self._engines[engine] = end
+        stream.queue.popleft()
+        if not stream.queue:
+            del self._busy[stream.handle]
+        completion.done = True
+        self._ran(stream, operation, outcome)
+        self._changed.notify_all()
+
+    def _idle(self) -> None:
+        """Nothing can run: skip the virtual time of a slow kernel, or let real time pass without the lock."""
+        holds: Sequence[_Hold] = [s.queue[0].hold for s in self._busy.values() if s.queue[0].hold is not None]
+        if not holds:
+            raise RuntimeError("the emulated device is stuck: streams wait for operations that nobody enqueued")
+        real = self._clock()
+        skippable = [hold.virtual_end for hold in holds if hold.real_end <= real]
+        if skippable:
+            self.now_ns = max(self.now_ns, min(skippable))
+        else:
+            nap = min(min(hold.real_end for hold in holds) - real, _LONGEST_NAP)
+            self._changed.wait(nap)

@@ -1,0 +1,113 @@
+"""Doing what operations say, to the bytes of the device: copies, fills, kernels, whole graphs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Final, assert_never
+
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
+from vyre.adapters.cuda.machine.graphs import (
+    CopyWork,
+    Direction,
+    FillWork,
+    Hazards,
+    LaunchWork,
+    Node,
+    RecordWork,
+    Work,
+    run_order,
+)
+from vyre.adapters.cuda.machine.host_memory import read_host, write_host
+from vyre.adapters.cuda.machine.memory import DeviceMemory
+from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.machine.ordering import Access
+from vyre.adapters.cuda.machine.presets import Speed
+from vyre.adapters.cuda.machine.status import Status
+from vyre.adapters.cuda.machine.streams import NOTHING, Completion, Outcome
+
+CODE_OF_FAULT: Final = {
+    FaultKind.ILLEGAL_ADDRESS: Result.ILLEGAL_ADDRESS,
+    FaultKind.USE_AFTER_FREE: Result.ILLEGAL_ADDRESS,
+    FaultKind.MISALIGNED: Result.MISALIGNED_ADDRESS,
+    FaultKind.DEADLOCK: Result.LAUNCH_TIMEOUT,
+    FaultKind.STEP_LIMIT: Result.LAUNCH_TIMEOUT,
+}
+"""Any other fault is a failed launch: hardware hangs there, or goes on with garbage."""
+
+
+class Worker:
+    """``faults`` collects what kernels did wrong; ``report`` is told of nodes of one graph that collide."""
+
+    def __init__(
+        self, memory: DeviceMemory, speed: Speed, options: RunOptions, seed: int, report: Callable[[str], None]
+    ) -> None:
+        self._memory = memory
+        self._speed = speed
+        self._options = options
+        self._random = random.Random(seed)
+        self._report = report
+        self.faults: list[KernelFault] = []
+
+    def perform(self, work: Work) -> Outcome:
+        """Raises ``Status`` if the device faults."""
+        try:
+            match work:
+                case CopyWork():
+                    return self._copy(work)
+                case FillWork(target, value, nbytes):
+                    self._memory.fill(target, value, nbytes)
+                    return Outcome(self._speed.copy(nbytes, over_link=False), (self.access(target, nbytes, True),))
+                case LaunchWork():
+                    return self._launch(work)
+                case RecordWork():
+                    return NOTHING
+                case _:
+                    assert_never(work)
+        except MemoryFault as fault:
+            raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
+
+    def perform_graph(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
+        """Every node once.  ``records``: by node, what an event record completes."""
+        hazards = Hazards(nodes, self._report)
+        ends: dict[int, int] = {}
+        accesses: list[Access] = []
+        for node in run_order(nodes, self._random):
+            outcome = self.perform(node.work)
+            hazards.check(node, outcome.accesses)
+            accesses.extend(outcome.accesses)
+            begin = max((ends[before] for before in node.after), default=start_ns)
+            ends[node.handle] = begin + outcome.duration_ns
+            if node.handle in records:
+                records[node.handle].end_ns = ends[node.handle]
+                records[node.handle].done = True
+        return Outcome(max(ends.values(), default=start_ns) - start_ns, tuple(accesses))
+
+    def access(self, address: int, nbytes: int, writes: bool) -> Access:
+        extent = self._memory.extent_of(address)
+        return Access(address if extent is None else extent[0], address, address + nbytes, writes)
+
+    def _copy(self, work: CopyWork) -> Outcome:
+        memory, nbytes = self._memory, work.nbytes
+        match work.direction:
+            case Direction.TO_DEVICE:
+                memory.write(work.target, read_host(work.source, nbytes) if work.data is None else work.data)
+                accesses: tuple[Access, ...] = (self.access(work.target, nbytes, True),)
+            case Direction.TO_HOST:
+                write_host(work.target, memory.read(work.source, nbytes))
+                accesses = (self.access(work.source, nbytes, False),)
+            case Direction.ON_DEVICE:
+                memory.copy(work.target, work.source, nbytes)
+                accesses = (self.access(work.source, nbytes, False), self.access(work.target, nbytes, True))
+        over_link = work.direction is not Direction.ON_DEVICE
+        return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
+
+    def _launch(self, work: LaunchWork) -> Outcome:
+        try:
+            report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, self._options)
+        except KernelFault as fault:
+            self.faults.append(fault)
+            raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
+        return Outcome(self._speed.kernel(report.lane_instructions))

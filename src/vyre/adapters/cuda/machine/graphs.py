@@ -50,9 +50,12 @@ class FillWork:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWork:
+    """``resident_blocks``: as many run at once, and the others wait for one of them to end."""
+
     kernel: KernelCode
     shape: LaunchShape
     parameters: bytes
+    resident_blocks: int
 
 
 @dataclass(frozen=True, slots=True)

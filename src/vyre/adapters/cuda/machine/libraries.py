@@ -136,9 +136,9 @@ def resident_blocks(kernel: KernelCode, threads: int, dynamic_shared: int, prese
     return min(by_shared, estimate(preset.sm, KernelUsage(kernel.registers, 0, 0, threads)).active_blocks_per_sm)
 
 
-def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -> None:
-    """Raises ``Status`` for a launch that the driver refuses at the call."""
-    threads = prod(shape.block)
+def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -> int:
+    """How many of its blocks are resident at once.  Raises ``Status`` for what the driver refuses at the call."""
+    threads, blocks = prod(shape.block), prod(shape.grid)
     bad = Result.INVALID_VALUE
     for what, asked, most in (("block", shape.block, preset.max_block), ("grid", shape.grid, preset.max_grid)):
         if any(not 0 < n <= limit for n, limit in zip(asked, most, strict=True)):
@@ -150,16 +150,16 @@ def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -
         raise Status(bad, f"block {shape.block}; {kernel.name} requires {required}")
     if not 0 <= shape.dynamic_shared <= kernel.shared_limit:
         raise Status(bad, f"{shape.dynamic_shared} bytes of dynamic shared memory; {kernel.shared_limit} are allowed")
-    if threads > kernel.max_threads:
+    fits = preset.multiprocessors * resident_blocks(kernel, threads, shape.dynamic_shared, preset)
+    if fits == 0:
         why = f"{threads} threads of {kernel.registers} registers; {kernel.max_threads} fit"
         raise Status(Result.LAUNCH_OUT_OF_RESOURCES, why)
-    if shape.cooperative:
-        if not preset.cooperative:
-            raise Status(Result.NOT_SUPPORTED, "the device has no cooperative launches")
-        fits = preset.multiprocessors * resident_blocks(kernel, threads, shape.dynamic_shared, preset)
-        if prod(shape.grid) > fits:
-            why = f"{prod(shape.grid)} blocks in a cooperative launch; {fits} are resident at once"
-            raise Status(Result.COOPERATIVE_LAUNCH_TOO_LARGE, why)
+    if shape.cooperative and not preset.cooperative:
+        raise Status(Result.NOT_SUPPORTED, "the device has no cooperative launches")
+    if shape.cooperative and blocks > fits:
+        why = f"{blocks} blocks in a cooperative launch; {fits} are resident at once"
+        raise Status(Result.COOPERATIVE_LAUNCH_TOO_LARGE, why)
+    return min(blocks, fits)
 
 
 def check_parameters(kernel: KernelCode, given: tuple[tuple[int, int], ...]) -> str | None:

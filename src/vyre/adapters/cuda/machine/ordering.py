@@ -28,11 +28,11 @@ class Access(NamedTuple):
 class _Record(NamedTuple):
     access: Access
     stream: int
-    count: int
+    epoch: int
     name: str
 
     def before(self, clock: VectorClock) -> bool:
-        return self.count <= clock.get(self.stream, 0)
+        return self.epoch <= clock.get(self.stream, 0)
 
 
 def join(*clocks: VectorClock) -> VectorClock:

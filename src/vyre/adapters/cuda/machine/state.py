@@ -196,12 +196,12 @@ class MachineState:
 
     def _launch_work(self, kernel: int, shape: LaunchShape, parameters: ParameterBlock) -> LaunchWork:
         found = self._kernel(kernel)
-        libraries.check_launch(found, shape, self._preset)
+        resident = libraries.check_launch(found, shape, self._preset)
         wrong = libraries.check_parameters(found, tuple((slot.offset, slot.size) for slot in parameters.slots))
         if wrong is not None:
             self._journal.violate(ViolationKind.PARAMETERS, wrong)
             raise Status(Result.INVALID_VALUE, wrong)
-        return LaunchWork(found, shape, bytes(parameters.buffer))
+        return LaunchWork(found, shape, bytes(parameters.buffer)[: found.entry.parameter_bytes], resident)
 
     def _with_pageable(self, work: Work) -> Work:
         """The work, with what pageable memory that it copies from holds now."""
@@ -260,7 +260,8 @@ class MachineState:
     def _tear_down(self, context: int) -> None:
         """A context takes its work and its handles with it."""
         self._scheduler.drop(context)
-        for table in (self._streams, self._events, self._graphs, self._executables):
+        tables: tuple[dict[int, Any], ...] = (self._streams, self._events, self._graphs, self._executables)
+        for table in tables:
             _remove_context(table, context)
         self._heap.free_context(context)
         self._host.free_context(context)
@@ -324,6 +325,6 @@ def _find(table: Mapping[int, _T], handle: int, code: Result, kind: str) -> _T:
     return found
 
 
-def _remove_context(table: dict[int, _Owned], context: int) -> None:
+def _remove_context(table: dict[int, Any], context: int) -> None:
     for handle in [handle for handle, thing in table.items() if thing.context == context]:
         del table[handle]

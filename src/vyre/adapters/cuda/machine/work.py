@@ -105,8 +105,9 @@ class Worker:
         return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
 
     def _launch(self, work: LaunchWork) -> Outcome:
+        options = self._options._replace(resident_blocks=work.resident_blocks)
         try:
-            report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, self._options)
+            report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, options)
         except KernelFault as fault:
             self.faults.append(fault)
             raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None

@@ -181,6 +181,8 @@ def _not_considered(registration: BackendRegistration, requested: str) -> str:
     match registration.role:
         case BackendRole.REFERENCE:
             return "the reference: by name, or when no production backend can run"
+        case BackendRole.EMULATION:
+            return "a test double: by name only"
         case BackendRole.EMIT_ONLY:
             return "only emits code"
         case BackendRole.PRODUCTION:

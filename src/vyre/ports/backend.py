@@ -319,8 +319,11 @@ def check_ownership(backend: BackendId, epoch: int, buffers: Sequence[ResidentBu
 
 # ---------------------------------------------------------------- registration
 class BackendRole(Enum):
+    """EMULATION: a test double of a device that runs programs; taken only when asked for by name."""
+
     PRODUCTION = "production"
     REFERENCE = "reference"
+    EMULATION = "emulation"
     EMIT_ONLY = "emit_only"
 
 

@@ -83,6 +83,9 @@ class DeviceMember:
         """Drop every handle without a driver call: the device is lost, or its work was abandoned."""
         raise NotImplementedError
 
+    def sweep(self) -> None:
+        """Give back what was forgotten and outlives a context (pools and libraries do); called in a new one."""
+
 
 def release_all(releases: Iterable[Callable[[], None]]) -> None:
     """Call every one; raise the first ``CudaCallError`` at the end, a sticky one at once."""
@@ -106,7 +109,8 @@ class _State(Enum):
 
 
 class CudaDevice:
-    """A device behind a driver.  Making one calls nothing; ``open`` takes the context, ``close`` returns it.
+    """A device behind a driver.  Making one calls nothing; ``open`` or the first use of the door takes the context,
+    ``close`` returns it.
 
     ``facts`` need the driver but no context.  ``driver`` is the seam itself: call it inside ``calls`` only.
     """
@@ -164,7 +168,9 @@ class CudaDevice:
     def enter(self) -> None:
         """Refuse work that cannot run, and make the context current in this thread."""
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
-            self._refuse()
+            if self._state is not _State.NEW or sys.is_finalizing():
+                self._refuse()
+            self.open()
         local = self._local
         if getattr(local, "epoch", -1) != self._epoch:
             try:
@@ -263,7 +269,7 @@ class CudaDevice:
                 self._why_lost = f"recovery failed: {error}"
                 raise DeviceLost(
                     f"backend `{self.backend}` cannot recover its device: {error}",
-                    fix="start a new process; after some faults a driver serves the old one no more.",
+                    fix="start a new process, or allow a reset of the context (CudaOptions.allow_primary_reset).",
                 ) from error
             self._epoch += 1
             self._state, self._ready = _State.OPEN, True
@@ -306,12 +312,14 @@ class CudaDevice:
 
     def _take_context(self) -> None:
         try:
-            if self.options.own_context:
-                self._context = self.driver.context_create(self.options.ordinal)
-            else:
-                self._context = self.driver.primary_retain(self.options.ordinal)
+            self._context = self._new_context()
         except CudaCallError as error:
             raise self._unavailable(error) from error
+
+    def _new_context(self) -> Context:
+        if self.options.own_context:
+            return self.driver.context_create(self.options.ordinal)
+        return self.driver.primary_retain(self.options.ordinal)
 
     def _return_context(self) -> None:
         if self.options.own_context:
@@ -320,18 +328,21 @@ class CudaDevice:
             self.driver.primary_release(self.options.ordinal)
 
     def _renew_context(self) -> None:
-        driver, ordinal = self.driver, self.options.ordinal
-        if self.options.own_context:
-            driver.context_destroy(self._context)
-            self._context = driver.context_create(ordinal)
+        driver, options = self.driver, self.options
+        if options.allow_primary_reset and not options.own_context:
+            driver.primary_reset(options.ordinal)
+            reset = True
         else:
-            if self.options.allow_primary_reset:
-                driver.primary_reset(ordinal)
-            driver.primary_release(ordinal)
-            self._context = driver.primary_retain(ordinal)
+            if self._context:
+                self._return_context()
+            self._context = 0
+            self._context = self._new_context()
+            reset = False
         driver.set_current(self._context)
         self._local.epoch = self._epoch + 1
         driver.context_synchronize()  # a context that survived a fault fails here, not in the next dispatch
+        if not reset:
+            release_all([member.sweep for member in self._members])
 
     def _release_members(self) -> None:
         discarded = [self._discarded.popleft() for _ in range(len(self._discarded))]
@@ -386,9 +397,7 @@ class CudaDevice:
             raise DeviceLost(f"backend `{self.backend}` has lost its device: {self._why_lost}")
         if self._state is _State.CLOSED:
             raise DispatchFailed(f"backend `{self.backend}` is closed", fix="open a new session.")
-        raise DispatchFailed(
-            f"backend `{self.backend}` is not open", fix="call lifecycle.prepare() first; a session does."
-        )
+        raise DispatchFailed(f"backend `{self.backend}` is not open", fix="dispatch, or call lifecycle.prepare().")
 
 
 class _Door:

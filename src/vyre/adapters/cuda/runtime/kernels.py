@@ -66,6 +66,7 @@ class KernelCache(DeviceMember):
         self._emitter = emitter
         self._limit = limit
         self._modules: OrderedDict[Key, LoadedModule] = OrderedDict()
+        self._orphans: list[Library] = []
         self._compiling: dict[Key, threading.Lock] = {}
         self._lock = threading.Lock()
         device.add(self)
@@ -116,7 +117,12 @@ class KernelCache(DeviceMember):
 
     def forget(self) -> None:
         with self._lock:
+            self._orphans += [module.library for module in self._modules.values()]
             self._modules.clear()
+
+    def sweep(self) -> None:
+        orphans, self._orphans = self._orphans, []
+        release_all([partial(self._device.driver.library_unload, library) for library in orphans])
 
     # ---- details
     def _pinned(self, key: Key) -> LoadedModule | None:

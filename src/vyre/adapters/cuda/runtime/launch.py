@@ -127,9 +127,12 @@ def assumptions(plan: BindingPlan, addresses: Sequence[DeviceAddress], nbytes: S
 
 # ---------------------------------------------------------------- parameters
 class BoundKernel:
-    """One kernel with its parameter block.  Not for two threads at once."""
+    """One kernel with its parameter block.  Not for two threads at once.
 
-    __slots__ = ("_inputs", "_offsets", "_plan", "_trap", "kernel", "parameters", "shape")
+    ``values``: the places in the block of scalars and inlined uniforms, each with its position in the binding plan.
+    """
+
+    __slots__ = ("_offsets", "_plan", "_trap", "kernel", "parameters", "shape", "values")
 
     def __init__(
         self, kernel: LoadedKernel, shape: LaunchShape, plan: BindingPlan, scratch_offsets: tuple[int, ...]
@@ -141,7 +144,7 @@ class BoundKernel:
         self._offsets = scratch_offsets
         positions = {binding.buffer.binding: i for i, binding in enumerate(plan.bindings)}
         memory = memoryview(self.parameters.buffer)
-        self._inputs: list[tuple[memoryview, int]] = []
+        values: list[tuple[memoryview, int]] = []
         self._trap: memoryview | None = None
         for parameter in kernel.emitted.parameters:
             place = memory[parameter.offset : parameter.offset + parameter.size]
@@ -149,7 +152,8 @@ class BoundKernel:
                 self._trap = place
             elif _is_value(parameter):
                 assert parameter.binding is not None
-                self._inputs.append((place, positions[parameter.binding]))
+                values.append((place, positions[parameter.binding]))
+        self.values: Final = tuple(values)
 
     def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
         """Pack the parameters for memory at ``addresses`` with ``counts`` elements, by position in the plan.
@@ -177,14 +181,9 @@ class BoundKernel:
                     values.append(scratch.zeroed + next(offsets))
         self.parameters.pack(*values)
 
-    @property
-    def takes_values(self) -> bool:
-        """Whether scalars or inlined uniforms travel as parameters."""
-        return bool(self._inputs)
-
     def set_values(self, data: Sequence[memoryview | None]) -> None:
         """Scalars and inlined uniforms from host bytes, by position in the plan."""
-        for place, position in self._inputs:
+        for place, position in self.values:
             value = data[position]
             assert value is not None
             place[:] = value

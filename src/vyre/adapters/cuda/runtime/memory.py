@@ -59,6 +59,7 @@ class DeviceMemory(DeviceMember):
         self._idle: dict[int, list[DeviceBlock]] = {}
         self._idle_bytes = 0
         self._live: dict[DeviceAddress, DeviceBlock] = {}
+        self._orphans: list[Pool] = []
         self._reclaimers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         device.add(self)
@@ -159,7 +160,13 @@ class DeviceMemory(DeviceMember):
 
     def forget(self) -> None:
         with self._lock:
+            if self._pool:
+                self._orphans.append(self._pool)
             self._clear()
+
+    def sweep(self) -> None:
+        orphans, self._orphans = self._orphans, []
+        release_all([partial(self._device.driver.pool_destroy, pool) for pool in orphans])
 
     def _clear(self) -> None:
         self._live.clear()

@@ -1,0 +1,48 @@
+"""The two CUDA backends: ``cuda`` on the driver of this machine, ``cuda-machine`` on an emulated one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.device import DeviceProfile
+from vyre.domain.ir.program import BackendId
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole
+
+CUDA_ID: Final = BackendId("cuda")
+MACHINE_ID: Final = BackendId("cuda-machine")
+
+
+def _cuda() -> Backend:
+    from vyre.adapters.cuda.driver import RealDriver
+    from vyre.adapters.cuda.runtime.backend import make_backend
+    from vyre.adapters.cuda.runtime.profiling import profiler_from
+    from vyre.adapters.system import ProcessEnvironment
+
+    return make_backend(RealDriver(), CUDA_ID, profiler=profiler_from(ProcessEnvironment()))
+
+
+def _probe_cuda() -> DeviceProfile:
+    from vyre.adapters.cuda.driver import RealDriver
+    from vyre.adapters.cuda.runtime.backend import probe
+
+    return probe(RealDriver(), CUDA_ID)
+
+
+def _machine() -> Backend:
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.runtime.backend import make_backend
+
+    return make_backend(MachineDriver(), MACHINE_ID)
+
+
+def _probe_machine() -> DeviceProfile:
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.runtime.backend import probe
+
+    return probe(MachineDriver(), MACHINE_ID)
+
+
+CUDA: Final = BackendRegistration(id=CUDA_ID, rank=100, role=BackendRole.PRODUCTION, factory=_cuda, probe=_probe_cuda)
+CUDA_MACHINE: Final = BackendRegistration(
+    id=MACHINE_ID, rank=950, role=BackendRole.EMULATION, factory=_machine, probe=_probe_machine
+)

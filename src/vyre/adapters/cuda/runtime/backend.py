@@ -1,0 +1,88 @@
+"""The composition root of the CUDA backend: a driver in, the port's record out."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cuda.ptx.emit import emit
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions, GridSyncMode
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, Profiler
+from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
+from vyre.adapters.cuda.runtime.kernels import KernelCache
+from vyre.adapters.cuda.runtime.lane import LanePool, Resources
+from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.streams import StreamPool
+from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
+from vyre.adapters.cuda.seam import CudaDriver
+from vyre.domain.device import DeviceProfile
+from vyre.domain.ir.program import BackendId
+from vyre.ports.backend import Backend
+
+VERSION: Final = "1"
+
+
+class CudaLifecycle:
+    """``DeviceLifecycle`` of one device."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+
+    @property
+    def epoch(self) -> int:
+        return self._device.epoch
+
+    def prepare(self) -> None:
+        self._device.open()
+
+    def flush(self) -> None:
+        self._device.flush()
+
+    def close(self) -> None:
+        self._device.close()
+
+    def device_lost(self) -> bool:
+        return self._device.device_lost()
+
+    def recover(self) -> None:
+        self._device.recover()
+
+
+def make_backend(
+    driver: CudaDriver,
+    backend: BackendId,
+    options: CudaOptions = DEFAULT_OPTIONS,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    profiler: Profiler | None = None,
+) -> Backend:
+    """The backend on ``driver``.  Probes the device and creates no context: ``lifecycle.prepare`` does.
+
+    Raises ``BackendUnavailable`` where no driver or no such device is.
+    """
+    device = CudaDevice(driver, options, backend=backend, clock=clock)
+    profile = _profile(device.facts, backend, options)
+    memory, pinned = DeviceMemory(device), PinnedMemory(device)
+    streams, kernels = StreamPool(device), KernelCache(device, emit)
+    resources = Resources(device, memory, pinned, streams, kernels, Quarantine(device))
+    executor = CudaExecutor(resources, LanePool(resources), profiler or NullProfiler())
+    return Backend(
+        id=backend,
+        version=VERSION,
+        profile=profile,
+        executor=executor,
+        compiler=executor,
+        lifecycle=CudaLifecycle(device),
+        metric_source=device.counters,
+    )
+
+
+def probe(driver: CudaDriver, backend: BackendId, options: CudaOptions = DEFAULT_OPTIONS) -> DeviceProfile:
+    """The profile that ``make_backend`` would give, without making anything."""
+    return _profile(CudaDevice(driver, options, backend=backend).facts, backend, options)
+
+
+def _profile(facts: CudaDeviceFacts, backend: BackendId, options: CudaOptions) -> DeviceProfile:
+    return profile_of(facts, backend, native_grid_sync=options.grid_sync is not GridSyncMode.SPLIT)

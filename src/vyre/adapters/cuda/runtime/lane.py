@@ -1,0 +1,339 @@
+"""Lanes: everything that one dispatch of a shape needs, prepared once and used again.
+
+A lane owns a stream, an arena, its pinned mirror and the launches bound to them.  Steady state of a dispatch: copy
+bytes into pinned memory, enqueue copy, memset, launches and copy back, wait, copy bytes out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cuda.runtime.arena import plan_arena
+from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
+from vyre.adapters.cuda.runtime.launch import (
+    TRAP_BYTES,
+    PreparedLaunch,
+    ScratchAddresses,
+    first_trap,
+    pack_table,
+    plan_scratch,
+)
+from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
+from vyre.adapters.cuda.runtime.transfer import DeadlinePassed, Transfer, make_transfer
+from vyre.adapters.cuda.seam import CudaCallError
+from vyre.domain.binding import BindingPlan
+from vyre.domain.errors import BackendError
+from vyre.domain.launch import Launch
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.ptx.kernel import EmittedKernel
+
+TRAP_LAUNCHES: Final = 256
+"""Launches whose trap records are kept apart before they are looked at."""
+DRAIN_POLL_S: Final = 0.001
+
+
+class Resources(NamedTuple):
+    """What lanes are made of; one set for each device."""
+
+    device: CudaDevice
+    memory: DeviceMemory
+    pinned: PinnedMemory
+    streams: StreamPool
+    kernels: KernelCache
+    quarantine: Quarantine
+
+
+class LaneSpec(NamedTuple):
+    """What a lane is for: one module on one launch geometry.  ``iterations``: how often all kernels run."""
+
+    plan: BindingPlan
+    launch: Launch
+    iterations: int
+    cooperative: bool
+
+
+class Lane:
+    """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``."""
+
+    __slots__ = (
+        "_arena",
+        "_block",
+        "_device",
+        "_iterations",
+        "_launch",
+        "_resources",
+        "_transfer",
+        "_values",
+        "_zero",
+        "active",
+        "epoch",
+        "home",
+        "lease",
+        "module",
+        "used",
+    )
+
+    def __init__(self, resources: Resources, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> None:
+        """Takes over one pin of ``module``.  ``home``: where idle lanes of this kind are kept."""
+        device, plan, launch = resources.device, spec.plan, spec.launch
+        self._resources = resources
+        self._device = device
+        self._iterations = spec.iterations
+        self.module: Final = module
+        self.home: Final = home
+        self.epoch: Final = device.epoch
+        self.active = False
+        self.used = 0
+        scratch = plan_scratch(module)
+        records = len(module.kernels) * min(spec.iterations, max(1, TRAP_LAUNCHES // len(module.kernels)))
+        self._arena: Final = plan_arena(
+            plan,
+            launch,
+            carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels]),
+            table=scratch.table,
+            traps=TRAP_BYTES * records if scratch.can_trap else 0,
+            scratch=scratch.zeroed,
+        )
+        arena = self._arena
+        undo: list[Callable[[], None]] = []
+        try:
+            self.lease: StreamLease = resources.streams.acquire()
+            stream = self.lease.stream
+            undo.append(partial(resources.streams.give_back, self.lease))
+            self._block: DeviceBlock = resources.memory.allocate(arena.nbytes, stream)
+            undo.insert(0, partial(resources.memory.give_back, self._block, stream))
+            base = self._block.address
+            addresses = [0 if offset is None else base + offset for offset in arena.offsets]
+            table = pack_table(plan, addresses, launch.counts) if scratch.table else b""
+            self._transfer: Transfer = make_transfer(device, resources.pinned, arena, base, table, stream)
+            undo.insert(0, partial(self._transfer.release, idle=True))
+            self._launch = PreparedLaunch(device, module, plan, launch.grid, stream, cooperative=spec.cooperative)
+        except CudaCallError as error:
+            device.roll_back(error, undo)
+            raise
+        except BaseException:
+            release_all(undo)
+            raise
+        self._launch.bind(
+            addresses,
+            launch.counts,
+            ScratchAddresses(base + arena.table.start, base + arena.zeroed_scratch, base + arena.traps.start),
+        )
+        sources = [binding.input_index for binding in plan.bindings]
+        self._values = tuple(
+            (place, sources[position] or 0) for kernel in self._launch.kernels for place, position in kernel.values
+        )
+        zero = arena.zero
+        self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
+
+    @property
+    def nbytes(self) -> int:
+        """Device memory that it holds."""
+        return self._block.capacity
+
+    def start(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
+        """Enqueue the dispatch; ``inputs`` have been read when this returns."""
+        driver, (stream, started, ended, done) = self._device.driver, self.lease
+        for place, index in self._values:
+            place[:] = inputs[index]
+        self._transfer.upload(inputs, deadline_ns)
+        if self._zero is not None:
+            self._zero()
+        driver.event_record(started, stream)
+        if self._iterations == 1:
+            self._launch()
+        elif self._arena.traps.nbytes:
+            self._launch_apart(deadline_ns)
+        else:
+            for _ in range(self._iterations):
+                self._launch()
+        driver.event_record(ended, stream)
+        self._transfer.request()
+        driver.event_record(done, stream)
+        self._device.counters.kernel_launches += self._iterations * len(self._launch)
+
+    def done(self) -> bool:
+        """Whether everything enqueued by ``start`` has run."""
+        return self._device.driver.event_ready(self.lease.done)
+
+    def finish(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> int:
+        """Wait, raise the trap if there is one, fill ``outputs``; returns the kernels' time on the device in ns."""
+        self._wait(deadline_ns)
+        if self._arena.traps.nbytes:
+            self._raise_trap()
+        self._transfer.collect(outputs, deadline_ns)
+        return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
+
+    def release(self, *, idle: bool) -> None:
+        """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
+        resources, stream = self._resources, self.lease.stream
+        block, self._block = self._block, NO_BLOCK
+        resources.kernels.unpin(self.module)
+        release_all(
+            (
+                partial(self._transfer.release, idle=idle),
+                partial(resources.memory.give_back if idle else resources.memory.free, block, stream),
+                partial(resources.streams.give_back if idle else resources.streams.free, self.lease),
+            )
+        )
+
+    def _wait(self, deadline_ns: int | None) -> None:
+        self._device.counters.sync_points += 1
+        if not self._device.waiter.event(self.lease.done, deadline_ns):
+            raise DeadlinePassed
+
+    def _launch_apart(self, deadline_ns: int | None) -> None:
+        """Launch with a trap record of its own for each launch, so that the first launch that trapped is known."""
+        driver, (stream, _, _, done) = self._device.driver, self.lease
+        records, first = self._arena.traps, self._block.address + self._arena.traps.start
+        left = self._iterations
+        while True:
+            batch = min(left, records.nbytes // TRAP_BYTES // len(self._launch))
+            record = first
+            for _ in range(batch):
+                record = self._launch.set_traps(record)
+                self._launch()
+            left -= batch
+            if not left:
+                return
+            self._transfer.request()
+            driver.event_record(done, stream)
+            self._wait(deadline_ns)
+            self._raise_trap()
+            driver.memset8(first, 0, records.nbytes, stream)
+
+    def _raise_trap(self) -> None:
+        trap = first_trap(self._transfer.traps(), self._launch.kernels)
+        if trap is not None:
+            self._device.counters.trap_count += 1
+            raise trap
+
+
+def carried_as_parameters(plan: BindingPlan, kernels: Sequence[EmittedKernel]) -> frozenset[int]:
+    """Positions of the bindings that need no memory: scalars, and uniforms that every kernel takes inline."""
+    inlined = [{p.binding for p in kernel.parameters if p.kind.value == "uniform"} for kernel in kernels]
+    return frozenset(
+        position
+        for position, binding in enumerate(plan.bindings)
+        if binding.buffer.is_push or all(binding.buffer.binding in names for names in inlined)
+    )
+
+
+class LanePool(DeviceMember):
+    """All lanes of a device.  Idle ones are kept within the limits of the options, the least recently used go first."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._device = resources.device
+        options = resources.device.options
+        self._limit, self._most = options.cached_device_bytes, options.lanes
+        self._lanes: set[Lane] = set()
+        self._bytes = 0
+        self._ticks = count(1)
+        self._lock = threading.Lock()
+        resources.memory.on_shortage(self.release_idle)
+        resources.device.add(self)
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def make(self, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> Lane:
+        """A new lane, in use.  Call inside the door; takes over one pin of ``module``, also when it fails."""
+        self._resources.quarantine.reap()
+        try:
+            lane = Lane(self._resources, module, spec, home)
+        except BaseException:
+            self._resources.kernels.unpin(module)
+            raise
+        with self._lock:
+            self._lanes.add(lane)
+            self._bytes += lane.nbytes
+        return lane
+
+    def put(self, lane: Lane) -> None:
+        """``lane`` is idle again."""
+        if lane.epoch != self._device.epoch:
+            return
+        lane.used = next(self._ticks)
+        lane.home.append(lane)
+        if self._bytes > self._limit or len(self._lanes) > self._most:
+            self._shrink()
+
+    def drop(self, lane: Lane, reason: BaseException) -> None:
+        """``lane`` failed: back to the driver what is idle, into quarantine what may still be running."""
+        self._forget_lane(lane)
+        device, quarantine = self._device, self._resources.quarantine
+        if lane.epoch != device.epoch or not device.reachable:
+            return
+        release, stream = partial(lane.release, idle=False), lane.lease.stream
+        held = False
+        try:
+            with device.calls:
+                if device.driver.stream_ready(stream):
+                    held = True
+                    release()
+        except BackendError as error:
+            reason.add_note(f"giving back its memory failed too: {error}")
+        if not held and device.reachable:
+            quarantine.hold(stream, release)
+
+    def release_idle(self) -> None:
+        """Give back every idle lane.  Call inside the door."""
+        with self._lock:
+            lanes = list(self._lanes)
+        release_all([partial(lane.release, idle=True) for lane in lanes if self._take(lane)])
+
+    # ---- as a member of the device
+    def drain(self, deadline_ns: int | None) -> bool:
+        """Wait until no thread is inside a dispatch."""
+        clock = self._device.clock
+        while any(lane.active for lane in tuple(self._lanes)):
+            if deadline_ns is not None and clock.now_ns() >= deadline_ns:
+                return False
+            clock.sleep(DRAIN_POLL_S)
+        return True
+
+    def release(self) -> None:
+        with self._lock:
+            lanes = list(self._lanes)
+        self.forget()
+        release_all([partial(lane.release, idle=False) for lane in lanes])
+
+    def forget(self) -> None:
+        with self._lock:
+            for lane in self._lanes:
+                lane.home.clear()
+            self._lanes.clear()
+            self._bytes = 0
+
+    def _shrink(self) -> None:
+        with self._lock:
+            lanes = sorted(self._lanes, key=lambda lane: lane.used)
+        for lane in lanes:
+            if self._bytes <= self._limit and len(self._lanes) <= self._most:
+                return
+            if self._take(lane):
+                with self._device.calls:
+                    lane.release(idle=True)
+
+    def _take(self, lane: Lane) -> bool:
+        """Take ``lane`` out, if it is idle."""
+        try:
+            lane.home.remove(lane)
+        except ValueError:
+            return False
+        self._forget_lane(lane)
+        return True
+
+    def _forget_lane(self, lane: Lane) -> None:
+        with self._lock:
+            if lane in self._lanes:
+                self._lanes.discard(lane)
+                self._bytes -= lane.nbytes

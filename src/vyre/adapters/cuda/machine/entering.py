@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from vyre.adapters.cuda.codes import Result, is_sticky
+from vyre.adapters.cuda.codes import Result, is_sticky, name_of
 from vyre.adapters.cuda.machine.contexts import Contexts
 from vyre.adapters.cuda.machine.fault_plan import FaultInjector
 from vyre.adapters.cuda.machine.journal import CallRecord, Journal, ViolationKind
@@ -118,7 +118,7 @@ def seam_call(
             except Status as failure:
                 code = failure.code
                 given = _arguments(signature, self, args, kwargs)
-                raise CudaCallError(code, Result(code).cuda_name, function, given, failure.log) from None
+                raise CudaCallError(code, name_of(code), function, given, failure.log) from None
             finally:
                 if gate.journal.tracing:
                     gate.journal.trace.append(CallRecord(name, _arguments(signature, self, args, kwargs), code))

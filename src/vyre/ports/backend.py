@@ -221,6 +221,17 @@ class ResidentMemory(Protocol):
     def download(self, reads: Sequence[Readback], /) -> None: ...
 
 
+class ForeignMemory(Protocol):
+    """Device memory of other libraries in this process."""
+
+    def adopt(self, array: object, /, *, label: str | None = None) -> ResidentBuffer:
+        """A buffer over the memory of ``array``, which stays alive until the buffer is closed; nothing is copied.
+
+        Raises ``InvalidResource`` for what is not contiguous memory of this device.
+        """
+        ...
+
+
 class ResidentExecutor(Protocol):
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming: ...
 
@@ -282,6 +293,7 @@ class Backend:
     supported_ops: frozenset[OpId] = ALL_OPS
     compiler: PipelineCompiler | None = None
     memory: ResidentMemory | None = None
+    foreign_memory: ForeignMemory | None = None
     resident_executor: ResidentExecutor | None = None
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None

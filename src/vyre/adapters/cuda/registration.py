@@ -31,8 +31,9 @@ def _probe_cuda() -> DeviceProfile:
 def _machine() -> Backend:
     from vyre.adapters.cuda.machine.driver import MachineDriver
     from vyre.adapters.cuda.runtime.backend import make_backend
+    from vyre.adapters.cuda.runtime.device import CudaOptions
 
-    return make_backend(MachineDriver(), MACHINE_ID)
+    return make_backend(MachineDriver(), MACHINE_ID, CudaOptions(exports=False))
 
 
 def _probe_machine() -> DeviceProfile:

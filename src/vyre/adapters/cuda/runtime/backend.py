@@ -11,7 +11,10 @@ from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.resident import ResidentStore
+from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
@@ -68,12 +71,17 @@ def make_backend(
     streams, kernels = StreamPool(device), KernelCache(device, emit)
     resources = Resources(device, memory, pinned, streams, kernels, Quarantine(device))
     executor = CudaExecutor(resources, LanePool(resources), profiler or NullProfiler())
+    store = ResidentStore(resources, exports=options.exports)
     return Backend(
         id=backend,
         version=VERSION,
         profile=profile,
         executor=executor,
         compiler=executor,
+        memory=store,
+        foreign_memory=store,
+        resident_executor=ResidentRunner(resources, executor, store),
+        async_executor=CudaAsync(device, executor),
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
     )

@@ -50,7 +50,7 @@ class CudaOptions:
     ``recover`` reset the primary context, which kills everybody's work on it.  ``close_timeout_s``: how long ``close``
     waits for running work.  ``pool_bytes``: most device memory that the pool may take, 0 for all.
     ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
-    dispatches prepared at once.
+    dispatches prepared at once.  ``exports``: let other libraries have the addresses of resident buffers.
     """
 
     ordinal: int = 0
@@ -62,6 +62,7 @@ class CudaOptions:
     cached_host_bytes: int = 128 * MIB
     lanes: int = 128
     grid_sync: GridSyncMode = GridSyncMode.AUTO
+    exports: bool = True
     jit: JitOptions = DEFAULT_JIT
 
 

@@ -173,6 +173,21 @@ class CudaPipeline:
                 self._shapes.popitem(last=False)
         return shape
 
+    @property
+    def cooperative(self) -> bool:
+        """Whether its launches were asked to be cooperative."""
+        return self._config.cooperative
+
+    def module_for(self, grid: Dim3, assume: frozenset[Assumption], *, inline_uniforms: bool) -> LoadedModule:
+        """The variant for memory of which only ``assume`` is known, pinned.  Call inside the door.
+
+        ``inline_uniforms`` False: uniform buffers are resident, so their bytes cannot travel as parameters.
+        """
+        options = replace(self._options(native=self._native(grid)), assume=assume)
+        if not inline_uniforms:
+            options = replace(options, switches=replace(options.switches, inline_uniforms=False))
+        return self._module(options)
+
     # ---------------------------------------------------------------- details
     @property
     def _prefers_native(self) -> bool:

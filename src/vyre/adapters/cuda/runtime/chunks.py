@@ -1,0 +1,115 @@
+"""Copies of any length through two pinned chunks: one is filled or emptied while the other is on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, release_all
+from vyre.adapters.cuda.runtime.memory import PinnedMemory
+from vyre.adapters.cuda.runtime.transfer import DeadlinePassed
+from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, HostBlock, Stream
+
+CHUNK: Final = 4 * MIB
+CHUNKS: Final = 2
+
+
+class _Chunk:
+    __slots__ = ("block", "busy", "copied", "target")
+
+    def __init__(self, block: HostBlock, copied: Event) -> None:
+        self.block: Final = block
+        self.copied: Final = copied
+        self.busy = False
+        self.target: memoryview | None = None
+        """Where the bytes go that are on their way into the chunk."""
+
+
+class Piece(NamedTuple):
+    """``host`` bytes and their place on the device."""
+
+    host: memoryview
+    address: DeviceAddress
+
+
+class PinnedChunks:
+    """Copies queued on one stream.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once.
+
+    ``nbytes``: the longest copy to come; short ones take smaller chunks.
+    """
+
+    def __init__(self, device: CudaDevice, pinned: PinnedMemory, stream: Stream, nbytes: int) -> None:
+        self._device, self._pinned, self._stream = device, pinned, stream
+        self._size: Final = max(1, min(CHUNK, nbytes))
+        self._chunks: list[_Chunk] = []
+        self._next = 0
+        try:
+            for _ in range(CHUNKS if nbytes > CHUNK else 1):
+                block = pinned.allocate(self._size)
+                try:
+                    event = device.driver.event_create(blocking=True)
+                except CudaCallError as error:
+                    device.roll_back(error, [partial(pinned.give_back, block)])
+                    raise
+                self._chunks.append(_Chunk(block, event))
+        except CudaCallError as error:
+            device.roll_back(error, [partial(self.release, idle=True)])
+            raise
+
+    def send(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
+        """Queue copies to the device; the bytes have been read when this returns."""
+        driver, counters = self._device.driver, self._device.counters
+        for host, address in self._split(pieces):
+            chunk = self._free_chunk(deadline_ns)
+            chunk.block.view[: host.nbytes] = host
+            driver.copy_to_device(address, chunk.block.address, host.nbytes, self._stream)
+            self._queued(chunk)
+            counters.h2d_bytes += host.nbytes
+            counters.host_upload_ops += 1
+
+    def receive(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
+        """Copy from the device; the bytes are there when this returns."""
+        driver, counters = self._device.driver, self._device.counters
+        for host, address in self._split(pieces):
+            chunk = self._free_chunk(deadline_ns)
+            driver.copy_to_host(chunk.block.address, address, host.nbytes, self._stream)
+            chunk.target = host
+            self._queued(chunk)
+            counters.d2h_bytes += host.nbytes
+            counters.device_readback_ops += 1
+        for _ in self._chunks:
+            self._free_chunk(deadline_ns)
+
+    def release(self, *, idle: bool) -> None:
+        """Return memory and events; ``idle`` memory may be kept for reuse, other goes to the driver."""
+        chunks, self._chunks = self._chunks, []
+        give_back = self._pinned.give_back if idle else self._pinned.free
+        release_all(
+            [
+                *(partial(self._device.driver.event_destroy, chunk.copied) for chunk in chunks),
+                *(partial(give_back, chunk.block) for chunk in chunks),
+            ]
+        )
+
+    def _split(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+        for host, address in pieces:
+            for start in range(0, host.nbytes, self._size):
+                yield Piece(host[start : start + self._size], address + start)
+
+    def _queued(self, chunk: _Chunk) -> None:
+        chunk.busy = True
+        self._device.driver.event_record(chunk.copied, self._stream)
+
+    def _free_chunk(self, deadline_ns: int | None) -> _Chunk:
+        """The next chunk once its copy is done; what it brought has reached its target."""
+        chunk = self._chunks[self._next]
+        self._next = (self._next + 1) % len(self._chunks)
+        if chunk.busy:
+            if not self._device.waiter.event(chunk.copied, deadline_ns):
+                raise DeadlinePassed
+            chunk.busy = False
+            if chunk.target is not None:
+                chunk.target[:] = chunk.block.view[: chunk.target.nbytes]
+                chunk.target = None
+        return chunk

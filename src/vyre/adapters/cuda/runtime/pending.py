@@ -1,0 +1,159 @@
+"""Asynchronous dispatch: ``submit`` enqueues and returns; one thread watches for the completions asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline, Running
+from vyre.adapters.cuda.runtime.waiting import FIRST_SLEEP_NS, LONGEST_SLEEP_NS, deadline_after
+from vyre.domain.dispatch import DispatchTiming, OutputArena
+from vyre.domain.errors import BackendError
+from vyre.ports.backend import DispatchRequest, OutputStorage
+
+
+class CudaPending:
+    """A submitted dispatch.  Every method may be called from any thread, and any number of times.
+
+    ``wait`` fills the storage it is given; the first one takes the results off the device and keeps them.
+    """
+
+    def __init__(self, owner: CudaAsync, pipeline: CudaPipeline, running: Running, deadline_ns: int | None) -> None:
+        self._owner = owner
+        self._pipeline = pipeline
+        self._running: Running | None = running
+        self._deadline = deadline_ns
+        self._lock = threading.Lock()
+        self._outcome: DispatchTiming | BaseException | None = None
+        self._outputs: tuple[bytes, ...] = ()
+
+    def done(self) -> bool:
+        """Whether ``wait`` would return at once; a dispatch that has failed is done."""
+        running = self._running
+        if running is None:
+            return True
+        try:
+            return self._pipeline.done(running)
+        except BackendError:
+            return True  # ``wait`` will raise it
+
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        """The results.  Raises what the run raised, and ``TimeoutError`` while it still runs after ``timeout`` s."""
+        clock = self._owner.device.clock
+        deadline = deadline_after(clock, timeout)
+        if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError(f"another thread still waits for {self!r}")
+        try:
+            if self._outcome is None:
+                if deadline is not None and not self._reached(deadline):
+                    raise TimeoutError(f"{self!r} did not finish within {timeout} s")
+                self._collect()
+        finally:
+            self._lock.release()
+        outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            outputs.clear()
+            raise outcome
+        assert outcome is not None
+        for view, data in zip(outputs.begin(tuple(map(len, self._outputs))), self._outputs, strict=True):
+            view[:] = data
+        return outcome
+
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        """Call ``callback`` once the dispatch is done: now, if it is, else in the watching thread."""
+        self._owner.watch(self, callback)
+
+    def _reached(self, deadline_ns: int) -> bool:
+        """Whether it is done, or its own deadline passed, before ``deadline_ns``."""
+        clock = self._owner.device.clock
+        pause = FIRST_SLEEP_NS
+        while not self.done():
+            now = clock.now_ns()
+            if self._deadline is not None and now >= self._deadline:
+                return True  # collecting raises DispatchTimeout
+            if now >= deadline_ns:
+                return False
+            clock.sleep(min(pause, deadline_ns - now) / 1e9)
+            pause = min(2 * pause, LONGEST_SLEEP_NS)
+        return True
+
+    def _collect(self) -> None:
+        running = self._running
+        arena = OutputArena()
+        try:
+            assert running is not None
+            self._outcome = self._pipeline.complete(running, arena, self._deadline)
+            self._outputs = arena.to_bytes()
+        except BaseException as error:
+            self._outcome = error
+        self._running = None
+
+    def __del__(self) -> None:
+        running = getattr(self, "_running", None)
+        if running is not None and self._owner.device.reachable:
+            self._pipeline.abandon(running, BackendError("nobody waited for this dispatch"))
+
+    def __repr__(self) -> str:
+        return f"<CudaPending of {self._pipeline.id}>"
+
+
+class CudaAsync(DeviceMember):
+    """``AsyncExecutor``."""
+
+    def __init__(self, device: CudaDevice, executor: CudaExecutor) -> None:
+        self.device: Final = device
+        self._executor = executor
+        self._watched: list[tuple[CudaPending, Callable[[], object]]] = []
+        self._changed = threading.Condition()
+        self._watcher: threading.Thread | None = None
+        device.add(self)
+
+    def submit(self, request: DispatchRequest, /) -> CudaPending:
+        pipeline, _ = self._executor.pipeline(request.program, request.config)
+        deadline = deadline_after(self.device.clock, request.config.timeout_s)
+        return CudaPending(self, pipeline, pipeline.begin(request.inputs, deadline), deadline)
+
+    def watch(self, pending: CudaPending, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when ``pending`` is done."""
+        if pending.done():
+            callback()
+            return
+        with self._changed:
+            self._watched.append((pending, callback))
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="vyre-cuda-completions", daemon=True)
+                self._watcher.start()
+
+    # ---- as a member of the device
+    def release(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Whoever is still waiting finds the device closed or lost, and is told so."""
+        with self._changed:
+            watched, self._watched = self._watched, []
+        for _, callback in watched:
+            callback()
+
+    def _watch(self) -> None:
+        """Ends when nothing is left to watch."""
+        pause = FIRST_SLEEP_NS
+        while True:
+            with self._changed:
+                watched = list(self._watched)
+                if not watched:
+                    self._watcher = None
+                    return
+            ready = [entry for entry in watched if entry[0].done()]
+            if ready:
+                pause = FIRST_SLEEP_NS
+                with self._changed:
+                    ready = [entry for entry in ready if entry in self._watched]
+                    self._watched = [entry for entry in self._watched if entry not in ready]
+                for _, callback in ready:
+                    callback()
+            else:
+                self.device.clock.sleep(pause / 1e9)
+                pause = min(2 * pause, LONGEST_SLEEP_NS)

@@ -1,0 +1,241 @@
+"""Resident memory: allocations that live between dispatches, and arrays of other libraries taken in.
+
+Every operation here ends with the device idle on its stream, so between calls nothing is pending on a buffer and no
+stream has to wait for another.  The exception is work that outlived its deadline: its buffers remember the stream, and
+are freed behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from vyre.adapters.cuda.runtime import interop
+from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
+from vyre.adapters.cuda.runtime.streams import StreamLease
+from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Stream
+from vyre.domain.errors import BackendError, InvalidResource
+from vyre.ports.backend import Readback, ResidentBuffer, Upload, check_ownership
+
+
+class CudaBuffer(ResidentBuffer):
+    """Device memory at ``address`` (0 if it is empty).  ``readonly``: adopted from an exporter that forbids writing."""
+
+    __slots__ = ("_block", "_busy", "_foreign", "_store", "address", "readonly")
+
+    def __init__(
+        self,
+        store: ResidentStore,
+        address: DeviceAddress,
+        nbytes: int,
+        label: str | None,
+        *,
+        block: DeviceBlock = NO_BLOCK,
+        foreign: object = None,
+        readonly: bool = False,
+    ) -> None:
+        self.address: Final = address
+        self.readonly: Final = readonly
+        self._store = store
+        self._block = block
+        self._foreign = foreign
+        self._busy: Stream | None = None
+        super().__init__(backend_id=store.device.backend, nbytes=nbytes, epoch=store.device.epoch, label=label)
+
+    def occupy(self, stream: Stream) -> None:
+        """Work on ``stream`` may still use the memory."""
+        self._busy = stream
+
+    def _release(self) -> None:
+        self._foreign = None
+        self._store.give_back(self._block, self._busy)
+
+    # ---- for other libraries
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._check_export("the array interface")
+        return interop.array_interface(self.address, (self.nbytes,), "|u1", readonly=self.readonly)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return interop.dlpack_device(self._store.device.options.ordinal)
+
+    def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+        """A capsule of bytes; nothing is pending on the memory, so ``stream`` has nothing to wait for."""
+        return self.dlpack((self.nbytes,), "|u1")
+
+    def dlpack(self, shape: Sequence[int], typestr: str) -> object:
+        """A capsule of the memory seen as an array."""
+        self._check_export("DLPack")
+        return interop.dlpack_capsule(self, self.address, shape, typestr, self._store.device.options.ordinal)
+
+    def _check_export(self, what: str) -> None:
+        if self.closed:
+            raise BufferError(f"{self!r} is exported after close(). Fix: keep it open while others use it")
+        if not self._store.exports:
+            raise interop.refuse_export(what)
+
+
+class MemoryRange(NamedTuple):
+    """Bytes [offset, offset + nbytes) of a buffer, checked."""
+
+    buffer: CudaBuffer
+    offset: int
+    nbytes: int
+
+    @property
+    def address(self) -> DeviceAddress:
+        return self.buffer.address + self.offset
+
+
+class ResidentStore:
+    """``ResidentMemory`` and ``ForeignMemory``.
+
+    ``exports``: whether addresses of this device mean something to other libraries.
+    """
+
+    def __init__(self, resources: Resources, *, exports: bool = True) -> None:
+        self.device: Final[CudaDevice] = resources.device
+        self.exports: Final = exports
+        self._resources = resources
+
+    # ---- the facets
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> CudaBuffer:
+        """Zeroed memory."""
+        if nbytes < 0:
+            raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
+        with self.device.calls:
+            if nbytes == 0:
+                return CudaBuffer(self, 0, 0, label)
+            made: CudaBuffer = self.on_stream(partial(self._allocate, nbytes, label))
+            return made
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        ranges = [(u.data, self.range(u.buffer, u.offset, u.data.nbytes, writing=True)) for u in uploads]
+        pieces = [Piece(data, r.address) for data, r in ranges if r.nbytes]
+        if pieces:
+            with self.device.calls:
+                self.on_stream(partial(self._send, pieces))
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        pieces = self.pieces(reads)
+        if pieces:
+            with self.device.calls:
+                self.on_stream(partial(self._receive, pieces))
+
+    def adopt(self, array: object, /, *, label: str | None = None) -> CudaBuffer:
+        """A buffer over the memory of ``array``, which is kept alive until it is closed.
+
+        Raises ``InvalidResource`` for memory of another device, managed memory, and what is not contiguous.
+        """
+        foreign = interop.read_array_interface(array)
+        with self.device.calls:
+            if foreign.nbytes == 0:
+                return CudaBuffer(self, 0, 0, label, foreign=array, readonly=foreign.readonly)
+            facts = self.device.driver.pointer_facts(foreign.address)
+            if facts.device != self.device.options.ordinal:
+                raise InvalidResource(
+                    f"the array lives on device {facts.device}, this backend runs on {self.device.options.ordinal}",
+                    fix="copy it to this device, or open a backend on that one.",
+                )
+            if facts.managed:
+                raise InvalidResource("the array is in managed memory", fix="adopt a copy in device memory.")
+            if foreign.address + foreign.nbytes > facts.base + facts.nbytes:
+                raise InvalidResource(
+                    f"the array claims {foreign.nbytes} bytes, its allocation has "
+                    f"{facts.base + facts.nbytes - foreign.address}",
+                    fix="export the size the memory has.",
+                )
+            if foreign.synchronise:
+                self.device.driver.context_synchronize()
+        return CudaBuffer(self, foreign.address, foreign.nbytes, label, foreign=array, readonly=foreign.readonly)
+
+    # ---- for the executor
+    def own(self, buffer: ResidentBuffer) -> CudaBuffer:
+        """``buffer``, if it is open, ours and of this epoch."""
+        check_ownership(self.device.backend, self.device.epoch, (buffer,))
+        assert isinstance(buffer, CudaBuffer)
+        return buffer
+
+    def range(self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool) -> MemoryRange:
+        """Checked bytes of a buffer; raises ``InvalidResource``."""
+        own = self.own(buffer)
+        if offset < 0 or offset + nbytes > own.nbytes:
+            raise InvalidResource(
+                f"bytes {offset}..{offset + nbytes} of {own!r}", fix=f"stay within its {own.nbytes} bytes."
+            )
+        if writing and own.readonly:
+            raise InvalidResource(f"{own!r} is read-only", fix="adopt a writable array, or copy it.")
+        return MemoryRange(own, offset, nbytes)
+
+    def pieces(self, reads: Iterable[Readback]) -> list[Piece]:
+        """What to copy back, every range checked."""
+        ranges = [(r.into, self.range(r.buffer, r.offset, r.into.nbytes, writing=False)) for r in reads]
+        return [Piece(into, r.address) for into, r in ranges if r.nbytes]
+
+    def chunks(self, stream: Stream, pieces: Sequence[Piece]) -> PinnedChunks:
+        """Chunks fit for copying ``pieces`` (not empty) on ``stream``."""
+        longest = max(piece.host.nbytes for piece in pieces)
+        return PinnedChunks(self.device, self._resources.pinned, stream, longest)
+
+    def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
+        """Free a closed buffer's memory: at once, or behind the work that may still use it."""
+        device, memory = self.device, self._resources.memory
+        if not block.capacity or not device.reachable:
+            return
+        with device.calls:
+            if busy is None:
+                self.on_stream(lambda lease: memory.give_back(block, lease.stream))
+            else:
+                self._resources.quarantine.hold(busy, lambda: memory.free(block, busy))
+
+    def on_stream(self, work: Callable[[StreamLease], Any]) -> Any:
+        """Run ``work`` with a stream of its own, and wait for what it queued.  Call inside the door.
+
+        On a failure the stream goes into quarantine, because it may still be running.
+        """
+        streams, quarantine = self._resources.streams, self._resources.quarantine
+        quarantine.reap()
+        lease = streams.acquire()
+        try:
+            result = work(lease)
+            self.device.waiter.stream(lease.stream, None)
+        except (CudaCallError, BackendError):
+            if self.device.reachable:
+                quarantine.hold(lease.stream, partial(streams.free, lease))
+            raise
+        streams.give_back(lease)
+        return result
+
+    # ---- details
+    def _allocate(self, nbytes: int, label: str | None, lease: StreamLease) -> CudaBuffer:
+        block = self._resources.memory.allocate(nbytes, lease.stream)
+        self.device.counters.resident_allocation_bytes_requested += nbytes
+        try:
+            self.device.driver.memset8(block.address, 0, nbytes, lease.stream)
+        except CudaCallError as error:
+            self.device.roll_back(error, [partial(self._resources.memory.free, block, lease.stream)])
+            raise
+        return CudaBuffer(self, block.address, nbytes, label, block=block)
+
+    def _send(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
+        chunks = self.chunks(lease.stream, pieces)
+        self._and_release(chunks, lambda: chunks.send(pieces, None), lease)
+
+    def _receive(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
+        chunks = self.chunks(lease.stream, pieces)
+        self._and_release(chunks, lambda: chunks.receive(pieces, None), lease)
+
+    def _and_release(self, chunks: PinnedChunks, copy: Callable[[], None], lease: StreamLease) -> None:
+        """Copy, wait for the last one, and give the chunks back; after a failure they wait in quarantine."""
+        try:
+            copy()
+            self.device.waiter.stream(lease.stream, None)
+        except CudaCallError:
+            if self.device.reachable:
+                self._resources.quarantine.hold(lease.stream, partial(chunks.release, idle=False))
+            raise
+        chunks.release(idle=True)

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts embedding bench soak clean
+.PHONY: help demo test check lint types contracts embedding bench soak gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -62,6 +62,40 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property
 	$(BIN)/python -m benchmarks.correct_rounding
 
+# The GPU runs say so and succeed where there is no GPU; GPU_FLAGS=--require-gpu makes that a failure.
+# VYRE_AMBIENT=1 takes the interpreter at hand and its packages: no virtual environment, no installation.
+GPU_OUT    ?= benchmarks/results
+GPU_BUDGET ?= 540
+GPU_FLAGS  ?=
+ifdef VYRE_AMBIENT
+GPU_READY  :=
+GPU_PYTHON := PYTHONPATH=src$${PYTHONPATH:+:$$PYTHONPATH} $(PYTHON)
+else
+GPU_READY  := $(VENV)/.run
+GPU_PYTHON := $(BIN)/python
+endif
+
+gpu: $(GPU_READY) ## prove the CUDA backend on the GPU of this machine, if it has one
+	$(GPU_PYTHON) -m vyre.testing.gpu check --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
+
+gpu-bench: $(GPU_READY) ## measure it there, beside cuda.core, CuPy, Numba and Triton where they are installed
+	$(GPU_PYTHON) -m vyre.testing.gpu bench --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
+
+# For a GPU machine without a network: python3.12 -m pip install --no-index --no-deps --target DIR .gpukit/*.whl, and
+# .gpukit/if-missing/*.whl where NumPy or the CUDA bindings are missing too; then PYTHONPATH=DIR make gpu VYRE_AMBIENT=1.
+KIT        := .gpukit
+KIT_PYTHON ?= 3.12
+KIT_FETCH   = $(PIP) download --no-deps --only-binary=:all: --implementation cp --python-version $(KIT_PYTHON) \
+	$(foreach glibc,2_28 2_27 2_24 2_17,--platform manylinux_$(glibc)_x86_64) --platform manylinux2014_x86_64
+
+gpu-kit: $(VENV)/.run ## collect wheels for a GPU machine without a network, in .gpukit/
+	rm -rf $(KIT)
+	$(PIP) wheel --no-deps --wheel-dir $(KIT) .
+	$(KIT_FETCH) --dest $(KIT) structlog dependency-injector blake3 platformdirs filelock
+	$(KIT_FETCH) --dest $(KIT)/if-missing numpy cuda-bindings cuda-pathfinder
+	git rev-parse --short=12 HEAD > $(KIT)/revision
+	@ls -s $(KIT) $(KIT)/if-missing
+
 clean: ## remove what the other targets made
-	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(KIT) demo-output build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

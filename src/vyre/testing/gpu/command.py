@@ -47,11 +47,12 @@ def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Pre
     elif options.require_gpu:
         print(f"`{options.backend}` is not a GPU. Fix: leave --backend or --require-gpu out.", file=sys.stderr)
         return ExitCode.ABSENT
+    name = record_name(options.command, options.backend)
     context = Context(
         backend=options.backend,
         tests=_tests_folder(options.tests),
         seconds=options.budget,
-        folder=options.out / f"{options.command}-{options.backend}",
+        folder=(options.out / f"{name}.d").absolute(),
     )
     header = {
         "command": options.command,
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Pre
         "only": options.only,
         **describe(options.revision),
     }
-    record = Record(options.out / f"gpu-{options.command}{_suffix(context)}.json", header)
+    record = Record(options.out / f"{name}.json", header)
     started = time.monotonic()
     verdicts = Supervisor(options.command, context).run(groups, record)
     code = exit_code(verdicts)
@@ -78,9 +79,9 @@ def exit_code(verdicts: Sequence[GroupVerdict]) -> ExitCode:
     return ExitCode.PASSED if verdicts and all(v.is_good for v in verdicts) else ExitCode.FAILED
 
 
-def _suffix(context: Context) -> str:
-    """An emulated run never takes the file name of a GPU's."""
-    return f"-emulated-{context.backend}" if context.emulated else ""
+def record_name(command: str, backend: str) -> str:
+    """Of the record, without suffix.  A rehearsal never takes the name of a GPU's."""
+    return f"gpu-{command}" if backend == GPU_BACKEND else f"rehearsal-{command}-{backend}"
 
 
 def _tests_folder(given: Path | None) -> Path | None:

@@ -1,0 +1,88 @@
+"""The command: what it says without a GPU, how groups are judged, and that no rehearsal passes for a GPU's record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vyre.testing.gpu.command import exit_code, main, record_name
+from vyre.testing.gpu.context import COMMANDS
+from vyre.testing.gpu.exit_codes import ExitCode
+from vyre.testing.gpu.presence import Presence, look
+from vyre.testing.gpu.supervisor import GroupVerdict
+
+NOTHING = Presence((), "libcuda.so.1 cannot be loaded (no such file)")
+NODES_ONLY = Presence(("/dev/nvidia0", "/dev/nvidiactl"), "libcuda.so.1 cannot be loaded (no such file)")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("extra", "code"), [([], ExitCode.PASSED), (["--require-gpu"], ExitCode.ABSENT)])
+def test_without_a_gpu_one_line_says_so_and_nothing_is_written(
+    command: str, extra: list[str], code: ExitCode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main([command, "--out", str(out), *extra], look=lambda: NOTHING) == code
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 1 and printed[0].startswith("no NVIDIA GPU here")
+    assert not out.exists()
+
+
+def test_a_device_without_its_driver_is_unusable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--out", str(tmp_path)], look=lambda: NODES_ONLY) == ExitCode.UNUSABLE
+    assert "/dev/nvidia0" in capsys.readouterr().out
+
+
+def test_a_rehearsal_is_no_gpu(tmp_path: Path) -> None:
+    assert main(["check", "--out", str(tmp_path), "--backend", "reference", "--require-gpu"]) == ExitCode.ABSENT
+
+
+def test_results_need_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check"]) == ExitCode.USAGE
+    assert "--out" in capsys.readouterr().err
+
+
+def test_looking_finds_nodes_and_tries_the_driver(tmp_path: Path) -> None:
+    def missing(name: str) -> object:
+        raise OSError(f"{name}: not there")
+
+    assert look(tmp_path, missing).absent
+    (tmp_path / "nvidia0").touch()
+    (tmp_path / "nvidia-uvm").touch()
+    found = look(tmp_path, missing)
+    assert found.nodes == (str(tmp_path / "nvidia0"),)
+    assert not found.absent and found.problem is not None
+    assert look(tmp_path / "elsewhere", lambda name: name) == Presence((), None)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ([GroupVerdict.PASSED, GroupVerdict.SKIPPED], ExitCode.PASSED),
+        ([GroupVerdict.UNAVAILABLE, GroupVerdict.NOT_RUN], ExitCode.UNUSABLE),
+        ([GroupVerdict.PASSED, GroupVerdict.TIMEOUT], ExitCode.FAILED),
+        ([GroupVerdict.PASSED, GroupVerdict.CRASHED], ExitCode.FAILED),
+        ([GroupVerdict.PASSED, GroupVerdict.NOT_RUN], ExitCode.FAILED),
+        ([], ExitCode.FAILED),
+    ],
+)
+def test_exit_codes(verdicts: list[GroupVerdict], code: ExitCode) -> None:
+    assert exit_code(verdicts) == code
+
+
+def test_a_rehearsal_runs_groups_and_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", "--out", str(tmp_path), "--backend", "reference", "--only", "checksums", "--budget", "120"]
+    assert main([*arguments, "--revision", "abc"]) == ExitCode.PASSED
+    assert "EMULATED" in capsys.readouterr().out
+    record = json.loads((tmp_path / "rehearsal-check-reference.json").read_text())
+    assert record["emulated"] is True and record["backend"] == "reference" and record["revision"] == "abc"
+    assert [(g["name"], g["verdict"]) for g in record["groups"]] == [("probe", "passed"), ("checksums", "passed")]
+    assert record["groups"][1]["passed"] == 13 * 4
+    assert record_name("check", "cuda") != record_name("check", "cuda-machine")
+
+
+def test_a_backend_that_cannot_run_makes_the_gpu_unusable(tmp_path: Path) -> None:
+    assert main(["check", "--out", str(tmp_path), "--backend", "nobody", "--budget", "60"]) == ExitCode.UNUSABLE
+    record = json.loads((tmp_path / "rehearsal-check-nobody.json").read_text())
+    assert [g["verdict"] for g in record["groups"]] == ["unavailable"] + ["not run"] * (len(record["groups"]) - 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.lease import BackendLease
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_dispatch import has_resident, run_resident
+from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, has_resident, run_resident
 from vyre.app.result import Result
 from vyre.app.submitted import result_future
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
@@ -147,6 +147,15 @@ class Pipeline:
         try:
             self._lease.check_open()
             return run_resident(self._lease, self.program, self.config, self._inputs, inputs)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+
+    def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
+        """A prepared launch on resident memory."""
+        self._lease.check_open()
+        try:
+            return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:
             self._annotate(error)
             raise

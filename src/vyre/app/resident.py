@@ -9,7 +9,7 @@ import numpy as np
 
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
-from vyre.ports.backend import Readback, ResidentBuffer, ResidentMemory, Upload
+from vyre.ports.backend import ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +32,13 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
         buffer.close()
         raise
     return ResidentArray(buffer, memory, dtype, shape if shape is not None else (view.nbytes,))
+
+
+def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
+    """The memory of another library's device array, with its shape and type; nothing is copied."""
+    buffer = foreign.adopt(array, label=label)
+    interface = array.__cuda_array_interface__  # type: ignore[attr-defined]  # adopted by it
+    return ResidentArray(buffer, memory, np.dtype(interface["typestr"]), tuple(interface["shape"]))
 
 
 def _words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -72,12 +79,30 @@ class ResidentArray:
 
     def download(self) -> npt.NDArray[Any]:
         """A new array with the present content."""
-        is_bool = self.dtype == np.bool_
-        array = np.empty(self.shape, np.uint32 if is_bool else self.dtype)
+        array = np.empty(self.shape, self._word_dtype)
         if array.size:
             into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
             self._memory.download([Readback(self.buffer, into)])
-        return array != 0 if is_bool else array
+        return array != 0 if self.dtype == np.bool_ else array
+
+    # ---- for other libraries, where the backend's memory has addresses that mean something to them
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        interface: dict[str, Any] = self.buffer.__cuda_array_interface__  # type: ignore[attr-defined]
+        return interface | {"shape": self.shape, "typestr": self._word_dtype.str}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.buffer.__dlpack_device__()  # type: ignore[attr-defined]
+        return device
+
+    def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+        """A DLPack capsule; nothing is pending on the memory, so ``stream`` has nothing to wait for."""
+        return self.buffer.dlpack(self.shape, self._word_dtype.str)  # type: ignore[attr-defined]
+
+    @property
+    def _word_dtype(self) -> np.dtype[Any]:
+        """``bool_`` lives in device memory as 32-bit words."""
+        return np.dtype(np.uint32) if self.dtype == np.bool_ else self.dtype
 
     def close(self) -> None:
         """Free the memory; calling it again does nothing."""

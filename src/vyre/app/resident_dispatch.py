@@ -6,10 +6,11 @@ updates, and outputs that nobody bound, get device memory for this dispatch and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,7 +25,17 @@ from vyre.domain.geometry import LaunchLimits
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import resolve_launch
-from vyre.ports.backend import HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Resource, Upload
+from vyre.ports.backend import (
+    BoundResidentStep,
+    HostBytes,
+    Readback,
+    ResidentBuffer,
+    ResidentExecutor,
+    ResidentSequence,
+    ResidentStep,
+    Resource,
+    Upload,
+)
 
 
 def has_resident(inputs: object) -> bool:
@@ -77,6 +88,86 @@ def run_resident(
         if b.is_returned and isinstance(array := arguments.get(b.name), ResidentArray)
     }
     return Result(outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), resident)
+
+
+def bind_resident(
+    lease: BackendLease,
+    program: Program,
+    config: DispatchConfig,
+    host_inputs: HostInputs,
+    inputs: object,
+) -> BoundResidentLaunch:
+    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array."""
+    arguments = _arguments(program, host_inputs, inputs)
+    _check_residents(lease, program, arguments)
+    resources: list[Resource] = []
+    for buffer, _, view in _resolve(lease, program, config, host_inputs, arguments).bindings:
+        argument = arguments.get(buffer.name)
+        if isinstance(argument, ResidentArray):
+            resources.append(argument.buffer)
+        elif view is not None and not buffer.is_writable:
+            resources.append(memoryview(bytes(view)))
+        else:
+            raise InvalidInput(
+                f"`{buffer.name}` is written, but not bound to resident memory",
+                fix="make it resident with session.resident(...) and bind that.",
+            )
+    step = ResidentStep(program, tuple(resources), config)
+    binder = lease.backend.resident_binder
+    if binder is not None:
+        return BoundResidentLaunch(lease, binder.bind(step))
+    executor = lease.backend.require_resident_executor()
+    return BoundResidentLaunch(lease, _Unbound(executor, ResidentSequence(prefix=(step,))))
+
+
+class _Unbound:
+    """``BoundResidentStep`` of a backend that prepares nothing."""
+
+    __slots__ = ("_executor", "_sequence")
+
+    def __init__(self, executor: ResidentExecutor, sequence: ResidentSequence) -> None:
+        self._executor, self._sequence = executor, sequence
+
+    def __call__(self) -> None:
+        self._executor.run(self._sequence)
+
+    def close(self) -> None:
+        return None
+
+
+class BoundResidentLaunch:
+    """A launch with all its memory bound: calling it launches and waits.  For one thread at a time.
+
+    Close it, or use it in a ``with`` block, before its arrays and its session.
+    """
+
+    __slots__ = ("_closed", "_lease", "_step", "launch")
+
+    def __init__(self, lease: BackendLease, step: BoundResidentStep) -> None:
+        self._lease = lease
+        self._step = step
+        self._closed = False
+        self.launch: Callable[[], None] = step.__call__
+        """The same as calling the object, without the check that it is open."""
+
+    def __call__(self) -> None:
+        if self._closed or self._lease.closed:
+            raise InvalidResource("the bound launch is closed", fix="bind it again in an open session.")
+        self.launch()
+
+    def close(self) -> None:
+        """Give back what was prepared; calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._step.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
 
 
 class _Sizes(NamedTuple):

@@ -22,11 +22,13 @@ from vyre.domain.op_ids import required_ops
 from vyre.domain.specialization import SpecInput, resolve_spec
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
+from vyre.ports.backend import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from vyre.app.resident import ResidentArray
+    from vyre.app.resident_dispatch import BoundResidentLaunch
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
@@ -130,6 +132,16 @@ class Session:
         pipeline = self.compile(program, config, **shorthand)
         return BoundLaunch(pipeline, pipeline.views(inputs))
 
+    def bind_resident(
+        self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Any
+    ) -> BoundResidentLaunch:
+        """A launch on resident memory, prepared once: the cheapest way to run it again and again.
+
+        Whatever the program writes is bound to a resident array; numbers and host data that it only reads are taken by
+        value.  ``shorthand`` as for ``compile``.
+        """
+        return self.compile(program, config, **shorthand).bind_resident(inputs)
+
     def submit(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
     ) -> Future[Result]:
@@ -156,6 +168,21 @@ class Session:
         array = make_resident(self._lease.backend.require_memory(), data, label)
         self._lease.adopt(array)
         return array
+
+    def adopt(self, array: object, *, label: str | None = None) -> ResidentArray:
+        """Another library's device array as resident memory: nothing is copied, writes are seen by both.
+
+        ``array`` has ``__cuda_array_interface__`` (CuPy, Numba, PyTorch, JAX) and is contiguous; it is kept alive until
+        the result is closed.  Raises ``UnsupportedFeature`` on a backend that shares no memory.
+        """
+        from vyre.app.resident import adopt_array
+
+        self._lease.check_open()
+        backend = self._lease.backend
+        foreign = require(backend.foreign_memory, feature="memory of other libraries", backend=backend.id)
+        adopted = adopt_array(foreign, backend.require_memory(), array, label)
+        self._lease.adopt(adopted)
+        return adopted
 
     # ---------------------------------------------------------------- looking
     @property

@@ -34,7 +34,7 @@ from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, OpId, Program
 from vyre.domain.op_ids import ALL_OPS
 
-PORT_API_VERSION: Final = 1
+PORT_API_VERSION: Final = 2
 FacetT = TypeVar("FacetT")
 
 
@@ -236,6 +236,21 @@ class ResidentExecutor(Protocol):
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming: ...
 
 
+class BoundResidentStep(Protocol):
+    """A step with everything resolved: calling it launches and waits.  For one thread at a time; close it after use."""
+
+    def __call__(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class ResidentBinder(Protocol):
+    """Prepared launches on resident memory: the cheapest way to run the same step again and again."""
+
+    def bind(self, step: ResidentStep, /) -> BoundResidentStep:
+        """``step``, checked and prepared once.  Host bytes in it are taken now; its buffers must stay open."""
+        ...
+
+
 class DeviceLifecycle(Protocol):
     """``epoch`` grows with every recovery; buffers and pipelines of an older epoch are refused."""
 
@@ -295,6 +310,7 @@ class Backend:
     memory: ResidentMemory | None = None
     foreign_memory: ForeignMemory | None = None
     resident_executor: ResidentExecutor | None = None
+    resident_binder: ResidentBinder | None = None
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None
 

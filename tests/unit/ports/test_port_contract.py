@@ -53,7 +53,15 @@ def test_the_port_is_what_was_promised() -> None:
 
 def test_every_facet_is_optional_but_the_executor_and_the_lifecycle() -> None:
     facets = {f.name: f for f in dataclasses.fields(backend.Backend)}
-    optional = {"compiler", "memory", "resident_executor", "async_executor", "metric_source"}
+    optional = {
+        "compiler",
+        "memory",
+        "foreign_memory",
+        "resident_executor",
+        "resident_binder",
+        "async_executor",
+        "metric_source",
+    }
     for name in optional:
         assert facets[name].default is None
     for name in ("executor", "lifecycle"):

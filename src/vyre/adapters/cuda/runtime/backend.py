@@ -72,6 +72,7 @@ def make_backend(
     resources = Resources(device, memory, pinned, streams, kernels, Quarantine(device))
     executor = CudaExecutor(resources, LanePool(resources), profiler or NullProfiler())
     store = ResidentStore(resources, exports=options.exports)
+    runner = ResidentRunner(resources, executor, store)
     return Backend(
         id=backend,
         version=VERSION,
@@ -80,7 +81,8 @@ def make_backend(
         compiler=executor,
         memory=store,
         foreign_memory=store,
-        resident_executor=ResidentRunner(resources, executor, store),
+        resident_executor=runner,
+        resident_binder=runner,
         async_executor=CudaAsync(device, executor),
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,

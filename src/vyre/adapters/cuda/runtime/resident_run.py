@@ -146,9 +146,18 @@ class StepLaunch:
         """Host bytes of this run that need to be on the device."""
         return [Piece(data, address) for i, address in self._host if not isinstance(data := step.memory[i], CudaBuffer)]
 
+    def operations(self, step: Step, *after_launch: Callable[[], object]) -> tuple[Callable[[], object], ...]:
+        """What a launch of ``step`` calls, in order, its host bytes being on the device; parameters are packed."""
+        self._set_values(step)
+        one_round: list[Callable[[], object]] = [self._launch, *after_launch]
+        return (*self._zero, *(one_round * self._iterations))
+
+    def _set_values(self, step: Step) -> None:
+        self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
+
     def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> int:
         """Zero and launch; returns the number of kernels.  ``after_launch`` is called behind each launch."""
-        self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
+        self._set_values(step)
         for zero in self._zero:
             zero()
         for _ in range(self._iterations):
@@ -204,21 +213,59 @@ class ResidentLane:
         )
 
 
+class BoundStep:
+    """``BoundResidentStep``: one step on a stream of its own, with everything resolved before the first call."""
+
+    __slots__ = ("_device", "_lane", "_launch", "_operations", "_runner", "_seconds", "_step", "_stream", "epoch")
+
+    def __init__(self, runner: ResidentRunner, lane: ResidentLane, step: Step, seconds: float | None) -> None:
+        self._runner, self._lane, self._step, self._seconds = runner, lane, step, seconds
+        self._device: Final = runner.device
+        self._launch: Final = lane.launch(step)
+        self._stream: Final = lane.lease.stream
+        check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.can_trap else ()
+        self._operations: Final = self._launch.operations(step, *check)
+        self.epoch: Final = self._device.epoch
+
+    def __call__(self) -> None:
+        """Launch and wait.  Raises as ``ResidentExecutor.run`` does."""
+        device = self._device
+        device.enter()
+        try:
+            for operation in self._operations:
+                operation()
+            device.counters.kernel_launches += 1
+            deadline = None if self._seconds is None else deadline_after(device.clock, self._seconds)
+            if not device.waiter.stream(self._stream, deadline):
+                raise DeadlinePassed
+        except CudaCallError as error:
+            raise device.fault(error) from error
+        except DeadlinePassed as error:
+            raise self._runner.timeout(self._step, self._seconds) from error
+
+    def close(self) -> None:
+        """Give the stream back; calling it again does nothing."""
+        lane, self._lane = self._lane, None  # type: ignore[assignment]  # closed
+        if lane is not None and self.epoch == self._device.epoch:
+            self._runner.unbind(lane)
+
+
 class ResidentRunner(DeviceMember):
-    """``ResidentExecutor``."""
+    """``ResidentExecutor`` and ``ResidentBinder``."""
 
     def __init__(self, resources: Resources, executor: CudaExecutor, store: ResidentStore) -> None:
         self._resources = resources
-        self._device = resources.device
+        self.device: Final = resources.device
         self._executor = executor
         self._store = store
         self._idle: list[ResidentLane] = []
+        self._bound: set[ResidentLane] = set()
         self._lock = threading.Lock()
         resources.memory.on_shortage(self._release_idle)
         resources.device.add(self)
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
-        device = self._device
+        device = self.device
         started = device.clock.now_ns()
         reads = self._store.pieces(sequence.reads)
         steps = [self._resolve(number, step) for number, step in enumerate((*sequence.prefix, *sequence.repeated))]
@@ -234,11 +281,37 @@ class ResidentRunner(DeviceMember):
             except BaseException as error:
                 self._drop(lane, steps, error)
                 if isinstance(error, DeadlinePassed):
-                    raise self._timeout(sequence, min(limits)) from error
+                    raise self.timeout(steps[0], min(limits)) from error
                 raise
             self._put(lane)
         now = device.clock.now_ns()
         return DispatchTiming(now - started, device_ns, enqueued - started, now - enqueued)
+
+    def bind(self, step: ResidentStep, /) -> BoundStep:
+        """Prepare ``step`` once; host bytes are taken now, for every launch."""
+        resolved = self._resolve(0, step)
+        with self.device.calls:
+            self._resources.quarantine.reap()
+            lane = ResidentLane(self._resources)
+            try:
+                bound = BoundStep(self, lane, resolved, step.config.timeout_s)
+                pieces = lane.launch(resolved).host_pieces(resolved)
+                if pieces:
+                    _send_now(self._resources, lane.lease.stream, pieces)
+            except BaseException as error:
+                self._drop(lane, (resolved,), error)
+                raise
+            with self._lock:
+                self._bound.add(lane)
+        return bound
+
+    def unbind(self, lane: ResidentLane) -> None:
+        """A bound step is closed."""
+        with self._lock:
+            self._bound.discard(lane)
+        if self.device.reachable:
+            with self.device.calls:
+                lane.release(idle=True)
 
     # ---------------------------------------------------------------- resolving
     def _resolve(self, number: int, step: ResidentStep) -> Step:
@@ -301,11 +374,11 @@ class ResidentRunner(DeviceMember):
 
         Returns the moment when everything was enqueued, and the kernels' time, in ns.
         """
-        device, driver = self._device, self._device.driver
+        device, driver = self.device, self.device.driver
         stream, started, ended, done = lane.lease
         prepared = [(lane.launch(step), step) for step in steps]
         looks = any(launch.can_trap for launch, _ in prepared)
-        check = partial(self._check_trap, lane, deadline) if looks else None
+        check = partial(self.check_trap, lane, deadline) if looks else None
         uploads = [piece for launch, step in prepared for piece in launch.host_pieces(step)]
         if uploads:
             _send_now(self._resources, stream, uploads)
@@ -329,25 +402,24 @@ class ResidentRunner(DeviceMember):
         try:
             chunks.receive(reads, deadline)
         except (CudaCallError, DeadlinePassed):
-            if self._device.reachable:
+            if self.device.reachable:
                 self._resources.quarantine.hold(lane.lease.stream, partial(chunks.release, idle=False))
             raise
         chunks.release(idle=True)
 
-    def _check_trap(self, lane: ResidentLane, deadline: int | None, launch: StepLaunch) -> None:
+    def check_trap(self, lane: ResidentLane, deadline: int | None, launch: StepLaunch) -> None:
         """Wait for a launch and raise its trap."""
         if not launch.can_trap:
             return
         self._read(lane, [launch.traps], deadline)
         launch.raise_trap()
 
-    def _timeout(self, sequence: ResidentSequence, seconds: float) -> DispatchTimeout:
-        step = (*sequence.prefix, *sequence.repeated)[0]
-        name = step.config.label or step.program.name or "unnamed"
-        self._device.counters.timeout_count += 1
+    def timeout(self, step: Step, seconds: float | None) -> DispatchTimeout:
+        """What a passed deadline is reported as."""
+        self.device.counters.timeout_count += 1
         return DispatchTimeout(
-            f"resident dispatch `{name}` did not finish on backend `{self._device.backend}` within {seconds} s; "
-            "it may still run, and its buffers are freed only after it"
+            f"resident dispatch of {step.pipeline.id} did not finish on backend `{self.device.backend}` within "
+            f"{seconds} s; it may still run, and its buffers are freed only after it"
         )
 
     # ---------------------------------------------------------------- lanes
@@ -366,7 +438,7 @@ class ResidentRunner(DeviceMember):
 
     def _drop(self, lane: ResidentLane, steps: Sequence[Step], error: BaseException) -> None:
         """After a failure the stream may still be running, and so may whatever uses the buffers."""
-        if not self._device.reachable:
+        if not self.device.reachable:
             return
         if isinstance(error, BackendError) and not isinstance(error, DeadlinePassed):
             self._put(lane)  # a trap, or a launch that was refused: nothing is pending behind it
@@ -384,11 +456,15 @@ class ResidentRunner(DeviceMember):
 
     # ---- as a member of the device
     def release(self) -> None:
-        self._release_idle()
+        with self._lock:
+            lanes = [*self._idle, *self._bound]
+        self.forget()
+        release_all([partial(lane.release, idle=False) for lane in lanes])
 
     def forget(self) -> None:
         with self._lock:
             self._idle.clear()
+            self._bound.clear()
 
 
 def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:

@@ -1,0 +1,281 @@
+"""A backend under test, and short ways to run programs on it."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import cache
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+from vyre.domain.device import DeviceProfile
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+from vyre.domain.errors import VyreError
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import validate
+from vyre.ports.backend import (
+    AsyncExecutor,
+    Backend,
+    BackendRegistration,
+    BackendRole,
+    CompiledPipeline,
+    DispatchRequest,
+    HostBytes,
+    MetricSource,
+    PipelineCompiler,
+    Readback,
+    ResidentBuffer,
+    ResidentMemory,
+    ResidentSequence,
+    ResidentStep,
+    Resource,
+    Upload,
+)
+from vyre.testing.backend_contract.case import Skipped
+from vyre.testing.backend_contract.expect import Violation, equal, holds, refusal
+
+ErrorT = TypeVar("ErrorT", bound=VyreError)
+Data: TypeAlias = "bytes | bytearray | memoryview"
+Kernel: TypeAlias = "Program | str"
+
+FACETS: Final = ("compiler", "memory", "resident_executor", "async_executor", "metric_source")
+FEATURES: Final = tuple(f.name for f in fields(DeviceProfile) if f.type in (bool, "bool"))
+CANONICAL_ORDER: Final = "canonical_order"
+_GARBAGE: Final = 0xA5
+
+
+@cache
+def parsed(text: str) -> Program:
+    """The valid program of ``.vyre`` text."""
+    program = Program.from_text(text)
+    validate(program).raise_if_invalid()
+    return program
+
+
+def program_of(kernel: Kernel) -> Program:
+    return parsed(kernel) if isinstance(kernel, str) else kernel
+
+
+def words(*values: int) -> bytes:
+    """u32 values, little-endian."""
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def u32s(data: Data) -> list[int]:
+    """The u32 values of little-endian bytes."""
+    return list(struct.unpack(f"<{len(data) // 4}I", data))
+
+
+def view(data: Data) -> HostBytes:
+    """``data`` as the port passes it."""
+    return memoryview(data).toreadonly().cast("B") if len(data) else memoryview(b"")
+
+
+class Storage:
+    """An output storage that hands out garbage and keeps a record: ``begun`` sizes, and how often it was cleared."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, ...]] = []
+        self.clears = 0
+        self.views: tuple[memoryview, ...] = ()
+
+    def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        self.begun.append(tuple(sizes))
+        self.views = tuple(memoryview(bytearray([_GARBAGE]) * size) for size in sizes)
+        return self.views
+
+    def clear(self) -> None:
+        self.clears += 1
+        self.views = ()
+
+    @property
+    def outputs(self) -> tuple[bytes, ...]:
+        return tuple(map(bytes, self.views))
+
+
+class Subject:
+    """A backend to be judged: made from its registration on first use, prepared, and shared by the cases.
+
+    ``canonical_order``: whether lanes run in the canonical schedule, so that programs whose result depends on the
+    order of atomics have one answer; by default, unless it is a production backend.
+    """
+
+    def __init__(self, registration: BackendRegistration, *, canonical_order: bool | None = None) -> None:
+        self.registration: Final = registration
+        self.canonical_order: Final = (
+            registration.role is not BackendRole.PRODUCTION if canonical_order is None else canonical_order
+        )
+        self._backend: Backend | None = None
+
+    @property
+    def backend(self) -> Backend:
+        if self._backend is None:
+            self._backend = self.registration.factory()
+            self._backend.lifecycle.prepare()
+        return self._backend
+
+    @contextmanager
+    def fresh(self) -> Iterator[Backend]:
+        """A backend of its own, neither prepared nor used before; closed at the end."""
+        backend = self.registration.factory()
+        try:
+            yield backend
+        finally:
+            backend.lifecycle.close()
+
+    def close(self) -> None:
+        if self._backend is not None:
+            self._backend.lifecycle.close()
+            self._backend = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+
+class Bench:
+    """What one case works with: the subject's backend, or a given one, and buffers that are closed at the end."""
+
+    def __init__(self, subject: Subject, backend: Backend | None = None) -> None:
+        self.subject: Final = subject
+        self.backend: Final = backend or subject.backend
+        self._open: list[ResidentBuffer] = []
+
+    # ---- what the backend offers
+    def need(self, *names: str) -> None:
+        """Skip the case unless the backend has these facets and claims these features."""
+        for name in names:
+            if name == CANONICAL_ORDER:
+                if not self.subject.canonical_order:
+                    raise Skipped(f"`{self.backend.id}` runs lanes in an order of its own, which this program sees")
+            elif name in FACETS:
+                if getattr(self.backend, name) is None:
+                    raise Skipped(f"`{self.backend.id}` has no facet {name}")
+            elif name in FEATURES:
+                if not getattr(self.backend.profile, name):
+                    raise Skipped(f"`{self.backend.id}` does not claim {name}")
+            else:
+                raise ValueError(f"{name} is no facet and no feature")
+
+    @property
+    def compiler(self) -> PipelineCompiler:
+        self.need("compiler")
+        assert self.backend.compiler is not None
+        return self.backend.compiler
+
+    @property
+    def memory(self) -> ResidentMemory:
+        self.need("memory")
+        return self.backend.require_memory()
+
+    @property
+    def asynchronous(self) -> AsyncExecutor:
+        self.need("async_executor")
+        assert self.backend.async_executor is not None
+        return self.backend.async_executor
+
+    @property
+    def metric_source(self) -> MetricSource:
+        self.need("metric_source")
+        assert self.backend.metric_source is not None
+        return self.backend.metric_source
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[Bench]:
+        """A bench on a fresh backend, for cases that close or damage it."""
+        with self.subject.fresh() as backend:
+            bench = Bench(self.subject, backend)
+            try:
+                yield bench
+            finally:
+                bench.close()
+
+    # ---- dispatch
+    def run(self, kernel: Kernel, *inputs: Data, **config: Any) -> tuple[bytes, ...]:
+        """Outputs of one dispatch.  ``config``: fields of ``DispatchConfig``."""
+        storage = Storage()
+        self.execute(storage, kernel, *inputs, **config)
+        return storage.outputs
+
+    def execute(self, storage: Storage, kernel: Kernel, *inputs: Data, **config: Any) -> DispatchTiming:
+        request = DispatchRequest(program_of(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
+        return self.backend.executor.execute(request, storage)
+
+    def words(self, kernel: Kernel, *inputs: Data, **config: Any) -> list[int]:
+        """The u32 values of the only output."""
+        (data,) = self.run(kernel, *inputs, **config)
+        return u32s(data)
+
+    def refuses(
+        self, expected: type[ErrorT] | tuple[type[ErrorT], ...], kernel: Kernel, *inputs: Data, **config: Any
+    ) -> ErrorT:
+        """The error of a dispatch that must fail, and must leave no outputs."""
+        storage = Storage()
+        error = refusal(expected, lambda: self.execute(storage, kernel, *inputs, **config))
+        equal(storage.outputs, (), "what a failed dispatch left")
+        holds(
+            storage.clears > 0 or not storage.begun, "a dispatch that failed after begin() did not clear() its outputs"
+        )
+        return error
+
+    def compile(self, kernel: Kernel, **config: Any) -> CompiledPipeline:
+        return self.compiler.compile(program_of(kernel), DispatchConfig(**config)).pipeline
+
+    # ---- resident memory
+    def allocate(self, nbytes: int, *, label: str | None = None) -> ResidentBuffer:
+        """Device memory that is closed with the bench."""
+        buffer = self.memory.allocate(nbytes, label=label)
+        self._open.append(buffer)
+        return buffer
+
+    def holding(self, *values: int) -> ResidentBuffer:
+        """Device memory with these u32 values."""
+        buffer = self.allocate(4 * len(values))
+        self.memory.upload([Upload(buffer, view(words(*values)))])
+        return buffer
+
+    def content(self, buffer: ResidentBuffer) -> list[int]:
+        """The u32 values in device memory."""
+        into = bytearray(buffer.nbytes)
+        self.memory.download([Readback(buffer, memoryview(into))])
+        return u32s(into)
+
+    def launch(self, kernel: Kernel, *resources: Resource | bytes, **config: Any) -> DispatchTiming:
+        """One launch on device memory."""
+        return self.sequence(prefix=(self.step(kernel, *resources, **config),))
+
+    def step(self, kernel: Kernel, *resources: Resource | bytes, **config: Any) -> ResidentStep:
+        bound = tuple(view(r) if isinstance(r, bytes) else r for r in resources)
+        return ResidentStep(program_of(kernel), bound, DispatchConfig(**config))
+
+    def sequence(self, **parts: Any) -> DispatchTiming:
+        self.need("resident_executor")
+        return self.backend.require_resident_executor().run(ResidentSequence(**parts))
+
+    def close(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            for buffer in self._open:
+                buffer.close()
+            self._open.clear()
+
+
+def each(calls: Sequence[Callable[[], object]]) -> None:
+    """Run all of them at once, one thread each; the first failure is raised."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        for future in [threads.submit(call) for call in calls]:
+            try:
+                future.result()
+            except Violation:
+                raise
+            except Exception as error:
+                raise Violation(f"a thread failed with {type(error).__name__}: {error}") from error

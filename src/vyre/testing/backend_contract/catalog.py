@@ -1,0 +1,11 @@
+"""All cases, in the order in which they are run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.memory import MEMORY
+
+GROUPS: Final = (MEMORY,)
+CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

@@ -6,6 +6,7 @@ from typing import Final
 
 from vyre.testing.backend_contract.case import Case
 from vyre.testing.backend_contract.memory import MEMORY
+from vyre.testing.backend_contract.operators import OPERATORS
 
-GROUPS: Final = (MEMORY,)
+GROUPS: Final = (OPERATORS, MEMORY)
 CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from vyre.adapters.cuda.codes import is_sticky
+from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.errors import (
     BackendError,
@@ -21,8 +21,6 @@ from vyre.domain.errors import (
     KernelCompileFailed,
     UnsupportedFeature,
 )
-
-OUT_OF_MEMORY: Final = 2
 
 
 class Kind(Enum):
@@ -37,26 +35,43 @@ class Kind(Enum):
 
 
 KINDS: Final[Mapping[int, Kind]] = {
-    OUT_OF_MEMORY: Kind.MEMORY,
-    **dict.fromkeys((200, 209, 218, 221, 222, 223, 227, 300), Kind.COMPILE),
-    **dict.fromkeys((3, 34, 36, 100, 101, 102, 802, 803, 804), Kind.UNAVAILABLE),
-    801: Kind.UNSUPPORTED,
+    Result.OUT_OF_MEMORY: Kind.MEMORY,
+    Result.INVALID_IMAGE: Kind.COMPILE,
+    Result.NO_BINARY_FOR_GPU: Kind.COMPILE,
+    Result.INVALID_PTX: Kind.COMPILE,
+    Result.JIT_COMPILER_NOT_FOUND: Kind.COMPILE,
+    Result.UNSUPPORTED_PTX_VERSION: Kind.COMPILE,
+    Result.JIT_COMPILATION_DISABLED: Kind.COMPILE,
+    Result.INSUFFICIENT_LOADER_VERSION: Kind.COMPILE,
+    Result.INVALID_SOURCE: Kind.COMPILE,
+    Result.NOT_INITIALIZED: Kind.UNAVAILABLE,
+    Result.STUB_LIBRARY: Kind.UNAVAILABLE,
+    Result.CALL_REQUIRES_NEWER_DRIVER: Kind.UNAVAILABLE,
+    Result.NO_DEVICE: Kind.UNAVAILABLE,
+    Result.INVALID_DEVICE: Kind.UNAVAILABLE,
+    Result.DEVICE_NOT_LICENSED: Kind.UNAVAILABLE,
+    Result.SYSTEM_NOT_READY: Kind.UNAVAILABLE,
+    Result.SYSTEM_DRIVER_MISMATCH: Kind.UNAVAILABLE,
+    Result.COMPAT_NOT_SUPPORTED_ON_DEVICE: Kind.UNAVAILABLE,
+    Result.NOT_SUPPORTED: Kind.UNSUPPORTED,
 }
 """Sticky codes are LOST; a code that is not listed is REFUSED."""
 
 FIXES: Final[Mapping[int, str]] = {
-    1: "this is a defect of the backend: report the call and its arguments.",
-    3: "the driver was not initialised; open the session again.",
-    4: "the driver is shutting down; close sessions before the interpreter exits.",
-    34: "a stub library was loaded; install the NVIDIA driver or remove the stub from the library path.",
-    100: "no CUDA device is visible; check CUDA_VISIBLE_DEVICES and `nvidia-smi`, or ask for `reference`.",
-    101: "choose a device ordinal that `nvidia-smi` lists.",
-    700: "a kernel left its buffers; run the program on `cuda-machine` or `reference` to find the access.",
-    701: "the kernel takes more registers or shared memory than a block may; use a smaller workgroup.",
-    702: "the display watchdog stopped the kernel; make the dispatch smaller or use another device.",
-    720: "fewer blocks fit at once than the grid has; use a smaller grid, or grid barriers split into launches.",
-    803: "the kernel module and the user-space driver differ in version; reboot or reinstall the driver.",
-    804: "this driver is older than the device code needs; update it.",
+    Result.INVALID_VALUE: "this is a defect of the backend: report the call and its arguments.",
+    Result.NOT_INITIALIZED: "the driver was not initialised; open the session again.",
+    Result.DEINITIALIZED: "the driver is shutting down; close sessions before the interpreter exits.",
+    Result.STUB_LIBRARY: "a stub library was loaded; install the driver or take the stub off the library path.",
+    Result.NO_DEVICE: "no CUDA device is visible; check CUDA_VISIBLE_DEVICES and `nvidia-smi`, or ask for `reference`.",
+    Result.INVALID_DEVICE: "choose a device ordinal that `nvidia-smi` lists.",
+    Result.ILLEGAL_ADDRESS: "a kernel left its buffers; run the program on `cuda-machine` to find the access.",
+    Result.MISALIGNED_ADDRESS: "a kernel's access was not aligned; run the program on `cuda-machine` to find it.",
+    Result.LAUNCH_OUT_OF_RESOURCES: "the kernel takes more registers or shared memory than a block may; use a smaller "
+    "workgroup.",
+    Result.LAUNCH_TIMEOUT: "the display watchdog stopped the kernel; make the dispatch smaller or use another device.",
+    Result.COOPERATIVE_LAUNCH_TOO_LARGE: "fewer blocks fit at once than the grid has; use a smaller grid.",
+    Result.SYSTEM_DRIVER_MISMATCH: "the kernel module and the driver library differ in version; reboot or reinstall.",
+    Result.COMPAT_NOT_SUPPORTED_ON_DEVICE: "this driver is older than the device needs; update it.",
 }
 
 

@@ -108,7 +108,7 @@ class Lane:
             stream = self.lease.stream
             undo.append(partial(resources.streams.give_back, self.lease))
             self._block: DeviceBlock = resources.memory.allocate(arena.nbytes, stream)
-            undo.insert(0, partial(resources.memory.give_back, self._block, stream))
+            undo.insert(0, partial(resources.memory.free, self._block, stream))
             base = self._block.address
             addresses = [0 if offset is None else base + offset for offset in arena.offsets]
             table = pack_table(plan, addresses, launch.counts) if scratch.table else b""

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
-from vyre.adapters.cuda.runtime.faults import OUT_OF_MEMORY
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, Pool, Stream
 
 ALIGNMENT: Final = 256
@@ -95,7 +95,7 @@ class DeviceMemory(DeviceMember):
         try:
             address = self._new(capacity, stream)
         except CudaCallError as error:
-            if error.code != OUT_OF_MEMORY:
+            if error.code != Result.OUT_OF_MEMORY:
                 raise
             self._device.counters.allocation_retries += 1
             self.reclaim()
@@ -237,7 +237,7 @@ class PinnedMemory(DeviceMember):
         try:
             block = self._device.driver.host_alloc(capacity)
         except CudaCallError as error:
-            if error.code != OUT_OF_MEMORY:
+            if error.code != Result.OUT_OF_MEMORY:
                 raise
             self._device.counters.allocation_retries += 1
             self.reclaim()

@@ -1,0 +1,144 @@
+"""Division of integers by a literal, without a division.
+
+Powers of two are shifts.  Everything else is a multiplication by a scaled reciprocal that keeps the high half
+(Granlund and Montgomery, "Division by invariant integers using multiplication", 1994): a multiplier of ``width`` bits
+where one is exact for every dividend, else one of ``width + 1`` bits whose top bit is added separately.  O(1).
+
+A plan says how the quotient ``q`` of the dividend ``n`` comes about.  Below, ``>>`` is a logical shift, ``>>>`` an
+arithmetic one, ``mulhi`` the high half of the product (signed for signed types), and everything wraps modulo
+``2**width``.  Where a plan says nothing else, the remainder is ``n - q * divisor``.
+
+The rules for zero and for the least integer are those of the language: unsigned ``n / 0`` is all ones, signed ``n / 0``
+is 0, ``n % 0`` is 0, and ``MIN / -1`` is ``MIN`` with remainder 0.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from vyre.policies.record import verdict
+
+
+@verdict
+class ByZero:
+    """``q`` is this bit pattern for every dividend, the remainder 0."""
+
+    quotient: int
+
+
+@verdict
+class ByOne:
+    """``q = n``, or ``0 - n`` with ``negate``; the remainder is 0."""
+
+    negate: bool
+
+
+@verdict
+class Shift:
+    """Unsigned, by ``2**shift``: ``q = n >> shift``; the remainder is ``n & mask``."""
+
+    shift: int
+    mask: int
+
+
+@verdict
+class SignedShift:
+    """Signed, by ``2**shift`` or its negative.
+
+    ``t = n + ((n >>> (width - 1)) >> bias_shift)``, ``q = t >>> shift``, negated with ``negate``.  The remainder is
+    ``n - (t & keep)``.
+    """
+
+    shift: int
+    bias_shift: int
+    keep: int
+    negate: bool
+
+
+@verdict
+class Compare:
+    """Unsigned, by more than half of the range: ``q = 1`` if ``n >= threshold`` else 0; the remainder is
+    ``n - (threshold if n >= threshold else 0)``."""
+
+    threshold: int
+
+
+@verdict
+class Multiply:
+    """Unsigned.  Without ``add``: ``q = mulhi(n >> pre_shift, multiplier) >> post_shift``.
+
+    With ``add``, where ``pre_shift`` is 0: ``t = mulhi(n, multiplier)``, ``q = (t + ((n - t) >> 1)) >> post_shift``.
+    """
+
+    multiplier: int
+    pre_shift: int
+    post_shift: int
+    add: bool
+
+
+@verdict
+class SignedMultiply:
+    """Signed.  ``t = mulhi(n, multiplier)``, plus ``n`` with ``add``; ``s = t >>> post_shift``;
+    ``q = s - (n >>> (width - 1))``, or the negative of that with ``negate``.
+
+    ``multiplier`` is a bit pattern, to be read as a signed number.
+    """
+
+    multiplier: int
+    post_shift: int
+    add: bool
+    negate: bool
+
+
+DivisionPlan: TypeAlias = ByZero | ByOne | Shift | SignedShift | Compare | Multiply | SignedMultiply
+
+
+def divide_by(divisor: int, width: int, *, signed: bool) -> DivisionPlan:
+    """How to divide integers of ``width`` bits (32 or 64) by ``divisor``, given as a bit pattern of that width."""
+    if not 0 <= divisor < 1 << width:
+        raise ValueError(f"{divisor} is no pattern of {width} bits. Fix: pass the literal's bits.")
+    return _signed(divisor, width) if signed else _unsigned(divisor, width)
+
+
+def _unsigned(divisor: int, width: int) -> DivisionPlan:
+    if divisor == 0:
+        return ByZero((1 << width) - 1)
+    if divisor == 1:
+        return ByOne(negate=False)
+    if divisor & (divisor - 1) == 0:
+        return Shift(divisor.bit_length() - 1, divisor - 1)
+    if divisor >> (width - 1):
+        return Compare(divisor)
+    multiplier, post_shift = _reciprocal(divisor, width, width)
+    if multiplier >> width == 0:
+        return Multiply(multiplier, 0, post_shift, add=False)
+    pre_shift = (divisor & -divisor).bit_length() - 1
+    if pre_shift:
+        # What is left of the dividend has fewer bits, for which a shorter reciprocal is exact.
+        multiplier, post_shift = _reciprocal(divisor >> pre_shift, width, width - pre_shift)
+        return Multiply(multiplier, pre_shift, post_shift, add=False)
+    return Multiply(multiplier - (1 << width), 0, post_shift - 1, add=True)
+
+
+def _signed(divisor: int, width: int) -> DivisionPlan:
+    negate = bool(divisor >> (width - 1))
+    size = (1 << width) - divisor if negate else divisor
+    if size == 0:
+        return ByZero(0)
+    if size == 1:
+        return ByOne(negate)
+    if size & (size - 1) == 0:
+        shift = size.bit_length() - 1
+        return SignedShift(shift, width - shift, (1 << width) - size, negate)
+    multiplier, post_shift = _reciprocal(size, width, width - 1)
+    return SignedMultiply(multiplier, post_shift, bool(multiplier >> (width - 1)), negate)
+
+
+def _reciprocal(divisor: int, width: int, precision: int) -> tuple[int, int]:
+    """The least ``(m, s)`` such that ``n // divisor == n * m >> (width + s)`` for all ``n < 2**precision``."""
+    shift = (divisor - 1).bit_length()
+    low = (1 << (width + shift)) // divisor
+    high = ((1 << (width + shift)) + (1 << (width + shift - precision))) // divisor
+    while shift and low >> 1 < high >> 1:
+        low, high, shift = low >> 1, high >> 1, shift - 1
+    return high, shift

@@ -27,10 +27,10 @@ from vyre.adapters.cuda.machine.state import MachineState
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.machine.streams import (
     DONE,
-    NOTHING,
     Completion,
     Engine,
     Event,
+    Operation,
     Outcome,
     Stream,
 )
@@ -167,7 +167,7 @@ class MachineDriver(MachineState):
         record = self._event(event).record
         found = self._stream(stream)
         if record is not None:
-            self._submit(found, "wait_event", _nothing, after=(record,))
+            self._submit(found, Operation(name="wait_event", after=(record,)))
 
     @seam_call("cuEventCreate")
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
@@ -182,7 +182,7 @@ class MachineDriver(MachineState):
     @seam_call("cuEventRecord")
     def event_record(self, event: int, stream: int) -> None:
         found = self._own_event(event)
-        found.record = self._submit(self._stream(stream), "event_record", _nothing)
+        found.record = self._submit(self._stream(stream), Operation(name="event_record"))
 
     @seam_call("cuEventQuery")
     def event_ready(self, event: int) -> bool:
@@ -242,7 +242,7 @@ class MachineDriver(MachineState):
             return Outcome(0, (self._worker.access(allocation.address, nbytes, True),))
 
         after = () if allocation.after is None else (allocation.after,)
-        self._submit(found, "mem_alloc_async", begin, after=after)
+        self._submit(found, Operation(name="mem_alloc_async", action=begin, after=after))
         return allocation.address
 
     @seam_call("cuMemFreeAsync")
@@ -256,7 +256,7 @@ class MachineDriver(MachineState):
             self._heap.end(allocation)
             return Outcome(0, (access,))
 
-        self._submit(found, "mem_free_async", end, completion=freed)
+        self._submit(found, Operation(name="mem_free_async", action=end, completion=freed))
 
     @seam_call("cuMemAlloc")
     def mem_alloc(self, nbytes: int) -> int:
@@ -408,7 +408,7 @@ class MachineDriver(MachineState):
     @seam_call("cuGraphUpload")
     def graph_upload(self, executable: int, stream: int) -> None:
         self._executable(executable)
-        self._submit(self._stream(stream), "graph_upload", _nothing)
+        self._submit(self._stream(stream), Operation(name="graph_upload"))
 
     @seam_call("cuGraphExecDestroy")
     def graph_exec_destroy(self, executable: int) -> None:
@@ -449,19 +449,15 @@ class MachineDriver(MachineState):
         for node in nodes:
             if isinstance(node.work, RecordWork):
                 records[node.handle] = node.work.event.record = Completion()
-        found.last = self._submit(
-            target,
-            "graph_launch",
-            lambda start_ns: self._worker.perform_graph(nodes, records, start_ns),
+        operation = Operation(
+            name="graph_launch",
+            action=lambda start_ns: self._worker.perform_graph(nodes, records, start_ns),
             engine=Engine.COMPUTE,
             after=() if found.last is None else (found.last,),
             slow=next(filter(None, slow), None),
             records=tuple(records.values()),
             uses=frozenset(kernel.library.handle for kernel in launches),
         )
+        found.last = self._submit(target, operation)
         if any(self._fills_pageable(node.work) for node in nodes):
             self._wait(found.last)
-
-
-def _nothing(_: int) -> Outcome:
-    return NOTHING

@@ -35,7 +35,6 @@ from vyre.adapters.cuda.machine.pools import DeviceHeap
 from vyre.adapters.cuda.machine.presets import DevicePreset
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.machine.streams import (
-    Action,
     Completion,
     Engine,
     Event,
@@ -142,30 +141,30 @@ class MachineState:
         self.gate.finalised = True
 
     # ---- operations
-    def _submit(self, stream: Stream, method: str, action: Action, **more: Any) -> Completion:
-        """Enqueue what ``method`` does; a fault made to order for its run comes first."""
-        injector = self.gate.injector
+    def _submit(self, stream: Stream, operation: Operation) -> Completion:
+        """Enqueue an operation; a fault made to order for its run comes first."""
+        injector, action = self.gate.injector, operation.action
 
         def run(start_ns: int) -> Outcome:
-            code = injector.run(method)
+            code = injector.run(operation.name)
             if code is not None:
-                raise Status(code, f"made to order for a run of {method}")
+                raise Status(code, f"made to order for a run of {operation.name}")
             return action(start_ns)
 
-        return self._scheduler.submit(stream, Operation(name=method, action=run, **more))
+        operation.action = run
+        return self._scheduler.submit(stream, operation)
 
-    def _submit_work(self, stream: Stream, method: str, work: Work) -> Completion:
-        more: dict[str, Any] = {}
+    def _submit_work(self, stream: Stream, name: str, work: Work) -> Completion:
+        operation = Operation(name=name, action=lambda _: self._worker.perform(work), engine=Engine.COMPUTE)
         match work:
             case CopyWork():
-                more["engine"] = work.direction.value
+                operation.engine = work.direction.value
             case LaunchWork():
-                more["engine"] = Engine.COMPUTE
-                more["slow"] = self.gate.injector.launch(work.kernel.name)
-                more["uses"] = frozenset((work.kernel.library.handle,))
+                operation.slow = self.gate.injector.launch(work.kernel.name)
+                operation.uses = frozenset((work.kernel.library.handle,))
             case _:
-                more["engine"] = Engine.COMPUTE
-        return self._submit(stream, method, lambda _: self._worker.perform(work), **more)
+                pass
+        return self._submit(stream, operation)
 
     def _add(self, graph: int, after: Sequence[int], work: Work) -> int:
         handle = next(self._handles)

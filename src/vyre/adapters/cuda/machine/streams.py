@@ -56,6 +56,10 @@ Action = Callable[[int], Outcome]
 """Does what an operation does; given its virtual start in ns.  Raises ``Status`` if the device faults."""
 
 
+def _nothing(_: int) -> Outcome:
+    return NOTHING
+
+
 class Completion:
     """Whether an operation is done and when in virtual time; ``clock`` is what it comes after, and itself."""
 
@@ -88,7 +92,7 @@ class Operation:
     in the middle of it; ``uses``: handles of code that it runs."""
 
     name: str
-    action: Action
+    action: Action = _nothing
     engine: Engine | None = None
     after: tuple[Completion, ...] = ()
     slow: SlowKernel | None = None

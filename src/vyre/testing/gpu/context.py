@@ -52,8 +52,18 @@ class Group:
 CHECK: Final = (
     Group("probe", "check.basics:probe", 60, essential=True),
     Group("gallery", "check.basics:gallery", 120),
-    Group("conformance", "check.basics:conformance", 240),
-    Group("checksums", "check.checksums:checksums", 240),
+    Group("conformance", "check.basics:conformance", 180),
+    Group("contract", "check.suites:contract", 180),
+    Group("features", "check.features:features", 90),
+    Group("checksums", "check.checksums:checksums", 120),
+    Group("fault-address", "check.faults:illegal_address", 45),
+    Group("fault-instruction", "check.faults:illegal_instruction", 45),
+    Group("fault-trap", "check.faults:trap", 45),
+    Group("fault-timeout", "check.faults:timeout", 60),
+    Group("fault-memory", "check.faults:out_of_memory", 45),
+    Group("fuzz-level-0", "check.suites:fuzz_level_0", 60),
+    Group("fuzz-level-4", "check.suites:fuzz_level_4", 60),
+    Group("sanitizer", "check.sanitizer:sanitizer", 120),
 )
 BENCH: Final[tuple[Group, ...]] = ()
 COMMANDS: Final = {"check": CHECK, "bench": BENCH}

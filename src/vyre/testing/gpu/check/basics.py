@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
 
 import vyre
 from vyre import Program, ProgramBuilder, u32
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.domain.ir.program import BackendId
 from vyre.gallery.example import mismatches
 from vyre.gallery.registry import examples
 from vyre.testing.conformance import read_cases, run_cases
 from vyre.testing.execution import open_backend
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
+from vyre.testing.gpu.workbench import has_driver, new_driver
 from vyre.testing.outcomes import Outcome, Verdict
 
 VECTOR_FILES: Final = ("ir-conformance.json.xz", "oracle-programs.jsonl.xz", "oracle-scalar-ops.jsonl.xz")
@@ -32,7 +36,19 @@ def one_store(lanes: int) -> Program:
     return p.build()
 
 
+def device_facts(backend: str) -> dict[str, object]:
+    """What the record says about the device; sizes in bytes, clocks in kHz."""
+    facts = CudaDevice(new_driver(backend), backend=BackendId(backend)).facts
+    return {field.name: _plain(getattr(facts, field.name)) for field in fields(facts)}
+
+
+def _plain(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value
+
+
 def probe(context: Context) -> Iterator[Finding]:
+    if has_driver(context.backend):
+        yield Fact("device", device_facts(context.backend))
     lanes = 1000
     started = time.perf_counter()
     with vyre.open(context.backend) as session:

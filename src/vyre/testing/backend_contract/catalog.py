@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.elements import ELEMENTS
+from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.operators import OPERATORS
 
-GROUPS: Final = (OPERATORS, MEMORY)
+GROUPS: Final = (OPERATORS, ELEMENTS, FLOW, MEMORY)
 CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cuda import ids
 from vyre.domain.device import DeviceProfile
-from vyre.domain.ir.program import BackendId
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole
-
-CUDA_ID: Final = BackendId("cuda")
-MACHINE_ID: Final = BackendId("cuda-machine")
 
 
 def _cuda() -> Backend:
@@ -18,14 +15,14 @@ def _cuda() -> Backend:
     from vyre.adapters.cuda.runtime.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
-    return make_backend(RealDriver(), CUDA_ID, profiler=profiler_from(ProcessEnvironment()))
+    return make_backend(RealDriver(), ids.CUDA, profiler=profiler_from(ProcessEnvironment()))
 
 
 def _probe_cuda() -> DeviceProfile:
     from vyre.adapters.cuda.driver import RealDriver
     from vyre.adapters.cuda.runtime.backend import probe
 
-    return probe(RealDriver(), CUDA_ID)
+    return probe(RealDriver(), ids.CUDA)
 
 
 def _machine() -> Backend:
@@ -33,17 +30,17 @@ def _machine() -> Backend:
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.device import CudaOptions
 
-    return make_backend(MachineDriver(), MACHINE_ID, CudaOptions(exports=False))
+    return make_backend(MachineDriver(), ids.MACHINE, CudaOptions(exports=False))
 
 
 def _probe_machine() -> DeviceProfile:
     from vyre.adapters.cuda.machine.driver import MachineDriver
     from vyre.adapters.cuda.runtime.backend import probe
 
-    return probe(MachineDriver(), MACHINE_ID)
+    return probe(MachineDriver(), ids.MACHINE)
 
 
-CUDA: Final = BackendRegistration(id=CUDA_ID, rank=100, role=BackendRole.PRODUCTION, factory=_cuda, probe=_probe_cuda)
+CUDA: Final = BackendRegistration(id=ids.CUDA, rank=100, role=BackendRole.PRODUCTION, factory=_cuda, probe=_probe_cuda)
 CUDA_MACHINE: Final = BackendRegistration(
-    id=MACHINE_ID, rank=950, role=BackendRole.EMULATION, factory=_machine, probe=_probe_machine
+    id=ids.MACHINE, rank=950, role=BackendRole.EMULATION, factory=_machine, probe=_probe_machine
 )

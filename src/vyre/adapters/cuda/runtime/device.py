@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Final, NoReturn
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
-from vyre.adapters.cuda.runtime.faults import Kind, kind_of, typed_error
+from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
@@ -258,9 +259,8 @@ class CudaDevice:
             if self._state in (_State.NEW, _State.CLOSED) or os.getpid() != self._pid:
                 self._refuse()
             if self._state is _State.OPEN:
-                with self.calls:
-                    if self._drained():
-                        self._release_members()
+                with self.calls, suppress(_StillRunning):
+                    release_all((self._drain_members, self._release_members))
             self._ready = False
             self._forget_members()
             try:
@@ -297,19 +297,20 @@ class CudaDevice:
         return self._state is _State.LOST
 
     def _close_open(self) -> None:
-        if not self._drained():
+        """Wait and release; a query that fails does not keep the rest from being released."""
+        try:
+            release_all((self._drain_members, self._release_members, self._return_context))
+        except _StillRunning:
             warnings.warn(
                 f"backend `{self.backend}` was closed with work still running after "
                 f"{self.options.close_timeout_s:g} s; its memory is abandoned",
                 RuntimeWarning,
                 stacklevel=3,
             )
-            return
-        release_all((self._release_members, self._return_context))
 
-    def _drained(self) -> bool:
+    def _drain_members(self) -> None:
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
-        return all(member.drain(deadline) for member in self._members)
+        release_all([partial(_drain, member, deadline) for member in self._members])
 
     def _take_context(self) -> None:
         try:
@@ -379,9 +380,8 @@ class CudaDevice:
         except CudaCallError:
             return None  # the caller reports the shortage, which matters more
 
-    def _unavailable(self, error: CudaCallError) -> BackendError:
-        typed = typed_error(error, self.backend)
-        return typed if isinstance(typed, BackendUnavailable) else BackendUnavailable(typed.message, fix=typed.fix)
+    def _unavailable(self, error: CudaCallError) -> BackendUnavailable:
+        return BackendUnavailable(f"backend `{self.backend}`: {error}", fix=FIXES.get(error.code))
 
     def _refuse(self) -> NoReturn:
         if sys.is_finalizing():
@@ -399,6 +399,15 @@ class CudaDevice:
         if self._state is _State.CLOSED:
             raise DispatchFailed(f"backend `{self.backend}` is closed", fix="open a new session.")
         raise DispatchFailed(f"backend `{self.backend}` is not open", fix="dispatch, or call lifecycle.prepare().")
+
+
+class _StillRunning(Exception):
+    """Work did not end within the time that ``close`` has."""
+
+
+def _drain(member: DeviceMember, deadline_ns: int | None) -> None:
+    if not member.drain(deadline_ns):
+        raise _StillRunning
 
 
 class _Door:

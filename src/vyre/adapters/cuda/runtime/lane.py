@@ -234,7 +234,7 @@ class LanePool(DeviceMember):
         self._device = resources.device
         options = resources.device.options
         self._limit, self._most = options.cached_device_bytes, options.lanes
-        self._lanes: set[Lane] = set()
+        self._lanes: dict[Lane, None] = {}
         self._bytes = 0
         self._ticks = count(1)
         self._lock = threading.Lock()
@@ -253,7 +253,7 @@ class LanePool(DeviceMember):
             self._resources.kernels.unpin(module)
             raise
         with self._lock:
-            self._lanes.add(lane)
+            self._lanes[lane] = None
             self._bytes += lane.nbytes
         return lane
 
@@ -335,5 +335,5 @@ class LanePool(DeviceMember):
     def _forget_lane(self, lane: Lane) -> None:
         with self._lock:
             if lane in self._lanes:
-                self._lanes.discard(lane)
+                del self._lanes[lane]
                 self._bytes -= lane.nbytes

@@ -28,7 +28,7 @@ class StreamPool(DeviceMember):
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
         self._idle: list[StreamLease] = []
-        self._live: set[StreamLease] = set()
+        self._live: dict[StreamLease, None] = {}
         self._lock = threading.Lock()
         device.add(self)
 
@@ -37,17 +37,17 @@ class StreamPool(DeviceMember):
         with self._lock:
             if self._idle:
                 lease = self._idle.pop()
-                self._live.add(lease)
+                self._live[lease] = None
                 return lease
         lease = self._new()
         with self._lock:
-            self._live.add(lease)
+            self._live[lease] = None
         return lease
 
     def give_back(self, lease: StreamLease) -> None:
         """Keep ``lease``, whose stream is idle."""
         with self._lock:
-            self._live.discard(lease)
+            self._live.pop(lease, None)
             if len(self._idle) < KEPT:
                 self._idle.append(lease)
                 return
@@ -56,7 +56,7 @@ class StreamPool(DeviceMember):
     def free(self, lease: StreamLease) -> None:
         """Destroy ``lease``, whose stream is idle."""
         with self._lock:
-            self._live.discard(lease)
+            self._live.pop(lease, None)
         self._destroy(lease)
 
     def drain(self, deadline_ns: int | None) -> bool:

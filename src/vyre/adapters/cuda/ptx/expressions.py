@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from vyre.adapters.cuda.ptx import atomics, conversion, floating, integer, memory, subgroups
+from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, subgroups
 from vyre.adapters.cuda.ptx.context import AXES, Kernel
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
@@ -40,6 +40,7 @@ _S = ScalarType
 _U32: Final = _S.U32
 _NOT_SHARED: Final = frozenset({Literal, Var, Atomic})
 """Cheap, or with an effect each time."""
+_DIVISIONS: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
 
 
 def evaluate(k: Kernel, expr: Expr) -> Value:
@@ -110,6 +111,8 @@ def _binary(k: Kernel, expr: Binary) -> Value:
         return floating.BINARY[expr.op](k.w, left, right)
     if left.dtype is _S.BOOL:
         return _logic(k, expr.op, left, right)
+    if right.bits is not None and expr.op in _DIVISIONS and k.options.switches.constant_division:
+        return division.divide(k.integers, expr.op, left, right.bits)
     return integer.BINARY[expr.op](k.integers, left, right)
 
 

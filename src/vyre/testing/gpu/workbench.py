@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.cuda.registration import CUDA_ID, MACHINE_ID
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
@@ -36,16 +36,16 @@ _TARGET_FREE: Final = EmitOptions()
 
 def has_driver(backend: str) -> bool:
     """Whether the backend runs on a CUDA driver, real or emulated."""
-    return backend in (CUDA_ID, MACHINE_ID)
+    return backend in (ids.CUDA, ids.MACHINE)
 
 
 def new_driver(backend: str) -> CudaDriver:
     """The driver under a CUDA backend.  Raises ``BackendUnavailable`` for another backend, or where it is missing."""
-    if backend == CUDA_ID:
+    if backend == ids.CUDA:
         from vyre.adapters.cuda.driver import RealDriver
 
         return RealDriver()
-    if backend == MACHINE_ID:
+    if backend == ids.MACHINE:
         from vyre.adapters.cuda.machine.driver import MachineDriver
 
         return MachineDriver()
@@ -56,7 +56,7 @@ def backend_with(backend: str, options: CudaOptions, driver: CudaDriver | None =
     """The backend under options of its own; one without a CUDA driver has none and comes as it is."""
     if not has_driver(backend):
         return open_backend(backend)
-    if backend == MACHINE_ID:
+    if backend == ids.MACHINE:
         options = replace(options, exports=False)
     return make_backend(driver or new_driver(backend), BackendId(backend), options)
 

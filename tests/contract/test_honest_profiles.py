@@ -87,6 +87,26 @@ def grid_barriers(session: vyre.Session) -> None:
     assert session.dispatch(p.build(), [WORDS, WORDS])["y"].tolist() == list(range(64, 0, -1))
 
 
+def split_grid_barriers(session: vyre.Session) -> None:
+    groups = 8192  # more than any device holds at once, so no launch of the whole grid can wait for itself
+    with ProgramBuilder("p", workgroup=1) as p:
+        x, y = p.inout("x", u32), p.inout("y", u32)
+        i = p.global_id()
+        x[i] = i + 1
+        p.grid_sync()
+        y[i] = x[groups - 1 - i]
+    zeros = np.zeros(groups, np.uint32)
+    assert session.dispatch(p.build(), [zeros, zeros])["y"].tolist() == list(range(groups, 0, -1))
+
+
+def device_timestamps(session: vyre.Session) -> None:
+    with ProgramBuilder("p", workgroup=64) as p:
+        p.output("y", u32, 64)[p.global_id()] = 1
+    timing = session.dispatch(p.build()).timing
+    assert timing.device_ns is not None
+    assert timing.device_ns > 0
+
+
 def high_products(session: vyre.Session) -> None:
     with ProgramBuilder("p", workgroup=1) as p:
         x, y = p.input("x", u32), p.output("y", u32, 1)
@@ -113,6 +133,8 @@ PROBES: dict[str, Callable[[vyre.Session], None]] = {
     "supports_bf16": brain_floats,
     "supports_trap_propagation": traps,
     "supports_grid_sync": grid_barriers,
+    "allows_host_grid_sync_split": split_grid_barriers,
+    "supports_device_timestamps": device_timestamps,
     "has_mul_high": high_products,
     "has_shared_memory": workgroup_memory,
 }

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from math import prod
 from typing import Any, Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
@@ -53,11 +54,16 @@ class Profiler(Protocol):
 
 
 class Shape(NamedTuple):
-    """A pipeline at certain input lengths: its launch, how its module is emitted, and its idle lanes."""
+    """A pipeline at certain input lengths: its launch, how its module is emitted, and its idle lanes.
+
+    ``lanes``: of the whole grid.  ``returned``: bytes of all outputs.
+    """
 
     launch: Launch
     options: EmitOptions
     idle: list[Lane]
+    lanes: int
+    returned: int
 
 
 class Running(NamedTuple):
@@ -152,7 +158,7 @@ class CudaPipeline:
             running.enqueued_ns - running.started_ns,
             now - running.enqueued_ns,
         )
-        self._count(launch, timing)
+        self._count(running.shape, timing)
         return timing
 
     def abandon(self, running: Running, reason: BaseException) -> None:
@@ -166,7 +172,8 @@ class CudaPipeline:
             return found
         launch = resolve_launch(self._program, input_nbytes, self._config, self._limits)
         with self._resources.device.calls:
-            shape = Shape(launch, self._options(native=self._native(launch.grid)), [])
+            options = self._options(native=self._native(launch.grid))
+        shape = Shape(launch, options, [], prod(launch.grid) * prod(launch.workgroup), sum(launch.output_nbytes))
         with self._lock:
             shape = self._shapes.setdefault(input_nbytes, shape)
             if len(self._shapes) > SHAPES:
@@ -250,20 +257,18 @@ class CudaPipeline:
                 f"{self._config.timeout_s} s; it may still run, and its memory is set aside until it ends"
             ) from None
 
-    def _count(self, launch: Launch, timing: DispatchTiming) -> None:
-        counters = self._resources.device.counters
-        slots = 1
-        for groups, lanes in zip(launch.grid, launch.workgroup, strict=True):
-            slots *= groups * lanes
-        counters.scheduled_thread_slots += slots
-        counters.launched_elements += launch.element_count
-        counters.readback_bytes += sum(launch.output_nbytes)
+    def _count(self, shape: Shape, timing: DispatchTiming) -> None:
+        counters, device_ns = self._resources.device.counters, timing.device_ns or 0
+        counters.scheduled_thread_slots += shape.lanes
+        counters.launched_elements += shape.launch.element_count
+        counters.readback_bytes += shape.returned
         counters.timed_dispatches += 1
         counters.timed_wall_ns += timing.wall_ns
-        counters.timed_device_ns += timing.device_ns or 0
+        counters.timed_device_ns += device_ns
         counters.timed_enqueue_ns += timing.enqueue_ns or 0
         counters.timed_wait_ns += timing.wait_ns or 0
-        counters.timed_device_max_ns = max(counters.timed_device_max_ns, timing.device_ns or 0)
+        if device_ns > counters.timed_device_max_ns:
+            counters.timed_device_max_ns = device_ns
 
 
 class CudaExecutor:

@@ -63,7 +63,7 @@ class MirroredTransfer:
         if table:
             view[arena.table.start : arena.table.end] = table
         self._inputs = tuple((view[p.offset : p.offset + p.nbytes], p.source) for p in arena.inputs)
-        self._outputs = tuple(view[r.start : r.end] for r in arena.outputs)
+        self._outputs = tuple((i, view[r.start : r.end]) for i, r in enumerate(arena.outputs) if r.nbytes)
         self._traps = view[arena.traps.start : arena.traps.end]
         driver, up = device.driver, arena.upload
         self._up: Callable[[], None] | None = (
@@ -95,8 +95,8 @@ class MirroredTransfer:
         return self._traps
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        for target, source in zip(outputs, self._outputs, strict=True):
-            target[:] = source
+        for index, source in self._outputs:
+            outputs[index][:] = source
 
     def release(self, *, idle: bool) -> None:
         block, self._block = self._block, None

@@ -15,7 +15,7 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -28,11 +28,12 @@ from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
 from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
-from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions
+from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.ir.program import BackendId
 
 MIB: Final = 1024 * 1024
+SETTLE_POLL_S: Final = 0.001
 
 
 class GridSyncMode(Enum):
@@ -73,8 +74,16 @@ DEFAULT_OPTIONS: Final = CudaOptions()
 class DeviceMember:
     """Something that holds handles of the device.  Registered with ``CudaDevice.add`` in order of dependence."""
 
-    def drain(self, deadline_ns: int | None) -> bool:
-        """Wait for its own work; False if the deadline passed first."""
+    def busy_streams(self) -> Sequence[Stream]:
+        """Streams that may have work of its own."""
+        return ()
+
+    def given_up(self) -> Sequence[Stream]:
+        """Streams whose work nobody waits for any more."""
+        return ()
+
+    def settled(self) -> bool:
+        """Whether no thread is in the middle of using it."""
         return True
 
     def release(self) -> None:
@@ -142,6 +151,7 @@ class CudaDevice:
         self._pid = 0
         self._local = threading.local()
         self._lock = threading.RLock()
+        self._loss = threading.RLock()
         self._members: list[DeviceMember] = []
         self._discarded: deque[Callable[[], None]] = deque()
 
@@ -230,11 +240,16 @@ class CudaDevice:
             self._state, self._ready = _State.OPEN, True
 
     def flush(self) -> None:
-        """Wait until the device has finished everything."""
+        """Wait until the device has finished everything but what was given up after a failure."""
         if self._state is _State.NEW:
             return
         with self.calls:
-            self.driver.context_synchronize()
+            given_up = {stream for member in self._members for stream in member.given_up()}
+            if not given_up:
+                self.driver.context_synchronize()
+            else:
+                for stream in self._busy_streams() - given_up:
+                    self.waiter.stream(stream, None)
         self.counters.sync_points += 1
 
     def device_lost(self) -> bool:
@@ -309,8 +324,20 @@ class CudaDevice:
             )
 
     def _drain_members(self) -> None:
+        """Wait for streams, and for threads inside a dispatch; raises ``_StillRunning`` after the close timeout."""
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
-        release_all([partial(_drain, member, deadline) for member in self._members])
+        release_all([partial(self._drain, stream, deadline) for stream in self._busy_streams()])
+        while not all(member.settled() for member in self._members):
+            if deadline is not None and self.clock.now_ns() >= deadline:
+                raise _StillRunning
+            self.clock.sleep(SETTLE_POLL_S)
+
+    def _drain(self, stream: Stream, deadline_ns: int | None) -> None:
+        if not self.waiter.stream(stream, deadline_ns):
+            raise _StillRunning
+
+    def _busy_streams(self) -> set[Stream]:
+        return {stream for member in self._members for stream in member.busy_streams()}
 
     def _take_context(self) -> None:
         try:
@@ -367,7 +394,7 @@ class CudaDevice:
                 raise self.fault(error) from error
 
     def _lose(self, why: str) -> None:
-        with self._lock:
+        with self._loss:  # not the lock of close(), which waits for the thread that is here
             if self._state is not _State.OPEN:
                 return
             self._state, self._ready, self._why_lost = _State.LOST, False, why
@@ -403,11 +430,6 @@ class CudaDevice:
 
 class _StillRunning(Exception):
     """Work did not end within the time that ``close`` has."""
-
-
-def _drain(member: DeviceMember, deadline_ns: int | None) -> None:
-    if not member.drain(deadline_ns):
-        raise _StillRunning
 
 
 class _Door:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 TRAP_LAUNCHES: Final = 256
 """Launches whose trap records are kept apart before they are looked at."""
-DRAIN_POLL_S: Final = 0.001
 
 
 class Resources(NamedTuple):
@@ -291,14 +290,8 @@ class LanePool(DeviceMember):
         release_all([partial(lane.release, idle=True) for lane in lanes if self._take(lane)])
 
     # ---- as a member of the device
-    def drain(self, deadline_ns: int | None) -> bool:
-        """Wait until no thread is inside a dispatch."""
-        clock = self._device.clock
-        while any(lane.active for lane in tuple(self._lanes)):
-            if deadline_ns is not None and clock.now_ns() >= deadline_ns:
-                return False
-            clock.sleep(DRAIN_POLL_S)
-        return True
+    def settled(self) -> bool:
+        return not any(lane.active for lane in tuple(self._lanes))
 
     def release(self) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ in it is used again; once its stream is known to be idle, it goes back to the dr
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -323,10 +323,12 @@ class Quarantine(DeviceMember):
             with self._lock:
                 self._held += busy + held
 
-    def drain(self, deadline_ns: int | None) -> bool:
+    def busy_streams(self) -> Sequence[Stream]:
         with self._lock:
-            streams = [stream for stream, _ in self._held]
-        return all(self._device.waiter.stream(stream, deadline_ns) for stream in streams)
+            return [stream for stream, _ in self._held]
+
+    def given_up(self) -> Sequence[Stream]:
+        return self.busy_streams()
 
     def release(self) -> None:
         with self._lock:

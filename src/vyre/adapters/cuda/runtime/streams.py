@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -59,10 +59,9 @@ class StreamPool(DeviceMember):
             self._live.pop(lease, None)
         self._destroy(lease)
 
-    def drain(self, deadline_ns: int | None) -> bool:
+    def busy_streams(self) -> Sequence[Stream]:
         with self._lock:
-            live = list(self._live)
-        return all(self._device.waiter.stream(lease.stream, deadline_ns) for lease in live)
+            return [lease.stream for lease in self._live]
 
     def release(self) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
+    from vyre.app.emission import emit as emit
     from vyre.app.pipeline import Pipeline as Pipeline
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 # What the block above says, for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
+    "vyre.app.emission": "emit",
     "vyre.app.pipeline": "Pipeline",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -120,6 +121,39 @@ def show(
         text = content.hex() if form == "wire" else content.decode().removesuffix("\n")
     if out is not None:
         write_files({out: content})
+    else:
+        report.put(text)
+    return Exit.OK
+
+
+@app.command()
+def emit(
+    program: ProgramPath,
+    target: Annotated[str, typer.Option("--target", help="The GPU's architecture, e.g. sm_90.")] = "sm_90",
+    assume: Annotated[
+        str | None, typer.Option("--assume", help="Facts that you vouch for: aligned16,noalias,exact-grid.")
+    ] = None,
+    grid_sync: Annotated[
+        str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
+    ] = "native",
+    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print a program as PTX; --json adds everything needed to launch it by hand."""
+    from vyre.app.emission import emit as emit_program
+
+    loaded = _load_valid(program)
+    module = emit_program(
+        loaded.program,
+        target=target,
+        assume=assume.split(",") if assume else (),
+        grid_sync=grid_sync,
+        spec=arguments.constants(spec),
+    )
+    text = json.dumps(module.to_json(), indent=2) if as_json else module.ptx.removesuffix("\n")
+    if out is not None:
+        write_files({out: text.encode() + b"\n"})
     else:
         report.put(text)
     return Exit.OK

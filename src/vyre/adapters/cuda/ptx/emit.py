@@ -20,23 +20,7 @@ from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
-
-
-class Feature:
-    LARGE_PARAMETERS = 1
-
-
-class _T:
-    target = "sm_90"
-    version = "7.8"
-
-
-def select(sm, f):
-    t = _T()
-    t.target = f"sm_{sm}"
-    t.version = {75: "6.3", 80: "7.0", 86: "7.1", 89: "7.8", 90: "7.8", 100: "8.6", 120: "8.7"}[sm]
-    return t
-
+from vyre.policies.ptx_target import Feature, TargetInputs, select_target
 
 EMITTER_VERSION: Final = 1
 MAX_THREADS: Final = 1024
@@ -63,9 +47,10 @@ def emit(
         texts.append(text)
         kernels.append(kernel)
     large = any(kernel.parameter_bytes > PORTABLE_PARAMETER_BYTES for kernel in kernels)
-    target = select(options.target, {Feature.LARGE_PARAMETERS} if large else set())
-    header = f".version {target.version}\n.target {target.target}\n.address_size 64\n"
-    return EmittedModule("\n".join([header, *texts]), target.target, target.version, tuple(kernels))
+    features = frozenset({Feature.LARGE_PARAMETERS} if large else ())
+    target = select_target(TargetInputs(options.target, features))
+    header = f".version {target.version_text}\n.target {target.text}\n.address_size 64\n"
+    return EmittedModule("\n".join([header, *texts]), target.text, target.version_text, tuple(kernels))
 
 
 def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> str:

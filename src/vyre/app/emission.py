@@ -1,0 +1,52 @@
+"""Kernels as text, for whoever launches them without this library."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from vyre.domain.errors import InvalidConfig
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.ptx.kernel import EmittedModule
+    from vyre.domain.ir.program import Program
+    from vyre.domain.specialization import SpecInput
+
+GRID_SYNC_MODES: Final = ("native", "split")
+
+
+def emit(
+    program: Program,
+    *,
+    target: str = "sm_90",
+    assume: Collection[str] = (),
+    grid_sync: str = "native",
+    spec: Mapping[str, SpecInput] | None = None,
+) -> EmittedModule:
+    """PTX for a program, and all that a launcher must know (``to_json`` gives the documented form).
+
+    Needs neither a driver nor a CUDA package.  The kernel is valid for every grid and for naturally aligned buffers
+    that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) vouches for more.  A program with grid
+    barriers is one cooperative kernel, or with ``grid_sync="split"`` several, to be launched in order on one stream.
+
+    Raises ``InvalidProgram``, ``UnsupportedFeature`` for what the target cannot run, and ``InvalidConfig`` for an
+    unknown target or option.
+    """
+    from vyre.adapters.cuda.ptx.emit import emit as emit_ptx
+    from vyre.adapters.cuda.ptx.kernel import Assumption
+    from vyre.adapters.cuda.ptx.options import EmitOptions
+    from vyre.domain.specialization import spec_literals
+    from vyre.policies.ptx_target import sm_number
+
+    known = {assumption.value: assumption for assumption in Assumption}
+    for name in assume:
+        if name not in known:
+            raise InvalidConfig(f"unknown assumption {name!r}", fix=f"use some of {', '.join(known)}.")
+    if grid_sync not in GRID_SYNC_MODES:
+        raise InvalidConfig(f"grid_sync={grid_sync!r} is no mode", fix=f"use one of {', '.join(GRID_SYNC_MODES)}.")
+    options = EmitOptions(
+        target=sm_number(target),
+        assume=frozenset(known[name] for name in assume),
+        native_grid_sync=grid_sync == "native",
+    )
+    return emit_ptx(program, options, spec_literals(program, spec))

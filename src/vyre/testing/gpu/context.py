@@ -65,7 +65,21 @@ CHECK: Final = (
     Group("fuzz-level-4", "check.suites:fuzz_level_4", 60),
     Group("sanitizer", "check.sanitizer:sanitizer", 120),
 )
-BENCH: Final[tuple[Group, ...]] = ()
+BENCH: Final = (
+    Group("probe", "check.basics:probe", 60, essential=True),
+    Group("bandwidth", "bench.bandwidth:bandwidth", 150),
+    Group("launch", "bench.launches:ours", 45),
+    Group("launch-bindings", "bench.launches:bindings", 45),
+    Group("launch-cuda-core", "bench.launches:cuda_core", 45),
+    Group("launch-cupy", "bench.launches:cupy", 60),
+    Group("launch-numba", "bench.launches:numba", 90),
+    Group("launch-triton", "bench.launches:triton", 120),
+    Group("resident", "bench.latency:resident", 60),
+    Group("graphs", "bench.latency:graphs", 45),
+    Group("dispatch", "bench.latency:host_dispatch", 60),
+    Group("compilation", "bench.compilation:compilation", 60),
+    Group("functions", "bench.functions:functions", 90),
+)
 COMMANDS: Final = {"check": CHECK, "bench": BENCH}
 
 

@@ -277,14 +277,17 @@ def in_child(check: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform has no fork")
-def test_a_fork_is_refused_clearly_and_calls_nothing() -> None:
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_fork_is_refused_clearly_and_calls_nothing(opened: bool) -> None:
     device, driver = made()
-    device.open()
+    assert device.facts.warp_size == 32
+    if opened:
+        device.open()
 
     def refused() -> bool:
         before = sum(driver.calls.values())
         try:
-            device.flush()
+            device.enter()
         except BackendError as error:
             told = "fork" in error.message and "spawn" in error.fix
         else:

@@ -161,6 +161,7 @@ class CudaDevice:
         """Probed once.  Raises ``BackendUnavailable`` where no driver or no such device is."""
         if self._facts is None:
             try:
+                self._pid = os.getpid()
                 self.driver.init()
                 self._facts = probe_facts(self.driver, self.options.ordinal)
             except CudaCallError as error:
@@ -180,8 +181,6 @@ class CudaDevice:
     def enter(self) -> None:
         """Refuse work that cannot run, and make the context current in this thread."""
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
-            if self._state is not _State.NEW or sys.is_finalizing():
-                self._refuse()
             self.open()
         local = self._local
         if getattr(local, "epoch", -1) != self._epoch:
@@ -227,16 +226,13 @@ class CudaDevice:
 
     def open(self) -> None:
         """Take the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
-        if self._ready and os.getpid() == self._pid:
-            return
         with self._lock:
-            if self._state is not _State.NEW:
-                if not self._ready or os.getpid() != self._pid:
-                    self._refuse()
+            if self.reachable:
                 return
+            if self._state is not _State.NEW or self._forked or sys.is_finalizing():
+                self._refuse()
             _ = self.facts
             self._take_context()
-            self._pid = os.getpid()
             self._state, self._ready = _State.OPEN, True
 
     def flush(self) -> None:
@@ -271,7 +267,7 @@ class CudaDevice:
         Raises ``DeviceLost`` when the driver cannot give one: then only a new process helps.
         """
         with self._lock:
-            if self._state in (_State.NEW, _State.CLOSED) or os.getpid() != self._pid:
+            if self._state in (_State.NEW, _State.CLOSED) or self._forked:
                 self._refuse()
             if self._state is _State.OPEN:
                 with self.calls, suppress(_StillRunning):
@@ -307,6 +303,11 @@ class CudaDevice:
                 self._forget_members()
 
     # ---------------------------------------------------------------- details
+    @property
+    def _forked(self) -> bool:
+        """Whether the driver was initialised by another process."""
+        return self._pid not in (0, os.getpid())
+
     @property
     def _lost(self) -> bool:
         return self._state is _State.LOST
@@ -416,7 +417,7 @@ class CudaDevice:
                 f"backend `{self.backend}` is used while the interpreter exits",
                 fix="close sessions before the program ends.",
             )
-        if self._pid and os.getpid() != self._pid:
+        if self._forked:
             raise DispatchFailed(
                 f"backend `{self.backend}` was opened in process {self._pid} and is used in its fork {os.getpid()}",
                 fix="open sessions after forking, or start workers with the `spawn` method.",

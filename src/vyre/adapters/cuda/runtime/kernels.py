@@ -127,9 +127,10 @@ class KernelCache(DeviceMember):
     # ---- details
     def _pinned(self, key: Key) -> LoadedModule | None:
         found = self._modules.get(key)
-        if found is not None:
-            found.pins += 1
-            self._modules.move_to_end(key)
+        if found is None or found.epoch != self._device.epoch:
+            return None
+        found.pins += 1
+        self._modules.move_to_end(key)
         return found
 
     def _emit(self, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:

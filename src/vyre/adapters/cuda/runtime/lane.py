@@ -237,6 +237,7 @@ class LanePool(DeviceMember):
         self._bytes = 0
         self._ticks = count(1)
         self._lock = threading.Lock()
+        resources.memory.on_shortage(resources.quarantine.reap)
         resources.memory.on_shortage(self.release_idle)
         resources.device.add(self)
 

@@ -39,6 +39,7 @@ def entry(
 REFERENCE = entry("reference", BackendRole.REFERENCE, 900)
 SCALAR = entry("reference-scalar", BackendRole.REFERENCE, 910)
 EMITTER = entry("emitter", BackendRole.EMIT_ONLY)
+DOUBLE = entry("double", BackendRole.EMULATION, f16=True)
 BETTER, PLAIN = entry("better", f16=True), entry("plain")
 NO_DEVICE = BackendUnavailable("no device found")
 
@@ -52,6 +53,15 @@ def choose(
 
 def reasons(selection: Selection) -> dict[str, str]:
     return {c.id: c.reason for c in selection.report.candidates}
+
+
+def test_a_test_double_is_taken_by_name_only() -> None:
+    selection, _ = choose(REFERENCE, DOUBLE)
+    assert selection.report.chosen == "reference"
+    assert reasons(selection)["double"] == "a test double: by name only"
+    assert choose(REFERENCE, DOUBLE, name="double")[0].backend.id == "double"
+    with pytest.raises(BackendUnavailable):
+        choose(DOUBLE)
 
 
 def test_auto_takes_the_best_production_backend() -> None:

@@ -6,9 +6,9 @@ import os
 import threading
 
 import pytest
-from vyre.adapters.cuda.codes import Result
 
 from support.machine_driver import Rig, code_of, rig
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.journal import ViolationKind

@@ -6,12 +6,15 @@ from typing import Final
 
 from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.config import CONFIG
 from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.geometry import GEOMETRY
+from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
+from vyre.testing.backend_contract.traps import TRAPS
 
-GROUPS: Final = (OPERATORS, ELEMENTS, FLOW, ATOMICS, PARALLEL, GEOMETRY, MEMORY)
+GROUPS: Final = (OPERATORS, ELEMENTS, FLOW, ATOMICS, PARALLEL, GEOMETRY, INPUTS, OUTPUTS, TRAPS, CONFIG, MEMORY)
 CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

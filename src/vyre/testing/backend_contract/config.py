@@ -1,0 +1,323 @@
+"""Every field of ``DispatchConfig`` is honoured or refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from typing import Final, NamedTuple
+
+from vyre.domain.dispatch import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre.domain.errors import (
+    DataRaceError,
+    DispatchTimeout,
+    InvalidConfig,
+    StepBudgetExceeded,
+    UnsupportedFeature,
+    VyreError,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.specialization import SpecInput, SpecMap, SpecValue, resolve_spec
+from vyre.testing.backend_contract.bench import Bench, parsed, words
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import check_error, equal, holds
+
+CONFIG: Final = Group("config")
+_UPDATE: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + 1u }
+    """
+_LOOP: Final = """
+    workgroup_size 4, 1, 1
+    buffer n @0 read u32[runtime]
+    buffer y @1 write u32[runtime] like n
+    body { for k in 0u..n[gid.x] { y[gid.x] = y[gid.x] + 1u } }
+    """
+
+
+def _refused(bench: Bench, call: Callable[[], object]) -> bool:
+    """Whether ``call`` is refused as unsupported, by a well-formed error that names the backend."""
+    try:
+        call()
+    except UnsupportedFeature as error:
+        check_error(error)
+        equal(error.backend, str(bench.backend.id), "the backend that the error names")
+        holds(bool(error.feature), "the error names no feature")
+        return True
+    return False
+
+
+# ---------------------------------------------------------------- fields that must be honoured or refused
+@CONFIG.table({"exceeded_by_two": 1, "exceeded_by_one": 2, "exhausted": 3})
+def step_budget(bench: Bench, budget: int) -> None:
+    """A lane that takes more back-edges than allowed fails the dispatch, the lowest such lane being named."""
+    rounds = (1, 3, 4, 3)
+    if _refused(bench, lambda: bench.run(_LOOP, words(1), step_budget=0)):
+        return
+    over = [lane for lane, n in enumerate(rounds) if n - 1 > budget]  # the last round goes back no more
+    if over:
+        error = bench.refuses(StepBudgetExceeded, _LOOP, words(*rounds), step_budget=budget)
+        equal((error.budget, error.global_id), (budget, (over[0], 0, 0)))
+    else:
+        equal(bench.words(_LOOP, words(*rounds), step_budget=budget), list(rounds))
+
+
+@CONFIG.case()
+def race_check(bench: Bench) -> None:
+    """A data race is reported, or the check is refused."""
+    racy = "workgroup_size 4, 1, 1 buffer y @0 write u32[1] body { y[0u] = gid.x }"
+    if _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), race_check=True)):
+        return
+    equal(bench.words(_UPDATE, words(1, 2), race_check=True), [2, 3])
+    error = bench.refuses(DataRaceError, racy, grid=(2, 1, 1), race_check=True)
+    equal({race.buffer for race in error.races}, {"y"}, "the buffers with races")
+
+
+@CONFIG.table({"1": 1, "3": 3, "1000": 1000})
+def chunk_workgroups(bench: Bench, chunk: int) -> None:
+    """The workgroups run at once change no answer."""
+    values = list(range(50))
+    if _refused(bench, lambda: bench.run(_UPDATE, words(*values), chunk_workgroups=chunk)):
+        return
+    equal(bench.words(_UPDATE, words(*values), chunk_workgroups=chunk), [v + 1 for v in values])
+
+
+class _Mode(NamedTuple):
+    """A field with modes, and the flag of a profile that lets it be forced."""
+
+    field: str
+    accepted: tuple[Enum, ...]
+    forced: Enum
+    flag: str
+
+
+@CONFIG.table(
+    {
+        "speculation": _Mode(
+            "speculation",
+            (SpeculationMode.AUTO, SpeculationMode.DISABLE),
+            SpeculationMode.FORCE,
+            "supports_speculation",
+        ),
+        "persistent_thread": _Mode(
+            "persistent_thread",
+            (PersistentThreadMode.AUTO, PersistentThreadMode.DISABLE),
+            PersistentThreadMode.FORCE,
+            "supports_persistent_threads",
+        ),
+    }
+)
+def modes(bench: Bench, mode: _Mode) -> None:
+    """AUTO and DISABLE are accepted everywhere; FORCE is honoured or refused, and changes no answer."""
+    for value in mode.accepted:
+        equal(bench.words(_UPDATE, words(1, 2), **{mode.field: value}), [2, 3], value.value)
+    forced = {mode.field: mode.forced}
+    if not _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), **forced)):
+        holds(getattr(bench.backend.profile, mode.flag), f"{mode.field} is forced, but {mode.flag} is not claimed")
+        equal(bench.words(_UPDATE, words(1, 2), **forced), [2, 3], "force")
+
+
+@CONFIG.case()
+def cooperative(bench: Bench) -> None:
+    """A cooperative launch changes no answer, or is refused."""
+    if not _refused(bench, lambda: bench.run(_UPDATE, words(1, 2), cooperative=True)):
+        equal(bench.words(_UPDATE, words(1, 2, 3), cooperative=True), [2, 3, 4])
+
+
+@CONFIG.case()
+def an_unknown_profile_is_refused(bench: Bench) -> None:
+    """A code generation profile that does not exist is unsupported."""
+    bench.refuses(UnsupportedFeature, _UPDATE, words(1), profile="no such profile")
+
+
+@CONFIG.table({"0": 0, "1": 1, "255": 255})
+def ulp_budget(bench: Bench, budget: int) -> None:
+    """Permission to be inexact is used within its bounds."""
+    kernel = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read f32[4]
+    buffer y @1 write f32[4]
+    body { y[gid.x] = exp(x[gid.x]) }
+    """
+    exact = (0x3F80_0000, 0x402D_F854, 0x3EBC_5AB2, 0x7F80_0000)
+    given = words(0, 0x3F80_0000, 0xBF80_0000, 0x7F80_0000)
+    found = bench.words(kernel, given, ulp_budget=budget)
+    holds(all(abs(a - b) <= budget for a, b in zip(found, exact, strict=True)), f"{found} is too far from {exact}")
+
+
+@CONFIG.table({"1": 1, "2": 2, "7": 7})
+def fixpoint_iterations(bench: Bench, times: int) -> None:
+    """The program is launched again on what the last launch left."""
+    kernel = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body { x[gid.x] = x[gid.x] + 1u y[gid.x] = y[gid.x] + x[gid.x] }
+    """
+    found = bench.run(kernel, words(10, 20, 30), fixpoint_iterations=times)
+    sums = [sum(start + k for k in range(1, times + 1)) for start in (10, 20, 30)]
+    equal(found, (words(10 + times, 20 + times, 30 + times), words(*sums)))
+
+
+@CONFIG.case()
+def label(bench: Bench) -> None:
+    """A label changes nothing."""
+    for text in ("first", "", "ünïcode \0 and \n"):
+        equal(bench.words(_UPDATE, words(5), label=text), [6])
+
+
+# ---------------------------------------------------------------- timeouts
+_SLOW: Final = """
+    workgroup_size 1, 1, 1
+    buffer n @0 read u32[1]
+    buffer y @1 write u32[1]
+    body { let a = 1u for k in 0u..n[0u] { a := (a * 1664525u + 1013904223u) ^ (a >> 7u) } y[0u] = a }
+    """
+
+
+@CONFIG.case()
+def a_timeout_that_does_not_pass(bench: Bench) -> None:
+    """Enough time changes nothing."""
+    equal(bench.words(_UPDATE, words(1, 2), timeout_s=3600.0), [2, 3])
+
+
+@CONFIG.case()
+def a_timeout_that_passes(bench: Bench) -> None:
+    """A dispatch that takes too long ends in ``DispatchTimeout``; the backend goes on working."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        other.run(_SLOW, words(1))
+        other.refuses(DispatchTimeout, _SLOW, words(1 << 27), timeout_s=0.05)
+        equal(other.words(_UPDATE, words(1)), [2])
+
+
+# ---------------------------------------------------------------- specialization
+_SPEC: Final = """
+    workgroup_size 1, 1, 1
+    buffer y @0 write u32[4]
+    body {
+      y[0u] = spec(count, 5u)
+      y[1u] = bitcast<u32>(spec(bias, -3i))
+      y[2u] = bitcast<u32>(spec(scale, 1.5f))
+      y[3u] = select(spec(flag, false), 1u, 0u)
+    }
+    """
+_DEFAULTS: Final = (5, 0xFFFF_FFFD, 0x3FC0_0000, 0)
+
+
+class _Spec(NamedTuple):
+    values: dict[str, SpecInput]
+    wanted: tuple[int, ...]
+
+
+@CONFIG.table(
+    {
+        "nothing": _Spec({}, _DEFAULTS),
+        "u32": _Spec({"count": SpecValue.u32(9)}, (9, *_DEFAULTS[1:])),
+        "i32": _Spec({"bias": SpecValue.i32(-1)}, (5, 0xFFFF_FFFF, *_DEFAULTS[2:])),
+        "f32": _Spec({"scale": SpecValue.f32(-0.0)}, (5, 0xFFFF_FFFD, 0x8000_0000, 0)),
+        "f32_nan": _Spec({"scale": SpecValue.f32(float("nan"))}, (5, 0xFFFF_FFFD, 0x7FC0_0000, 0)),
+        "bool": _Spec({"flag": SpecValue.bool_(True)}, (*_DEFAULTS[:3], 1)),
+        "all": _Spec(
+            {"count": 0xFFFF_FFFF, "bias": SpecValue.i32(7), "scale": SpecValue.f32(2.0), "flag": True},
+            (0xFFFF_FFFF, 7, 0x4000_0000, 1),
+        ),
+        "plain_numbers": _Spec({"count": 8, "bias": -8, "scale": 0.5, "flag": True}, (8, 0xFFFF_FFF8, 0x3F00_0000, 1)),
+    },
+    "supports_specialization_constants",
+)
+def spec(bench: Bench, row: _Spec) -> None:
+    """Constants have the value given, or their default."""
+    typed = resolve_spec(parsed(_SPEC), row.values)
+    equal(bench.words(_SPEC, grid=(1, 1, 1), spec=typed), list(row.wanted))
+
+
+@CONFIG.case("supports_specialization_constants")
+def specializations_do_not_mix(bench: Bench) -> None:
+    """Alternating values of one constant give alternating answers."""
+    for value in (1, 2, 1, 3, 2):
+        equal(bench.words(_SPEC, grid=(1, 1, 1), spec=SpecMap({"count": value}))[0], value)
+    equal(bench.words(_SPEC, grid=(1, 1, 1))[0], 5, "the default")
+
+
+@CONFIG.table(
+    {
+        "unknown_name": {"cuont": SpecValue.u32(1)},
+        "wrong_type": {"count": SpecValue.i32(1)},
+        "a_data_type": {"count": SpecValue.dtype(ScalarType.U32)},
+    },
+    "supports_specialization_constants",
+)
+def a_wrong_specialization_is_refused(bench: Bench, values: dict[str, SpecValue]) -> None:
+    """Unknown names and wrong types are errors that name the constant."""
+    error = bench.refuses(InvalidConfig, _SPEC, spec=SpecMap(values))
+    holds(next(iter(values)) in error.message, f"the constant is not named: {error}")
+
+
+@CONFIG.case("supports_specialization_constants")
+def a_constant_may_become_a_zero_divisor(bench: Bench) -> None:
+    """A specialized zero follows the total rules of division."""
+    kernel = """
+    workgroup_size 1, 1, 1
+    buffer x @0 read u32[1]
+    buffer y @1 write u32[2]
+    body { y[0u] = x[0u] / spec(d, 3u) y[1u] = x[0u] % spec(d, 3u) }
+    """
+    equal(bench.words(kernel, words(10), grid=(1, 1, 1)), [3, 1])
+    equal(bench.words(kernel, words(10), grid=(1, 1, 1), spec=SpecMap({"d": 0})), [0xFFFF_FFFF, 0])
+
+
+@CONFIG.case("supports_specialization_constants")
+def a_constant_may_bound_a_loop(bench: Bench) -> None:
+    """Loop bounds and branches follow the specialized value."""
+    kernel = """
+    workgroup_size 4, 1, 1
+    buffer y @0 write u32[4]
+    body { for k in 0u..spec(n, 4u) { if spec(add, true) { y[gid.x] = y[gid.x] + k } else { y[gid.x] = k * 100u } } }
+    """
+    equal(bench.words(kernel), [6] * 4)
+    equal(bench.words(kernel, spec=SpecMap({"n": 0})), [0] * 4)
+    equal(bench.words(kernel, spec=SpecMap({"n": 6, "add": False})), [500] * 4)
+
+
+# ---------------------------------------------------------------- completeness
+_ELSEWHERE: Final = frozenset(
+    {"grid", "extent", "workgroup", "element_count_override", "output_counts", "max_output_bytes"}
+)
+"""Fields that the cases of geometry and outputs are about."""
+_HERE: Final = frozenset(
+    {
+        "spec",
+        "step_budget",
+        "race_check",
+        "chunk_workgroups",
+        "profile",
+        "ulp_budget",
+        "timeout_s",
+        "label",
+        "fixpoint_iterations",
+        "speculation",
+        "persistent_thread",
+        "cooperative",
+    }
+)
+
+
+@CONFIG.case()
+def every_field_has_a_case(bench: Bench) -> None:
+    """No field of the config is left out of this suite."""
+    equal(frozenset(f.name for f in fields(DispatchConfig)), _ELSEWHERE | _HERE, "the fields of DispatchConfig")
+
+
+@CONFIG.case()
+def a_refused_config_does_not_stick(bench: Bench) -> None:
+    """The program runs after a config was refused."""
+    for bad in ({"profile": "no such profile"}, {"max_output_bytes": 0}, {"output_counts": {"q": 1}}):
+        try:
+            bench.run(_UPDATE, words(1), **bad)
+        except VyreError:
+            pass
+        else:
+            holds(False, f"{bad} is ignored")
+        equal(bench.words(_UPDATE, words(1)), [2])

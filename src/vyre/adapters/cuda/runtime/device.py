@@ -48,11 +48,13 @@ class GridSyncMode(Enum):
 class CudaOptions:
     """What a user may choose about the backend.
 
-    ``own_context``: a context apart from the primary one that other libraries share.  ``allow_primary_reset``: let
-    ``recover`` reset the primary context, which kills everybody's work on it.  ``close_timeout_s``: how long ``close``
+    ``own_context``: a context apart from the primary one that other libraries share; threads that use it do not use
+    sessions on the primary one.  ``allow_primary_reset``: let ``recover`` reset the primary context, which kills
+    everybody's work on it.  ``close_timeout_s``: how long ``close``
     waits for running work.  ``pool_bytes``: most device memory that the pool may take, 0 for all.
     ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
     dispatches prepared at once.  ``exports``: let other libraries have the addresses of resident buffers.
+    ``graph_after``: dispatches of one shape after which they are recorded and replayed as a graph; None: never.
     """
 
     ordinal: int = 0
@@ -65,6 +67,7 @@ class CudaOptions:
     lanes: int = 128
     grid_sync: GridSyncMode = GridSyncMode.AUTO
     exports: bool = True
+    graph_after: int | None = 2
     jit: JitOptions = DEFAULT_JIT
 
 
@@ -147,6 +150,7 @@ class CudaDevice:
         self._ready = False
         self._why_lost = ""
         self._context: Context = 0
+        self._always_bind = True
         self._epoch = 0
         self._pid = 0
         self._local = threading.local()
@@ -183,7 +187,7 @@ class CudaDevice:
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
             self.open()
         local = self._local
-        if getattr(local, "epoch", -1) != self._epoch:
+        if self._always_bind or getattr(local, "epoch", -1) != self._epoch:
             try:
                 self.driver.set_current(self._context)
             except CudaCallError as error:
@@ -231,7 +235,8 @@ class CudaDevice:
                 return
             if self._state is not _State.NEW or self._forked or sys.is_finalizing():
                 self._refuse()
-            _ = self.facts
+            # The primary context of the only device is everybody's; where there are others, they may be current by now.
+            self._always_bind = self.options.own_context or self.facts.devices > 1
             self._take_context()
             self._state, self._ready = _State.OPEN, True
 

@@ -12,8 +12,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.arena import plan_arena
-from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT, DispatchGraph, Recording
 from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
@@ -34,6 +36,8 @@ from vyre.domain.launch import Launch
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 
+GRAPH_BYTES: Final = 4 * MIB
+"""Host bytes beyond which copying outweighs what a graph saves."""
 TRAP_LAUNCHES: Final = 256
 """Launches whose trap records are kept apart before they are looked at."""
 
@@ -65,9 +69,12 @@ class Lane:
         "_arena",
         "_block",
         "_device",
+        "_graph",
         "_iterations",
         "_launch",
+        "_recordings",
         "_resources",
+        "_runs",
         "_transfer",
         "_values",
         "_zero",
@@ -85,6 +92,8 @@ class Lane:
         self._resources = resources
         self._device = device
         self._iterations = spec.iterations
+        self._graph: DispatchGraph | None = None
+        self._runs = 0
         self.module: Final = module
         self.home: Final = home
         self.epoch: Final = device.epoch
@@ -132,6 +141,8 @@ class Lane:
         zero = arena.zero
         self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
 
+        self._recordings = 1 if device.options.graph_after is not None and self._can_record() else 0
+
     @property
     def nbytes(self) -> int:
         """Device memory that it holds."""
@@ -142,6 +153,10 @@ class Lane:
         driver, (stream, started, ended, done) = self._device.driver, self.lease
         for place, index in self._values:
             place[:] = inputs[index]
+        self._runs += 1
+        if (self._graph is not None or self._recordings) and self._replay(inputs):
+            driver.event_record(done, stream)
+            return
         self._transfer.upload(inputs, deadline_ns)
         if self._zero is not None:
             self._zero()
@@ -157,6 +172,52 @@ class Lane:
         self._transfer.request()
         driver.event_record(done, stream)
         self._device.counters.kernel_launches += self._iterations * len(self._launch)
+
+    def _can_record(self) -> bool:
+        """Whether every dispatch enqueues the same, and little enough of it."""
+        apart = self._iterations > 1 and self._arena.traps.nbytes
+        short = self._iterations * len(self._launch) <= NODE_LIMIT and self._arena.mirror_nbytes <= GRAPH_BYTES
+        return short and not apart and self._transfer.copies() is not None
+
+    def _replay(self, inputs: Sequence[memoryview]) -> bool:
+        """Dispatch by graph, recording it first when it is time; False if it is not, or if that failed.
+
+        A graph that the driver refuses is given up for good: plain launches do the same.
+        """
+        device = self._device
+        try:
+            if self._graph is None:
+                if self._runs <= (device.options.graph_after or 0):
+                    return False
+                self._recordings -= 1
+                self._graph = DispatchGraph(device, self._recording(), self.lease.stream)
+            elif self._values:
+                self._graph.update()
+            self._transfer.stage(inputs)
+            self._graph.launch()
+        except CudaCallError as error:
+            graph, self._graph = self._graph, None
+            if graph is not None:
+                device.roll_back(error, [graph.release])
+            if is_sticky(error.code):
+                raise
+            device.counters.graph_fallbacks += 1
+            return False
+        device.counters.graph_launches += 1
+        device.counters.kernel_launches += self._iterations * len(self._launch)
+        return True
+
+    def _recording(self) -> Recording:
+        copies, zero = self._transfer.copies(), self._arena.zero
+        assert copies is not None
+        return Recording(
+            copies.upload,
+            (self._block.address + zero.start, zero.nbytes) if zero.nbytes else None,
+            self.lease.started,
+            self._launch.kernels * self._iterations,
+            self.lease.ended,
+            copies.reads,
+        )
 
     def done(self) -> bool:
         """Whether everything enqueued by ``start`` has run."""
@@ -175,8 +236,10 @@ class Lane:
         resources, stream = self._resources, self.lease.stream
         block, self._block = self._block, NO_BLOCK
         resources.kernels.unpin(self.module)
+        graph, self._graph = self._graph, None
         release_all(
             (
+                *(() if graph is None else (graph.release,)),
                 partial(self._transfer.release, idle=idle),
                 partial(resources.memory.give_back if idle else resources.memory.free, block, stream),
                 partial(resources.streams.give_back if idle else resources.streams.free, self.lease),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.runtime.arena import Arena
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, release_all
+from vyre.adapters.cuda.runtime.graphs import Copy
 from vyre.adapters.cuda.runtime.memory import PinnedMemory
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, HostBlock, Stream
 
@@ -25,11 +26,26 @@ class DeadlinePassed(Exception):
     """A wait ended before the device did."""
 
 
+class Copies(NamedTuple):
+    """Copies between pinned memory and the arena."""
+
+    upload: Copy | None
+    reads: tuple[Copy, ...]
+
+
 class Transfer(Protocol):
     """One arena's traffic.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once."""
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         """Queue the copies of the inputs to the device; they have been read when this returns."""
+        ...
+
+    def copies(self) -> Copies | None:
+        """What ``upload`` and ``request`` copy, if that is the same every time."""
+        ...
+
+    def stage(self, inputs: Sequence[memoryview]) -> None:
+        """``upload`` without its copy, where ``copies`` says what that is."""
         ...
 
     def request(self) -> None:
@@ -73,12 +89,22 @@ class MirroredTransfer:
             partial(driver.copy_to_host, host + r.start, base + r.start, r.nbytes, stream) for r in arena.reads
         )
         self._up_bytes, self._down_bytes = up.nbytes, sum(r.nbytes for r in arena.reads)
+        self._copies = Copies(
+            Copy(base, host, up.nbytes) if up.nbytes else None,
+            tuple(Copy(base + r.start, host + r.start, r.nbytes) for r in arena.reads),
+        )
+
+    def copies(self) -> Copies | None:
+        return self._copies
+
+    def stage(self, inputs: Sequence[memoryview]) -> None:
+        for place, source in self._inputs:
+            place[:] = inputs[source]
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         if self._up is None:
             return
-        for place, source in self._inputs:
-            place[:] = inputs[source]
+        self.stage(inputs)
         self._up()
         counters = self._device.counters
         counters.h2d_bytes += self._up_bytes
@@ -127,6 +153,12 @@ class StagedTransfer:
         except CudaCallError as error:
             device.roll_back(error, [partial(self.release, idle=True)])
             raise
+
+    def copies(self) -> Copies | None:
+        return None  # chunks are used in turn
+
+    def stage(self, inputs: Sequence[memoryview]) -> None:
+        raise NotImplementedError("its copies change")
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         if self._table:

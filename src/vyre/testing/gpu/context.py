@@ -51,6 +51,8 @@ class Group:
 
 CHECK: Final = (
     Group("probe", "check.basics:probe", 60, essential=True),
+    Group("operators-level-0", "check.operators:level_0", 60),
+    Group("operators-level-4", "check.operators:level_4", 60),
     Group("gallery", "check.basics:gallery", 120),
     Group("conformance", "check.basics:conformance", 180),
     Group("contract", "check.suites:contract", 180),

@@ -1,21 +1,321 @@
-"""Running a kernel: blocks, strands of lanes, and who goes next."""
+"""Running a kernel: which blocks are resident, and which lanes go next.
+
+Lanes of a strand that stand at the same basic block execute it together.  Of several groups only those may go that
+no other group can still catch up with going forward in the text; so lanes that part meet again where their paths join
+(a loop is entered at one place only, and blocks lie in program order).  A loop that polls memory and writes nothing
+waits for other lanes: it gives way to the other groups, strands and batches, until somebody has written.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from vyre.adapters.cuda.machine.compilation import END
+from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Strand, counted, scatter
+from vyre.adapters.cuda.machine.launch import Launch
 from vyre.adapters.cuda.machine.options import KernelReport, RunOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from vyre.adapters.cuda.machine.compilation import Block
     from vyre.adapters.cuda.machine.memory import DeviceMemory
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.seam import LaunchShape
 
 __all__ = ["KernelReport", "RunOptions", "run_kernel"]
 
+_LANES_AT_ONCE: Final = 8192
+_SHUFFLED_LANES: Final = 2048
+_SHUFFLED_STRANDS: Final = 3
+_BURST: Final = 6
+_IDLE_ROUNDS: Final = 2000
+_IDLE_NANOSECONDS: Final = 1_000_000
+
 
 def run_kernel(
     entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
 ) -> KernelReport:
     """Run ``entry`` over the whole grid; the writes of a run that faults stay.  Raises ``KernelFault``."""
-    raise NotImplementedError
+    with np.errstate(all="ignore"):
+        launch = Launch(entry, shape, parameters, memory, options)
+        try:
+            _Scheduler(launch).run()
+        finally:
+            launch.settle()
+    return KernelReport(launch.instructions, launch.lane_instructions, launch.barriers, launch.atomics)
+
+
+class _Scheduler:
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._blocks = launch.code.blocks
+        self._schedule = launch.options.schedule
+        self._limit = launch.options.step_limit
+        self._ended = 0
+
+    # ------------------------------------------------------------------------------ batches
+
+    def run(self) -> None:
+        launch = self._launch
+        coming = self._block_ids()
+        waiting: deque[Batch] = deque()
+        resident, most = 0, launch.options.resident_blocks or launch.block_count
+        idle = 0
+        following = next(coming, None)
+        while following is not None or waiting:
+            if following is not None and (not waiting or resident + len(following) <= most):
+                batch = self._start(following)
+                following = next(coming, None)
+                resident += batch.count
+            else:
+                batch = waiting.popleft()
+            before = self._progress()
+            if self._advance(batch):
+                resident -= batch.count
+                if launch.races is not None and launch.shared_bytes:
+                    launch.races.forget(batch.shared)
+            else:
+                waiting.append(batch)
+            idle = idle + 1 if before == self._progress() else 0
+            if idle > len(waiting):
+                launch.nanoseconds += _IDLE_NANOSECONDS
+            if idle > _IDLE_ROUNDS * len(waiting) > 0:
+                raise self._spinning(waiting[0])
+
+    def _progress(self) -> tuple[int, int, int]:
+        return self._launch.writes, self._launch.barriers, self._ended
+
+    def _block_ids(self) -> Iterator[NDArray[np.int64]]:
+        """Blocks of the grid, those that start together."""
+        launch, options = self._launch, self._launch.options
+        count = launch.block_count
+        lanes = _SHUFFLED_LANES if self._schedule == "shuffled" else _LANES_AT_ONCE
+        together = options.workgroups_at_once
+        if together is None:
+            sequential = launch.code.order_sensitive and self._schedule != "shuffled"
+            together = 1 if sequential else max(1, lanes // launch.threads)
+        together = min(together, options.resident_blocks or count)
+        if self._schedule == "shuffled":
+            order = launch.random.permutation(count)
+            return (order[start : start + together] for start in range(0, count, together))
+        starts = range(0, count, together)
+        if self._schedule == "reverse":
+            return (np.arange(count - 1 - start, max(-1, count - 1 - start - together), -1) for start in starts)
+        return (np.arange(start, min(count, start + together)) for start in starts)
+
+    def _start(self, blocks: NDArray[np.int64]) -> Batch:
+        launch = self._launch
+        batch = Batch(launch, blocks)
+        lanes = np.arange(len(blocks) * launch.threads)
+        if self._schedule == "lockstep":
+            batch.strands = [Strand(batch, lanes)]
+        elif self._schedule == "reverse":
+            batch.strands = [Strand(batch, lanes.reshape(len(blocks), -1)[:, ::-1].ravel())]
+        else:
+            warps = lanes // launch.threads * launch.warps + lanes % launch.threads // WARP
+            strand_of = launch.random.integers(0, _SHUFFLED_STRANDS, len(blocks) * launch.warps)[warps]
+            for number in range(_SHUFFLED_STRANDS):
+                members = lanes[strand_of == number]
+                if len(members):
+                    batch.strands.append(Strand(batch, launch.random.permutation(members)))
+        return batch
+
+    def _advance(self, batch: Batch) -> bool:
+        """Run the strands of a batch until all have ended (True) or all of them wait for others."""
+        launch = self._launch
+        for strand in batch.strands:
+            strand.stuck_at = None
+        while True:
+            ready = [s for s in batch.strands if s.groups and s.stuck_at != launch.writes]
+            if not ready:
+                break
+            if self._schedule == "shuffled":
+                strand = ready[int(launch.random.integers(len(ready)))]
+                burst = 1 + int(launch.random.integers(_BURST))
+            else:
+                strand, burst = ready[0], -1
+            strand.stuck_at = None
+            strand.spinning.clear()
+            while burst and strand.groups:
+                burst -= 1
+                if not self._execute(strand):
+                    strand.stuck_at = launch.writes
+                    break
+        if any(strand.groups for strand in batch.strands):
+            return False
+        for strand in batch.strands:
+            for parked in strand.parked:
+                raise self._deadlocked(strand, parked)
+        return True
+
+    def _deadlocked(self, strand: Strand, parked: Parked) -> Exception:
+        block = self._blocks[parked.block]
+        frame = strand.frame(parked.positions, ())
+        detail = "not all lanes of the block come to this barrier"
+        return self._launch.fault(FaultKind.DEADLOCK, block.last, frame, detail=detail)
+
+    def _spinning(self, batch: Batch) -> Exception:
+        strand = next(one for one in batch.strands if one.groups)
+        number, positions = next(iter(strand.groups.items()))
+        frame = strand.frame(positions, ())
+        detail = "all lanes that are left wait for a change of memory"
+        return self._launch.fault(FaultKind.DEADLOCK, self._blocks[number].last, frame, detail=detail)
+
+    # ------------------------------------------------------------------------------ groups
+
+    def _choose(self, strand: Strand) -> int | None:
+        """The basic block to execute next; None if every group spins."""
+        groups = [number for number in strand.groups if number not in strand.spinning]
+        if len(groups) < 2:
+            return groups[0] if groups else None
+        reachable = self._launch.reachable
+        groups.sort()
+        free, behind = [], 0
+        for number in groups:
+            if not behind >> number & 1:
+                free.append(number)
+            behind |= reachable[number]
+        if self._schedule == "lockstep":
+            return free[0]
+        return free[-1] if self._schedule == "reverse" else free[int(self._launch.random.integers(len(free)))]
+
+    def _execute(self, strand: Strand) -> bool:
+        """One basic block of one group; False if there is none to run."""
+        number = self._choose(strand)
+        if number is None:
+            return False
+        positions = strand.groups.pop(number)
+        block = self._blocks[number]
+        frame = strand.frame(positions, block.reads)
+        launch = self._launch
+        for step in block.steps:
+            step(frame)
+        if positions is not None:
+            scatter(strand.registers, frame.registers, positions, block.writes, strand.size)
+        launch.instructions += block.count
+        launch.lane_instructions += block.count * frame.size
+        if launch.instructions > self._limit:
+            detail = f"{self._limit} instructions issued"
+            raise launch.fault(FaultKind.STEP_LIMIT, block.last, frame, detail=detail)
+        if block.barrier is not None:
+            self._arrive(strand, number, block, frame)
+        elif block.guard is None:
+            self._go(strand, number, block.then, positions)
+        else:
+            self._branch(strand, number, block, frame)
+        return True
+
+    def _branch(self, strand: Strand, number: int, block: Block, frame: Frame) -> None:
+        assert block.guard is not None
+        condition = frame.registers[block.guard]
+        positions = frame.positions
+        taken = int(np.count_nonzero(condition)) * (frame.size if condition.ndim == 0 else 1)
+        if block.negated:
+            taken = frame.size - taken
+        if taken == frame.size:
+            self._go(strand, number, block.then, positions)
+        elif not taken:
+            self._go(strand, number, block.following, positions)
+        else:
+            jumps = ~condition if block.negated else condition
+            for target, mask in ((block.then, jumps), (block.following, ~jumps)):
+                where = np.flatnonzero(mask)
+                self._go(strand, number, target, where if positions is None else positions[where])
+
+    def _go(self, strand: Strand, number: int, target: int, positions: Positions) -> None:
+        """Lanes go on at a basic block, joining those that are there."""
+        if target == END:
+            self._end(strand, positions)
+            return
+        if target <= number:
+            self._note_back_edge(strand, target)
+        groups = strand.groups
+        if target not in groups:
+            groups[target] = positions
+            return
+        there = groups[target]
+        assert there is not None and positions is not None, "a group of all lanes is alone"
+        joined = np.sort(np.concatenate((there, positions)))
+        groups[target] = None if len(joined) == strand.size else joined
+
+    def _note_back_edge(self, strand: Strand, target: int) -> None:
+        """Find loops that poll without writing."""
+        launch = self._launch
+        now = launch.polls, launch.writes
+        before = strand.back_edges.get(target)
+        strand.back_edges[target] = now
+        if before is not None and before[0] != now[0] and before[1] == now[1]:
+            strand.spinning.add(target)
+        else:
+            strand.spinning.discard(target)
+
+    # ------------------------------------------------------------------------------ barriers and ends
+
+    def _end(self, strand: Strand, positions: Positions) -> None:
+        self._ended += strand.size if positions is None else len(positions)
+        batch = strand.batch
+        if len(batch.strands) == 1 and positions is None:
+            return  # everybody; nobody is left to care
+        batch.end(strand, positions)
+        for barrier in list(batch.arrived):
+            self._release(batch, barrier)
+
+    def _arrive(self, strand: Strand, number: int, block: Block, frame: Frame) -> None:
+        batch, barrier = strand.batch, block.barrier
+        assert barrier is not None
+        if len(batch.strands) == 1 and frame.positions is None:
+            self._passed(batch, slice(None))
+            strand.groups[block.following] = None
+            return
+        positions = np.arange(strand.size) if frame.positions is None else frame.positions
+        if block.aligned:
+            self._check_warps(strand, block, frame, positions)
+        arrived = batch.arrived.setdefault(barrier, np.zeros(batch.count, np.int64))
+        arrived += counted(frame.own(strand.slots), batch.count, frame.size)
+        strand.parked.append(Parked(barrier, number, block.following, positions))
+        self._release(batch, barrier)
+
+    def _check_warps(self, strand: Strand, block: Block, frame: Frame, positions: NDArray[np.int64]) -> None:
+        """An aligned barrier wants all lanes of a warp that live."""
+        batch = strand.batch
+        warps = strand.warp_places[positions] // WARP
+        here = np.bincount(warps, minlength=len(batch.warp_live))
+        partial = (here > 0) & (here != batch.warp_live)
+        if partial.any():
+            where = int(np.flatnonzero(partial[warps])[0])
+            detail = f"{here[warps[where]]} of {batch.warp_live[warps[where]]} lanes of the warp"
+            raise self._launch.fault(FaultKind.DIVERGENT_BARRIER, block.last, frame, where, detail=detail)
+
+    def _passed(self, batch: Batch, slots: NDArray[np.int64] | slice) -> None:
+        """Blocks of a batch pass a barrier."""
+        launch = self._launch
+        blocks = batch.blocks[slots]
+        launch.barriers += len(blocks)
+        if launch.races is not None:
+            launch.races.barrier(blocks)
+
+    def _release(self, batch: Batch, barrier: int) -> None:
+        """Let blocks go whose living lanes have all arrived."""
+        arrived = batch.arrived[barrier]
+        complete = (arrived == batch.live) & (arrived > 0)
+        if not complete.any():
+            return
+        self._passed(batch, np.flatnonzero(complete))
+        arrived[complete] = 0
+        for strand in batch.strands:
+            parked, strand.parked = strand.parked, []
+            for one in parked:
+                slots = strand.slots if strand.slots.ndim == 0 else strand.slots[one.positions]
+                goes = np.broadcast_to(complete[slots] if one.barrier == barrier else False, one.positions.shape)
+                if not goes.all():
+                    strand.parked.append(one._replace(positions=one.positions[~goes]))
+                if goes.any():
+                    leaving = one.positions[goes]
+                    self._go(strand, one.block, one.target, None if len(leaving) == strand.size else leaving)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.compilation import Code, compile_entry
+from vyre.adapters.cuda.machine.faults import PtxError
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE
+from vyre.adapters.cuda.machine.operands import Symbol
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, EntryText, Variable, parse
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.memory import DeviceMemory
     from vyre.adapters.cuda.seam import DeviceAddress
     from vyre.domain.ir.program import Dim3
+
+_PARAMETER_LIMIT: Final = 4352
+_LARGE_PARAMETER_LIMIT: Final = 32764
+_LARGE_SINCE: Final = (8, 1)
+_SHARED_LIMIT: Final = 48 << 10
+_CACHED_MODULES: Final = 256
 
 
 class MachineEntry(NamedTuple):
@@ -22,7 +37,7 @@ class MachineEntry(NamedTuple):
     static_shared: int
     uses_dynamic_shared: bool
     registers: int
-    code: Any
+    code: Code
 
 
 class LoadedModule(NamedTuple):
@@ -38,12 +53,109 @@ class MachineModule(NamedTuple):
     version: tuple[int, int]
     target: str
     entries: Mapping[str, MachineEntry]
+    variables: tuple[Variable, ...] = ()
 
     def instantiate(self, memory: DeviceMemory) -> LoadedModule:
         """Place the module's variables in ``memory`` and bind the entries to them."""
-        raise NotImplementedError
+        addresses = {variable.name: _place(variable, memory) for variable in self.variables}
+        bound = {
+            name: entry._replace(code=entry.code.bound(addresses)) if addresses else entry
+            for name, entry in self.entries.items()
+        }
+        return LoadedModule(bound, tuple(addresses.values()))
 
 
+def _place(variable: Variable, memory: DeviceMemory) -> DeviceAddress:
+    """Variables without a value are zero."""
+    dtype = LANE_DTYPE[variable.type]
+    count = variable.count or 0
+    address = memory.allocate(max(1, count * dtype.itemsize))
+    values = np.zeros(count, f"u{dtype.itemsize}")
+    mask = (1 << 8 * dtype.itemsize) - 1
+    values[: len(variable.values)] = [value & mask for value in variable.values]
+    memory.write(address, values.tobytes())
+    return address
+
+
+@lru_cache(maxsize=_CACHED_MODULES)
 def load_module(text: str) -> MachineModule:
     """The module of a PTX text.  Raises ``PtxError`` naming the line."""
-    raise NotImplementedError
+    module = parse(text)
+    symbols: dict[str, Symbol] = {}
+    placed: list[Variable] = []
+    dynamic: Variable | None = None
+    for variable in module.variables:
+        if variable.name in symbols:
+            raise PtxError(variable.line, f"{variable.name} is declared twice")
+        if variable.space == "shared":
+            if variable.count is not None:
+                raise PtxError(variable.line, "only dynamic shared memory is declared outside an entry")
+            dynamic = variable
+        elif variable.space in ("global", "const") and variable.count is not None:
+            if len(variable.values) > variable.count:
+                raise PtxError(variable.line, f"{variable.name} has more values than elements")
+            placed.append(variable)
+        else:
+            raise PtxError(variable.line, f"{variable.name} cannot be declared here")
+        symbols[variable.name] = Symbol(variable.space, None)
+    entries: dict[str, MachineEntry] = {}
+    limit = _LARGE_PARAMETER_LIMIT if module.version >= _LARGE_SINCE else _PARAMETER_LIMIT
+    for entry in module.entries:
+        if entry.name in entries:
+            raise PtxError(entry.line, f"entry {entry.name} is defined twice")
+        entries[entry.name] = _entry(entry, symbols, dynamic, limit)
+    return MachineModule(module.version, module.target, entries, tuple(placed))
+
+
+def _entry(entry: EntryText, module_symbols: dict[str, Symbol], dynamic: Variable | None, limit: int) -> MachineEntry:
+    symbols = dict(module_symbols)
+
+    def declare(variable: Variable, space: str, offset: int) -> None:
+        if variable.name in symbols:
+            raise PtxError(variable.line, f"{variable.name} is declared twice")
+        symbols[variable.name] = Symbol(space, offset)
+
+    parameters, parameter_bytes = _layout(entry.parameters)
+    if parameter_bytes > limit:
+        raise PtxError(entry.line, f"{parameter_bytes} bytes of parameters; at most {limit}")
+    for variable, (offset, _) in zip(entry.parameters, parameters, strict=True):
+        declare(variable, "param", offset)
+    sizes = {}
+    for space in ("shared", "local"):
+        variables = tuple(variable for variable in entry.variables if variable.space == space)
+        places, sizes[space] = _layout(variables)
+        for variable, (offset, _) in zip(variables, places, strict=True):
+            declare(variable, space, offset)
+    shared = sizes["shared"]
+    if shared > _SHARED_LIMIT:
+        raise PtxError(entry.line, f"{shared} bytes of shared memory; at most {_SHARED_LIMIT}")
+    dynamic_offset = shared
+    if dynamic is not None:
+        dynamic_offset = _aligned(shared, dynamic.align)
+        symbols[dynamic.name] = Symbol("shared", dynamic_offset)
+    code = compile_entry(entry, symbols, dynamic_offset, _aligned(sizes["local"], 16))
+    words = sum(0 if kind == "pred" else max(1, SIZE_OF[kind] // 4) for kind in entry.registers.values())
+    uses_dynamic = dynamic is not None and any(
+        dynamic.name in operand for instruction in entry.instructions for operand in instruction.operands
+    )
+    return MachineEntry(
+        entry.name, parameters, parameter_bytes, entry.required_block, shared, uses_dynamic, words, code
+    )
+
+
+def _aligned(offset: int, align: int) -> int:
+    return -(-offset // align) * align
+
+
+def _layout(variables: tuple[Variable, ...]) -> tuple[tuple[tuple[int, int], ...], int]:
+    """(offset, bytes) of variables one after the other, naturally aligned, and where they end."""
+    places: list[tuple[int, int]] = []
+    end = 0
+    for variable in variables:
+        if variable.count is None:
+            raise PtxError(variable.line, f"{variable.name} has no size")
+        size = SIZE_OF[variable.type] * variable.count
+        start = _aligned(end, variable.align)
+        places.append((start, size))
+        end = start + size
+    return tuple(places), end

@@ -29,7 +29,7 @@ class Instruction(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable of a state space (``global``, ``const``, ``shared``) or a parameter.
+    """A variable of a state space (``global``, ``const``, ``shared``, ``local``) or a parameter.
 
     ``count`` is the number of elements: 1 for a scalar, None for the open array of dynamic shared memory.
     """
@@ -44,14 +44,15 @@ class Variable(NamedTuple):
 
 
 class EntryText(NamedTuple):
-    """A kernel.  ``labels`` give the index of the instruction that follows; ``registers`` the declared types."""
+    """A kernel.  ``labels`` give the index of the instruction that follows; ``registers`` the declared types;
+    ``variables`` are those of its body, shared and local."""
 
     line: int
     name: str
     parameters: tuple[Variable, ...]
     required_block: Dim3 | None
     registers: dict[str, str]
-    shared: list[Variable]
+    variables: list[Variable]
     instructions: list[Instruction]
     labels: dict[str, int]
 
@@ -85,7 +86,7 @@ _STATEMENT: Final = re.compile(
 _OPERAND: Final = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s\[\]{}]+")
 _ENTRY: Final = re.compile(r"(?:\.(?:visible|weak|extern)\s+)*\.entry\s+([\w$%]+)\s*(?:\(([^)]*)\))?([^{;]*)\{")
 _VARIABLE: Final = re.compile(
-    r"""(?:\.(?:visible|weak|extern)\s+)*\.(?P<space>global|const|shared|param)\s+
+    r"""(?:\.(?:visible|weak|extern)\s+)*\.(?P<space>global|const|shared|local|param)\s+
     (?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+
     (?:\.ptr\s*(?:\.\w+\s+)?(?:\.align\s+\d+\s+)?)?
     (?P<name>[\w$%]+)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*(?:=\s*(?P<values>.*))?\s*\Z""",
@@ -247,8 +248,8 @@ class _Parser:
             return
         if directive == ".reg":
             self._registers(entry, self._until_semicolon(start), start)
-        elif directive == ".shared":
-            entry.shared.append(self._variable(self._until_semicolon(start), start))
+        elif directive in (".shared", ".local"):
+            entry.variables.append(self._variable(self._until_semicolon(start), start))
         else:
             raise self._error(f"unknown directive {directive} in a body", start)
 

@@ -1,0 +1,126 @@
+"""Where the lanes of a frame access memory: checked addresses as indices into a region."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import FaultKind, MemoryFault
+from vyre.adapters.cuda.machine.memory import Region
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+
+Index: TypeAlias = Any
+"""Elements of an access: an int where all lanes agree, a slice where they are evenly spaced, else an int64 array."""
+Locate: TypeAlias = "Callable[[Frame, Instruction, Any, int], tuple[Region, Index] | None]"
+"""(frame, instruction, address, bytes) to region and index in units of the bytes; None where regions differ."""
+
+_HIGH: Final = np.uint64(1 << 63)
+
+
+def _misaligned(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> Any:
+    bad = np.flatnonzero(np.broadcast_to(address, (frame.size,)) % nbytes)
+    where = int(bad[0])
+    value = int(np.broadcast_to(address, (frame.size,))[where])
+    return frame.launch.fault(FaultKind.MISALIGNED, instruction, frame, where, value, f"{nbytes} bytes")
+
+
+def locate_global(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index] | None:
+    launch = frame.launch
+    uniform = address.ndim == 0
+    low = int(address if uniform else address.min())
+    high = low if uniform else int(address.max())
+    region = launch.recent
+    if region is None or low < region.base or high + nbytes > region.end:
+        region = launch.memory.region_at(low)
+        if region is None or high + nbytes > region.end:
+            if not uniform and high != low:
+                return None
+            raise _outside(frame, instruction, 0, low, nbytes)
+        launch.recent = region
+    if uniform:
+        if low % nbytes:
+            raise _misaligned(frame, instruction, address, nbytes)
+        return region, (low - region.base) // nbytes
+    return region, _index(frame, instruction, address, low, high, region.base, nbytes)
+
+
+def _index(frame: Frame, instruction: Instruction, address: Any, low: int, high: int, base: int, nbytes: int) -> Index:
+    """Index of each lane's element.  Regions start at multiples of the greatest access."""
+    if high - low == (frame.size - 1) * nbytes and int(address[0]) == low and low % nbytes == 0:
+        expected = np.arange(low, high + 1, nbytes, dtype=address.dtype)
+        if np.array_equal(address, expected):
+            first = (low - base) // nbytes
+            return slice(first, first + frame.size)
+    if int(np.bitwise_or.reduce(address)) % nbytes:
+        raise _misaligned(frame, instruction, address, nbytes)
+    offset = address - address.dtype.type(base)
+    return np.right_shift(offset, offset.dtype.type(nbytes.bit_length() - 1)).astype(np.int64)
+
+
+def partition(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> list[Any]:
+    """The lanes of a frame by the allocation that they access."""
+    regions = frame.launch.memory.regions()
+    bases = np.array([region.base for region in regions], np.uint64)
+    ends = np.array([region.end for region in regions], np.uint64)
+    owner = np.searchsorted(bases, address, side="right") - 1
+    # Addresses in the upper half wrap when the size is added.
+    inside = (owner >= 0) & (address < _HIGH) if len(regions) else np.zeros(frame.size, np.bool_)
+    if inside.any():
+        inside &= address + np.uint64(nbytes) <= ends[np.maximum(owner, 0)]
+    if not inside.all():
+        where = int(np.flatnonzero(~inside)[0])
+        raise _outside(frame, instruction, where, int(address[where]), nbytes)
+    return [np.flatnonzero(owner == one) for one in np.unique(owner)]
+
+
+def _outside(frame: Frame, instruction: Instruction, where: int, address: int, nbytes: int) -> Exception:
+    fault: MemoryFault = frame.launch.memory.fault_at(address, nbytes)
+    return frame.launch.fault(fault.kind, instruction, frame, where, address, str(fault))
+
+
+def _windowed(frame: Frame, instruction: Instruction, address: Any, nbytes: int, size: int) -> Any:
+    """Addresses in a window of ``size`` bytes from 0, checked, as int64."""
+    uniform = address.ndim == 0
+    high = int(address if uniform else address.max())
+    if high + nbytes > size:
+        where = 0 if uniform else int(np.flatnonzero(address > max(0, size - nbytes))[0])
+        value = high if uniform else int(address[where])
+        detail = f"{nbytes} bytes in a window of {size}"
+        raise frame.launch.fault(FaultKind.ILLEGAL_ADDRESS, instruction, frame, where, value, detail)
+    if (high if uniform else int(np.bitwise_or.reduce(address))) % nbytes:
+        raise _misaligned(frame, instruction, address, nbytes)
+    return address.astype(np.int64)
+
+
+def _scaled(address: Any, nbytes: int) -> Index:
+    return int(address) // nbytes if address.ndim == 0 else address >> np.int64(nbytes.bit_length() - 1)
+
+
+def locate_shared(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+    offset = _windowed(frame, instruction, address, nbytes, frame.launch.shared_bytes)
+    bases = frame.own(frame.strand.shared_bases)
+    return frame.strand.batch.shared, _scaled(offset + bases, nbytes)
+
+
+def locate_local(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+    offset = _windowed(frame, instruction, address, nbytes, frame.launch.code.local_bytes)
+    return frame.strand.local, _scaled(offset + frame.own(frame.strand.local_bases), nbytes)
+
+
+def locate_parameter(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+    offset = _windowed(frame, instruction, address, nbytes, frame.launch.parameters.nbytes)
+    return frame.launch.parameters, _scaled(offset, nbytes)
+
+
+LOCATE: Final[dict[str, Locate]] = {
+    "global": locate_global,
+    "const": locate_global,
+    "shared": locate_shared,
+    "local": locate_local,
+    "param": locate_parameter,
+}

@@ -1,0 +1,250 @@
+"""From the instructions of an entry to basic blocks of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
+from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, floating, integer, memory, moves, warp
+from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
+from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol, parse_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.ptx_syntax import EntryText, Instruction
+
+_OPERATIONS: Final = integer.TABLE | floating.TABLE
+_BUILDERS: Final[dict[str, Callable[[Operands], Step]]] = {
+    "mov": moves.build_mov,
+    "cvta": moves.build_cvta,
+    "nanosleep": moves.build_nanosleep,
+    "fence": moves.build_fence,
+    "membar": moves.build_fence,
+    "ld": memory.build_load,
+    "st": memory.build_store,
+    "atom": atomics.build_atomic,
+    "red": atomics.build_atomic,
+    "shfl": warp.build_shuffle,
+    "vote": warp.build_vote,
+    "match": warp.build_match,
+    "redux": warp.build_reduction,
+    "activemask": warp.build_activemask,
+    "cp": copies.build_copy,
+}
+_BRANCHES: Final = frozenset({"bra", "bra.uni"})
+_EXITS: Final = frozenset({"ret", "exit"})
+_BARRIERS: Final = frozenset({"bar.sync", "barrier.sync", "barrier.sync.aligned"})
+_BARRIER_IDS: Final = range(16)
+END: Final = -1
+"""Where lanes go that have ended."""
+
+
+class Block(NamedTuple):
+    """Steps that lanes execute together, then one of: a branch, a barrier, the end.
+
+    ``then`` is where lanes go whose ``guard`` holds (all without a guard), ``following`` where the others go.
+    ``barrier`` is the id of a barrier that ends the block, None without one.
+    ``reads`` and ``writes`` are the registers that the block takes from before it and leaves behind.
+    """
+
+    steps: tuple[Step, ...]
+    count: int
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    last: Instruction
+    guard: int | None
+    negated: bool
+    then: int
+    following: int
+    barrier: int | None
+    aligned: bool
+
+
+class Code(NamedTuple):
+    """A compiled entry.  ``registers`` is the initial register file; ``order_sensitive`` says that the order of blocks
+    could show in the result of a program without races."""
+
+    blocks: tuple[Block, ...]
+    registers: list[Any]
+    patches: tuple[Patch, ...]
+    dynamic_offset: int
+    local_bytes: int
+    order_sensitive: bool
+
+    def bound(self, addresses: Mapping[str, int]) -> Code:
+        """The code with the addresses of module variables filled in."""
+        registers = list(self.registers)
+        for patch in self.patches:
+            dtype = LANE_DTYPE[patch.kind]
+            value = addresses[patch.name] + patch.addend
+            registers[patch.place] = dtype.type(value & (1 << 8 * dtype.itemsize) - 1)
+        return self._replace(registers=registers)
+
+    def reachable(self) -> tuple[int, ...]:
+        """For each block, a bit for every block that can follow it without going back in the text."""
+        return _reachable(self.blocks)
+
+
+@lru_cache(maxsize=256)
+def _operation(opcode: str) -> Operation | None:
+    found = _OPERATIONS.get(opcode)
+    if found is None and opcode.startswith("cvt."):
+        found = convert.conversion(opcode)
+    return found
+
+
+class _Open:
+    """A basic block while it is built."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.count = 0
+        self.reads: dict[int, None] = {}
+        self.writes: dict[int, None] = {}
+
+    def note(self, reads: list[int], writes: list[int]) -> None:
+        self.count += 1
+        self.reads.update((place, None) for place in reads if place not in self.writes)
+        self.writes.update(dict.fromkeys(writes))
+
+
+def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offset: int, local_bytes: int) -> Code:
+    """Raises ``PtxError`` for what the machine does not run."""
+    ops = Operands(entry.registers, symbols)
+    instructions = entry.instructions
+    if not instructions:
+        raise PtxError(entry.line, f"{entry.name} has no instructions")
+    starts = {0, *entry.labels.values()}
+    starts.update(number + 1 for number, one in enumerate(instructions) if _ends_block(one.opcode))
+    ordered = sorted(start for start in starts if start < len(instructions))
+    number_of = {start: number for number, start in enumerate(ordered)}
+    labels = {name: number_of.get(start, END) for name, start in entry.labels.items()}
+    blocks = []
+    atomic_results: list[int] = []
+    read_anywhere: set[int] = set()
+    strong = False
+    for number, start in enumerate(ordered):
+        stop = ordered[number + 1] if number + 1 < len(ordered) else len(instructions)
+        following = number + 1 if number + 1 < len(ordered) else END
+        block = _Open()
+        ending: Instruction | None = None
+        for instruction in instructions[start:stop]:
+            ops.begin(instruction)
+            guard = None if instruction.guard is None else ops.guard(instruction.guard)
+            if _ends_block(instruction.opcode):
+                ending = instruction
+                block.note(ops.reads, [])
+                break
+            step = _build(ops)
+            reads, writes = ops.reads, ops.writes
+            read_anywhere.update(reads)
+            if instruction.opcode.startswith("atom."):
+                atomic_results += writes
+                strong |= ".exch." in instruction.opcode or ".cas." in instruction.opcode
+            strong |= any(
+                word in instruction.opcode for word in (".volatile", ".relaxed.", ".acquire.", ".release.")
+            ) and (instruction.opcode[:3] in ("ld.", "st."))
+            if guard is not None:
+                step = guarded(step, guard, instruction.negated, reads, writes)
+                reads = [*reads, *writes]
+            block.steps.append(step)
+            block.note(reads, writes)
+        blocks.append(_close(block, ending or instructions[stop - 1], ending, following, labels, ops))
+    local = _local_places(blocks)
+    blocks = [block._replace(writes=tuple(place for place in block.writes if place not in local)) for block in blocks]
+    order_sensitive = strong or any(place in read_anywhere for place in atomic_results)
+    return Code(tuple(blocks), ops.values, tuple(ops.patches), dynamic_offset, local_bytes, order_sensitive)
+
+
+def _ends_block(opcode: str) -> bool:
+    return opcode in _BRANCHES or opcode in _EXITS or opcode in _BARRIERS
+
+
+def _build(ops: Operands) -> Step:
+    opcode = ops.instruction.opcode
+    operation = _operation(opcode)
+    if operation is not None:
+        return lanewise(operation, ops, wider=opcode.startswith("cvt."))
+    if opcode == "trap":
+        return _trap(ops.instruction)
+    builder = _BUILDERS.get(opcode.split(".")[0])
+    if builder is None:
+        raise ops.error("unknown instruction")
+    return builder(ops)
+
+
+def _trap(instruction: Instruction) -> Step:
+    def step(frame: Frame) -> None:
+        raise frame.launch.fault(FaultKind.TRAP, instruction, frame)
+
+    return step
+
+
+def _close(
+    block: _Open, last: Instruction, ending: Instruction | None, following: int, labels: dict[str, int], ops: Operands
+) -> Block:
+    then, barrier, guard, negated = following, None, None, False
+    if ending is not None:
+        guard = None if ending.guard is None else ops.reads[0]
+        negated = ending.negated
+        if ending.opcode in _BRANCHES:
+            (label,) = ops.expect(1)
+            if label not in labels:
+                raise ops.error(f"there is no label {label}")
+            then = labels[label]
+        elif ending.opcode in _EXITS:
+            then = END
+        else:
+            if guard is not None:
+                raise ops.error("a barrier under a predicate")
+            (operand,) = ops.expect(1)
+            barrier = parse_integer(operand) if operand.isdigit() else -1
+            if barrier not in _BARRIER_IDS:
+                raise ops.error(f"{operand} is no barrier")
+    return Block(
+        tuple(block.steps),
+        block.count,
+        tuple(block.reads),
+        tuple(block.writes),
+        last,
+        guard,
+        negated,
+        then,
+        following,
+        barrier,
+        last.opcode != "barrier.sync",
+    )
+
+
+def _local_places(blocks: list[Block]) -> set[int]:
+    """Registers whose value never leaves the block that writes it."""
+    writers: dict[int, int] = {}
+    shared: set[int] = set()
+    for number, block in enumerate(blocks):
+        shared.update(block.reads)
+        for place in block.writes:
+            if writers.setdefault(place, number) != number:
+                shared.add(place)
+    return set(writers) - shared
+
+
+@lru_cache(maxsize=256)
+def _reachable_cached(edges: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    result = [0] * len(edges)
+    for number in range(len(edges) - 1, -1, -1):
+        bits = 0
+        for target in edges[number]:
+            if target > number:
+                bits |= 1 << target | result[target]
+        result[number] = bits
+    return tuple(result)
+
+
+def _reachable(blocks: tuple[Block, ...]) -> tuple[int, ...]:
+    edges = tuple((block.then,) if block.guard is None else (block.then, block.following) for block in blocks)
+    return _reachable_cached(edges)

@@ -1,0 +1,141 @@
+"""Steps of the instructions that have a rule: read places, apply, write a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.operands import Operands
+
+Step: TypeAlias = "Callable[[Frame], None]"
+
+
+def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Step:
+    """``wider``: registers may be wider than the operation's types, as ``cvt`` allows."""
+    target, *given = ops.expect(1 + len(operation.sources))
+    rule = operation.rule
+    sources = []
+    for operand, kind in zip(given, operation.sources, strict=True):
+        negated = kind == "pred" and operand[0] == "!"
+        place = ops.source(operand[negated:], kind, wider=wider)
+        adapt = np.logical_not if negated else reader(ops, place, kind)
+        sources.append((place, adapt))
+    target, _, inverse = target.partition("|")
+    place = ops.destination(target, operation.result, wider=wider)
+    if inverse:
+        return _with_inverse(operation, ops, place, inverse, sources)
+    if place is None:
+        raise ops.error("a result is expected")
+    adapt = writer(ops, place, operation.result)
+    return _step(rule, place, sources, adapt, operation.noise)
+
+
+def reader(ops: Operands, place: int, kind: str) -> Rule | None:
+    """Turns what a place holds into lanes of a type; None if it is that already."""
+    held, wanted = ops.storage_of(place), LANE_DTYPE[kind]
+    if held == wanted:
+        return None
+    if held.itemsize == wanted.itemsize:
+        return lambda x: x.view(wanted)
+    narrow = np.dtype(f"u{wanted.itemsize}")
+    return lambda x: x.astype(narrow).view(wanted)
+
+
+def writer(ops: Operands, place: int, kind: str) -> Rule | None:
+    """Turns lanes of a type into what a register holds; narrow integers are extended by their sign."""
+    held, given = ops.storage_of(place), LANE_DTYPE[kind]
+    if held == given:
+        return None
+    if held.itemsize == given.itemsize:
+        return lambda x: x.view(held)
+    wide = np.dtype(f"{'i' if given.kind == 'i' else 'u'}{held.itemsize}")
+    return lambda x: x.astype(wide).view(held)
+
+
+def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back: Rule | None, noise: Noise) -> Step:
+    plain = back is None and noise is Noise.NONE and all(adapt is None for _, adapt in sources)
+    match plain, [place for place, _ in sources]:
+        case True, [a]:
+
+            def unary(frame: Frame) -> None:
+                registers = frame.registers
+                registers[target] = rule(registers[a])
+
+            return unary
+        case True, [a, b]:
+
+            def binary(frame: Frame) -> None:
+                registers = frame.registers
+                registers[target] = rule(registers[a], registers[b])
+
+            return binary
+        case True, [a, b, c]:
+
+            def ternary(frame: Frame) -> None:
+                registers = frame.registers
+                registers[target] = rule(registers[a], registers[b], registers[c])
+
+            return ternary
+
+    def general(frame: Frame) -> None:
+        registers = frame.registers
+        result = rule(*[registers[p] if adapt is None else adapt(registers[p]) for p, adapt in sources])
+        if noise is Noise.NAN:
+            result = frame.launch.nan_noise(result)
+        elif noise is Noise.APPROXIMATE:
+            result = frame.launch.approximation_noise(result)
+        registers[target] = result if back is None else back(result)
+
+    return general
+
+
+def _with_inverse(
+    operation: Operation, ops: Operands, target: int | None, inverse: str, sources: list[tuple[int, Rule | None]]
+) -> Step:
+    """``p|q``: q is the opposite of p."""
+    if operation.result != "pred" or len(operation.sources) != 2:
+        raise ops.error("only a plain setp has two results")
+    other = ops.destination(inverse, "pred")
+    rule = operation.rule
+
+    def step(frame: Frame) -> None:
+        registers = frame.registers
+        result = rule(*[registers[p] if adapt is None else adapt(registers[p]) for p, adapt in sources])
+        if target is not None:
+            registers[target] = result
+        if other is not None:
+            registers[other] = np.logical_not(result)
+
+    return step
+
+
+def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
+    """``@p``: only the lanes where the predicate holds."""
+    reads = [*reads, *writes]
+
+    def run(frame: Frame) -> None:
+        condition = frame.registers[guard]
+        if condition.ndim == 0:
+            if bool(condition) != negated:
+                step(frame)
+            return
+        where = np.flatnonzero(~condition if negated else condition)
+        if len(where) == frame.size:
+            step(frame)
+        elif len(where):
+            subset = frame.subset(where, reads)
+            step(subset)
+            frame.merge(subset, where, writes)
+
+    return run
+
+
+def full(value: Any, frame: Frame) -> Any:
+    """One element for each lane."""
+    return np.full(frame.size, value) if value.ndim == 0 else value

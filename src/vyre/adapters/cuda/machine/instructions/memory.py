@@ -1,0 +1,273 @@
+"""Loads and stores of all spaces, scalar and vector, plain and strong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.access import LOCATE, partition
+from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
+from vyre.adapters.cuda.machine.operands import Address
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.memory import Region
+    from vyre.adapters.cuda.machine.operands import Operands
+    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+
+SCOPES: Final = ("cta", "gpu", "sys")
+_STRENGTHS: Final = {"ld": ("weak", "volatile", "relaxed", "acquire"), "st": ("weak", "volatile", "relaxed", "release")}
+_SPACES: Final = {"ld": ("global", "shared", "param", "const", "local"), "st": ("global", "shared", "local")}
+_CACHING: Final = frozenset(
+    {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::no_allocate", "L1::evict_last", "L1::evict_first"}
+)
+_WORDS: Final = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
+_KNOWN: Final = {size: np.dtype(f"u{size}").type((1 << 8 * size) - 1) for size in (1, 2, 4, 8)}
+
+
+class Form(NamedTuple):
+    """What the opcode of a load or store says."""
+
+    space: str
+    kind: str
+    count: int
+    strength: str
+    scope: str
+    noncoherent: bool
+
+    @property
+    def plain(self) -> bool:
+        return self.strength == "weak"
+
+
+def _form(ops: Operands) -> Form:
+    name, *modifiers = ops.instruction.opcode.split(".")
+    space = next((word for word in modifiers if word in _SPACES[name]), "")
+    strength = next((word for word in modifiers if word in _STRENGTHS[name]), "weak")
+    scope = next((word for word in modifiers if word in SCOPES), "")
+    count = next((int(word[1]) for word in modifiers if word in ("v2", "v4")), 1)
+    kind = modifiers[-1]
+    used = {space, strength, scope, f"v{count}", kind, "nc"} | _CACHING
+    strong = strength in ("relaxed", "acquire", "release")
+    nc = "nc" in modifiers
+    legal = (
+        space
+        and kind in SIZE_OF
+        and "bf" not in kind
+        and kind != "f16"
+        and set(modifiers) <= used
+        and strong == bool(scope)
+        and not (nc and (space != "global" or name == "st" or strength != "weak"))
+        and (strength == "weak" or space in ("global", "shared"))
+        and count * SIZE_OF[kind] <= 16
+    )
+    if not legal:
+        raise ops.error("unknown instruction")
+    return Form(space, kind, count, strength, scope, nc)
+
+
+def effective_address(frame: Frame, address: Address) -> Any:
+    """The address of each lane; one scalar where they agree."""
+    value = frame.registers[address.place]
+    if address.offset:
+        dtype = value.dtype
+        return value + dtype.type(address.offset & (1 << 8 * dtype.itemsize) - 1)
+    return value
+
+
+def by_allocation(
+    frame: Frame, instruction: Instruction, step: Step, where: Any, nbytes: int, reads: list[int], writes: list[int]
+) -> None:
+    """Run a step once for each allocation that the lanes access."""
+    for lanes in partition(frame, instruction, where, nbytes):
+        subset = frame.subset(lanes, reads)
+        step(subset)
+        frame.merge(subset, lanes, writes)
+
+
+def elements(index: Any, count: int, number: int) -> Any:
+    """Index of element ``number`` of vectors of ``count`` elements at ``index``."""
+    if count == 1:
+        return index
+    if isinstance(index, slice):
+        return slice(index.start * count + number, (index.stop - 1) * count + number + 1, count)
+    return index * count + number
+
+
+def check_known(region: Region, index: Any, size: int, frame: Frame, instruction: Instruction) -> None:
+    """Every byte read was written before."""
+    known = region.typed(_WORDS[size])[1][index] == _KNOWN[size]
+    if not known.all():
+        where = 0 if known.ndim == 0 else int(np.flatnonzero(~known)[0])
+        address = region.base + size * int(at(index, where))
+        raise frame.launch.fault(FaultKind.UNINITIALISED, instruction, frame, where, address, f"{size} bytes")
+
+
+def at(index: Any, where: int) -> int:
+    """Element that lane ``where`` accesses."""
+    if isinstance(index, slice):
+        return int(index.start + where * (index.step or 1))
+    return int(index if isinstance(index, int) else index[where])
+
+
+# ------------------------------------------------------------------------------ loads
+
+
+def build_load(ops: Operands) -> Step:
+    form = _form(ops)
+    instruction = ops.instruction
+    operands = ops.expect(2)
+    address = ops.address(operands[1], form.space)
+    names = ops.elements(operands[0], form.count)
+    places = [ops.destination(name, form.kind, wider=True) for name in names]
+    targets = [
+        (number, place, writer(ops, place, form.kind)) for number, place in enumerate(places) if place is not None
+    ]
+    if form.space == "param" and address.place not in ops.reads:
+        return _parameter_load(ops, form, address, targets)
+    return _load(instruction, form, address, targets, list(ops.reads), list(ops.writes))
+
+
+Targets = list[tuple[int, int, "Rule | None"]]
+
+
+def _parameter_load(ops: Operands, form: Form, address: Address, targets: Targets) -> Step:
+    """A parameter at a fixed offset: the same scalar for all lanes."""
+    dtype = LANE_DTYPE[form.kind]
+    start = int(ops.values[address.place])
+    if start % (dtype.itemsize * form.count):
+        raise ops.error("misaligned parameter")
+
+    def step(frame: Frame) -> None:
+        values = frame.launch.parameters.typed(dtype)[0]
+        for number, place, back in targets:
+            value = values[start // dtype.itemsize + number]
+            frame.registers[place] = value if back is None else back(value)
+
+    return step
+
+
+def _load(
+    instruction: Instruction, form: Form, address: Address, targets: Targets, reads: list[int], writes: list[int]
+) -> Step:
+    dtype = LANE_DTYPE[form.kind]
+    size, count = dtype.itemsize, form.count
+    nbytes = size * count
+    locate = LOCATE[form.space]
+    plain, noncoherent = form.plain, form.noncoherent
+    raced = form.space in ("global", "shared")
+    acquires = form.strength == "acquire"
+
+    def step(frame: Frame) -> None:
+        where = effective_address(frame, address)
+        launch = frame.launch
+        found = locate(frame, instruction, where, nbytes)
+        if found is None:
+            by_allocation(frame, instruction, step, where, nbytes, reads, writes)
+            return
+        region, first = found
+        races = launch.races if raced else None
+        if not plain:
+            launch.polls += 1
+            if acquires and races is not None:
+                races.order(frame, acquire=True, release=False, block_only=form.scope == "cta")
+        values = region.typed(dtype)[0]
+        for number, place, back in targets:
+            index = elements(first, count, number)
+            if not region.complete and launch.options.check_uninitialised:
+                check_known(region, index, size, frame, instruction)
+            if races is not None:
+                races.read(region, index, size, frame, instruction, plain=plain, nc=noncoherent)
+            value = values[index]
+            if back is not None:
+                value = back(value)
+            frame.registers[place] = value.copy() if isinstance(index, slice) else value
+
+    return step
+
+
+# ------------------------------------------------------------------------------ stores
+
+
+def build_store(ops: Operands) -> Step:
+    form = _form(ops)
+    instruction = ops.instruction
+    operands = ops.expect(2)
+    address = ops.address(operands[0], form.space)
+    word = unsigned(form.kind)
+    kind = form.kind if form.kind in ("f32", "f64") else f"b{8 * word.itemsize}"
+    places = [ops.source(name, form.kind, wider=True) for name in ops.elements(operands[1], form.count)]
+    # Stores move bits: everything is compared and written as unsigned words.
+    bits = kind if kind[0] == "b" else f"b{8 * word.itemsize}"
+    sources = [(place, reader(ops, place, bits)) for place in places]
+    return _store(instruction, form, address, sources, list(ops.reads))
+
+
+def _store(
+    instruction: Instruction, form: Form, address: Address, sources: list[tuple[int, Rule | None]], reads: list[int]
+) -> Step:
+    word = unsigned(form.kind)
+    size, count = word.itemsize, form.count
+    nbytes = size * count
+    locate = LOCATE[form.space]
+    plain = form.plain
+    raced = form.space != "local"
+    releases = form.strength == "release"
+
+    def step(frame: Frame) -> None:
+        where = effective_address(frame, address)
+        found = locate(frame, instruction, where, nbytes)
+        if found is None:
+            by_allocation(frame, instruction, step, where, nbytes, reads, [])
+            return
+        region, first = found
+        launch = frame.launch
+        races = launch.races if raced else None
+        if raced:
+            launch.writes += 1
+        if releases and races is not None:
+            races.order(frame, acquire=False, release=True, block_only=form.scope == "cta")
+        for number, (place, view) in enumerate(sources):
+            value = frame.registers[place]
+            if view is not None:
+                value = view(value)
+            index = elements(first, count, number)
+            if races is not None:
+                store_checked(region, index, value, frame, instruction, plain=plain)
+            else:
+                put(region, index, value, word)
+        if not region.complete:
+            launch.touched.add(region)
+
+    return step
+
+
+def put(region: Region, index: Any, value: Any, word: np.dtype[Any]) -> None:
+    """Write words; where lanes meet, the last one stays."""
+    data, known = region.typed(word)
+    data[index] = value if not isinstance(index, int) or value.ndim == 0 else value[-1]
+    if not region.complete:
+        known[index] = _KNOWN[word.itemsize]
+
+
+def store_checked(
+    region: Region, index: Any, value: Any, frame: Frame, instruction: Instruction, *, plain: bool
+) -> None:
+    """Write words under the race checker."""
+    races = frame.launch.races
+    assert races is not None
+    word = value.dtype
+    data = region.typed(word)[0]
+    races.write(region, index, word.itemsize, frame, instruction, plain=plain, same=lambda: data[index] == value)
+    put(region, index, value, word)
+    if plain and not isinstance(index, slice) and frame.size > 1 and value.ndim:
+        differs = np.flatnonzero(data[index] != value)
+        if len(differs):
+            where = int(differs[0])
+            address = region.base + word.itemsize * at(index, where)
+            detail = "lanes of one store write different bits"
+            raise frame.launch.fault(FaultKind.RACE, instruction, frame, where, address, detail)

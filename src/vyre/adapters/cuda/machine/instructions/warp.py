@@ -1,0 +1,237 @@
+"""Instructions of a warp: shuffles, votes, matches and reductions over the lanes of a member mask.
+
+Every lane that the mask names must execute the instruction at the same time, and every lane that executes it must
+be named: anything else is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.frame import WARP
+from vyre.adapters.cuda.machine.instructions.integer import poison
+from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.operands import Operands
+    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+
+_BIT: Final = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))
+
+
+class Warps:
+    """The warps of a frame's lanes as a table with a row for each warp of the batch.
+
+    ``row`` and ``lane`` place each lane of the frame in it; ``present`` has a bit for each lane that takes part.
+    """
+
+    __slots__ = ("_places", "_rows", "lane", "present", "row")
+
+    def __init__(self, frame: Frame) -> None:
+        places = frame.own(frame.strand.warp_places)
+        self._places = places
+        self._rows = frame.strand.batch.count * frame.launch.warps
+        self.row, self.lane = places // WARP, places % WARP
+        self.present = self.ballot(np.ones(frame.size, np.bool_))
+
+    def table(self, values: Any, missing: Any) -> Any:
+        """Values of the lanes in their places."""
+        table = np.full(self._rows * WARP, missing, values.dtype)
+        table[self._places] = values
+        return table.reshape(self._rows, WARP)
+
+    def ballot(self, condition: Any) -> Any:
+        """Bits of the lanes where the condition holds, for each warp."""
+        return np.bitwise_or.reduce(np.where(self.table(condition, np.False_), _BIT, np.uint32(0)), axis=1)
+
+    def check_mask(self, mask: Any, frame: Frame, instruction: Instruction) -> None:
+        present = self.present[self.row]
+        own = np.left_shift(np.uint32(1), self.lane.astype(np.uint32))
+        bad = ((mask & ~present) != 0) | ((mask & own) == 0)
+        if bad.any():
+            where = int(np.flatnonzero(bad)[0])
+            asked = int(mask[where])
+            detail = f"mask {asked:#010x}, lanes here {int(present[where]):#010x}"
+            raise frame.launch.fault(FaultKind.BAD_MASK, instruction, frame, where, detail=detail)
+
+
+def _prepared(frame: Frame, instruction: Instruction, mask_place: int) -> tuple[Warps, Any]:
+    warps = Warps(frame)
+    mask = full(frame.registers[mask_place], frame)
+    warps.check_mask(mask, frame, instruction)
+    return warps, mask
+
+
+def _j_up(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    j = lane - b
+    return j, j >= high
+
+
+def _j_down(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    j = lane + b
+    return j, j <= high
+
+
+def _j_butterfly(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    j = lane ^ b
+    return j, j <= high
+
+
+def _j_index(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+    j = low | b
+    return j, j <= high
+
+
+_SHUFFLES: Final = {"up": _j_up, "down": _j_down, "bfly": _j_butterfly, "idx": _j_index}
+
+
+def build_shuffle(ops: Operands) -> Step:
+    """``shfl.sync.mode.b32 d|p, a, b, c, mask``.  From a lane that does not take part comes poison."""
+    instruction = ops.instruction
+    _, *modifiers = instruction.opcode.split(".")
+    if len(modifiers) != 3 or modifiers[0] != "sync" or modifiers[1] not in _SHUFFLES or modifiers[2] != "b32":
+        raise ops.error("unknown instruction")
+    operands = ops.expect(5)
+    target, _, predicate = operands[0].partition("|")
+    place = ops.destination(target, "b32")
+    in_range = ops.destination(predicate, "pred") if predicate else None
+    a, b, c, mask_place = (ops.source(operand, "b32") for operand in operands[1:])
+    view = reader(ops, a, "b32")
+    back = None if place is None else writer(ops, place, "b32")
+    choose = _SHUFFLES[modifiers[1]]
+    unknown = poison("b32")
+
+    def step(frame: Frame) -> None:
+        registers = frame.registers
+        warps, mask = _prepared(frame, instruction, mask_place)
+        value = full(registers[a] if view is None else view(registers[a]), frame)
+        control = registers[c].astype(np.int64)
+        segment, clamp = control >> np.int64(8) & np.int64(31), control & np.int64(31)
+        lane = warps.lane
+        low = lane & segment
+        high = low | (clamp & ~segment)
+        operand = registers[b].astype(np.int64) & np.int64(31)
+        j, valid = choose(lane, operand & ~segment if choose is _j_index else operand, low, high)
+        j = np.where(valid, j, lane)
+        result = warps.table(value, unknown)[warps.row, j]
+        outside = (mask >> j.astype(np.uint32) & np.uint32(1)) == 0
+        result = np.where(outside, unknown, result)
+        if place is not None:
+            registers[place] = result if back is None else back(result)
+        if in_range is not None:
+            registers[in_range] = valid
+
+    return step
+
+
+_VOTES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "all.pred": lambda votes, mask: votes == mask,
+    "any.pred": lambda votes, mask: votes != 0,
+    "uni.pred": lambda votes, mask: (votes == 0) | (votes == mask),
+    "ballot.b32": lambda votes, mask: votes.copy(),
+}
+
+
+def build_vote(ops: Operands) -> Step:
+    """``vote.sync.{all,any,uni}.pred p, q, mask`` and ``vote.sync.ballot.b32 d, q, mask``."""
+    instruction = ops.instruction
+    mode = instruction.opcode.removeprefix("vote.sync.")
+    if mode not in _VOTES or not instruction.opcode.startswith("vote.sync."):
+        raise ops.error("unknown instruction")
+    target, source, members = ops.expect(3)
+    place = ops.destination(target, mode.split(".")[1])
+    negated = source[0] == "!"
+    condition, mask_place = ops.source(source[negated:], "pred"), ops.source(members, "b32")
+    decide = _VOTES[mode]
+
+    def step(frame: Frame) -> None:
+        warps, mask = _prepared(frame, instruction, mask_place)
+        value = full(frame.registers[condition], frame)
+        votes = warps.ballot(~value if negated else value)[warps.row] & mask
+        if place is not None:
+            frame.registers[place] = decide(votes, mask)
+
+    return step
+
+
+def build_match(ops: Operands) -> Step:
+    """``match.sync.any.{b32,b64} d, a, mask``: the members that hold the same bits."""
+    instruction = ops.instruction
+    *name, kind = instruction.opcode.split(".")
+    if name != ["match", "sync", "any"] or kind not in ("b32", "b64"):
+        raise ops.error("unknown instruction")
+    target, source, members = ops.expect(3)
+    place = ops.destination(target, "b32")
+    a, mask_place = ops.source(source, kind), ops.source(members, "b32")
+    view = reader(ops, a, kind)
+
+    def step(frame: Frame) -> None:
+        registers = frame.registers
+        warps, mask = _prepared(frame, instruction, mask_place)
+        value = full(registers[a] if view is None else view(registers[a]), frame)
+        rows = warps.table(value, 0)[warps.row]
+        same = np.bitwise_or.reduce(np.where(rows == value[:, None], _BIT, np.uint32(0)), axis=1)
+        if place is not None:
+            registers[place] = same & mask
+
+    return step
+
+
+_REDUCTIONS: Final[dict[str, tuple[np.ufunc, tuple[str, ...]]]] = {
+    "add": (np.add, ("u32", "s32")),
+    "min": (np.minimum, ("u32", "s32")),
+    "max": (np.maximum, ("u32", "s32")),
+    "and": (np.bitwise_and, ("b32",)),
+    "or": (np.bitwise_or, ("b32",)),
+    "xor": (np.bitwise_xor, ("b32",)),
+}
+
+
+def build_reduction(ops: Operands) -> Step:
+    """``redux.sync.op.T d, a, mask``."""
+    instruction = ops.instruction
+    parts = instruction.opcode.split(".")
+    if len(parts) != 4 or parts[1] != "sync" or parts[3] not in _REDUCTIONS.get(parts[2], (None, ()))[1]:
+        raise ops.error("unknown instruction")
+    target, source, members = ops.expect(3)
+    kind = parts[3]
+    place = ops.destination(target, kind)
+    a, mask_place = ops.source(source, kind), ops.source(members, "b32")
+    view = reader(ops, a, kind)
+    back = None if place is None else writer(ops, place, kind)
+    ufunc = _REDUCTIONS[parts[2]][0]
+
+    def step(frame: Frame) -> None:
+        registers = frame.registers
+        warps, mask = _prepared(frame, instruction, mask_place)
+        value = full(registers[a] if view is None else view(registers[a]), frame)
+        rows = warps.table(value, 0)[warps.row]
+        # A lane outside the mask counts as the lane itself, twice for no operation but add and xor, where it is 0.
+        neutral = value.dtype.type(0) if ufunc in (np.add, np.bitwise_xor) else value[:, None]
+        members_only = np.where((mask[:, None] & _BIT) != 0, rows, neutral)
+        result = ufunc.reduce(members_only, axis=1, dtype=value.dtype)
+        if place is not None:
+            registers[place] = result if back is None else back(result)
+
+    return step
+
+
+def build_activemask(ops: Operands) -> Step:
+    """The lanes that happen to execute together, which is for the scheduler to choose."""
+    if ops.instruction.opcode != "activemask.b32":
+        raise ops.error("unknown instruction")
+    (target,) = ops.expect(1)
+    place = ops.destination(target, "b32")
+    if place is None:
+        raise ops.error("a result is expected")
+
+    def step(frame: Frame) -> None:
+        warps = Warps(frame)
+        frame.registers[place] = warps.present[warps.row]
+
+    return step

@@ -1,0 +1,132 @@
+"""One running launch: what its lanes share, what it has done so far, and how its faults are worded."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
+from vyre.adapters.cuda.machine.frame import WARP, Frame
+from vyre.adapters.cuda.machine.memory import DeviceMemory, Region
+from vyre.adapters.cuda.machine.races import RaceChecker
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.compilation import Code
+    from vyre.adapters.cuda.machine.module import MachineEntry
+    from vyre.adapters.cuda.machine.options import RunOptions
+    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+    from vyre.adapters.cuda.seam import LaunchShape
+
+_NOISE: Final = {
+    np.dtype(np.float32): (np.uint32, 0x7FC0_0000, 0x803F_FFFF),
+    np.dtype(np.float64): (np.uint64, 0x7FF8_0000_0000_0000, 0x8007_FFFF_FFFF_FFFF),
+}
+"""Word of each float type, the bits that make a quiet NaN, and those that are free in it."""
+
+
+class Launch:
+    """``registers`` is the template of every register file: poison, and the constants.
+
+    Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads that other lanes
+    may answer; a loop that polls and writes nothing is waiting for somebody.
+    """
+
+    def __init__(
+        self, entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
+    ) -> None:
+        code: Code = entry.code
+        self.entry, self.code = entry, code
+        self.shape, self.options, self.memory = shape, options, memory
+        self.threads: Final = shape.block[0] * shape.block[1] * shape.block[2]
+        self.warps: Final = -(-self.threads // WARP)
+        self.block_count: Final = shape.grid[0] * shape.grid[1] * shape.grid[2]
+        self.registers = code.registers
+        self.parameters: Final = _parameter_region(parameters, entry.parameter_bytes)
+        self.shared_bytes: Final = code.dynamic_offset + shape.dynamic_shared
+        self.shared_stride: Final = -(-self.shared_bytes // 16) * 16
+        self.local_stride: Final = code.local_bytes
+        self.random: Final = np.random.default_rng(options.seed)
+        self.races: Final = RaceChecker(self) if options.check_races else None
+        self.recent: Region | None = None  # the allocation of the last access
+        self.touched: set[Region] = set()
+        self.instructions = 0
+        self.lane_instructions = 0
+        self.barriers = 0
+        self.atomics = 0
+        self.writes = 0
+        self.polls = 0
+        self.nanoseconds = 0
+
+    @cached_property
+    def reachable(self) -> tuple[int, ...]:
+        """For each basic block, a bit for every one that can follow it without going back in the text."""
+        return self.code.reachable()
+
+    # ---- memory
+    def shared_region(self, blocks: int) -> Region:
+        return Region(0, max(1, self.shared_stride * blocks))
+
+    def local_region(self, lanes: int) -> Region:
+        return Region(0, max(1, self.local_stride * lanes))
+
+    def settle(self) -> None:
+        """After the last lane: recognise allocations that are now written throughout."""
+        for region in self.touched:
+            region.settle()
+
+    # ---- values that hardware leaves open
+    def nan_noise(self, values: Any) -> Any:
+        """Every NaN gets a sign and a payload of its own."""
+        if not values.size or not np.isnan(np.maximum.reduce(values, axis=None)):
+            return values
+        word, quiet, free = _NOISE[values.dtype]
+        random = self.random.integers(0, np.iinfo(word).max, np.shape(values), word, endpoint=True)
+        noise = (random & word(free) | word(quiet)).view(values.dtype)
+        return np.where(np.isnan(values), noise, values)
+
+    def approximation_noise(self, values: Any) -> Any:
+        """Off by one place, upward or downward; zeros and infinities stay."""
+        values = self.nan_noise(values)
+        inexact = np.isfinite(values) & (values != 0)
+        up = self.random.integers(0, 2, np.shape(values), np.uint32)
+        bits = values.view(np.uint32) + np.where(inexact, up * np.uint32(2) - np.uint32(1), np.uint32(0))
+        return bits.view(np.float32)
+
+    # ---- faults
+    def lane_id(self, lane: int) -> tuple[int, int, int]:
+        """Global id of a linear lane id plus 1."""
+        block, thread = divmod(lane - 1, self.threads)
+        block_id, thread_id = _unravel(block, self.shape.grid), _unravel(thread, self.shape.block)
+        x, y, z = (b * size + t for b, size, t in zip(block_id, self.shape.block, thread_id, strict=True))
+        return x, y, z
+
+    def fault(
+        self,
+        kind: FaultKind,
+        instruction: Instruction,
+        frame: Frame | None = None,
+        where: int = 0,
+        address: int | None = None,
+        detail: str = "",
+    ) -> KernelFault:
+        """The fault of the lane at index ``where`` of a frame."""
+        lane = None if frame is None else self.lane_id(int(frame.lanes[where]))
+        return KernelFault(kind, self.entry.name, instruction.line, str(instruction), lane, address, detail)
+
+
+def _unravel(number: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:
+    rest, x = divmod(number, extent[0])
+    z, y = divmod(rest, extent[1])
+    return x, y, z
+
+
+def _parameter_region(parameters: bytes, nbytes: int) -> Region:
+    if len(parameters) < nbytes:
+        raise ValueError(f"{len(parameters)} bytes of parameters, {nbytes} declared")
+    region = Region(0, max(1, nbytes))
+    region.data[:nbytes] = np.frombuffer(parameters, np.uint8, nbytes)
+    region.known.fill(0xFF)
+    region.complete = True
+    return region

@@ -1,0 +1,229 @@
+"""Operands of the instructions of one entry: registers and constants as numbered places, checked against types."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import PtxError
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_of
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Instruction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_INTEGER: Final = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
+_FLOAT_BITS: Final = re.compile(r"0([fF][0-9a-fA-F]{8}|[dD][0-9a-fA-F]{16})\Z")
+_DECIMAL: Final = re.compile(r"-?\d+\.\d*(?:[eE][+-]?\d+)?\Z")
+_ADDRESS: Final = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+)\s*)?\]\Z")
+_POISON: Final = 0xCDCD_CDCD_CDCD_CDCD
+
+
+class Symbol(NamedTuple):
+    """What a name stands for: an offset in its space, or (``offset`` None) a variable placed at load."""
+
+    space: str
+    offset: int | None
+
+
+class Patch(NamedTuple):
+    """A constant that holds the address of a module variable, plus ``addend``."""
+
+    place: int
+    name: str
+    addend: int
+    kind: str
+
+
+class Address(NamedTuple):
+    """``place`` holds the address, to which ``offset`` is added."""
+
+    place: int
+    offset: int
+    width: int
+
+
+def storage(declared: str) -> np.dtype[Any]:
+    """Dtype of a register's array: integers without sign, halves as words."""
+    kind = LANE_DTYPE[declared]
+    if declared in ("f32", "f64", "pred"):
+        return kind
+    return np.dtype(f"u{kind.itemsize}")
+
+
+class Operands:
+    """Places of one entry: registers first come, constants as they occur.
+
+    ``values`` holds the initial value of each place: poison for a register.  ``reads`` and ``writes`` are the places of
+    the instruction at hand.
+    """
+
+    def __init__(self, registers: Mapping[str, str], symbols: Mapping[str, Symbol]) -> None:
+        self.declared: dict[int, str] = {}
+        self._places: dict[str, int] = {}
+        self._types = registers
+        self._symbols = symbols
+        self._constants: dict[tuple[str, int], int] = {}
+        self.values: list[Any] = []
+        self.patches: list[Patch] = []
+        self.reads: list[int] = []
+        self.writes: list[int] = []
+        self.instruction: Instruction
+
+    def begin(self, instruction: Instruction) -> None:
+        self.instruction = instruction
+        self.reads, self.writes = [], []
+
+    def error(self, message: str) -> PtxError:
+        return PtxError(self.instruction.line, f"{message}: {self.instruction}")
+
+    # ---- registers
+    def _register(self, name: str) -> int:
+        place = self._places.get(name)
+        if place is None:
+            declared = self._types.get(name)
+            if declared is None:
+                raise self.error(f"{name} is not declared")
+            place = self._places[name] = len(self.values)
+            self.declared[place] = declared
+            dtype = storage(declared)
+            word = np.array(_POISON & (1 << 8 * dtype.itemsize) - 1, f"u{dtype.itemsize}")
+            self.values.append(np.False_ if declared == "pred" else word.view(dtype)[()])
+        return place
+
+    def _check(self, name: str, place: int, kind: str, *, wider: bool) -> None:
+        declared = self.declared[place]
+        if declared == kind:
+            return
+        if "pred" in (declared, kind):
+            fits = False
+        elif "f" in kind:
+            fits = declared[0] == "b" and SIZE_OF[declared] == SIZE_OF[kind]
+        else:
+            size, wanted = SIZE_OF[declared], SIZE_OF[kind]
+            fits = (kind[0] == "b" or "f" not in declared) and (size == wanted or (wider and size > wanted))
+        if not fits:
+            raise self.error(f"{name} is declared .{declared}, not .{kind}")
+
+    def destination(self, operand: str, kind: str, *, wider: bool = False) -> int | None:
+        """Place of a result, None for the sink ``_``."""
+        if operand == "_":
+            return None
+        place = self._register(operand)
+        self._check(operand, place, kind, wider=wider)
+        self.writes.append(place)
+        return place
+
+    def source(self, operand: str, kind: str, *, wider: bool = False) -> int:
+        """Place of a register or a constant."""
+        if operand[0] == "%":
+            place = self._register(operand)
+            self._check(operand, place, kind, wider=wider)
+            self.reads.append(place)
+            return place
+        return self.constant(operand, kind)
+
+    def guard(self, name: str) -> int:
+        return self.source(name, "pred")
+
+    # ---- constants
+    def constant(self, operand: str, kind: str) -> int:
+        """Place of a literal or of the address of a variable."""
+        symbol = self._symbols.get(operand)
+        if symbol is not None:
+            return self._address_of(operand, symbol, 0, kind)
+        return self.literal(self._bits(operand, kind), kind)
+
+    def literal(self, bits: int, kind: str) -> int:
+        """Place of a constant with a bit pattern, in the dtype of ``kind``."""
+        key = (kind, bits)
+        place = self._constants.get(key)
+        if place is None:
+            place = self._constants[key] = len(self.values)
+            dtype = LANE_DTYPE[kind]
+            value = np.bool_(bits) if kind == "pred" else np.array(bits, f"u{dtype.itemsize}").view(dtype)[()]
+            self.values.append(value)
+        return place
+
+    def _bits(self, operand: str, kind: str) -> int:
+        width = 1 if kind == "pred" else bits_of(kind)
+        match = _FLOAT_BITS.match(operand)
+        if match:
+            digits = match[1][1:]
+            if len(digits) * 4 == width and kind[0] in "fb":
+                return int(digits, 16)
+            raise self.error(f"{operand} is no .{kind}")
+        if _DECIMAL.match(operand) and kind in ("f32", "f64"):
+            return int.from_bytes(struct.pack("<f" if kind == "f32" else "<d", float(operand)), "little")
+        if not _INTEGER.match(operand) or "f" in kind:
+            raise self.error(f"{operand} is no .{kind}")
+        value = parse_integer(operand)
+        if not -(1 << 63) <= value < 1 << 64 or (kind == "pred" and value not in (0, 1)):
+            raise self.error(f"{operand} does not fit .{kind}")
+        return value & (1 << width) - 1
+
+    def _address_of(self, name: str, symbol: Symbol, addend: int, kind: str) -> int:
+        if symbol.offset is not None:
+            return self.literal(symbol.offset + addend & (1 << bits_of(kind)) - 1, kind)
+        place = len(self.values)
+        self.values.append(LANE_DTYPE[kind].type(0))
+        self.patches.append(Patch(place, name, addend, kind))
+        return place
+
+    # ---- addresses and lists
+    def address(self, operand: str, space: str) -> Address:
+        """``[register]``, ``[register+n]``, ``[variable]``, ``[variable+n]``."""
+        match = _ADDRESS.match(operand)
+        if match is None:
+            raise self.error(f"{operand} is no address")
+        name, addend = match.groups()
+        try:
+            offset = parse_integer(addend) if addend else 0
+        except ValueError:
+            raise self.error(f"{addend} is no number") from None
+        if name[0] == "%":
+            place = self._register(name)
+            width = bits_of(self.declared[place]) if self.declared[place] != "pred" else 0
+            if "f" in self.declared[place] or (
+                width != 64 and not (width == 32 and space in ("shared", "local", "param"))
+            ):
+                raise self.error(f"{name} holds no address of {space} memory")
+            self.reads.append(place)
+            return Address(place, offset, width)
+        symbol = self._symbols.get(name)
+        if symbol is None:
+            raise self.error(f"{name} is not declared")
+        if symbol.space != space:
+            raise self.error(f"{name} lies in {symbol.space} memory, not in {space}")
+        return Address(self._address_of(name, symbol, offset, "u64"), 0, 64)
+
+    def elements(self, operand: str, count: int) -> list[str]:
+        """The names in ``{a, b}``, or the operand itself for ``count`` 1."""
+        if count == 1 and operand[0] != "{":
+            return [operand]
+        names = [name.strip() for name in operand.strip("{}").split(",")]
+        if operand[0] != "{" or len(names) != count:
+            raise self.error(f"{count} elements expected, not {operand}")
+        return names
+
+    def expect(self, count: int, *more: int) -> tuple[str, ...]:
+        """The operands, of which there must be that many."""
+        operands = self.instruction.operands
+        if len(operands) != count and len(operands) not in more:
+            raise self.error(f"{count} operands expected")
+        return operands
+
+    def storage_of(self, place: int) -> np.dtype[Any]:
+        """Dtype of what a place holds."""
+        declared = self.declared.get(place)
+        return self.values[place].dtype if declared is None else storage(declared)
+
+
+def parse_integer(text: str) -> int:
+    text = text.rstrip("U")
+    if len(text.lstrip("-")) > 1 and text.lstrip("-")[0] == "0" and text.lstrip("-")[1].isdigit():
+        return int(text, 8)
+    return int(text, 0)

@@ -1,0 +1,242 @@
+"""Data races, found while the kernel runs.
+
+Every granule of memory that a launch touches remembers its last write and two of its readers, each with the time of
+the access and whether it was *plain*.  Time is a counter of the launch that moves at every barrier, fence, acquire and
+release.  Two accesses by different lanes conflict if one writes and one is plain; they are ordered if the block passed
+a barrier or fence in between (same block), or if the earlier one's block released and the later one's block acquired
+after the earlier one (other block).  That is coarser than happens-before: it can miss a race, never invent one.
+
+Plain stores of equal bits that nobody reads are no race.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vyre.adapters.cuda.machine.faults import FaultKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.launch import Launch
+    from vyre.adapters.cuda.machine.memory import Region
+    from vyre.adapters.cuda.machine.ptx_syntax import Instruction
+
+_LANE: Final = np.uint64(0xFFFF_FFFF)
+_PLAIN: Final = np.uint64(1 << 32)
+_TIME_SHIFT: Final = np.uint64(33)
+_ZERO: Final = np.uint64(0)
+_GRANULE: Final = 4
+_LOGGED: Final = 1 << 20
+
+
+class Shadow:
+    """Accesses to one region.  An entry is ``time << 33 | plain << 32 | lane``, 0 for none.
+
+    Of the readers since the last moment in time, ``highest`` has the one with the highest lane, and ``lowest`` the
+    one with the lowest (whose lane is kept subtracted from all ones, so that both are maxima).
+    Reads are only logged until a write comes: memory that is never written costs next to nothing.
+    """
+
+    __slots__ = ("granule", "highest", "log", "logged", "lowest", "noncoherent", "writes", "written")
+
+    def __init__(self, region: Region) -> None:
+        self.granule = _GRANULE
+        size = len(region.data) // _GRANULE
+        self.writes: NDArray[np.uint64] = np.zeros(size, np.uint64)
+        self.lowest: NDArray[np.uint64] | None = None
+        self.highest: NDArray[np.uint64] | None = None
+        self.noncoherent: NDArray[np.bool_] | None = None
+        self.log: list[tuple[Any, int, Any, int, bool]] = []
+        self.logged = 0
+        self.written = False
+
+    def refine(self, granule: int) -> None:
+        """Go on with smaller granules."""
+        ratio = self.granule // granule
+        self.granule = granule
+        self.writes = np.repeat(self.writes, ratio)
+        if self.lowest is not None and self.highest is not None:
+            self.lowest, self.highest = np.repeat(self.lowest, ratio), np.repeat(self.highest, ratio)
+        if self.noncoherent is not None:
+            self.noncoherent = np.repeat(self.noncoherent, ratio)
+
+    def places(self, index: Any, size: int) -> Iterator[Any]:
+        """Granules of elements of ``size`` bytes: a slice, an integer or an array, as ``index`` is."""
+        if size < self.granule:
+            self.refine(size)
+        ratio = size // self.granule
+        if ratio == 1:
+            yield index
+        elif isinstance(index, slice):
+            for part in range(ratio):
+                yield slice(index.start * ratio + part, index.stop * ratio, (index.step or 1) * ratio)
+        else:
+            for part in range(ratio):
+                yield index * ratio + part
+
+
+class RaceChecker:
+    """The shadows of a launch and its logical time."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._shadows: dict[Region, Shadow] = {}
+        self._now = 1
+        blocks = launch.block_count
+        self._within = np.zeros(blocks, np.uint64)
+        self._released = np.zeros(blocks, np.uint64)
+        self._acquired = np.zeros(blocks, np.uint64)
+
+    # ---- time
+    def barrier(self, blocks: Any) -> None:
+        """Blocks passed a barrier."""
+        self._now += 1
+        self._within[blocks] = self._now
+
+    def order(self, frame: Frame, *, acquire: bool, release: bool, block_only: bool) -> None:
+        """Lanes executed a fence, or an access that acquires or releases; ``block_only``: of scope cta."""
+        self._now += 1
+        blocks = frame.own(frame.strand.blocks)
+        self._within[blocks] = self._now
+        if block_only:
+            return
+        if acquire:
+            self._acquired[blocks] = self._now
+        if release:
+            self._released[blocks] = self._now
+
+    def forget(self, region: Region) -> None:
+        self._shadows.pop(region, None)
+
+    # ---- accesses
+    def read(
+        self, region: Region, index: Any, size: int, frame: Frame, instruction: Instruction, *, plain: bool, nc: bool
+    ) -> None:
+        """Lanes read elements of ``size`` bytes.  ``nc``: on the path that is not coherent with writes."""
+        shadow = self._shadows.get(region)
+        if shadow is None:
+            shadow = self._shadows[region] = Shadow(region)
+        if shadow.written:
+            for place in shadow.places(index, size):
+                entries = shadow.writes[place]
+                if nc and entries.any():
+                    self._report(
+                        FaultKind.READ_ONLY_WRITTEN, entries != _ZERO, entries, frame, instruction, region, index, size
+                    )
+                conflict = self._conflicts(entries, frame, plain)
+                if conflict is not None:
+                    self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
+        shadow.log.append((index, size, frame.lanes, self._stamp(plain), nc))
+        shadow.logged += frame.size
+        if shadow.logged > _LOGGED:
+            self._settle_log(shadow)
+
+    def write(
+        self, region: Region, index: Any, size: int, frame: Frame, instruction: Instruction, *, plain: bool, same: Any
+    ) -> None:
+        """Lanes are about to write.  ``same()`` tells which of them write the bits that are there already."""
+        shadow = self._shadows.get(region)
+        if shadow is None:
+            shadow = self._shadows[region] = Shadow(region)
+        if shadow.log:
+            self._settle_log(shadow)
+        shadow.written = True
+        mine = frame.lanes + np.uint64(self._stamp(plain))
+        for place in shadow.places(index, size):
+            entries = shadow.writes[place]
+            conflict = self._conflicts(entries, frame, plain)
+            if conflict is not None and plain:
+                # Equal plain bits harm nobody.
+                conflict = conflict & ~(same() & ((entries & _PLAIN) != _ZERO))
+            if conflict is not None and conflict.any():
+                self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
+            if shadow.lowest is not None and shadow.highest is not None:
+                for readers, flip in ((shadow.highest, _ZERO), (shadow.lowest, _LANE)):
+                    entries = readers[place]
+                    if flip and entries.any():
+                        entries = np.where(entries != _ZERO, entries ^ flip, _ZERO)
+                    conflict = self._conflicts(entries, frame, plain)
+                    if conflict is not None:
+                        self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
+            if shadow.noncoherent is not None and np.any(shadow.noncoherent[place]):
+                hit = shadow.noncoherent[place]
+                self._report(FaultKind.READ_ONLY_WRITTEN, hit, None, frame, instruction, region, index, size)
+            shadow.writes[place] = mine.max() if isinstance(place, int) else mine
+
+    def _stamp(self, plain: bool) -> int:
+        return self._now << 33 | plain << 32
+
+    def _settle_log(self, shadow: Shadow) -> None:
+        """Move logged reads into the shadow."""
+        log, shadow.log, shadow.logged = shadow.log, [], 0
+        for index, size, lanes, stamp, nc in log:
+            places = list(shadow.places(index, size))  # first, for it may change the granule
+            if shadow.lowest is None or shadow.highest is None:
+                shadow.lowest, shadow.highest = np.zeros_like(shadow.writes), np.zeros_like(shadow.writes)
+            if nc and shadow.noncoherent is None:
+                shadow.noncoherent = np.zeros(len(shadow.writes), np.bool_)
+            high = lanes + np.uint64(stamp)
+            low = high ^ _LANE
+            for place in places:
+                if nc and shadow.noncoherent is not None:
+                    shadow.noncoherent[place] = True
+                if isinstance(place, int):
+                    shadow.highest[place] = max(shadow.highest[place], high.max())
+                    shadow.lowest[place] = max(shadow.lowest[place], low.max())
+                    continue
+                # Where lanes read the same granule the last assignment stays: of the last lane, then of the first.
+                shadow.highest[place] = np.maximum(shadow.highest[place], high)
+                lowest = np.maximum(shadow.lowest[place], low)
+                if isinstance(place, slice):
+                    shadow.lowest[place] = lowest
+                else:
+                    shadow.lowest[place[::-1]] = lowest[::-1]
+
+    def _conflicts(self, entries: Any, frame: Frame, plain: bool) -> Any:
+        """Which lanes conflict with the access that is in their entry; None for no lane."""
+        if not entries.any():
+            return None
+        lanes = entries & _LANE
+        mine = frame.lanes
+        other = (lanes != mine) & (entries != _ZERO)
+        if not plain:
+            other &= (entries & _PLAIN) != _ZERO
+        if not other.any():
+            return None
+        time = entries >> _TIME_SHIFT
+        threads = np.uint64(self._launch.threads)
+        theirs = (np.maximum(lanes, np.uint64(1)) - np.uint64(1)) // threads
+        ours = frame.own(frame.strand.blocks)
+        together = theirs == ours.astype(np.uint64)
+        owners = theirs.astype(np.int64)
+        within = self._within[ours] > time
+        across = (self._released[owners] > time) & (self._acquired[ours] > time)
+        other &= ~np.where(together, within, across)
+        return other if other.any() else None
+
+    def _report(
+        self,
+        kind: FaultKind,
+        conflict: Any,
+        entries: Any,
+        frame: Frame,
+        instruction: Instruction,
+        region: Region,
+        index: Any,
+        size: int,
+    ) -> None:
+        where = int(np.flatnonzero(np.broadcast_to(conflict, (frame.size,)))[0])
+        element = np.broadcast_to(
+            np.arange(*index.indices(1 << 62)) if isinstance(index, slice) else index, (frame.size,)
+        )
+        detail = ""
+        if entries is not None:
+            entry = int(np.broadcast_to(entries, (frame.size,))[where])
+            detail = f"with lane {self._launch.lane_id(entry & int(_LANE))}"
+        raise self._launch.fault(kind, instruction, frame, where, region.base + int(element[where]) * size, detail)

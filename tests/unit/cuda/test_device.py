@@ -86,6 +86,16 @@ def test_the_context_is_made_current_once_a_thread() -> None:
     device.close()
 
 
+def test_a_context_of_its_own_is_made_current_every_time() -> None:
+    device, driver = made(options=CudaOptions(own_context=True))
+    device.flush()
+    for _ in range(3):
+        with device.calls:
+            device.driver.memory_info()
+    assert driver.calls["set_current"] == 1 + 3
+    device.close()
+
+
 @pytest.mark.parametrize("options", [CudaOptions(), CudaOptions(own_context=True)])
 def test_close_gives_the_context_back_once(options: CudaOptions) -> None:
     device, driver = made(options=options)

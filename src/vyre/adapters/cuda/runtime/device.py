@@ -236,7 +236,7 @@ class CudaDevice:
             if self._state is not _State.NEW or self._forked or sys.is_finalizing():
                 self._refuse()
             # The primary context of the only device is everybody's; where there are others, they may be current by now.
-            self._always_bind = self.options.own_context or self.facts.devices > 1
+            self._always_bind = self.facts.devices > 1 or self.options.own_context
             self._take_context()
             self._state, self._ready = _State.OPEN, True
 

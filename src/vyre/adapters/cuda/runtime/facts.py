@@ -23,10 +23,12 @@ PORTABLE_PARAMETERS: Final = 4096
 class CudaDeviceFacts:
     """Sizes in bytes, ``memory_clock_khz`` and ``bus_bits`` 0 where the driver does not tell.
 
-    ``driver_version`` is ``1000 * major + 10 * minor``; ``target`` the number of the device's sm.
+    ``devices``: how many the process sees.  ``driver_version`` is ``1000 * major + 10 * minor``; ``target`` the number
+    of the device's sm.
     """
 
     ordinal: int
+    devices: int
     name: str
     uuid: bytes
     driver_version: int
@@ -86,6 +88,7 @@ def probe_facts(driver: CudaDriver, ordinal: int) -> CudaDeviceFacts:
 
     facts = CudaDeviceFacts(
         ordinal=ordinal,
+        devices=devices,
         name=driver.device_name(ordinal),
         uuid=driver.device_uuid(ordinal),
         driver_version=driver.driver_version(),

@@ -88,11 +88,11 @@ def test_the_context_is_made_current_once_a_thread() -> None:
 
 def test_a_context_of_its_own_is_made_current_every_time() -> None:
     device, driver = made(options=CudaOptions(own_context=True))
-    device.flush()
+    device.enter()
     for _ in range(3):
         with device.calls:
             device.driver.memory_info()
-    assert driver.calls["set_current"] == 1 + 3
+    assert driver.calls["set_current"] == 4
     device.close()
 
 

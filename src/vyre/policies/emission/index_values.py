@@ -1,0 +1,374 @@
+"""Values that indices are made of: u32 numbers as linear forms modulo 2**32, with ranges and alignments.
+
+A value is ``c1 * a1 + c2 * a2 + ... + constant`` over *atoms*, things of which only a range and a number of trailing
+zero bits are known.  Since u32 arithmetic is a ring, equal forms are equal numbers whatever wraps in between.  Forms
+and values are interned: two values are the same object exactly if they were found to be equal.
+
+What is said here about a value holds wherever it exists; what holds only in places is in ``index_proofs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+
+U32_MAX: Final = 0xFFFF_FFFF
+_MODULUS: Final = 1 << 32
+_BITS: Final = 32
+_MOST_TERMS: Final = 8
+
+
+class Atom:
+    """Something indivisible in ``low..high``, a multiple of ``2**align``.
+
+    ``op``, ``left`` and ``right`` tell how it came about, where a proof can use that; ``op`` is None for a source.
+    """
+
+    __slots__ = ("align", "high", "left", "low", "op", "order", "right", "value")
+
+    def __init__(
+        self, order: int, low: int, high: int, align: int, op: Operation | None, left: Value | None, right: Value | None
+    ) -> None:
+        self.order, self.low, self.high, self.align = order, low, high, align
+        self.op, self.left, self.right = op, left, right
+        self.value: Value
+        """The atom as a value."""
+
+
+Terms: TypeAlias = tuple[tuple[Atom, int], ...]
+"""Atoms in their order, with coefficients in -2**31..2**31-1 that are not 0."""
+
+
+class Form:
+    """The part of a value that is no constant.  ``align``: trailing zero bits it certainly has."""
+
+    __slots__ = ("align", "at_least", "at_most", "terms", "values")
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.align = min([_BITS, *(_trailing_zeros(c) + atom.align for atom, c in terms)])
+        self.values: dict[int, Value] = {}
+        """Values of this form by their constants."""
+        self.at_most: list[Relation] = []
+        self.at_least: list[Relation] = []
+
+
+class Value:
+    """``form + constant``, in ``low..high``."""
+
+    __slots__ = ("constant", "form", "high", "low")
+
+    def __init__(self, form: Form, constant: int) -> None:
+        self.form, self.constant = form, constant
+        low, high = interval(form.terms, constant, _own_range)
+        mask = (1 << form.align) - 1
+        self.low = low + ((constant - low) & mask)
+        self.high = high - ((high - constant) & mask)
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.form.terms
+
+    @property
+    def align(self) -> int:
+        """Trailing zero bits that the value certainly has."""
+        return min(self.form.align, _trailing_zeros(self.constant))
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that the value is, if it is one."""
+        terms = self.form.terms
+        return terms[0][0] if len(terms) == 1 and self.constant == 0 and terms[0][1] == 1 else None
+
+
+Relation: TypeAlias = tuple[int, Value, int]
+"""(constant, other, gap): ``form + constant`` is at least ``gap`` below ``other``, or above it."""
+Operation: TypeAlias = BinaryOp | str
+SELECT: Final = "select"
+
+
+def interval(terms: Terms, constant: int, range_of: Callable[[Atom], tuple[int, int]]) -> tuple[int, int]:
+    """Range of a linear form from those of its atoms; everything, unless all of it wraps equally often."""
+    low = high = constant
+    for atom, coefficient in terms:
+        least, most = range_of(atom)
+        if coefficient < 0:
+            least, most = most, least
+        low += coefficient * least
+        high += coefficient * most
+    wraps = low >> _BITS
+    if high >> _BITS != wraps:
+        return 0, U32_MAX
+    return low - (wraps << _BITS), high - (wraps << _BITS)
+
+
+def _own_range(atom: Atom) -> tuple[int, int]:
+    return atom.low, atom.high
+
+
+def _trailing_zeros(number: int) -> int:
+    return (number & -number).bit_length() - 1 if number else _BITS
+
+
+def signed(number: int) -> int:
+    """The number congruent modulo 2**32 in -2**31..2**31-1."""
+    return ((number + 0x8000_0000) & U32_MAX) - 0x8000_0000
+
+
+class Values:
+    """The values of one program."""
+
+    def __init__(self) -> None:
+        self._forms: dict[tuple[int, ...], Form] = {}
+        self._named: dict[Hashable, Value] = {}
+        self._atoms = 0
+        self._nothing = self._form(())
+        self._products: list[tuple[Atom, int, Atom, Atom]] = []
+
+    # ---- sources
+    def constant(self, number: int) -> Value:
+        return self._value(self._nothing, number)
+
+    def fresh(
+        self,
+        low: int = 0,
+        high: int = U32_MAX,
+        align: int = 0,
+        op: Operation | None = None,
+        left: Value | None = None,
+        right: Value | None = None,
+    ) -> Value:
+        """A value of which nothing else is known; unlike any other."""
+        if low == high:
+            return self.constant(low)
+        atom = Atom(self._atoms, low, high, align, op, left, right)
+        self._atoms += 1
+        atom.value = self._value(self._form(((atom, 1),)), 0)
+        return atom.value
+
+    def named(self, key: Hashable, low: int = 0, high: int = U32_MAX) -> Value:
+        """The one value of that name."""
+        found = self._named.get(key)
+        if found is None:
+            found = self._named[key] = self.fresh(low, high)
+        return found
+
+    def identify(self, outer: Value, factor: int, inner: Value, sum_: Value) -> None:
+        """From now on ``outer * factor + inner`` is the atom ``sum_``; all three are atoms."""
+        if outer.atom and inner.atom and sum_.atom:
+            self._products.append((outer.atom, factor, inner.atom, sum_.atom))
+
+    def _derived(self, op: BinaryOp, a: Value, b: Value, low: int, high: int, align: int = 0) -> Value:
+        """An operation of no linear kind: the same operands give the same value."""
+        key = (op, id(a), id(b))
+        found = self._named.get(key)
+        if found is None:
+            found = self._named[key] = self.fresh(low, high, min(align, _BITS), op, a, b)
+        return found
+
+    def _form(self, terms: Terms) -> Form:
+        key = tuple(number for atom, coefficient in terms for number in (atom.order, coefficient))
+        found = self._forms.get(key)
+        if found is None:
+            found = self._forms[key] = Form(terms)
+        return found
+
+    def _value(self, form: Form, constant: int) -> Value:
+        found = form.values.get(constant)
+        if found is None:
+            found = form.values[constant] = Value(form, constant)
+        return found
+
+    # ---- linear operations
+    def plus(self, value: Value, number: int) -> Value:
+        return self._value(value.form, (value.constant + number) & U32_MAX)
+
+    def scaled(self, value: Value, factor: int) -> Value:
+        terms = tuple((atom, product) for atom, c in value.form.terms if (product := signed(c * factor)))
+        return self._value(self._form(terms), value.constant * factor & U32_MAX)
+
+    def add(self, a: Value, b: Value) -> Value:
+        if not b.form.terms:
+            return self.plus(a, b.constant)
+        if not a.form.terms:
+            return self.plus(b, a.constant)
+        sums = dict(a.form.terms)
+        for atom, coefficient in b.form.terms:
+            sums[atom] = signed(sums.get(atom, 0) + coefficient)
+        for outer, factor, inner, sum_ in self._products:
+            times = sums.get(inner, 0)
+            if times and sums.get(outer, 0) == signed(times * factor):
+                del sums[outer], sums[inner]
+                sums[sum_] = signed(sums.get(sum_, 0) + times)
+        if len(sums) > _MOST_TERMS:
+            return self._derived(BinaryOp.ADD, a, b, 0, U32_MAX, min(a.align, b.align))
+        terms = sorted(((atom, c) for atom, c in sums.items() if c), key=lambda term: term[0].order)
+        return self._value(self._form(tuple(terms)), (a.constant + b.constant) & U32_MAX)
+
+    def subtract(self, a: Value, b: Value) -> Value:
+        return self.add(a, self.scaled(b, -1))
+
+    # ---- all others
+    def binary(self, op: BinaryOp, a: Value, b: Value) -> Value:
+        """``a op b`` of two u32 operands."""
+        if a.is_constant and b.is_constant:
+            return self.constant(scalar.binary(op, ScalarType.U32, a.constant, b.constant))
+        rule = _BINARY.get(op)
+        return self.fresh() if rule is None else rule(self, a, b)
+
+    def unary(self, op: UnaryOp, a: Value) -> Value:
+        if op is UnaryOp.NEGATE:
+            return self.scaled(a, -1)
+        if op is UnaryOp.BIT_NOT:
+            return self.plus(self.scaled(a, -1), U32_MAX)
+        return self.fresh(0, _BITS if op in _COUNTS_BITS else U32_MAX)
+
+    def select(self, a: Value, b: Value) -> Value:
+        """One of the two."""
+        if a is b:
+            return a
+        return self.fresh(min(a.low, b.low), max(a.high, b.high), min(a.align, b.align), SELECT, a, b)
+
+    def _multiply(self, a: Value, b: Value) -> Value:
+        if a.is_constant:
+            a, b = b, a
+        if b.is_constant:
+            return self.scaled(a, b.constant)
+        a, b = _ordered(a, b)
+        low, high = (a.low * b.low, a.high * b.high) if a.high * b.high <= U32_MAX else (0, U32_MAX)
+        return self._derived(BinaryOp.MUL, a, b, low, high, a.align + b.align)
+
+    def _divide(self, a: Value, b: Value) -> Value:
+        if b.low == 0:
+            return self.constant(U32_MAX) if b.high == 0 else self._derived(BinaryOp.DIV, a, b, 0, U32_MAX)
+        if b.high == 1:
+            return a
+        return self._derived(BinaryOp.DIV, a, b, a.low // b.high, a.high // b.low)
+
+    def _remainder(self, a: Value, b: Value) -> Value:
+        if a.high < b.low:
+            return a
+        if b.is_constant and b.constant & (b.constant - 1) == 0:
+            return self._and(a, self.constant((b.constant - 1) & U32_MAX)) if b.constant else b
+        align = min(a.align, b.align) if b.is_constant else 0
+        return self._derived(BinaryOp.MOD, a, b, 0, min(a.high, max(b.high - 1, 0)), align)
+
+    def _and(self, a: Value, b: Value) -> Value:
+        if a.is_constant:
+            a, b = b, a
+        if b.is_constant and b.constant & (b.constant + 1) == 0:  # the low bits
+            if a.high <= b.constant:
+                return a
+            if b.constant.bit_length() <= a.form.align:
+                return self.constant(a.constant & b.constant)
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.BIT_AND, a, b, 0, min(a.high, b.high), max(a.align, b.align))
+
+    def _or(self, a: Value, b: Value) -> Value:
+        if b.high.bit_length() <= a.align or a.high.bit_length() <= b.align:
+            return self.add(a, b)  # no bit is set in both
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.BIT_OR, a, b, max(a.low, b.low), _all_bits(a, b), min(a.align, b.align))
+
+    def _xor(self, a: Value, b: Value) -> Value:
+        if b.high.bit_length() <= a.align or a.high.bit_length() <= b.align:
+            return self.add(a, b)
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.BIT_XOR, a, b, 0, _all_bits(a, b), min(a.align, b.align))
+
+    def _shift_left(self, a: Value, b: Value) -> Value:
+        if b.is_constant:
+            return self.scaled(a, 1 << (b.constant & 31))
+        if b.high >= _BITS:
+            return self._derived(BinaryOp.SHL, a, b, 0, U32_MAX, a.align)
+        low, high = a.low << b.low, a.high << b.high
+        if high > U32_MAX:
+            low, high = 0, U32_MAX
+        return self._derived(BinaryOp.SHL, a, b, low, high, a.align + b.low)
+
+    def _shift_right(self, a: Value, b: Value) -> Value:
+        if b.is_constant:
+            b = self.constant(b.constant & 31)
+            if b.constant == 0:
+                return a
+        least, most = (b.low, b.high) if b.high < _BITS else (0, _BITS)
+        return self._derived(BinaryOp.SHR, a, b, a.low >> most, a.high >> least)
+
+    def _minimum(self, a: Value, b: Value) -> Value:
+        if a.high <= b.low or a is b:
+            return a
+        if b.high <= a.low:
+            return b
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.MIN, a, b, min(a.low, b.low), min(a.high, b.high), min(a.align, b.align))
+
+    def _maximum(self, a: Value, b: Value) -> Value:
+        if a.high <= b.low or a is b:
+            return b
+        if b.high <= a.low:
+            return a
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.MAX, a, b, max(a.low, b.low), max(a.high, b.high), min(a.align, b.align))
+
+    def _difference(self, a: Value, b: Value) -> Value:
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.ABS_DIFF, a, b, 0, max(a.high - b.low, b.high - a.low))
+
+    def _saturating_add(self, a: Value, b: Value) -> Value:
+        if a.high + b.high <= U32_MAX:
+            return self.add(a, b)
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.SATURATING_ADD, a, b, min(a.low + b.low, U32_MAX), U32_MAX)
+
+    def _saturating_subtract(self, a: Value, b: Value) -> Value:
+        if a.low >= b.high:
+            return self.subtract(a, b)
+        return self._derived(BinaryOp.SATURATING_SUB, a, b, max(a.low - b.high, 0), max(a.high - b.low, 0))
+
+    def _saturating_multiply(self, a: Value, b: Value) -> Value:
+        if a.high * b.high <= U32_MAX:
+            return self._multiply(a, b)
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.SATURATING_MUL, a, b, min(a.low * b.low, U32_MAX), U32_MAX)
+
+    def _multiply_high(self, a: Value, b: Value) -> Value:
+        a, b = _ordered(a, b)
+        return self._derived(BinaryOp.MUL_HIGH, a, b, a.low * b.low >> _BITS, a.high * b.high >> _BITS)
+
+
+def _ordered(a: Value, b: Value) -> tuple[Value, Value]:
+    """Operands of a commutative operation: constants go right, the rest into an order of their own."""
+    if a.is_constant or (not b.is_constant and id(a) > id(b)):
+        return b, a
+    return a, b
+
+
+def _all_bits(a: Value, b: Value) -> int:
+    """The greatest number with no more bits than either."""
+    return (1 << max(a.high, b.high).bit_length()) - 1
+
+
+_COUNTS_BITS: Final = frozenset({UnaryOp.POPCOUNT, UnaryOp.CLZ, UnaryOp.CTZ})
+_BINARY: Final[dict[BinaryOp, Callable[[Values, Value, Value], Value]]] = {
+    BinaryOp.ADD: Values.add,
+    BinaryOp.SUB: Values.subtract,
+    BinaryOp.MUL: Values._multiply,
+    BinaryOp.DIV: Values._divide,
+    BinaryOp.MOD: Values._remainder,
+    BinaryOp.BIT_AND: Values._and,
+    BinaryOp.BIT_OR: Values._or,
+    BinaryOp.BIT_XOR: Values._xor,
+    BinaryOp.SHL: Values._shift_left,
+    BinaryOp.SHR: Values._shift_right,
+    BinaryOp.MIN: Values._minimum,
+    BinaryOp.MAX: Values._maximum,
+    BinaryOp.ABS_DIFF: Values._difference,
+    BinaryOp.SATURATING_ADD: Values._saturating_add,
+    BinaryOp.SATURATING_SUB: Values._saturating_subtract,
+    BinaryOp.SATURATING_MUL: Values._saturating_multiply,
+    BinaryOp.MUL_HIGH: Values._multiply_high,
+}

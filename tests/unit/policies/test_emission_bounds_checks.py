@@ -1,0 +1,469 @@
+"""Bounds checks: what is proven, what must not be, and that no proven access of a random program is out of range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import pytest
+from hypothesis import given
+
+from support.kernels import GID, LID, add, kernel, less, lit, loop, op, store, var, when
+from support.profiles import examples
+from support.programs import Case, Order, cases, generate
+from support.running import run
+from support.watched_accesses import Access, WatchedEngine
+from vyre.domain.ir.expr import (
+    Atomic,
+    BufferLength,
+    Cast,
+    Expr,
+    IdKind,
+    LaunchId,
+    Load,
+    Select,
+    SpecConst,
+    SubgroupLane,
+    Unary,
+)
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
+from vyre.domain.ir.program import Access as BufferAccess
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import Assign, Block, Body, Break, Continue, If, Let, Return, Stmt, Store, walk_statements
+from vyre.domain.ir.types import f32, i32, u8, u32
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.validation.validator import validate
+from vyre.policies.emission.bounds_checks import BoundsFacts, bounds_facts
+
+B: Final = BinaryOp
+OUT: Final = Buffer.make("out", 0, BufferAccess.READ_WRITE, u32)
+INP: Final = Buffer.make("inp", 1, BufferAccess.READ_ONLY, u32)
+LIKE: Final = Buffer.make("like", 2, BufferAccess.READ_WRITE, u32, is_output=True, like="inp")
+FIXED: Final = Buffer.make("fixed", 3, BufferAccess.READ_ONLY, u32, 100)
+BYTES: Final = Buffer.make("bytes", 4, BufferAccess.READ_ONLY, u8)
+N: Final = Buffer.make("n", 5, BufferAccess.UNIFORM, u32, 1)
+SHARED: Final = Buffer.make("shared", 0, BufferAccess.WORKGROUP, u32, 64)
+TABLE: Final = Buffer.make("table", 6, BufferAccess.READ_ONLY, u32, 256)
+SIGNED: Final = Buffer.make("signed", 7, BufferAccess.READ_ONLY, i32)
+FLOATS: Final = Buffer.make("floats", 8, BufferAccess.READ_ONLY, f32)
+BUFFERS: Final = (OUT, INP, LIKE, FIXED, BYTES, N, SHARED, TABLE, SIGNED, FLOATS)
+LENGTH: Final = BufferLength("out")
+
+
+def program(*body: Stmt, workgroup: tuple[int, int, int] = (64, 1, 1)) -> Program:
+    made = kernel(*body, buffers=BUFFERS, workgroup=workgroup)
+    assert validate(made).ok, validate(made).render()
+    return made
+
+
+class Row(NamedTuple):
+    """A body whose accesses to ``fixed`` and ``table`` are proven exactly if ``proven``."""
+
+    name: str
+    proven: bool
+    body: Body
+
+
+def local(axis: int) -> LaunchId:
+    return LaunchId(IdKind.LOCAL, axis)
+
+
+def group(axis: int = 0) -> LaunchId:
+    return LaunchId(IdKind.GROUP, axis)
+
+
+def put(index: Expr, buffer: str = "out") -> Store:
+    """The access that a row is about."""
+    return Store(buffer, index, lit(7))
+
+
+def read(index: Expr, buffer: str = "out") -> Let:
+    return Let("it", Load(buffer, index))
+
+
+def opposite(condition: Expr) -> Expr:
+    return Unary(UnaryOp.LOGICAL_NOT, condition)
+
+
+def both(*conditions: Expr) -> Expr:
+    first, *rest = conditions
+    for condition in rest:
+        first = op(B.AND, first, condition)
+    return first
+
+
+IN_RANGE: Final = less(GID, LENGTH)
+TWICE: Final = op(B.MUL, GID, lit(2))
+QUAD: Final = op(B.MUL, GID, lit(4))
+INP_LENGTH: Final = BufferLength("inp")
+
+ROWS: Final = (
+    # conditions
+    Row("nothing is known", False, (put(GID),)),
+    Row("if i < n", True, (when(IN_RANGE, put(GID)),)),
+    Row("if i < n, in a nested branch", True, (when(IN_RANGE, when(less(LID, lit(3)), put(GID))),)),
+    Row("if n > i", True, (when(op(B.GT, LENGTH, GID), put(GID)),)),
+    Row("if i <= n", False, (when(op(B.LE, GID, LENGTH), put(GID)),)),
+    Row("if i <= n - 1: n may be 0", False, (when(op(B.LE, GID, op(B.SUB, LENGTH, lit(1))), put(GID)),)),
+    Row("if i != n", False, (when(op(B.NE, GID, LENGTH), put(GID)),)),
+    Row("in a conjunction", True, (when(both(less(LID, lit(9)), IN_RANGE, less(lit(0), GID)), put(GID)),)),
+    Row("in a disjunction", False, (when(op(B.OR, IN_RANGE, less(LID, lit(9))), put(GID)),)),
+    Row("the else branch", False, (when(IN_RANGE, otherwise=(put(GID),)),)),
+    Row("else of a disjunction of opposites", True, (
+        when(op(B.OR, less(LID, lit(9)), op(B.GE, GID, LENGTH)), otherwise=(put(GID),)),
+    )),
+    Row("not (i >= n)", True, (when(opposite(op(B.GE, GID, LENGTH)), put(GID)),)),
+    Row("behind if i >= n: return", True, (when(op(B.GE, GID, LENGTH), Return()), put(GID))),
+    Row("behind if n <= i: return", True, (when(op(B.LE, LENGTH, GID), Return()), put(GID))),
+    Row("behind if i < n: return", False, (when(IN_RANGE, Return()), put(GID))),
+    Row("behind an else that returns", True, (when(IN_RANGE, store(lit(1)), otherwise=(Return(),)), put(GID))),
+    Row("behind a return in a block", True, (Block((when(op(B.GE, GID, LENGTH), Return()),)), put(GID))),
+    Row("behind a return under another condition", False, (
+        when(less(LID, lit(3)), when(op(B.GE, GID, LENGTH), Return())), put(GID),
+    )),
+    Row("before the return", False, (put(GID), when(op(B.GE, GID, LENGTH), Return()))),
+    Row("in the condition itself", False, (
+        when(both(IN_RANGE, less(Load("out", GID), lit(3))), store(lit(1), "like")),
+    )),
+    Row("behind the branch", False, (when(IN_RANGE, store(lit(1), "like")), put(GID))),
+    Row("a named condition", True, (Let("ok", IN_RANGE), when(var("ok"), put(GID)))),
+    Row("a named index", True, (Let("i", GID), when(less(var("i"), LENGTH), put(var("i"))))),
+    Row("a name of the same expression", True, (Let("i", GID), when(less(var("i"), LENGTH), put(GID)))),
+    Row("group * size + local is the global id", True, (
+        when(less(add(op(B.MUL, group(), lit(64)), LID), LENGTH), put(GID)),
+    )),
+    Row("group * another number + local is not", False, (
+        when(less(add(op(B.MUL, group(), lit(32)), LID), LENGTH), put(GID)),
+    )),
+    Row("a loaded index, named", True, (
+        Let("i", Load("inp", GID)), when(less(var("i"), LENGTH), put(var("i"))),
+    )),
+    Row("a loaded index, loaded again", False, (
+        when(less(Load("inp", GID), LENGTH), put(Load("inp", GID))),
+    )),
+    Row("a condition on floats", False, (
+        Let("x", Load("floats", LID)), when(less(var("x"), lit(1.0, f32)), put(GID)),
+    )),
+    Row("a condition on i32 says nothing about the cast", False, (
+        Let("x", Load("signed", LID)), when(less(var("x"), lit(10, i32)), read(Cast(u32, var("x")), "fixed")),
+    )),
+    # assignments
+    Row("an index that changes between check and use", False, (
+        Let("i", GID), when(less(var("i"), LENGTH), Assign("i", add(var("i"), lit(1))), put(var("i"))),
+    )),
+    Row("an index that changes afterwards", True, (
+        Let("i", GID), when(less(var("i"), LENGTH), put(var("i")), Assign("i", add(var("i"), lit(1)))),
+    )),
+    Row("a copy of an index that changes", True, (
+        Let("i", GID), Let("j", var("i")), Assign("i", lit(0)), when(less(var("j"), LENGTH), put(var("j"))),
+    )),
+    Row("a copy does not follow the change", False, (
+        Let("i", GID), Let("j", var("i")), Assign("i", lit(0)), when(less(var("i"), LENGTH), put(var("j"))),
+    )),
+    Row("changed in a branch", False, (
+        Let("i", GID),
+        when(less(var("i"), LENGTH), when(less(LID, lit(3)), Assign("i", lit(9))), put(var("i"))),
+    )),
+    Row("changed in a branch that does not come back", True, (
+        Let("i", GID),
+        when(less(var("i"), LENGTH), when(less(LID, lit(3)), Assign("i", lit(9)), Return()), put(var("i"))),
+    )),
+    Row("changed in a block", False, (
+        Let("i", GID), when(less(var("i"), LENGTH), Block((Assign("i", lit(900)),)), put(var("i"))),
+    )),
+    Row("changed in a loop, used at its head", False, (
+        Let("i", GID),
+        when(less(var("i"), LENGTH), loop("k", lit(3), put(var("i")), Assign("i", add(var("i"), lit(1))))),
+    )),
+    Row("changed in a loop, used behind it", False, (
+        Let("i", GID),
+        when(less(var("i"), LENGTH), loop("k", lit(3), Assign("i", add(var("i"), lit(1)))), put(var("i"))),
+    )),
+    Row("checked in the loop that changes it", True, (
+        Let("i", GID),
+        loop("k", lit(3), when(less(var("i"), LENGTH), put(var("i"))), Assign("i", add(var("i"), lit(1)))),
+    )),
+    # sums and multiples
+    Row("i + 1 under i < n", False, (when(IN_RANGE, put(add(GID, lit(1)))),)),
+    Row("i + 1 under i + 1 < n", True, (when(less(add(GID, lit(1)), LENGTH), put(add(GID, lit(1)))),)),
+    Row("1 + i under i + 1 < n", True, (when(less(add(GID, lit(1)), LENGTH), put(add(lit(1), GID))),)),
+    Row("i under i + 1 < n: i + 1 may wrap", False, (when(less(add(GID, lit(1)), LENGTH), put(GID)),)),
+    Row("i under i + 1 < n and i < 2^31", True, (
+        when(both(less(GID, lit(1 << 31)), less(add(GID, lit(1)), LENGTH)), put(GID)),
+    )),
+    Row("i - 1 under 0 < i < n", True, (when(both(IN_RANGE, less(lit(0), GID)), put(op(B.SUB, GID, lit(1)))),)),
+    Row("i - 1 under i != 0 and i < n", True, (
+        when(both(op(B.NE, GID, lit(0)), IN_RANGE), put(op(B.SUB, GID, lit(1)))),
+    )),
+    Row("i - 1 under i < n", False, (when(IN_RANGE, put(op(B.SUB, GID, lit(1)))),)),
+    Row("4i under 4i + 3 < n", True, (when(less(add(QUAD, lit(3)), LENGTH), put(QUAD)),)),
+    Row("4i + 2 under 4i + 3 < n", True, (when(less(add(QUAD, lit(3)), LENGTH), put(add(QUAD, lit(2)))),)),
+    Row("4i + 3 under 4i < n", False, (when(less(QUAD, LENGTH), put(add(QUAD, lit(3)))),)),
+    Row("4i + 3 under i < n / 4", True, (when(less(GID, op(B.DIV, LENGTH, lit(4))), put(add(QUAD, lit(3)))),)),
+    Row("4i + 3 under i < n >> 2", True, (when(less(GID, op(B.SHR, LENGTH, lit(2))), put(add(QUAD, lit(3)))),)),
+    Row("4i + 4 under i < n / 4", False, (when(less(GID, op(B.DIV, LENGTH, lit(4))), put(add(QUAD, lit(4)))),)),
+    Row("4i + 3 under i < n / 3", False, (when(less(GID, op(B.DIV, LENGTH, lit(3))), put(add(QUAD, lit(3)))),)),
+    Row("4i + 3 under i <= n / 4", False, (
+        when(op(B.LE, GID, op(B.DIV, LENGTH, lit(4))), put(add(QUAD, lit(3)))),
+    )),
+    Row("(i << 2) | 3 under i < n / 4", True, (
+        when(less(GID, op(B.DIV, LENGTH, lit(4))), put(op(B.BIT_OR, op(B.SHL, GID, lit(2)), lit(3)))),
+    )),
+    Row("2i under i < n", False, (when(IN_RANGE, put(TWICE)),)),
+    Row("i / 2 under i < n", True, (when(IN_RANGE, put(op(B.DIV, GID, lit(2)))),)),
+    Row("i / x under i < n: x may be 0", False, (when(IN_RANGE, put(op(B.DIV, GID, Load("n", lit(0))))),)),
+    Row("i >> x under i < n", True, (when(IN_RANGE, put(op(B.SHR, GID, Load("n", lit(0))))),)),
+    Row("i % x under i < n", True, (when(IN_RANGE, put(op(B.MOD, GID, Load("n", lit(0))))),)),
+    Row("x % n: n may be 0", False, (put(op(B.MOD, GID, LENGTH)),)),
+    Row("x % n under n > 0", True, (when(less(lit(0), LENGTH), put(op(B.MOD, GID, LENGTH))),)),
+    Row("x % n under y < n", True, (when(less(LID, LENGTH), put(op(B.MOD, GID, LENGTH))),)),
+    Row("min(x, n - 1): n may be 0", False, (put(op(B.MIN, GID, op(B.SUB, LENGTH, lit(1)))),)),
+    Row("min(x, n - 1) under n > 0", True, (
+        when(less(lit(0), LENGTH), put(op(B.MIN, GID, op(B.SUB, LENGTH, lit(1))))),
+    )),
+    Row("min(i, x) under i < n", True, (when(IN_RANGE, put(op(B.MIN, Load("n", lit(0)), GID))),)),
+    Row("max(i, x) under i < n", False, (when(IN_RANGE, put(op(B.MAX, Load("n", lit(0)), GID))),)),
+    Row("max(i, x) under both < n", True, (
+        Let("x", Load("n", lit(0))),
+        when(both(IN_RANGE, less(var("x"), LENGTH)), put(op(B.MAX, var("x"), GID))),
+    )),
+    Row("a select of two indices in range", True, (
+        Let("x", Load("n", lit(0))),
+        when(both(IN_RANGE, less(var("x"), LENGTH)), put(Select(less(LID, lit(3)), var("x"), GID))),
+    )),
+    Row("a select with one index out of range", False, (
+        when(IN_RANGE, put(Select(less(LID, lit(3)), Load("n", lit(0)), GID))),
+    )),
+    Row("saturating i - x under i < n", True, (when(IN_RANGE, put(op(B.SATURATING_SUB, GID, Load("n", lit(0))))),)),
+    Row("i & x under i < n", True, (when(IN_RANGE, put(op(B.BIT_AND, Load("n", lit(0)), GID))),)),
+    Row("i < x <= n", True, (
+        Let("x", Load("n", lit(0))), when(both(less(GID, var("x")), op(B.LE, var("x"), LENGTH)), put(GID)),
+    )),
+    Row("i < min(x, n)", True, (when(less(GID, op(B.MIN, Load("n", lit(0)), LENGTH)), put(GID)),)),
+    Row("i < max(x, n)", False, (when(less(GID, op(B.MAX, Load("n", lit(0)), LENGTH)), put(GID)),)),
+    Row("i == j < n", True, (
+        Let("j", Load("n", lit(0))), when(both(op(B.EQ, GID, var("j")), less(var("j"), LENGTH)), put(GID)),
+    )),
+    # other buffers
+    Row("the length of another buffer", False, (when(less(GID, INP_LENGTH), put(GID)),)),
+    Row("both lengths", True, (when(both(less(GID, INP_LENGTH), less(INP_LENGTH, LENGTH)), put(GID)),)),
+    Row("the static length of another buffer", True, (when(less(GID, BufferLength("fixed")), read(GID, "table")),)),
+    Row("a longer static length", False, (when(less(GID, BufferLength("table")), read(GID, "fixed")),)),
+    # ranges against static counts
+    Row("a literal", True, (read(lit(99), "fixed"),)),
+    Row("a literal that is the count", False, (read(lit(100), "fixed"),)),
+    Row("a local id", True, (read(LID, "fixed"),)),
+    Row("a local id of workgroup memory", True, (put(LID, "shared"),)),
+    Row("a local id + 1 of workgroup memory", False, (put(add(LID, lit(1)), "shared"),)),
+    Row("a local id + 36 of 100", True, (read(add(LID, lit(36)), "fixed"),)),
+    Row("a local id + 37 of 100", False, (read(add(LID, lit(37)), "fixed"),)),
+    Row("63 - local id", True, (put(op(B.SUB, lit(63), LID), "shared"),)),
+    Row("62 - local id wraps", False, (put(op(B.SUB, lit(62), LID), "shared"),)),
+    Row("local id ^ 1", True, (put(op(B.BIT_XOR, LID, lit(1)), "shared"),)),
+    Row("local id ^ 64", False, (put(op(B.BIT_XOR, LID, lit(64)), "shared"),)),
+    Row("the subgroup's lane", True, (put(SubgroupLane(), "shared"),)),
+    Row("a group id", False, (read(group(), "fixed"),)),
+    Row("x & 63", True, (read(op(B.BIT_AND, GID, lit(63)), "fixed"),)),
+    Row("x & 127 of 100", False, (read(op(B.BIT_AND, GID, lit(127)), "fixed"),)),
+    Row("x % 100", True, (read(op(B.MOD, GID, lit(100)), "fixed"),)),
+    Row("x % 101", False, (read(op(B.MOD, GID, lit(101)), "fixed"),)),
+    Row("min(x, 99)", True, (read(op(B.MIN, lit(99), GID), "fixed"),)),
+    Row("min(x, 100)", False, (read(op(B.MIN, lit(100), GID), "fixed"),)),
+    Row("x >> 26", True, (read(op(B.SHR, GID, lit(26)), "fixed"),)),
+    Row("x >> 58 shifts by 26", True, (read(op(B.SHR, GID, lit(58)), "fixed"),)),
+    Row("x >> 25 of 100", False, (read(op(B.SHR, GID, lit(25)), "fixed"),)),
+    Row("x / 2^26", True, (read(op(B.DIV, GID, lit(1 << 26)), "fixed"),)),
+    Row("popcount", True, (read(Unary(UnaryOp.POPCOUNT, GID), "fixed"),)),
+    Row("a byte", True, (read(Load("bytes", GID), "table"),)),
+    Row("a byte of 100", False, (read(Load("bytes", GID), "fixed"),)),
+    Row("a bool as a number", True, (read(Cast(u32, less(GID, lit(4))), "fixed"),)),
+    Row("i < 100", True, (when(less(GID, lit(100)), read(GID, "fixed")),)),
+    Row("i < 101", False, (when(less(GID, lit(101)), read(GID, "fixed")),)),
+    Row("2i + 1 under i < 50", True, (when(less(GID, lit(50)), read(add(TWICE, lit(1)), "fixed")),)),
+    Row("2i + 1 under i < 51", False, (when(less(GID, lit(51)), read(add(TWICE, lit(1)), "fixed")),)),
+    Row("8y + x under x < 8 and y < 12", True, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(var("x"), lit(8)), less(var("y"), lit(12))),
+             read(add(op(B.MUL, var("y"), lit(8)), var("x")), "fixed")),
+    )),
+    Row("x * y under x < 8 and y < 12", True, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(var("x"), lit(8)), less(var("y"), lit(12))), read(op(B.MUL, var("y"), var("x")), "fixed")),
+    )),
+    Row("a tree reduction", True, (
+        loop("k", lit(6), Let("stride", op(B.SHR, lit(32), var("k"))),
+             when(less(LID, var("stride")), put(add(LID, var("stride")), "shared"))),
+    )),
+    Row("a tree reduction that starts too far out", False, (
+        loop("k", lit(6), Let("stride", op(B.SHR, lit(64), var("k"))),
+             when(less(LID, var("stride")), put(add(LID, var("stride")), "shared"))),
+    )),
+    Row("a product that wraps", False, (put(op(B.MUL, GID, lit(1 << 31)), "shared"),)),
+    Row("a product of literals that wraps to 0", True, (read(op(B.MUL, lit(1 << 31), lit(2)), "fixed"),)),
+    # loops
+    Row("for k in 0..n", True, (loop("k", LENGTH, put(var("k"))),)),
+    Row("for k in i..n step s", True, (
+        loop("k", LENGTH, put(var("k")), start=GID, step=Load("n", lit(0))),
+    )),
+    Row("for k in 0..n: k + 1", False, (loop("k", LENGTH, put(add(var("k"), lit(1)))),)),
+    Row("for k in 0..n-1: k + 1; n may be 0", False, (
+        loop("k", op(B.SUB, LENGTH, lit(1)), put(add(var("k"), lit(1)))),
+    )),
+    Row("for k in 0..n-1: k + 1, with n > 0", True, (
+        when(less(lit(0), LENGTH), loop("k", op(B.SUB, LENGTH, lit(1)), put(add(var("k"), lit(1))))),
+    )),
+    Row("for k in 1..n: k - 1", True, (loop("k", LENGTH, put(op(B.SUB, var("k"), lit(1))), start=lit(1)),)),
+    Row("for k in 0..n: k - 1", False, (loop("k", LENGTH, put(op(B.SUB, var("k"), lit(1)))),)),
+    Row("for k in 0..100", True, (loop("k", lit(100), read(var("k"), "fixed")),)),
+    Row("for k in 0..101", False, (loop("k", lit(101), read(var("k"), "fixed")),)),
+    Row("for k in 0..100 step 4: k + 3", True, (
+        loop("k", lit(100), read(add(var("k"), lit(3)), "fixed"), step=lit(4)),
+    )),
+    Row("for k in 0..101 step 4: k + 3", False, (
+        loop("k", lit(101), read(add(var("k"), lit(3)), "fixed"), step=lit(4)),
+    )),
+    Row("for k in 0..n & ~3 step 4: k + 3", True, (
+        loop("k", op(B.BIT_AND, LENGTH, lit(0xFFFF_FFFC)), put(add(var("k"), lit(3))), step=lit(4)),
+    )),
+    Row("for k in 0..n step 4: k + 3", False, (loop("k", LENGTH, put(add(var("k"), lit(3))), step=lit(4)),)),
+    Row("a length that is named", True, (Let("n0", LENGTH), loop("k", var("n0"), put(var("k"))))),
+    Row("a bound that changes in the loop", True, (
+        Let("m", LENGTH), loop("k", var("m"), put(var("k")), Assign("m", lit(1000))),
+    )),
+    Row("while with a break", True, (
+        Let("i", GID),
+        loop("k", lit(0xFFFF_FFFF), when(op(B.GE, var("i"), LENGTH), Break()), put(var("i")),
+             Assign("i", add(var("i"), lit(64)))),
+    )),
+    Row("while, after the change", False, (
+        Let("i", GID),
+        loop("k", lit(0xFFFF_FFFF), when(op(B.GE, var("i"), LENGTH), Break()), Assign("i", add(var("i"), lit(64))),
+             put(var("i"))),
+    )),
+    Row("behind a continue", True, (
+        loop("k", lit(9), when(op(B.GE, add(GID, var("k")), LENGTH), Continue()), put(add(GID, var("k")))),
+    )),
+    Row("behind the loop that has the break", False, (
+        Let("i", GID),
+        loop("k", lit(9), when(op(B.GE, var("i"), LENGTH), Break()), store(lit(1), "like")), put(var("i")),
+    )),
+    Row("a constant chosen at compile time", False, (read(SpecConst("c", lit(5)), "fixed"),)),
+    Row("an index that an atomic returned", True, (
+        Let("slot", Atomic(AtomicOp.ADD, "like", lit(0), None, lit(1))),
+        when(less(var("slot"), LENGTH), put(var("slot"))),
+    )),
+)  # fmt: skip
+
+
+def watched(made: Program) -> list[Access]:
+    """The accesses that a row is about: the marked stores, and the loads that are called ``it``."""
+    found: list[Access] = []
+    for stmt in walk_statements(made.body):
+        if isinstance(stmt, Store) and stmt.value == lit(7):
+            found.append(stmt)
+        elif isinstance(stmt, Let) and stmt.name == "it" and isinstance(stmt.value, Load):
+            found.append(stmt.value)
+        elif isinstance(stmt, If):
+            found += [e for e in unique_expressions(kernel(stmt)) if isinstance(e, Load) and e.buffer == "out"]
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_rows(row: Row) -> None:
+    made = program(*row.body)
+    facts = bounds_facts(made)
+    accesses = watched(made)
+    assert accesses
+    assert [facts.proven(access) for access in accesses] == [row.proven] * len(accesses)
+
+
+def test_a_buffer_like_another_has_its_length_only_where_the_launch_says_so() -> None:
+    made = program(when(less(GID, INP_LENGTH), put(GID, "like")))
+    (access,) = watched(made)
+    assert not bounds_facts(made).proven(access)
+    assert bounds_facts(made, same_length=True).proven(access)
+
+
+def test_an_exact_grid_is_one_lane_for_each_element() -> None:
+    def proven(buffer: Buffer, *others: Buffer) -> bool:
+        made = kernel(put(GID, buffer.name), buffers=(buffer, *others))
+        (access,) = watched(made)
+        assert not bounds_facts(made).proven(access)
+        return bounds_facts(made, exact_grid=True).proven(access)
+
+    other = Buffer.make("other", 9, BufferAccess.READ_WRITE, u32)
+    sized = Buffer.make("sized", 9, BufferAccess.READ_WRITE, u32, 50)
+    bigger = Buffer.make("bigger", 10, BufferAccess.READ_WRITE, u32, 51)
+    assert proven(OUT) and proven(OUT, INP) and proven(bigger, sized)
+    assert not proven(OUT, other)  # the longer of the two decides
+    assert not proven(OUT, SHARED, INP)  # so does any input, as the kernel may be a reduction
+    assert not proven(sized, bigger)
+    assert proven(LIKE, INP)
+
+
+def test_the_size_of_the_workgroup_can_be_another() -> None:
+    made = program(put(LID, "shared"))
+    (access,) = watched(made)
+    assert bounds_facts(made).proven(access)
+    assert not bounds_facts(made, workgroup=(65, 1, 1)).proven(access)
+    assert bounds_facts(made, workgroup=(8, 8, 1)).proven(access)
+
+
+def test_a_node_that_occurs_twice_has_what_holds_at_both_places() -> None:
+    access = put(GID)
+    assert not bounds_facts(program(when(IN_RANGE, access), access)).proven(access)
+    assert not bounds_facts(program(access, when(IN_RANGE, access))).proven(access)
+    assert bounds_facts(program(when(IN_RANGE, access), when(IN_RANGE, access))).proven(access)
+    shared = Load("inp", GID)
+    made = program(when(less(GID, INP_LENGTH), Let("x", shared)), Let("y", shared))
+    assert not bounds_facts(made).proven(shared)
+
+
+def test_another_program_s_node_is_not_proven() -> None:
+    assert not bounds_facts(program(put(lit(0), "shared"))).proven(put(lit(0), "shared"))
+
+
+class _Guard:
+    """Fails at a proven access that is out of range."""
+
+    tracer = None
+    proven = 0
+    outside = 0
+
+    def __init__(self, program: Program) -> None:
+        self._facts: BoundsFacts = bounds_facts(program)
+
+    def access(self, node: Access, index: int, count: int, /) -> None:
+        if self._facts.proven(node):
+            _Guard.proven += 1
+            assert index < count, f"{node!r} touches element {index} of {count}"
+        elif index >= count:
+            _Guard.outside += 1
+
+
+def _check(case: Case) -> None:
+    run(WatchedEngine(_Guard), case)
+
+
+def _larger(case: Case) -> Case:
+    """The case with twice as many workgroups along x and y, far more lanes than data."""
+    x, y, z = case.config.grid or (3, 1, 1)
+    config = replace(case.config, grid=(2 * x + 1, 2 * y, z), extent=None, element_count_override=None)
+    return replace(case, config=config)
+
+
+@pytest.mark.parametrize("order", Order)
+def test_no_proven_access_is_out_of_range_seeded(order: Order) -> None:
+    _Guard.proven = _Guard.outside = 0
+    for seed in range(40):
+        _check(generate(seed, order=order))
+        _check(_larger(generate(seed, order=order, work=8_000)))
+    # The check means something: many accesses are proven, and many others are out of range.
+    assert _Guard.proven > 1_000 and _Guard.outside > 1_000
+
+
+@examples(40)
+@given(case=cases())
+def test_no_proven_access_is_out_of_range(case: Case) -> None:
+    _check(case)
+    _check(_larger(case))

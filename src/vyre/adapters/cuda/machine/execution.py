@@ -49,7 +49,9 @@ def run_kernel(
             _Scheduler(launch).run()
         finally:
             launch.settle()
-    return KernelReport(launch.instructions, launch.lane_instructions, launch.barriers, launch.atomics)
+    races = launch.races
+    accesses = () if races is None else tuple(a for region in memory.regions() for a in races.accesses(region))
+    return KernelReport(launch.instructions, launch.lane_instructions, launch.barriers, launch.atomics, accesses)
 
 
 class _Scheduler:

@@ -11,7 +11,7 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.faults import PtxError
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import LoadedModule, MachineEntry, load_module
-from vyre.adapters.cuda.machine.presets import REGISTERS, STATIC_SHARED_LIMIT, DevicePreset, newest_ptx
+from vyre.adapters.cuda.machine.presets import REGISTERS, DevicePreset, newest_ptx
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.seam import JitOptions, KernelFacts, LaunchShape
 from vyre.policies.occupancy import SHARED_UNIT, KernelUsage, estimate
@@ -79,9 +79,6 @@ def load(
         raise Status(Result.INVALID_PTX, f"byte {bad.start} is not ASCII") from None
     except PtxError as bad:
         raise Status(Result.INVALID_PTX, f"ptxas application ptx input, {bad}") from None
-    for name, entry in module.entries.items():
-        if entry.static_shared > STATIC_SHARED_LIMIT:
-            raise Status(Result.INVALID_PTX, f"{name} uses too much shared data: {entry.static_shared} bytes")
     return Library(handle, asked, module.instantiate(memory), options.max_registers)
 
 

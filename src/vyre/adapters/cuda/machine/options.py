@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.ordering import Access
 
 Schedule: TypeAlias = Literal["lockstep", "reverse", "shuffled"]
 
@@ -30,9 +33,11 @@ class RunOptions(NamedTuple):
 
 class KernelReport(NamedTuple):
     """Work done: instructions issued, and the sum over them of the lanes that executed each; barriers passed (one for
-    each block); atomic operations of all lanes."""
+    each block); atomic operations of all lanes.  ``accesses``: device memory touched, empty unless races are checked.
+    """
 
     instructions: int
     lane_instructions: int
     barriers: int
     atomics: int
+    accesses: tuple[Access, ...] = ()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.footprint import footprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.launch import Launch
     from vyre.adapters.cuda.machine.memory import Region
+    from vyre.adapters.cuda.machine.ordering import Access
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
 _LANE: Final = np.uint64(0xFFFF_FFFF)
@@ -113,6 +115,11 @@ class RaceChecker:
 
     def forget(self, region: Region) -> None:
         self._shadows.pop(region, None)
+
+    def accesses(self, region: Region) -> Iterator[Access]:
+        """What the launch touched of a region."""
+        shadow = self._shadows.get(region)
+        return iter(()) if shadow is None else footprint(region, shadow)
 
     # ---- accesses
     def read(

@@ -111,4 +111,4 @@ class Worker:
         except KernelFault as fault:
             self.faults.append(fault)
             raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
-        return Outcome(self._speed.kernel(report.lane_instructions))
+        return Outcome(self._speed.kernel(report.lane_instructions), report.accesses)

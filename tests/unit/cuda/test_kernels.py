@@ -1,0 +1,161 @@
+"""The cache of loaded modules."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from vyre import ProgramBuilder, u32
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.machine.driver import MachineDriver
+from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.ptx.emit import emit
+from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
+from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.kernels import Emitter, KernelCache
+from vyre.adapters.cuda.seam import CudaCallError
+from vyre.domain.errors import KernelCompileFailed, UnsupportedFeature
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.specialization import spec_literals
+
+
+class Rig(NamedTuple):
+    device: CudaDevice
+    driver: MachineDriver
+    cache: KernelCache
+
+
+def rig(emitter: Emitter = emit, *, limit: int = 100) -> Rig:
+    driver = MachineDriver()
+    device = CudaDevice(driver, backend=BackendId("cuda-machine"))
+    device.enter()
+    return Rig(device, driver, KernelCache(device, emitter, limit=limit))
+
+
+def program(value: int = 1, name: str = "y") -> Program:
+    with ProgramBuilder("p", workgroup=32) as p:
+        y = p.inout(name, u32)
+        y[p.global_id()] = p.spec("n", 5) + value
+    return p.build()
+
+
+def test_a_module_is_loaded_once_and_stays_while_the_device_is_open() -> None:
+    r = rig()
+    first = r.cache.get(program(), DEFAULT_OPTIONS, {})
+    r.cache.unpin(first)
+    assert r.cache.get(program(), DEFAULT_OPTIONS, {}) is first
+    assert first.kernels[0].facts.parameters == tuple((p.offset, p.size) for p in first.kernels[0].emitted.parameters)
+    assert r.driver.calls["library_load"] == 1
+    r.device.close()
+    assert not any(r.driver.live().values())
+
+
+def test_everything_that_decides_the_code_is_in_the_key() -> None:
+    r = rig()
+    base = program()
+    variants: list[tuple[Program, EmitOptions, Mapping[str, Literal]]] = [
+        (base, DEFAULT_OPTIONS, {}),
+        (program(2), DEFAULT_OPTIONS, {}),
+        (program(name="z"), DEFAULT_OPTIONS, {}),
+        (replace(base, workgroup_size=(64, 1, 1)), DEFAULT_OPTIONS, {}),
+        (base, replace(DEFAULT_OPTIONS, assume=frozenset({Assumption.ALIGNED16})), {}),
+        (base, replace(DEFAULT_OPTIONS, target=80), {}),
+        (base, DEFAULT_OPTIONS, spec_literals(base, {"n": 6})),
+    ]
+    assert len({id(r.cache.get(*variant)) for variant in variants}) == len(variants)
+    r.device.close()
+
+
+def test_threads_that_want_one_module_compile_it_once() -> None:
+    entered = threading.Event()
+    release = threading.Event()
+
+    def slow(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
+        entered.set()
+        assert release.wait(5)
+        return emit(program, options, spec)
+
+    r = rig(slow)
+    found: list[int] = []
+
+    def work() -> None:
+        with r.device.calls:
+            found.append(id(r.cache.get(program(), DEFAULT_OPTIONS, {})))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(5)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 6
+    assert len(set(found)) == 1
+    assert r.device.counters.emit_count == 1
+    r.device.close()
+
+
+def test_a_failure_is_not_remembered() -> None:
+    failures = [UnsupportedFeature(feature="x", backend="cuda-machine")]
+
+    def flaky(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
+        if failures:
+            raise failures.pop()
+        return emit(program, options, spec)
+
+    r = rig(flaky)
+    with pytest.raises(UnsupportedFeature):
+        r.cache.get(program(), DEFAULT_OPTIONS, {})
+    assert len(r.cache) == 0
+    assert r.cache.get(program(), DEFAULT_OPTIONS, {}).pins == 1
+    r.device.close()
+
+
+@pytest.mark.parametrize("method", ["library_load", "library_kernel", "kernel_facts"])
+def test_a_half_loaded_module_is_unloaded(method: str) -> None:
+    r = rig()
+    r.driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE, method=method),)))
+    with pytest.raises(CudaCallError):
+        r.cache.get(program(), DEFAULT_OPTIONS, {})
+    assert r.driver.live()["library"] == 0
+    r.device.close()
+
+
+def test_parameters_that_the_driver_sees_elsewhere_are_an_error() -> None:
+    def shifted(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
+        module = emit(program, options, spec)
+        kernel = module.kernels[0]
+        moved = tuple(replace(p, offset=p.offset + 8) for p in kernel.parameters)
+        return replace(module, kernels=(replace(kernel, parameters=moved),))
+
+    r = rig(shifted)
+    with pytest.raises(KernelCompileFailed, match="takes parameters at"):
+        r.cache.get(program(), DEFAULT_OPTIONS, {})
+    assert r.driver.live()["library"] == 0
+    r.device.close()
+
+
+def test_unused_modules_give_way_and_pinned_ones_stay() -> None:
+    r = rig(limit=2)
+    pinned = r.cache.get(program(0), DEFAULT_OPTIONS, {})
+    for value in range(1, 5):
+        r.cache.unpin(r.cache.get(program(value), DEFAULT_OPTIONS, {}))
+    assert len(r.cache) == r.driver.live()["library"] == 2
+    assert r.cache.get(program(0), DEFAULT_OPTIONS, {}) is pinned
+    r.device.close()
+
+
+def test_modules_of_an_earlier_epoch_are_compiled_again() -> None:
+    r = rig()
+    first = r.cache.get(program(), DEFAULT_OPTIONS, {})
+    r.device.recover()
+    with r.device.calls:
+        assert r.cache.get(program(), DEFAULT_OPTIONS, {}) is not first
+    r.device.close()
+    assert not any(r.driver.live().values())

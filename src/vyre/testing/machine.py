@@ -8,7 +8,7 @@ assert not machine.driver.violations
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vyre.adapters.cuda import ids
@@ -47,8 +47,10 @@ class CudaMachine:
 def cuda_machine(runtime: CudaOptions = DEFAULT_OPTIONS, *, clock: Clock = SYSTEM_CLOCK, **machine: Any) -> CudaMachine:
     """A fresh emulated device behind the CUDA backend.
 
-    ``machine``: fields of ``MachineOptions`` (device, schedules, seed, faults).  ``runtime``: options of the backend.
-    ``clock``: what its waits go by.
+    ``machine``: fields of ``MachineOptions`` (device, schedules, seed, faults).  ``runtime``: options of the backend;
+    whether buffers export their addresses follows from ``export_fake``.  ``clock``: what its waits go by.
     """
-    driver = MachineDriver(MachineOptions(**machine))
+    options = MachineOptions(**machine)
+    driver = MachineDriver(options)
+    runtime = replace(runtime, exports=options.export_fake)
     return CudaMachine(make_backend(driver, ids.MACHINE, runtime, clock=clock), driver)

@@ -27,7 +27,7 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
-from vyre.adapters.cuda.runtime.transfer import DeadlinePassed, Transfer, make_transfer
+from vyre.adapters.cuda.runtime.transfer import Copies, DeadlinePassed, Transfer, make_transfer
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
@@ -177,23 +177,24 @@ class Lane:
         """Whether every dispatch enqueues the same, and little enough of it."""
         apart = self._iterations > 1 and self._arena.traps.nbytes
         short = self._iterations * len(self._launch) <= NODE_LIMIT and self._arena.mirror_nbytes <= GRAPH_BYTES
-        return short and not apart and self._transfer.copies() is not None
+        return short and not apart and self._transfer.recordable() is not None
 
     def _replay(self, inputs: Sequence[memoryview]) -> bool:
         """Dispatch by graph, recording it first when it is time; False if it is not, or if that failed.
 
         A graph that the driver refuses is given up for good: plain launches do the same.
         """
-        device = self._device
+        device, mirror = self._device, self._transfer.recordable()
+        assert mirror is not None
         try:
             if self._graph is None:
                 if self._runs <= (device.options.graph_after or 0):
                     return False
                 self._recordings -= 1
-                self._graph = DispatchGraph(device, self._recording(), self.lease.stream)
+                self._graph = DispatchGraph(device, self._recording(mirror.copies), self.lease.stream)
             elif self._values:
                 self._graph.update()
-            self._transfer.stage(inputs)
+            mirror.stage(inputs)
             self._graph.launch()
         except CudaCallError as error:
             graph, self._graph = self._graph, None
@@ -207,9 +208,8 @@ class Lane:
         device.counters.kernel_launches += self._iterations * len(self._launch)
         return True
 
-    def _recording(self) -> Recording:
-        copies, zero = self._transfer.copies(), self._arena.zero
-        assert copies is not None
+    def _recording(self, copies: Copies) -> Recording:
+        zero = self._arena.zero
         return Recording(
             copies.upload,
             (self._block.address + zero.start, zero.nbytes) if zero.nbytes else None,

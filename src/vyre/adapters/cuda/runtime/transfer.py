@@ -40,12 +40,8 @@ class Transfer(Protocol):
         """Queue the copies of the inputs to the device; they have been read when this returns."""
         ...
 
-    def copies(self) -> Copies | None:
-        """What ``upload`` and ``request`` copy, if that is the same every time."""
-        ...
-
-    def stage(self, inputs: Sequence[memoryview]) -> None:
-        """``upload`` without its copy, where ``copies`` says what that is."""
+    def recordable(self) -> MirroredTransfer | None:
+        """Itself, if it makes the same copies every time."""
         ...
 
     def request(self) -> None:
@@ -89,30 +85,40 @@ class MirroredTransfer:
             partial(driver.copy_to_host, host + r.start, base + r.start, r.nbytes, stream) for r in arena.reads
         )
         self._up_bytes, self._down_bytes = up.nbytes, sum(r.nbytes for r in arena.reads)
-        self._copies = Copies(
+        self.copies: Final = Copies(
             Copy(base, host, up.nbytes) if up.nbytes else None,
             tuple(Copy(base + r.start, host + r.start, r.nbytes) for r in arena.reads),
         )
 
-    def copies(self) -> Copies | None:
-        return self._copies
+    def recordable(self) -> MirroredTransfer | None:
+        return self
 
     def stage(self, inputs: Sequence[memoryview]) -> None:
+        """Bring the inputs into pinned memory, for ``copies`` made elsewhere; count those."""
         for place, source in self._inputs:
             place[:] = inputs[source]
+        self._count_upload()
+        self._count_reads()
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         if self._up is None:
             return
-        self.stage(inputs)
+        for place, source in self._inputs:
+            place[:] = inputs[source]
         self._up()
-        counters = self._device.counters
-        counters.h2d_bytes += self._up_bytes
-        counters.host_upload_ops += 1
+        self._count_upload()
 
     def request(self) -> None:
         for copy in self._down:
             copy()
+        self._count_reads()
+
+    def _count_upload(self) -> None:
+        counters = self._device.counters
+        counters.h2d_bytes += self._up_bytes
+        counters.host_upload_ops += self._up is not None
+
+    def _count_reads(self) -> None:
         counters = self._device.counters
         counters.d2h_bytes += self._down_bytes
         counters.device_readback_ops += len(self._down)
@@ -154,11 +160,8 @@ class StagedTransfer:
             device.roll_back(error, [partial(self.release, idle=True)])
             raise
 
-    def copies(self) -> Copies | None:
+    def recordable(self) -> MirroredTransfer | None:
         return None  # chunks are used in turn
-
-    def stage(self, inputs: Sequence[memoryview]) -> None:
-        raise NotImplementedError("its copies change")
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
         if self._table:

@@ -45,7 +45,7 @@ class Contexts:
         if state is None:
             raise Status(Result.CONTEXT_IS_DESTROYED, f"context {handle:#x} was destroyed")
         if state.lost is not None:
-            raise state.lost
+            raise state.lost.again()
         return state
 
     def set_current(self, handle: int) -> None:
@@ -115,4 +115,4 @@ class Contexts:
 
     def _check_usable(self) -> None:
         if self._broken is not None:
-            raise self._broken
+            raise self._broken.again()

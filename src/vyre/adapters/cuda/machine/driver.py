@@ -146,7 +146,7 @@ class MachineDriver(MachineState):
     @seam_call("cuStreamCreateWithPriority")
     def stream_create(self, priority: int = 0) -> int:
         handle = next(self._handles)
-        self._streams[handle] = Stream(handle, self._context, priority)
+        self._streams[handle] = Stream(handle, self._context)
         return handle
 
     @seam_call("cuStreamDestroy")

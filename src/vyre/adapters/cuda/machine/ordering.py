@@ -69,12 +69,11 @@ class RaceDetector:
         kept.append(_Record(access, stream, clock[stream], name))
         self._records[access.base] = kept
 
-    def prune(self, floors: Iterable[VectorClock]) -> None:
-        """Drop what comes before every operation still to run: those pending, and whatever the host enqueues next,
-        whose clocks are ``floors``."""
+    def prune(self, floors: Callable[[], Iterable[VectorClock]]) -> None:
+        """Drop what comes before all operations still to run: each of them comes after one of ``floors``."""
         if self._size() <= self._prune_above:
             return
-        lowest = list(floors)
+        lowest = list(floors())
         kept = {
             base: [r for r in records if not all(r.before(floor) for floor in lowest)]
             for base, records in self._records.items()

@@ -240,7 +240,7 @@ class MachineState:
     def _ran(self, stream: Stream, operation: Operation, outcome: Outcome) -> None:
         for access in outcome.accesses:
             self._races.check(access, stream.handle, operation.completion.clock, operation.name)
-        self._races.prune(self._scheduler.floors())
+        self._races.prune(self._scheduler.floors)
 
     def _failed(self, stream: Stream, operation: Operation, status: Status) -> None:
         self._lose(stream.context, status)

@@ -13,3 +13,7 @@ class Status(Exception):
         super().__init__(code, log)
         self.code = code
         self.log = log
+
+    def again(self) -> Status:
+        """The same, to be raised once more."""
+        return Status(self.code, self.log)

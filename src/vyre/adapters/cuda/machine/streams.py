@@ -109,7 +109,6 @@ class Stream:
 
     handle: int
     context: int
-    priority: int
     queue: deque[Operation] = field(default_factory=deque)
     last: Completion | None = None
     clock: VectorClock = field(default_factory=dict)
@@ -169,7 +168,7 @@ class Scheduler:
             while self._step():
                 pass
         elif len(stream.queue) > QUEUE_LIMIT:
-            self.wait([stream.queue[0].completion])
+            self._finish(stream.queue[0].completion)
         return completion
 
     def query(self, target: Completion | None) -> bool:
@@ -186,9 +185,7 @@ class Scheduler:
     def wait(self, targets: Iterable[Completion]) -> None:
         """Run operations until ``targets`` are done."""
         for target in targets:
-            while not target.done:
-                if not self._step():
-                    self._idle()
+            self._finish(target)
             self._seen(target)
 
     def pending(self, context: int) -> list[Completion]:
@@ -196,7 +193,7 @@ class Scheduler:
         return [s.last for s in self._busy.values() if s.context == context and s.last is not None]
 
     def floors(self) -> list[VectorClock]:
-        """Clocks that no operation still to run comes before: those of the heads, and the host's."""
+        """Every operation still to run comes after one of these: the clocks of the heads, and the host's."""
         return [self.host_clock, *(stream.queue[0].completion.clock for stream in self._busy.values())]
 
     def uses(self, handle: int) -> bool:
@@ -219,6 +216,11 @@ class Scheduler:
             for operation in stream.queue:
                 operation.slow = operation.hold = None
         self._changed.notify_all()
+
+    def _finish(self, target: Completion) -> None:
+        while not target.done:
+            if not self._step():
+                self._idle()
 
     def _seen(self, target: Completion) -> None:
         self.host_clock = join(self.host_clock, target.clock)

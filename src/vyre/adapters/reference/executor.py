@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
-from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
+from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import BackendError, DeviceOutOfMemory, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import plan_grid_sync
@@ -49,7 +49,7 @@ class ReferencePipeline:
         self.id = f"{backend}:{program_digest(program).hex()[:16]}"
         self._program = program
         self._config = config
-        self._limits = LaunchLimits(str(backend))
+        self._limits = LaunchLimits(str(backend), max_invocations_per_workgroup=U32_MAX)
         self._plan = plan_bindings(program)
         spec = spec_literals(program, config.spec)
         if config.race_check:

@@ -8,11 +8,9 @@ from typing import Final
 
 from vyre.adapters.reference.engine import Engine
 from vyre.domain.device import DeviceProfile
-from vyre.domain.dispatch import TimingQuality
+from vyre.domain.dispatch import U32_MAX, TimingQuality
 from vyre.domain.ir.program import BackendId
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole, NullLifecycle
-
-_U32: Final = 0xFFFF_FFFF
 
 
 def _profile(backend: BackendId) -> DeviceProfile:
@@ -28,9 +26,9 @@ def _profile(backend: BackendId) -> DeviceProfile:
         has_subgroup_shuffle=True,
         has_shared_memory=True,
         max_native_int_width=64,
-        max_workgroup_size=(_U32, _U32, _U32),
-        max_invocations_per_workgroup=_U32,
-        max_grid_size=(_U32, _U32, _U32),
+        max_workgroup_size=(U32_MAX, U32_MAX, U32_MAX),
+        max_invocations_per_workgroup=U32_MAX,
+        max_grid_size=(U32_MAX, U32_MAX, U32_MAX),
         subgroup_size=32,
         timing_quality=TimingQuality.HOST_ONLY,
     )

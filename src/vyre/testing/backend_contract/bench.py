@@ -41,7 +41,7 @@ ErrorT = TypeVar("ErrorT", bound=VyreError)
 Data: TypeAlias = "bytes | bytearray | memoryview"
 Kernel: TypeAlias = "Program | str"
 
-FACETS: Final = ("compiler", "memory", "resident_executor", "async_executor", "metric_source")
+FACETS: Final = tuple(f.name for f in fields(Backend) if f.default is None)
 FEATURES: Final = tuple(f.name for f in fields(DeviceProfile) if f.type in (bool, "bool"))
 CANONICAL_ORDER: Final = "canonical_order"
 _GARBAGE: Final = 0xA5

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.testing.backend_contract.asynchronous import ASYNCHRONOUS
 from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
+from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
 from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
+from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
 from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
+from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
+from vyre.testing.backend_contract.resident import BINDER, RESIDENT
+from vyre.testing.backend_contract.threads import THREADS
 from vyre.testing.backend_contract.traps import TRAPS
 
-GROUPS: Final = (OPERATORS, ELEMENTS, FLOW, ATOMICS, PARALLEL, GEOMETRY, INPUTS, OUTPUTS, TRAPS, CONFIG, MEMORY)
+GROUPS: Final = (
+    REGISTRATION,
+    PROFILE,
+    OPERATORS,
+    ELEMENTS,
+    FLOW,
+    ATOMICS,
+    PARALLEL,
+    GEOMETRY,
+    INPUTS,
+    OUTPUTS,
+    TRAPS,
+    CONFIG,
+    COMPILER,
+    MEMORY,
+    RESIDENT,
+    BINDER,
+    ASYNCHRONOUS,
+    THREADS,
+    LIFECYCLE,
+    METRICS,
+)
 CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

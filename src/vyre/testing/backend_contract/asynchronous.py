@@ -1,0 +1,256 @@
+"""``AsyncExecutor``: submitted dispatches, waiting for them, and what they keep."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import InvalidInput, TrapError, UnsupportedFeature, VyreError
+from vyre.ports.backend import DispatchRequest, PendingDispatch
+from vyre.testing.backend_contract.bench import Bench, Data, Storage, each, program_of, u32s, view, words
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import equal, holds, refusal
+
+ASYNCHRONOUS: Final = Group("asynchronous", "async_executor")
+_ENDLESS_S: Final = 60.0
+_ADD: Final = """
+    workgroup_size 8, 1, 1
+    param a @0 u32
+    buffer x @1 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + a }
+    """
+_TRAP: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
+    """
+
+
+def _submit(bench: Bench, kernel: str, *inputs: Data, **config: Any) -> PendingDispatch:
+    return bench.asynchronous.submit(
+        DispatchRequest(program_of(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
+    )
+
+
+def _result(pending: PendingDispatch) -> tuple[bytes, ...]:
+    storage = Storage()
+    pending.wait(storage, timeout=_ENDLESS_S)
+    return storage.outputs
+
+
+@ASYNCHRONOUS.case()
+def a_submitted_dispatch_equals_execute(bench: Bench) -> None:
+    """``wait`` gives the bytes that ``execute`` would."""
+    given = (words(5), words(*range(20)))
+    pending = _submit(bench, _ADD, *given)
+    equal(_result(pending), bench.run(_ADD, *given))
+
+
+@ASYNCHRONOUS.case()
+def wait_fills_the_storage_once(bench: Bench) -> None:
+    """``wait`` begins the storage once with the sizes, and has a time."""
+    storage = Storage()
+    timing = _submit(bench, _ADD, words(1), words(1, 2)).wait(storage, timeout=_ENDLESS_S)
+    equal((storage.begun, storage.clears, storage.outputs), ([(8,)], 0, (words(2, 3),)))
+    holds(timing.wall_ns >= 0, f"it took {timing.wall_ns} ns")
+
+
+@ASYNCHRONOUS.case()
+def inputs_are_taken_at_submit(bench: Bench) -> None:
+    """Memory that the caller changes after ``submit`` does not reach the dispatch."""
+    for size in (1, 1000, 300_000):
+        data = bytearray(words(7) * size)
+        pending = _submit(bench, _ADD, words(1), data)
+        data[:] = b"\xff" * len(data)
+        holds(_result(pending) == (words(8) * size,), f"{size} elements changed after submit reached the device")
+
+
+@ASYNCHRONOUS.case()
+def no_view_of_the_caller_is_kept(bench: Bench) -> None:
+    """After ``submit`` the caller may resize its memory, which views would forbid."""
+    data = bytearray(words(1, 2, 3))
+    inputs = (view(words(1)), memoryview(data).toreadonly())
+    pending = bench.asynchronous.submit(DispatchRequest(program_of(_ADD), inputs))
+    for given in inputs:
+        given.release()
+    del inputs
+    data.clear()
+    equal(_result(pending), (words(2, 3, 4),))
+
+
+@ASYNCHRONOUS.case()
+def waiting_twice(bench: Bench) -> None:
+    """A second ``wait`` gives the same outputs."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    equal((_result(pending), _result(pending)), ((words(2, 3),), (words(2, 3),)))
+
+
+@ASYNCHRONOUS.case()
+def done_after_wait(bench: Bench) -> None:
+    """A dispatch that was waited for is done."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    _result(pending)
+    equal(pending.done(), True, "done()")
+
+
+@ASYNCHRONOUS.case()
+def done_becomes_true(bench: Bench) -> None:
+    """``done`` becomes true without anybody waiting."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    pause = threading.Event()
+    for _ in range(10_000):
+        if pending.done():
+            break
+        pause.wait(0.001)
+    equal(pending.done(), True, "done() after ten seconds")
+    equal(_result(pending), (words(2, 3),))
+
+
+@ASYNCHRONOUS.case()
+def many_in_flight(bench: Bench) -> None:
+    """Many dispatches, waited for in another order, each have their own outputs."""
+    pending = [_submit(bench, _ADD, words(k), words(*range(k + 1))) for k in range(24)]
+    for k in sorted(range(24), key=lambda n: n * 7 % 24):
+        equal(_result(pending[k]), (words(*range(k, 2 * k + 1)),), f"dispatch {k}")
+
+
+@ASYNCHRONOUS.case()
+def execute_between_submit_and_wait(bench: Bench) -> None:
+    """Blocking and submitted dispatches of one program mix."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    equal(bench.run(_ADD, words(10), words(1, 2)), (words(11, 12),))
+    equal(_result(pending), (words(2, 3),))
+
+
+@ASYNCHRONOUS.case()
+def a_dispatch_nobody_waits_for(bench: Bench) -> None:
+    """Dropping a pending dispatch disturbs nobody."""
+    for k in range(5):
+        _submit(bench, _ADD, words(k), words(*range(100)))
+    equal(bench.run(_ADD, words(1), words(1)), (words(2),))
+
+
+# ---------------------------------------------------------------- callbacks
+@ASYNCHRONOUS.case()
+def a_callback_is_called_once(bench: Bench) -> None:
+    """A callback added before or after completion is called once, when the dispatch is done."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    calls: list[bool] = []
+    called = threading.Event()
+
+    def callback() -> None:
+        calls.append(pending.done())
+        called.set()
+
+    pending.add_done_callback(callback)
+    holds(called.wait(_ENDLESS_S), "the callback is never called")
+    equal(_result(pending), (words(2, 3),))
+    late = threading.Event()
+    pending.add_done_callback(late.set)
+    holds(late.wait(_ENDLESS_S), "a callback added after completion is never called")
+    equal(calls, [True], "the calls of the first callback, and whether it was done")
+
+
+@ASYNCHRONOUS.case()
+def several_callbacks(bench: Bench) -> None:
+    """Every callback is called."""
+    pending = _submit(bench, _ADD, words(1), words(1))
+    events = [threading.Event() for _ in range(5)]
+    for event in events:
+        pending.add_done_callback(event.set)
+    holds(all(event.wait(_ENDLESS_S) for event in events), "a callback is never called")
+    _result(pending)
+
+
+@ASYNCHRONOUS.case()
+def a_callback_may_wait(bench: Bench) -> None:
+    """``wait`` inside the callback returns at once."""
+    pending = _submit(bench, _ADD, words(1), words(1, 2))
+    results: list[tuple[bytes, ...]] = []
+    finished = threading.Event()
+
+    def callback() -> None:
+        results.append(_result(pending))
+        finished.set()
+
+    pending.add_done_callback(callback)
+    holds(finished.wait(_ENDLESS_S), "the callback does not finish")
+    equal(results, [(words(2, 3),)])
+
+
+@ASYNCHRONOUS.case("supports_trap_propagation")
+def a_failure_calls_back_too(bench: Bench) -> None:
+    """The callback of a dispatch that failed is called."""
+    pending = _submit(bench, _TRAP, words(9))
+    called = threading.Event()
+    pending.add_done_callback(called.set)
+    holds(called.wait(_ENDLESS_S), "the callback is never called")
+    refusal(TrapError, lambda: _result(pending))
+
+
+# ---------------------------------------------------------------- failures
+@ASYNCHRONOUS.case("supports_trap_propagation")
+def a_trap_is_raised_by_wait(bench: Bench) -> None:
+    """``submit`` of a program that will trap succeeds; every ``wait`` raises, and leaves no outputs."""
+    pending = _submit(bench, _TRAP, words(1, 2, 9))
+    for _ in range(2):
+        storage = Storage()
+        error = refusal(TrapError, lambda: pending.wait(storage, timeout=_ENDLESS_S))  # noqa: B023
+        equal((error.tag, error.address, storage.outputs), ("nine", 2, ()))
+    equal(pending.done(), True, "done()")
+    equal(_result(_submit(bench, _TRAP, words(1, 2))), (words(2, 3),))
+
+
+@ASYNCHRONOUS.case("supports_trap_propagation")
+def a_failed_wait_clears_what_was_there(bench: Bench) -> None:
+    """An arena with the result of another dispatch is empty after a ``wait`` that failed."""
+    arena = OutputArena()
+    _submit(bench, _TRAP, words(1)).wait(arena, timeout=_ENDLESS_S)
+    equal(len(arena), 1)
+    refusal(TrapError, lambda: _submit(bench, _TRAP, words(9)).wait(arena, timeout=_ENDLESS_S))
+    equal(len(arena), 0, "outputs after a failure")
+
+
+@ASYNCHRONOUS.table(
+    {
+        "no_inputs": ((), {}, InvalidInput),
+        "wrong_length": ((words(1), b"12345"), {}, InvalidInput),
+        "unsupported": ((words(1), words(1)), {"profile": "no such profile"}, UnsupportedFeature),
+    }
+)
+def what_is_refused_is_refused(bench: Bench, row: tuple[tuple[bytes, ...], dict[str, Any], type[VyreError]]) -> None:
+    """What ``execute`` refuses is refused by ``submit`` or by ``wait``."""
+    inputs, config, expected = row
+    refusal(expected, lambda: _result(_submit(bench, _ADD, *inputs, **config)))
+    equal(_result(_submit(bench, _ADD, words(1), words(1))), (words(2),))
+
+
+@ASYNCHRONOUS.case()
+def a_timeout_of_wait_is_no_failure(bench: Bench) -> None:
+    """``wait`` with too little time raises ``TimeoutError``, or is done already; the dispatch goes on."""
+    pending = _submit(bench, _ADD, words(1), words(*range(1000)))
+    with suppress(TimeoutError):
+        pending.wait(Storage(), timeout=0.0)
+    equal(_result(pending), (words(*range(1, 1001)),))
+
+
+# ---------------------------------------------------------------- threads
+@ASYNCHRONOUS.case()
+def threads_submit_and_wait(bench: Bench) -> None:
+    """Every thread gets its own results."""
+
+    def work(number: int) -> None:
+        pending = [_submit(bench, _ADD, words(number), words(*range(k * 10))) for k in range(5)]
+        for k in reversed(range(5)):
+            equal(_result(pending[k]), (words(*range(number, number + k * 10)),), f"thread {number}, dispatch {k}")
+
+    each([lambda n=n: work(n) for n in range(6)])  # type: ignore[misc]
+
+
+@ASYNCHRONOUS.case()
+def threads_wait_for_one_dispatch(bench: Bench) -> None:
+    """Several threads that wait for one dispatch all get its outputs."""
+    pending = _submit(bench, _ADD, words(1), words(*range(100)))
+    each([lambda: equal(u32s(_result(pending)[0]), list(range(1, 101)))] * 6)

@@ -1,0 +1,281 @@
+"""``PipelineCompiler`` and its pipelines: the same bytes as ``execute``, for all lengths, from all threads."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, UnsupportedFeature, VyreError
+from vyre.domain.specialization import SpecMap
+from vyre.ports.backend import CacheOutcome
+from vyre.testing.backend_contract.bench import Bench, Storage, each, parsed, program_of, u32s, view, words
+from vyre.testing.backend_contract.case import Group
+from vyre.testing.backend_contract.expect import equal, holds, refusal
+
+COMPILER: Final = Group("compiler", "compiler")
+_MAP: Final = """
+    workgroup_size 8, 1, 1
+    buffer x @0 read u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body { y[gid.x] = x[gid.x] * spec(factor, 3u) + wid.x }
+    """
+_REDUCE: Final = """
+    workgroup_size 32, 1, 1
+    buffer x @0 read u32[runtime]
+    buffer y @1 read_write u32[1] output
+    buffer sh @- workgroup u32[32]
+    body {
+      sh[lid.x] = x[gid.x]
+      barrier(seq_cst)
+      if lid.x == 0u { let sum = 0u for k in 0u..32u { sum := sum + sh[k] } let old = atomic_add(y, 0u, sum) }
+    }
+    """
+_UPDATE: Final = """
+    workgroup_size 4, 1, 1
+    param a @0 u32
+    buffer x @1 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + a }
+    """
+_SYNC: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) y[gid.x] = x[len(x) - 1u - gid.x] }
+    """
+_TRAP: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { if x[gid.x] == 9u { trap(gid.x, "nine") } x[gid.x] = x[gid.x] + 1u }
+    """
+
+
+class _Work(NamedTuple):
+    kernel: str
+    inputs: tuple[bytes, ...]
+    config: dict[str, Any] = {}  # noqa: RUF012  # only read
+
+
+_WORK: Final = {
+    "map": _Work(_MAP, (words(*range(50)),)),
+    "map_specialized": _Work(_MAP, (words(*range(50)),), {"spec": SpecMap({"factor": 7})}),
+    "map_of_another_workgroup": _Work(_MAP, (words(*range(50)),), {"workgroup": (16, 1, 1)}),
+    "map_of_a_given_grid": _Work(_MAP, (words(*range(50)),), {"grid": (2, 1, 1)}),
+    "map_of_an_extent": _Work(_MAP, (words(*range(50)),), {"extent": (17,)}),
+    "reduction": _Work(_REDUCE, (words(*range(100)),)),
+    "update": _Work(_UPDATE, (words(5), words(1, 2, 3))),
+    "update_repeated": _Work(_UPDATE, (words(5), words(1, 2, 3)), {"fixpoint_iterations": 4}),
+    "grid_barrier": _Work(_SYNC, (words(*range(20)),)),
+    "empty": _Work(_MAP, (b"",)),
+}
+
+
+def _dispatch(bench: Bench, work: _Work) -> tuple[bytes, ...]:
+    storage = Storage()
+    bench.compile(work.kernel, **work.config).dispatch(tuple(map(view, work.inputs)), storage)
+    return storage.outputs
+
+
+@COMPILER.table(_WORK)
+def a_pipeline_equals_execute(bench: Bench, work: _Work) -> None:
+    """A compiled dispatch gives the bytes of ``execute`` under the same config."""
+    equal(_dispatch(bench, work), bench.run(work.kernel, *work.inputs, **work.config))
+
+
+@COMPILER.table(_WORK)
+def a_pipeline_runs_again_and_again(bench: Bench, work: _Work) -> None:
+    """Every dispatch of a pipeline starts from its inputs alone."""
+    pipeline = bench.compile(work.kernel, **work.config)
+    answers = []
+    for _ in range(4):
+        storage = Storage()
+        pipeline.dispatch(tuple(map(view, work.inputs)), storage)
+        equal(len(storage.begun), 1, "the calls of begin()")
+        answers.append(storage.outputs)
+    equal(answers, [answers[0]] * 4, "the answers of four dispatches")
+
+
+@COMPILER.table({"growing": (0, 1, 8, 9, 100), "shrinking": (100, 9, 8, 1, 0), "in_turn": (5, 50, 5, 50, 5)})
+def input_lengths_may_differ(bench: Bench, sizes: tuple[int, ...]) -> None:
+    """One pipeline serves inputs of any length."""
+    pipeline = bench.compile(_MAP)
+    for size in sizes:
+        storage = Storage()
+        pipeline.dispatch((view(words(*range(size))),), storage)
+        equal(u32s(storage.outputs[0]), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
+
+
+@COMPILER.case()
+def many_lengths(bench: Bench) -> None:
+    """More lengths than any cache of launches holds."""
+    pipeline = bench.compile(_MAP)
+    arena = OutputArena()
+    for size in range(0, 160, 2):
+        pipeline.dispatch((view(words(*range(size))),), arena)
+        equal(u32s(arena[0]), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
+
+
+@COMPILER.table(
+    {"none": ((), InvalidInput), "two": ((words(1), words(1)), InvalidInput), "half": ((b"12",), InvalidInput)}
+)
+def a_pipeline_checks_its_inputs(bench: Bench, row: tuple[tuple[bytes, ...], type[VyreError]]) -> None:
+    """Arity and lengths are checked on every dispatch; a failure leaves no outputs, and the pipeline usable."""
+    inputs, expected = row
+    pipeline = bench.compile(_MAP)
+    storage = Storage()
+    refusal(expected, lambda: pipeline.dispatch(tuple(map(view, inputs)), storage))
+    equal(storage.outputs, (), "the outputs of a refused dispatch")
+    pipeline.dispatch((view(words(2)),), storage)
+    equal(u32s(storage.outputs[0]), [6])
+
+
+@COMPILER.case("supports_trap_propagation")
+def a_pipeline_survives_a_trap(bench: Bench) -> None:
+    """After a trap the same pipeline runs on, clean."""
+    pipeline = bench.compile(_TRAP)
+    for _ in range(2):
+        storage = Storage()
+        error = refusal(TrapError, lambda: pipeline.dispatch((view(words(1, 9, 9)),), storage))  # noqa: B023
+        equal((error.address, storage.outputs, storage.clears > 0 or not storage.begun), (1, (), True))
+        pipeline.dispatch((view(words(1, 2)),), storage)
+        equal(storage.outputs, (words(2, 3),))
+
+
+@COMPILER.case()
+def a_pipeline_enforces_its_config(bench: Bench) -> None:
+    """What the config bounds is checked when lengths are known."""
+    pipeline = bench.compile(_MAP, max_output_bytes=12)
+    storage = Storage()
+    pipeline.dispatch((view(words(1, 2, 3)),), storage)
+    refusal(InvalidConfig, lambda: pipeline.dispatch((view(words(1, 2, 3, 4)),), Storage()))
+
+
+@COMPILER.case()
+def the_config_of_a_pipeline_is_its_own(bench: Bench) -> None:
+    """Pipelines of one program under different configs do not mix."""
+    pipelines = [bench.compile(_MAP, spec=SpecMap({"factor": k})) for k in (2, 5, 2, 9)]
+    for factor, pipeline in ((2, pipelines[0]), (9, pipelines[3]), (2, pipelines[2]), (5, pipelines[1])):
+        storage = Storage()
+        pipeline.dispatch((view(words(10)),), storage)
+        equal(u32s(storage.outputs[0]), [10 * factor])
+
+
+@COMPILER.case()
+def pipelines_of_different_programs_do_not_mix(bench: Bench) -> None:
+    """Programs that differ in one literal are two programs."""
+    text = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body {{ y[0u] = {}u }}"
+    pipelines = [bench.compile(text.format(k)) for k in range(12)]
+    for k, pipeline in enumerate(pipelines):
+        storage = Storage()
+        pipeline.dispatch((), storage)
+        equal(u32s(storage.outputs[0]), [k])
+
+
+@COMPILER.case()
+def names_are_interface(bench: Bench) -> None:
+    """Programs that differ in names of buffers alone are told apart by what refers to the names."""
+    text = "workgroup_size 1, 1, 1 buffer {0} @0 write u32[runtime] body {{ {0}[gid.x] = len({0}) }}"
+    for name, count in (("first", 2), ("second", 3), ("first", 1)):
+        storage = Storage()
+        bench.compile(text.format(name), output_counts={name: count}).dispatch((), storage)
+        equal(u32s(storage.outputs[0]), [count] * count)
+    refusal(InvalidConfig, lambda: bench.run(text.format("second"), output_counts={"first": 1}))
+
+
+# ---------------------------------------------------------------- ids and the cache
+@COMPILER.case()
+def an_id_is_stable(bench: Bench) -> None:
+    """The same program under the same config has the same id, also when it is parsed anew; it names the backend."""
+    twin = program_of(parsed(_MAP)).from_text(_MAP)
+    first, second = bench.compile(_MAP).id, bench.compile(twin).id
+    equal(second, first, "the id of the same program")
+    holds(bool(first) and str(bench.backend.id) in first, f"the id {first!r} does not name the backend")
+
+
+@COMPILER.case()
+def ids_tell_programs_apart(bench: Bench) -> None:
+    """Different programs have different ids."""
+    ids = {bench.compile(kernel).id for kernel in (_MAP, _REDUCE, _UPDATE, _SYNC, _TRAP)}
+    equal(len(ids), 5, "the number of ids of five programs")
+
+
+@COMPILER.case()
+def counters_only_grow(bench: Bench) -> None:
+    """Hits and misses are counted; compiling the same again is a hit where the outcome is known."""
+    kernel = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { y[0u] = 40961u }"
+    before = bench.compiler.cache_counters()
+    first = bench.compiler.compile(parsed(kernel), DispatchConfig())
+    between = bench.compiler.cache_counters()
+    second = bench.compiler.compile(parsed(kernel), DispatchConfig())
+    after = bench.compiler.cache_counters()
+    for older, newer in ((before, between), (between, after)):
+        holds(newer.hits >= older.hits and newer.misses >= older.misses, f"counters fall from {older} to {newer}")
+    if CacheOutcome.UNKNOWN in (first.cache, second.cache):
+        return
+    equal((first.cache, second.cache), (CacheOutcome.MISS, CacheOutcome.HIT), "the outcomes of compiling twice")
+    holds(between.misses > before.misses and after.hits > between.hits, f"{before}, {between}, {after} do not count")
+
+
+@COMPILER.case()
+def a_refused_config_is_not_cached(bench: Bench) -> None:
+    """What is refused once is refused again, at compile time or at the first dispatch."""
+
+    def attempt() -> None:
+        bench.compile(_UPDATE, profile="no such profile").dispatch((view(words(1)), view(words(1))), Storage())
+
+    refusal(UnsupportedFeature, attempt)
+    refusal(UnsupportedFeature, attempt)
+
+
+@COMPILER.case()
+def a_label_does_not_make_a_pipeline(bench: Bench) -> None:
+    """Labels are for traces: dispatches that differ in them share a pipeline."""
+    kernel = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { y[0u] = 40962u }"
+    first = bench.compiler.compile(parsed(kernel), DispatchConfig(label="one"))
+    second = bench.compiler.compile(parsed(kernel), DispatchConfig(label="two"))
+    if CacheOutcome.UNKNOWN not in (first.cache, second.cache):
+        equal(second.cache, CacheOutcome.HIT)
+
+
+@COMPILER.case()
+def a_pipeline_outlives_its_result(bench: Bench) -> None:
+    """Compiling many others does not disturb a pipeline that is held."""
+    pipeline = bench.compile(_UPDATE)
+    text = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body {{ y[0u] = {}u }}"
+    for k in range(100, 130):
+        bench.compile(text.format(k))
+    storage = Storage()
+    pipeline.dispatch((view(words(4)), view(words(1, 2))), storage)
+    equal(storage.outputs, (words(5, 6),))
+
+
+# ---------------------------------------------------------------- threads
+@COMPILER.table({"one_length": (64,), "several_lengths": (1, 30, 64, 65, 200)})
+def one_pipeline_serves_many_threads(bench: Bench, sizes: tuple[int, ...]) -> None:
+    """Dispatches of one pipeline at once do not see each other."""
+    pipeline = bench.compile(_UPDATE)
+
+    def work(number: int) -> None:
+        storage = OutputArena()
+        for round_ in range(6):
+            size = sizes[(number + round_) % len(sizes)]
+            pipeline.dispatch((view(words(number)), view(words(*range(size)))), storage)
+            equal(u32s(storage[0]), [k + number for k in range(size)], f"thread {number}, round {round_}")
+
+    each([lambda n=n: work(n) for n in range(8)])  # type: ignore[misc]
+
+
+@COMPILER.case()
+def threads_may_compile_the_same_program(bench: Bench) -> None:
+    """Compiling one program from many threads at once gives working pipelines of one id."""
+    kernel = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { x[gid.x] = x[gid.x] * 40963u }"
+    ids: list[str] = []
+
+    def work() -> None:
+        pipeline = bench.compile(kernel)
+        storage = Storage()
+        pipeline.dispatch((view(words(1, 2, 3, 4)),), storage)
+        equal(u32s(storage.outputs[0]), [40963 * k for k in (1, 2, 3, 4)])
+        ids.append(pipeline.id)
+
+    each([work] * 8)
+    equal(len(set(ids)), 1, "the number of ids")

@@ -1,0 +1,306 @@
+"""``DeviceLifecycle`` and ``MetricSource``, on backends of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import BackendError, InvalidResource, TrapError, UnsupportedFeature
+from vyre.ports.backend import DispatchRequest, Readback, Upload
+from vyre.testing.backend_contract.bench import Bench, Storage, parsed, view, words
+from vyre.testing.backend_contract.case import Group, Skipped
+from vyre.testing.backend_contract.expect import check_error, equal, holds, refusal
+
+LIFECYCLE: Final = Group("lifecycle")
+METRICS: Final = Group("metrics", "metric_source")
+_ADD: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + 1u }
+    """
+
+
+# ---------------------------------------------------------------- prepare, flush, close
+@LIFECYCLE.case()
+def prepare_is_idempotent(bench: Bench) -> None:
+    """Preparing twice is preparing once."""
+    with bench.elsewhere() as other:
+        lifecycle = other.backend.lifecycle
+        lifecycle.prepare()
+        epoch = lifecycle.epoch
+        equal(other.words(_ADD, words(1)), [2])
+        lifecycle.prepare()
+        equal((other.words(_ADD, words(1)), lifecycle.epoch), ([2], epoch))
+
+
+@LIFECYCLE.case()
+def flush_is_idempotent(bench: Bench) -> None:
+    """Flushing waits for what there is, also for nothing, and keeps memory."""
+    with bench.elsewhere() as other:
+        lifecycle = other.backend.lifecycle
+        lifecycle.prepare()
+        lifecycle.flush()
+        buffer = other.holding(1, 2) if other.backend.memory is not None else None
+        equal(other.words(_ADD, words(1)), [2])
+        lifecycle.flush()
+        lifecycle.flush()
+        equal(other.words(_ADD, words(1)), [2])
+        if buffer is not None:
+            equal(other.content(buffer), [1, 2])
+
+
+@LIFECYCLE.case()
+def close_is_idempotent(bench: Bench) -> None:
+    """Closing twice is closing once."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        equal(other.words(_ADD, words(1)), [2])
+        other.backend.lifecycle.close()
+        other.backend.lifecycle.close()
+
+
+@LIFECYCLE.case()
+def close_without_prepare(bench: Bench) -> None:
+    """A backend that was never used can be closed."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.close()
+
+
+@LIFECYCLE.case()
+def closing_one_backend_leaves_the_others(bench: Bench) -> None:
+    """Backends of one registration are independent."""
+    with bench.elsewhere() as one, bench.elsewhere() as two:
+        one.backend.lifecycle.prepare()
+        two.backend.lifecycle.prepare()
+        equal((one.words(_ADD, words(1)), two.words(_ADD, words(2))), ([2], [3]))
+        one.backend.lifecycle.close()
+        equal(two.words(_ADD, words(3)), [4])
+    equal(bench.words(_ADD, words(4)), [5])
+
+
+@LIFECYCLE.case()
+def opening_and_closing_again_and_again(bench: Bench) -> None:
+    """Backends may be made, used and closed in turn."""
+    for k in range(4):
+        with bench.elsewhere() as other:
+            other.backend.lifecycle.prepare()
+            equal(other.words(_ADD, words(k)), [k + 1])
+
+
+# ---------------------------------------------------------------- after close
+def _typed_or_right(call: Callable[[], object], wanted: object) -> None:
+    """A backend that owns nothing may go on; one that does refuses with an error of ours."""
+    try:
+        found = call()
+    except BackendError as error:
+        check_error(error)
+        return
+    equal(found, wanted, "the answer of a closed backend")
+
+
+@LIFECYCLE.case()
+def a_dispatch_after_close(bench: Bench) -> None:
+    """A closed backend refuses dispatches by a typed error, or answers right where it owns nothing."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        other.run(_ADD, words(1))
+        other.backend.lifecycle.close()
+        _typed_or_right(lambda: other.words(_ADD, words(1)), [2])
+
+
+@LIFECYCLE.case("compiler")
+def a_pipeline_after_close(bench: Bench) -> None:
+    """A pipeline of a closed backend refuses, or answers right."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        pipeline = other.compile(_ADD)
+        pipeline.dispatch((view(words(1)),), Storage())
+        other.backend.lifecycle.close()
+
+        def dispatch() -> tuple[bytes, ...]:
+            storage = Storage()
+            try:
+                pipeline.dispatch((view(words(1)),), storage)
+            except BackendError:
+                equal(storage.outputs, (), "the outputs of a refused dispatch")
+                raise
+            return storage.outputs
+
+        _typed_or_right(dispatch, (words(2),))
+        _typed_or_right(lambda: other.compile(_ADD) and None, None)
+
+
+@LIFECYCLE.case("memory")
+def memory_after_close(bench: Bench) -> None:
+    """A buffer that outlives its backend is refused, or still there; closing it is quiet."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        buffer = other.holding(1, 2)
+        other.backend.lifecycle.close()
+        _typed_or_right(lambda: other.content(buffer), [1, 2])
+        _typed_or_right(lambda: other.memory.upload([Upload(buffer, view(words(1, 2)))]), None)
+        _typed_or_right(lambda: other.memory.download([Readback(buffer, memoryview(bytearray(8)))]), None)
+        _typed_or_right(lambda: other.allocate(4).nbytes, 4)
+        buffer.close()
+        buffer.close()
+
+
+@LIFECYCLE.case("async_executor")
+def a_pending_dispatch_after_close(bench: Bench) -> None:
+    """Waiting for a dispatch of a closed backend gives its outputs or a typed error, and does not hang."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        pending = other.asynchronous.submit(DispatchRequest(parsed(_ADD), (view(words(1)),)))
+        other.backend.lifecycle.close()
+
+        def wait() -> tuple[bytes, ...]:
+            storage = Storage()
+            pending.wait(storage, timeout=60.0)
+            return storage.outputs
+
+        _typed_or_right(wait, (words(2),))
+
+
+# ---------------------------------------------------------------- epochs
+@LIFECYCLE.case()
+def the_epoch_is_steady(bench: Bench) -> None:
+    """Dispatches, failures, allocations and flushes do not change the epoch."""
+    lifecycle = bench.backend.lifecycle
+    epoch = lifecycle.epoch
+    bench.run(_ADD, words(1))
+    bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }')
+    lifecycle.flush()
+    equal(lifecycle.epoch, epoch)
+
+
+@LIFECYCLE.case()
+def a_healthy_device_is_not_lost(bench: Bench) -> None:
+    """``device_lost`` is False while dispatches work, after refused and trapped ones too."""
+    bench.run(_ADD, words(1))
+    bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }')
+    bench.refuses(UnsupportedFeature, _ADD, words(1), profile="no such profile")
+    equal(bench.backend.lifecycle.device_lost(), False)
+
+
+def _recovered(other: Bench) -> None:
+    try:
+        other.backend.lifecycle.recover()
+    except UnsupportedFeature as error:
+        check_error(error)
+        raise Skipped(f"`{other.backend.id}` does not support {error.feature}") from None
+
+
+@LIFECYCLE.case()
+def recovery_starts_a_new_epoch(bench: Bench) -> None:
+    """After ``recover`` the epoch has grown, the device is there, and dispatches work."""
+    with bench.elsewhere() as other:
+        lifecycle = other.backend.lifecycle
+        lifecycle.prepare()
+        other.run(_ADD, words(1))
+        before = lifecycle.epoch
+        _recovered(other)
+        holds(lifecycle.epoch > before, f"the epoch is {lifecycle.epoch}, it was {before}")
+        equal((lifecycle.device_lost(), other.words(_ADD, words(1))), (False, [2]))
+
+
+@LIFECYCLE.case("memory")
+def buffers_of_an_older_epoch_are_refused(bench: Bench) -> None:
+    """Memory does not survive recovery: it is refused, and closing it is quiet; new memory works."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        old = other.holding(1)
+        _recovered(other)
+        refusal(InvalidResource, lambda: other.content(old))
+        refusal(InvalidResource, lambda: other.memory.upload([Upload(old, view(words(1)))]))
+        if other.backend.resident_executor is not None:
+            refusal(InvalidResource, lambda: other.launch(_ADD, old))
+        new = other.holding(2)
+        equal((other.content(new), new.epoch), ([2], other.backend.lifecycle.epoch))
+        old.close()
+
+
+@LIFECYCLE.case("compiler")
+def pipelines_of_an_older_epoch_are_refused(bench: Bench) -> None:
+    """A pipeline compiled before recovery is refused by a typed error, or compiled anew; never wrong."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        pipeline = other.compile(_ADD)
+        _recovered(other)
+
+        def dispatch() -> tuple[bytes, ...]:
+            storage = Storage()
+            pipeline.dispatch((view(words(1)),), storage)
+            return storage.outputs
+
+        _typed_or_right(dispatch, (words(2),))
+        equal(other.words(_ADD, words(5)), [6])
+
+
+# ---------------------------------------------------------------- metrics
+@METRICS.case()
+def metrics_are_counts(bench: Bench) -> None:
+    """Names to whole numbers that are not negative."""
+    for name, value in bench.metric_source.metrics().items():
+        holds(bool(name) and type(name) is str, f"{name!r} is no name")
+        holds(type(value) is int and value >= 0, f"{name} is {value!r}")
+
+
+@METRICS.case()
+def metrics_have_the_same_names_always(bench: Bench) -> None:
+    """A dispatch adds no names."""
+    before = set(bench.metric_source.metrics())
+    bench.run(_ADD, words(1))
+    equal(set(bench.metric_source.metrics()), before)
+
+
+_RATES: Final = ("_bps", "_percent", "_permille")
+"""Endings of metrics that are shares and may fall."""
+
+
+@METRICS.case()
+def metrics_only_grow(bench: Bench) -> None:
+    """No count falls, whatever is done; shares are named as such."""
+    source = bench.metric_source
+    before = dict(source.metrics())
+    steps: tuple[Callable[[], object], ...] = (
+        lambda: bench.run(_ADD, words(*range(100))),
+        lambda: bench.refuses(TrapError, 'workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { trap(1u, "t") }'),
+        lambda: bench.refuses(UnsupportedFeature, _ADD, words(1), profile="no such profile"),
+        lambda: bench.backend.lifecycle.flush(),
+        lambda: bench.run(_ADD, words(1), workgroup=(1, 1, 1)),
+    )
+    for step in steps:
+        step()
+        after = dict(source.metrics())
+        fallen = {n: (before[n], after[n]) for n in before if after[n] < before[n] and not n.endswith(_RATES)}
+        equal(fallen, {}, "what fell")
+        before = after
+
+
+@METRICS.case()
+def a_dispatch_is_counted(bench: Bench) -> None:
+    """Some count tells that a dispatch took place."""
+    source = bench.metric_source
+    before = dict(source.metrics())
+    bench.run(_ADD, words(1))
+    holds(dict(source.metrics()) != before, "no metric changed")
+
+
+@METRICS.case()
+def metrics_are_a_snapshot(bench: Bench) -> None:
+    """What was read before does not change later."""
+    first = bench.metric_source.metrics()
+    copy = dict(first)
+    bench.run(_ADD, words(1))
+    equal(dict(first), copy)
+
+
+@METRICS.case()
+def metrics_of_backends_are_their_own(bench: Bench) -> None:
+    """A dispatch on one backend counts on no other."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        before = dict(bench.metric_source.metrics())
+        other.backend.executor.execute(DispatchRequest(parsed(_ADD), (view(words(1)),), DispatchConfig()), Storage())
+        equal(dict(bench.metric_source.metrics()), before)

@@ -1,0 +1,304 @@
+"""``BackendRegistration``, the record it makes, and the honesty of its profile."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, replace
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.device import DeviceProfile, claimed_features
+from vyre.domain.dispatch import TimingQuality
+from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
+from vyre.domain.op_ids import ALL_OPS
+from vyre.ports.backend import PORT_API_VERSION, Backend, BackendRole, check_ownership
+from vyre.testing.backend_contract.bench import Bench, Storage, words
+from vyre.testing.backend_contract.case import Group, Skipped
+from vyre.testing.backend_contract.expect import equal, holds, refusal
+
+REGISTRATION: Final = Group("registration")
+PROFILE: Final = Group("profile")
+
+
+# ---------------------------------------------------------------- the registration
+@REGISTRATION.case()
+def it_speaks_this_version_of_the_port(bench: Bench) -> None:
+    """``api_version`` is that of the port."""
+    equal(bench.subject.registration.api_version, PORT_API_VERSION)
+
+
+@REGISTRATION.case()
+def its_id_is_a_name(bench: Bench) -> None:
+    """Lower-case letters, digits and hyphens; the backend and its profile have the same."""
+    name = bench.subject.registration.id
+    holds(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is not None, f"{name!r} is no id")
+    equal((bench.backend.id, bench.backend.profile.backend), (name, name), "the ids")
+
+
+@REGISTRATION.case()
+def it_has_a_role_and_a_rank(bench: Bench) -> None:
+    """A role of the port, and a rank that orders backends."""
+    registration = bench.subject.registration
+    holds(isinstance(registration.role, BackendRole), f"the role is {registration.role!r}")
+    holds(type(registration.rank) is int, f"the rank is {registration.rank!r}")
+    holds(registration.role is not BackendRole.EMIT_ONLY, "a backend that only emits has nothing to judge")
+
+
+@REGISTRATION.case()
+def probing_twice_gives_the_same(bench: Bench) -> None:
+    """``probe`` looks and changes nothing: it is repeatable, beside an open backend too."""
+    probe = bench.subject.registration.probe
+    first = probe()
+    before = bench.words(_ADD, words(1))
+    equal((probe(), bench.words(_ADD, words(1))), (first, before))
+
+
+@REGISTRATION.case()
+def the_probe_tells_the_profile(bench: Bench) -> None:
+    """A backend has the profile that was probed."""
+    equal(bench.subject.registration.probe(), bench.backend.profile)
+
+
+@REGISTRATION.case()
+def each_backend_is_new(bench: Bench) -> None:
+    """The factory makes a backend of its own each time."""
+    with bench.subject.fresh() as one, bench.subject.fresh() as two:
+        holds(one is not two and one.executor is not two.executor, "two backends share an executor")
+        equal(one.profile, two.profile, "the profiles")
+
+
+@REGISTRATION.case()
+def it_has_a_version(bench: Bench) -> None:
+    """Certificates and caches carry the version."""
+    holds(bool(bench.backend.version) and bench.backend.version != "unspecified", "the version is not specified")
+
+
+@REGISTRATION.case()
+def its_operations_exist(bench: Bench) -> None:
+    """``supported_ops`` are operations of the language."""
+    equal(bench.backend.supported_ops - ALL_OPS, frozenset(), "unknown operations")
+    holds(bool(bench.backend.supported_ops), "no operation is supported")
+
+
+_REQUIRED: Final = {"memory": "require_memory", "resident_executor": "require_resident_executor"}
+
+
+@REGISTRATION.table(_REQUIRED)
+def a_missing_facet_is_unsupported(bench: Bench, method: str) -> None:
+    """Asking for a facet that is None is an ``UnsupportedFeature`` that names the backend."""
+    facet = {method: name for name, method in _REQUIRED.items()}[method]
+    without: dict[str, Any] = {facet: None}
+    bare: Backend = replace(bench.backend, **without)
+    equal(refusal(UnsupportedFeature, getattr(bare, method)).backend, str(bench.backend.id))
+
+
+@REGISTRATION.case("memory")
+def its_buffers_are_its_own(bench: Bench) -> None:
+    """Buffers carry the backend's id and epoch, so that others can refuse them."""
+    check_ownership(bench.backend.id, bench.backend.lifecycle.epoch, (bench.allocate(4),))
+
+
+@REGISTRATION.case()
+def facets_that_run_programs_come_with_memory(bench: Bench) -> None:
+    """Launches on device memory need device memory."""
+    if any(getattr(bench.backend, name) is not None for name in ("resident_executor", "resident_binder")):
+        holds(bench.backend.memory is not None, "there is a resident executor, but no memory")
+
+
+# ---------------------------------------------------------------- the profile
+_ADD: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + 1u }
+    """
+_MARK: Final = """
+    workgroup_size {}, {}, {}
+    buffer y @0 read_write u32[3]
+    body {{
+      let a = atomic_add(y, 0u, 1u)
+      let b = atomic_max(y, 1u, gid.x + gid.y + gid.z)
+      let c = atomic_max(y, 2u, wid.x)
+    }}
+    """
+_UNBOUNDED: Final = 1 << 16
+"""A limit from here on is none that a test can reach."""
+_COVERED: Final = frozenset(
+    {
+        "supports_subgroup_ops",
+        "supports_specialization_constants",
+        "supports_f16",
+        "supports_bf16",
+        "supports_trap_propagation",
+        "supports_grid_sync",
+        "allows_host_grid_sync_split",
+        "has_mul_high",
+        "has_subgroup_shuffle",
+        "has_shared_memory",
+        "supports_device_timestamps",
+        "supports_async_compute",
+    }
+)
+"""Features that cases of this suite use."""
+
+
+@PROFILE.case()
+def every_claim_is_tested(bench: Bench) -> None:
+    """A backend claims no feature that this suite does not use."""
+    equal(claimed_features(bench.backend.profile) - _COVERED, frozenset(), "claims without a case")
+
+
+@PROFILE.case()
+def unknown_is_none(bench: Bench) -> None:
+    """Sizes and limits that are not known are None, never 0."""
+    for field in fields(DeviceProfile):
+        value = getattr(bench.backend.profile, field.name)
+        if type(value) is int:
+            holds(value > 0, f"{field.name} is {value}")
+        if isinstance(value, tuple):
+            holds(len(value) == 3 and min(value) > 0, f"{field.name} is {value}")
+
+
+@PROFILE.case()
+def a_subgroup_has_32_lanes(bench: Bench) -> None:
+    """The language's subgroups are 32 wide; a profile says so or nothing."""
+    holds(bench.backend.profile.subgroup_size in (None, 32), f"it is {bench.backend.profile.subgroup_size}")
+
+
+@PROFILE.case()
+def asynchronous_work_has_its_facet(bench: Bench) -> None:
+    """Who claims asynchronous compute has an asynchronous executor."""
+    if bench.backend.profile.supports_async_compute:
+        holds(bench.backend.async_executor is not None, "it is claimed, but there is no asynchronous executor")
+
+
+class _Limit(NamedTuple):
+    """A limit of the profile: its field, and its axis if it has axes."""
+
+    field: str
+    axis: int | None = None
+
+
+def _limit(bench: Bench, limit: _Limit) -> int:
+    value = getattr(bench.backend.profile, limit.field)
+    if value is None:
+        raise Skipped(f"`{bench.backend.id}` does not tell {limit.field}")
+    return int(value if limit.axis is None else value[limit.axis])
+
+
+_AXES: Final = {
+    "workgroup_x": _Limit("max_workgroup_size", 0),
+    "workgroup_y": _Limit("max_workgroup_size", 1),
+    "workgroup_z": _Limit("max_workgroup_size", 2),
+}
+_GRIDS: Final = {
+    "grid_x": _Limit("max_grid_size", 0),
+    "grid_y": _Limit("max_grid_size", 1),
+    "grid_z": _Limit("max_grid_size", 2),
+}
+
+
+def _shape(axis: int | None, size: int) -> tuple[int, int, int]:
+    x, y, z = (size if k == axis else 1 for k in range(3))
+    return x, y, z
+
+
+@PROFILE.table(_AXES)
+def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
+    """A workgroup at the limit of an axis runs, as far as the lanes together allow."""
+    most = _limit(bench, limit)
+    together = bench.backend.profile.max_invocations_per_workgroup or most
+    size = min(most, together)
+    if size >= _UNBOUNDED:
+        raise Skipped(f"`{bench.backend.id}` has no limit that a test can reach")
+    found = bench.words(_MARK.format(*_shape(limit.axis, size)), words(0, 0, 0), grid=(2, 1, 1))
+    equal(found[0], 2 * size, "the lanes that ran")
+
+
+@PROFILE.table(_AXES)
+def a_larger_workgroup_is_refused(bench: Bench, limit: _Limit) -> None:
+    """One lane more than the limit of an axis is an invalid program; the message has the limit."""
+    most = _limit(bench, limit)
+    if most >= 0xFFFF_FFFF:
+        raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
+    for config in ({}, {"workgroup": _shape(limit.axis, most + 1)}):
+        size = _shape(limit.axis, 1 if config else most + 1)
+        error = bench.refuses(InvalidProgram, _MARK.format(*size), words(0, 0, 0), grid=(1, 1, 1), **config)
+        holds(str(bench.backend.id) in error.message, f"the backend is not named: {error}")
+
+
+@PROFILE.case()
+def too_many_lanes_together_are_refused(bench: Bench) -> None:
+    """A workgroup within the limit of every axis, but with too many lanes, is an invalid program."""
+    most = _limit(bench, _Limit("max_invocations_per_workgroup"))
+    axes = bench.backend.profile.max_workgroup_size or (most, most, most)
+    x = min(axes[0], most)
+    y = min(axes[1], most // x + 1)
+    if x * y <= most:
+        raise Skipped(f"`{bench.backend.id}` has no two axes that exceed it")
+    bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=(1, 1, 1), workgroup=(x, y, 1))
+    equal(bench.words(_ADD, words(1)), [2])
+
+
+@PROFILE.table(_GRIDS)
+def a_larger_grid_is_refused(bench: Bench, limit: _Limit) -> None:
+    """One workgroup more than the limit of an axis is an invalid program."""
+    most = _limit(bench, limit)
+    if most >= 0xFFFF_FFFF:
+        raise Skipped(f"`{bench.backend.id}` has no limit that a config can exceed")
+    error = bench.refuses(InvalidProgram, _MARK.format(1, 1, 1), words(0, 0, 0), grid=_shape(limit.axis, most + 1))
+    holds(str(most) in error.message, f"the limit is not named: {error}")
+
+
+def _with_workgroup_memory(nbytes: int) -> str:
+    return f"""
+    workgroup_size 32, 1, 1
+    buffer y @0 write u32[2]
+    buffer shared @- workgroup u8[{nbytes}]
+    body {{
+      if lid.x < 2u {{ shared[lid.x * {nbytes - 1}u] = lid.x + 7u }}
+      barrier(seq_cst)
+      if lid.x < 2u {{ y[lid.x] = shared[(1u - lid.x) * {nbytes - 1}u] }}
+    }}
+    """
+
+
+@PROFILE.table({"16_kib": 1 << 14, "48_kib": 48 << 10, "the_limit": 0})
+def workgroup_memory_up_to_the_limit(bench: Bench, nbytes: int) -> None:
+    """As much workgroup memory as the profile says can be used."""
+    bench.need("has_shared_memory")
+    most = bench.backend.profile.max_shared_memory_bytes
+    if nbytes == 0 and most is None:
+        raise Skipped(f"`{bench.backend.id}` does not tell max_shared_memory_bytes")
+    size = nbytes or int(most or 0)
+    if most is not None and size > most:
+        raise Skipped(f"`{bench.backend.id}` has {most} bytes of workgroup memory")
+    equal(bench.words(_with_workgroup_memory(size), grid=(1, 1, 1)), [8, 7])
+
+
+@PROFILE.case()
+def more_workgroup_memory_is_refused(bench: Bench) -> None:
+    """A program that needs more than the limit is refused by a typed error, and the next one runs."""
+    most = _limit(bench, _Limit("max_shared_memory_bytes"))
+    bench.refuses(VyreError, _with_workgroup_memory(most + 1), grid=(1, 1, 1))
+    equal(bench.words(_ADD, words(1)), [2])
+
+
+# ---------------------------------------------------------------- clocks
+@PROFILE.case()
+def times_are_as_good_as_claimed(bench: Bench) -> None:
+    """A backend with device timestamps gives the device's time of every dispatch; no time is negative."""
+    profile = bench.backend.profile
+    timing = bench.execute(Storage(), _ADD, words(*range(100)))
+    parts = (timing.wall_ns, timing.device_ns, timing.enqueue_ns, timing.wait_ns)
+    holds(all(part is None or part >= 0 for part in parts), f"a time is negative: {timing}")
+    if profile.supports_device_timestamps:
+        holds(timing.device_ns is not None, "device timestamps are claimed, but there is no device time")
+        holds(profile.timing_quality >= TimingQuality.DEVICE_TIMESTAMPS, f"{profile.timing_quality} is claimed")
+    else:
+        holds(profile.timing_quality < TimingQuality.DEVICE_TIMESTAMPS, f"{profile.timing_quality} is claimed")
+
+
+@PROFILE.case()
+def hardware_counters_are_claimed_together(bench: Bench) -> None:
+    """The best timing quality goes with the flag for it."""
+    profile = bench.backend.profile
+    equal(profile.supports_hardware_counters, profile.timing_quality is TimingQuality.HARDWARE_COUNTERS)

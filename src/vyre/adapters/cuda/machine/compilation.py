@@ -48,12 +48,13 @@ class Block(NamedTuple):
     """Steps that lanes execute together, then one of: a branch, a barrier, the end.
 
     ``then`` is where lanes go whose ``guard`` holds (all without a guard), ``following`` where the others go.
-    ``barrier`` is the id of a barrier that ends the block, None without one.
+    ``size`` counts its instructions.  ``barrier`` is the id of a barrier that ends the block, None without one.
+    ``gathers`` says that somewhere in it a warp must be whole.
     ``reads`` and ``writes`` are the registers that the block takes from before it and leaves behind.
     """
 
     steps: tuple[Step, ...]
-    count: int
+    size: int
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     last: Instruction
@@ -63,6 +64,7 @@ class Block(NamedTuple):
     following: int
     barrier: int | None
     aligned: bool
+    gathers: bool
 
 
 class Code(NamedTuple):
@@ -86,7 +88,7 @@ class Code(NamedTuple):
         return self._replace(registers=registers)
 
     def reachable(self) -> tuple[int, ...]:
-        """For each block, a bit for every block that can follow it without going back in the text."""
+        """For each block, a bit for every later block that can follow it, but by another round of a loop around both."""
         return _reachable(self.blocks)
 
 
@@ -106,6 +108,7 @@ class _Open:
         self.count = 0
         self.reads: dict[int, None] = {}
         self.writes: dict[int, None] = {}
+        self.gathers = False
 
     def note(self, reads: list[int], writes: list[int]) -> None:
         self.count += 1
@@ -153,6 +156,7 @@ def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offse
                 step = guarded(step, guard, instruction.negated, reads, writes)
                 reads = [*reads, *writes]
             block.steps.append(step)
+            block.gathers |= ".sync." in instruction.opcode
             block.note(reads, writes)
         blocks.append(_close(block, ending or instructions[stop - 1], ending, following, labels, ops))
     local = _local_places(blocks)
@@ -218,6 +222,7 @@ def _close(
         following,
         barrier,
         last.opcode != "barrier.sync",
+        block.gathers or (barrier is not None and last.opcode != "barrier.sync"),
     )
 
 
@@ -242,6 +247,13 @@ def _reachable_cached(edges: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
             if target > number:
                 bits |= 1 << target | result[target]
         result[number] = bits
+    loops: dict[int, int] = {}  # the last block that jumps back to each header
+    for number, targets in enumerate(edges):
+        loops |= {target: number for target in targets if target <= number and target != END}
+    for header, last in loops.items():
+        beyond = result[header] >> last + 1 << last + 1
+        for number in range(header, last + 1):
+            result[number] |= beyond
     return tuple(result)
 
 

@@ -1,8 +1,8 @@
 """Running a kernel: which blocks are resident, and which lanes go next.
 
 Lanes of a strand that stand at the same basic block execute it together.  Of several groups only those may go that
-no other group can still catch up with going forward in the text; so lanes that part meet again where their paths join
-(a loop is entered at one place only, and blocks lie in program order).  A loop that polls memory and writes nothing
+no other group can still catch up with, other than by another round of a loop that holds both; so lanes that part meet
+again where their paths join (a loop is entered at one place only, and blocks lie in program order).  A loop that polls memory and writes nothing
 waits for other lanes: it gives way to the other groups, strands and batches, until somebody has written.
 """
 
@@ -35,6 +35,7 @@ _LANES_AT_ONCE: Final = 8192
 _SHUFFLED_LANES: Final = 2048
 _SHUFFLED_STRANDS: Final = 3
 _BURST: Final = 6
+_PATIENCE: Final = 64
 _IDLE_ROUNDS: Final = 2000
 _IDLE_NANOSECONDS: Final = 1_000_000
 
@@ -143,12 +144,12 @@ class _Scheduler:
                 burst = 1 + int(launch.random.integers(_BURST))
             else:
                 strand, burst = ready[0], -1
-            strand.stuck_at = None
             strand.spinning.clear()
             while burst and strand.groups:
                 burst -= 1
                 if not self._execute(strand):
-                    strand.stuck_at = launch.writes
+                    strand.idle = strand.idle + 1 if strand.idle_since == launch.writes else 0
+                    strand.stuck_at = strand.idle_since = launch.writes
                     break
         if any(strand.groups for strand in batch.strands):
             return False
@@ -174,16 +175,24 @@ class _Scheduler:
 
     def _choose(self, strand: Strand) -> int | None:
         """The basic block to execute next; None if every group spins."""
-        groups = [number for number in strand.groups if number not in strand.spinning]
-        if len(groups) < 2:
-            return groups[0] if groups else None
+        spinning = strand.spinning
+        if len(strand.groups) == 1:
+            (number,) = strand.groups
+            return None if number in spinning else number
         reachable = self._launch.reachable
-        groups.sort()
-        free, behind = [], 0
-        for number in groups:
+        free, patient, behind, behind_spinning = [], [], 0, 0
+        for number in sorted(strand.groups):
+            if number in spinning:
+                behind_spinning |= reachable[number]
+                continue
             if not behind >> number & 1:
-                free.append(number)
+                (patient if behind_spinning >> number & 1 else free).append(number)
             behind |= reachable[number]
+        if not free and strand.idle > _PATIENCE:
+            # Past lanes that spin, for the lock they want may be held here; but not to where a warp must be whole.
+            free = [number for number in patient if not self._blocks[number].gathers]
+        if not free:
+            return None
         if self._schedule == "lockstep":
             return free[0]
         return free[-1] if self._schedule == "reverse" else free[int(self._launch.random.integers(len(free)))]
@@ -201,8 +210,8 @@ class _Scheduler:
             step(frame)
         if positions is not None:
             scatter(strand.registers, frame.registers, positions, block.writes, strand.size)
-        launch.instructions += block.count
-        launch.lane_instructions += block.count * frame.size
+        launch.instructions += block.size
+        launch.lane_instructions += block.size * frame.size
         if launch.instructions > self._limit:
             detail = f"{self._limit} instructions issued"
             raise launch.fault(FaultKind.STEP_LIMIT, block.last, frame, detail=detail)

@@ -42,6 +42,8 @@ class Strand:
         self.spinning: set[int] = set()
         self.back_edges: dict[int, tuple[int, int]] = {}
         self.stuck_at: int | None = None
+        self.idle_since: int | None = None
+        self.idle = 0
 
     def frame(self, positions: Positions, reads: Iterable[int]) -> Frame:
         """The lanes at ``positions`` with copies of the registers that they read."""
@@ -67,7 +69,8 @@ class Strand:
     @cached_property
     def lanes(self) -> NDArray[np.uint64]:
         """Linear lane id in the launch, plus 1."""
-        return (self.blocks * self.launch.threads + self.threads + 1).astype(np.uint64)
+        lanes: NDArray[np.int64] = self.blocks * self.launch.threads + self.threads + 1
+        return lanes.astype(np.uint64)
 
     @cached_property
     def warp_places(self) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
     from vyre.adapters.cuda.seam import LaunchShape
 
-_NOISE: Final = {
+_NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]]] = {
     np.dtype(np.float32): (np.uint32, 0x7FC0_0000, 0x803F_FFFF),
     np.dtype(np.float64): (np.uint64, 0x7FF8_0000_0000_0000, 0x8007_FFFF_FFFF_FFFF),
 }
@@ -61,7 +61,7 @@ class Launch:
 
     @cached_property
     def reachable(self) -> tuple[int, ...]:
-        """For each basic block, a bit for every one that can follow it without going back in the text."""
+        """See ``Code.reachable``."""
         return self.code.reachable()
 
     # ---- memory
@@ -82,7 +82,7 @@ class Launch:
         if not values.size or not np.isnan(np.maximum.reduce(values, axis=None)):
             return values
         word, quiet, free = _NOISE[values.dtype]
-        random = self.random.integers(0, np.iinfo(word).max, np.shape(values), word, endpoint=True)
+        random = self.random.integers(0, int(np.iinfo(word).max), np.shape(values), word, endpoint=True)
         noise = (random & word(free) | word(quiet)).view(values.dtype)
         return np.where(np.isnan(values), noise, values)
 

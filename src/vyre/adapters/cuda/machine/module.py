@@ -68,7 +68,7 @@ class MachineModule(NamedTuple):
 def _place(variable: Variable, memory: DeviceMemory) -> DeviceAddress:
     """Variables without a value are zero."""
     dtype = LANE_DTYPE[variable.type]
-    count = variable.count or 0
+    count = variable.length or 0
     address = memory.allocate(max(1, count * dtype.itemsize))
     values = np.zeros(count, f"u{dtype.itemsize}")
     mask = (1 << 8 * dtype.itemsize) - 1
@@ -88,11 +88,11 @@ def load_module(text: str) -> MachineModule:
         if variable.name in symbols:
             raise PtxError(variable.line, f"{variable.name} is declared twice")
         if variable.space == "shared":
-            if variable.count is not None:
+            if variable.length is not None:
                 raise PtxError(variable.line, "only dynamic shared memory is declared outside an entry")
             dynamic = variable
-        elif variable.space in ("global", "const") and variable.count is not None:
-            if len(variable.values) > variable.count:
+        elif variable.space in ("global", "const") and variable.length is not None:
+            if len(variable.values) > variable.length:
                 raise PtxError(variable.line, f"{variable.name} has more values than elements")
             placed.append(variable)
         else:
@@ -152,9 +152,9 @@ def _layout(variables: tuple[Variable, ...]) -> tuple[tuple[tuple[int, int], ...
     places: list[tuple[int, int]] = []
     end = 0
     for variable in variables:
-        if variable.count is None:
+        if variable.length is None:
             raise PtxError(variable.line, f"{variable.name} has no size")
-        size = SIZE_OF[variable.type] * variable.count
+        size = SIZE_OF[variable.type] * variable.length
         start = _aligned(end, variable.align)
         places.append((start, size))
         end = start + size

@@ -161,6 +161,9 @@ class DeviceHeap:
 
     def end(self, allocation: Allocation) -> None:
         """From now on the bytes are gone, and poisoned."""
+        if allocation not in self._existing:
+            why = f"the free of {allocation.address:#x} overtook its allocation on another stream"
+            raise Status(Result.ILLEGAL_ADDRESS, why)
         self._existing.remove(allocation)
         self._memory.free(allocation.address)
         if allocation.pool is not None and allocation.pool.destroyed:

@@ -31,7 +31,7 @@ class Instruction(NamedTuple):
 class Variable(NamedTuple):
     """A variable of a state space (``global``, ``const``, ``shared``, ``local``) or a parameter.
 
-    ``count`` is the number of elements: 1 for a scalar, None for the open array of dynamic shared memory.
+    ``length`` is the number of elements: 1 for a scalar, None for the open array of dynamic shared memory.
     """
 
     line: int
@@ -39,7 +39,7 @@ class Variable(NamedTuple):
     name: str
     type: str
     align: int
-    count: int | None
+    length: int | None
     values: tuple[int, ...] = ()
 
 

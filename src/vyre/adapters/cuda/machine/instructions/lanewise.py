@@ -19,7 +19,6 @@ Step: TypeAlias = "Callable[[Frame], None]"
 def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Step:
     """``wider``: registers may be wider than the operation's types, as ``cvt`` allows."""
     target, *given = ops.expect(1 + len(operation.sources))
-    rule = operation.rule
     sources = []
     for operand, kind in zip(given, operation.sources, strict=True):
         negated = kind == "pred" and operand[0] == "!"
@@ -27,13 +26,12 @@ def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Ste
         adapt = np.logical_not if negated else reader(ops, place, kind)
         sources.append((place, adapt))
     target, _, inverse = target.partition("|")
-    place = ops.destination(target, operation.result, wider=wider)
+    result = ops.destination(target, operation.result, wider=wider)
     if inverse:
-        return _with_inverse(operation, ops, place, inverse, sources)
-    if place is None:
+        return _with_inverse(operation, ops, result, inverse, sources)
+    if result is None:
         raise ops.error("a result is expected")
-    adapt = writer(ops, place, operation.result)
-    return _step(rule, place, sources, adapt, operation.noise)
+    return _step(operation.rule, result, sources, writer(ops, result, operation.result), operation.noise)
 
 
 def reader(ops: Operands, place: int, kind: str) -> Rule | None:

@@ -34,7 +34,7 @@ class Form(NamedTuple):
 
     space: str
     kind: str
-    count: int
+    elements: int
     strength: str
     scope: str
     noncoherent: bool
@@ -122,7 +122,7 @@ def build_load(ops: Operands) -> Step:
     instruction = ops.instruction
     operands = ops.expect(2)
     address = ops.address(operands[1], form.space)
-    names = ops.elements(operands[0], form.count)
+    names = ops.elements(operands[0], form.elements)
     places = [ops.destination(name, form.kind, wider=True) for name in names]
     targets = [
         (number, place, writer(ops, place, form.kind)) for number, place in enumerate(places) if place is not None
@@ -139,7 +139,7 @@ def _parameter_load(ops: Operands, form: Form, address: Address, targets: Target
     """A parameter at a fixed offset: the same scalar for all lanes."""
     dtype = LANE_DTYPE[form.kind]
     start = int(ops.values[address.place])
-    if start % (dtype.itemsize * form.count):
+    if start % (dtype.itemsize * form.elements):
         raise ops.error("misaligned parameter")
 
     def step(frame: Frame) -> None:
@@ -155,7 +155,7 @@ def _load(
     instruction: Instruction, form: Form, address: Address, targets: Targets, reads: list[int], writes: list[int]
 ) -> Step:
     dtype = LANE_DTYPE[form.kind]
-    size, count = dtype.itemsize, form.count
+    size, count = dtype.itemsize, form.elements
     nbytes = size * count
     locate = LOCATE[form.space]
     plain, noncoherent = form.plain, form.noncoherent
@@ -200,7 +200,7 @@ def build_store(ops: Operands) -> Step:
     address = ops.address(operands[0], form.space)
     word = unsigned(form.kind)
     kind = form.kind if form.kind in ("f32", "f64") else f"b{8 * word.itemsize}"
-    places = [ops.source(name, form.kind, wider=True) for name in ops.elements(operands[1], form.count)]
+    places = [ops.source(name, form.kind, wider=True) for name in ops.elements(operands[1], form.elements)]
     # Stores move bits: everything is compared and written as unsigned words.
     bits = kind if kind[0] == "b" else f"b{8 * word.itemsize}"
     sources = [(place, reader(ops, place, bits)) for place in places]
@@ -211,7 +211,7 @@ def _store(
     instruction: Instruction, form: Form, address: Address, sources: list[tuple[int, Rule | None]], reads: list[int]
 ) -> Step:
     word = unsigned(form.kind)
-    size, count = word.itemsize, form.count
+    size, count = word.itemsize, form.elements
     nbytes = size * count
     locate = LOCATE[form.space]
     plain = form.plain

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -15,6 +15,7 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import DeviceMemory
 from vyre.adapters.cuda.seam import CudaCallError
@@ -122,6 +123,20 @@ def test_without_a_device_the_backend_is_unavailable() -> None:
 def test_an_ordinal_that_does_not_exist_is_named() -> None:
     device, _ = made(options=CudaOptions(ordinal=3))
     with pytest.raises(BackendUnavailable, match="device 3 does not exist"):
+        _ = device.facts
+
+
+@pytest.mark.parametrize(
+    ("machine", "what"),
+    [
+        ({"preset": replace(H200, capability=(7, 0))}, "oldest supported one is sm_75"),
+        ({"driver_version": 11_040}, "does not read PTX 7.8"),
+        ({"preset": replace(H200, max_threads_per_block=0)}, "limits that no launch can meet"),
+    ],
+)
+def test_a_device_that_cannot_be_used_says_why(machine: dict[str, object], what: str) -> None:
+    device, _ = made(**machine)
+    with pytest.raises(BackendUnavailable, match=what):
         _ = device.facts
 
 

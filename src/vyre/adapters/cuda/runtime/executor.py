@@ -25,7 +25,7 @@ from vyre.adapters.cuda.runtime.waiting import deadline_after
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
-from vyre.domain.geometry import LaunchLimits
+from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.expr import Literal
@@ -89,13 +89,15 @@ class CudaPipeline:
         refuse_unsupported(device, config)
         if config.workgroup is not None and config.workgroup != program.workgroup_size:
             program = replace(program, workgroup_size=config.workgroup)
+        limits = launch_limits(device)
+        check_limits((1, 1, 1), program.workgroup_size, limits)
         self.id = f"{device.backend}:{program_digest(program).hex()[:16]}"
         self._resources = resources
         self._lanes = lanes
         self._profiler = profiler
         self._program = program
         self._config = config
-        self._limits = launch_limits(device)
+        self._limits = limits
         self._plan: BindingPlan = plan_bindings(program)
         self._spec: Mapping[str, Literal] = spec_literals(program, config.spec)
         self._grid_barriers = len(plan_grid_sync(program)) > 1

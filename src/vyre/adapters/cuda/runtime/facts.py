@@ -12,9 +12,9 @@ from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId, Dim3
 from vyre.policies.occupancy import AxisLimits, DeviceEnvelope
+from vyre.policies.ptx_target import BASE_VERSIONS, TargetInputs, check_driver, select_target
 
 REGISTERS_OF_A_THREAD: Final = 255
-OLDEST_TARGET: Final = 75
 LARGE_PARAMETERS: Final = 32_764
 PORTABLE_PARAMETERS: Final = 4096
 
@@ -127,11 +127,13 @@ def _check(facts: CudaDeviceFacts) -> None:
         raise BackendUnavailable(
             f"{facts.name} reports limits that no launch can meet: {facts}", fix="update the NVIDIA driver."
         )
-    if facts.target < OLDEST_TARGET:
+    oldest = min(BASE_VERSIONS)
+    if facts.target < oldest:
         raise BackendUnavailable(
-            f"{facts.name} is an sm_{facts.target} device; the oldest supported one is sm_{OLDEST_TARGET}",
+            f"{facts.name} is an sm_{facts.target} device; the oldest supported one is sm_{oldest}",
             fix="use a newer device, or ask for `reference`.",
         )
+    check_driver(select_target(TargetInputs(facts.target)), facts.driver_version)
 
 
 def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: bool) -> DeviceProfile:

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200
+from vyre.adapters.cuda.runtime.backend import ORDINAL_VARIABLE, options_from
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import DeviceMemory
 from vyre.adapters.cuda.seam import CudaCallError
@@ -25,8 +28,8 @@ from vyre.domain.ir.program import BackendId
 STICKY = Result.ILLEGAL_ADDRESS
 
 
-def made(*, options: CudaOptions | None = None, **machine: object) -> tuple[CudaDevice, MachineDriver]:
-    driver = MachineDriver(MachineOptions(**machine))  # type: ignore[arg-type]  # fields of the options
+def made(*, options: CudaOptions | None = None, **machine: Any) -> tuple[CudaDevice, MachineDriver]:
+    driver = MachineDriver(MachineOptions(**machine))
     return CudaDevice(driver, options or CudaOptions(), backend=BackendId("cuda-machine")), driver
 
 
@@ -134,10 +137,22 @@ def test_an_ordinal_that_does_not_exist_is_named() -> None:
         ({"preset": replace(H200, max_threads_per_block=0)}, "limits that no launch can meet"),
     ],
 )
-def test_a_device_that_cannot_be_used_says_why(machine: dict[str, object], what: str) -> None:
+def test_a_device_that_cannot_be_used_says_why(machine: dict[str, Any], what: str) -> None:
     device, _ = made(**machine)
     with pytest.raises(BackendUnavailable, match=what):
         _ = device.facts
+
+
+@pytest.mark.parametrize(("value", "ordinal"), [("", 0), ("0", 0), ("3", 3)])
+def test_the_environment_chooses_the_device(value: str, ordinal: int) -> None:
+    assert options_from(MappingProxyType({ORDINAL_VARIABLE: value})).ordinal == ordinal
+    assert options_from(MappingProxyType({})).ordinal == 0
+
+
+@pytest.mark.parametrize("value", ["one", "-1", "²"])
+def test_a_variable_that_is_no_ordinal_is_refused(value: str) -> None:
+    with pytest.raises(BackendUnavailable, match=ORDINAL_VARIABLE):
+        options_from(MappingProxyType({ORDINAL_VARIABLE: value}))
 
 
 # ---------------------------------------------------------------- members

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
 def _cuda() -> Backend:
     from vyre.adapters.cuda.driver import RealDriver
-    from vyre.adapters.cuda.runtime.backend import make_backend
+    from vyre.adapters.cuda.runtime.backend import make_backend, options_from
     from vyre.adapters.cuda.runtime.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
-    return make_backend(RealDriver(), ids.CUDA, profiler=profiler_from(ProcessEnvironment()))
+    environment = ProcessEnvironment()
+    return make_backend(RealDriver(), ids.CUDA, options_from(environment), profiler=profiler_from(environment))
 
 
 def _probe_cuda() -> DeviceProfile:
     from vyre.adapters.cuda.driver import RealDriver
-    from vyre.adapters.cuda.runtime.backend import probe
+    from vyre.adapters.cuda.runtime.backend import options_from, probe
+    from vyre.adapters.system import ProcessEnvironment
 
-    return probe(RealDriver(), ids.CUDA)
+    return probe(RealDriver(), ids.CUDA, options_from(ProcessEnvironment()))
 
 
 def _machine_driver() -> MachineDriver:

@@ -15,6 +15,7 @@ from vyre import DispatchConfig, ProgramBuilder, f32, f64, u32
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, Fault, FaultPlan, SlowKernel
 from vyre.adapters.cuda.machine.presets import H200
+from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import MIB, CudaOptions, GridSyncMode
 from vyre.domain.dispatch import OutputArena, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import (
@@ -351,16 +352,20 @@ def test_programs_that_are_equal_share_a_module() -> None:
     assert metric(machine, "jit_count") == 1
 
 
-def test_threads_get_lanes_of_their_own() -> None:
-    machine = cuda_machine()
+@pytest.mark.parametrize("schedule", StreamSchedule)
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_get_lanes_of_their_own(schedule: StreamSchedule, seed: int) -> None:
+    """Few and small caches, so that lanes, memory and streams change hands all the time."""
+    options = CudaOptions(lanes=3, cached_device_bytes=8192, cached_host_bytes=4096)
+    machine = cuda_machine(options, schedule=schedule, seed=seed)
     wrong: list[int] = []
     with machine.open() as session:
         program = counting()
 
         def work(first: int) -> None:
-            for round_ in range(5):
-                values = np.full(64, first + round_, np.uint32)
-                if session.dispatch(program, [values])["y"].tolist() != [first + round_ + 1] * 64:
+            for round_ in range(8):
+                values = np.full((1, 64, 200)[(first + round_) % 3], first + round_, np.uint32)
+                if session.dispatch(program, [values])["y"].tolist() != [first + round_ + 1] * len(values):
                     wrong.append(first)
 
         threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(4)]

@@ -55,6 +55,7 @@ CHECK: Final = (
     Group("operators-level-4", "check.operators:level_4", 60),
     Group("gallery", "check.basics:gallery", 120),
     Group("conformance", "check.basics:conformance", 180),
+    Group("filetests", "check.basics:filetests", 90),
     Group("contract", "check.suites:contract", 180),
     Group("features", "check.features:features", 90),
     Group("checksums", "check.checksums:checksums", 120),

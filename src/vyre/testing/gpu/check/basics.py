@@ -17,6 +17,7 @@ from vyre.gallery.example import mismatches
 from vyre.gallery.registry import examples
 from vyre.testing.conformance import read_cases, run_cases
 from vyre.testing.execution import open_backend
+from vyre.testing.filetests import load_filetests, run_filetest
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
 from vyre.testing.gpu.workbench import has_driver, new_driver
@@ -81,5 +82,17 @@ def conformance(context: Context) -> Iterator[Finding]:
     try:
         for file in VECTOR_FILES:
             yield from run_cases(read_cases(context.tests / "data" / "vectors" / file), backend)
+    finally:
+        backend.lifecycle.close()
+
+
+def filetests(context: Context) -> Iterator[Finding]:
+    if context.tests is None:
+        yield Outcome("filetests", Verdict.SKIPPED, NEEDS_TESTS)
+        return
+    backend = open_backend(context.backend)
+    try:
+        for test in load_filetests([context.tests / "filetests"]):
+            yield from run_filetest(test, backend)
     finally:
         backend.lifecycle.close()

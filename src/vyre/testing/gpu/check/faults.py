@@ -19,8 +19,9 @@ from vyre import (
     TrapError,
     u32,
 )
+from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
-from vyre.adapters.cuda.seam import LaunchShape, ParameterBlock, ParameterSlot
+from vyre.adapters.cuda.seam import CudaDriver, LaunchShape, ParameterBlock, ParameterSlot
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError
 from vyre.testing.gpu.check.basics import one_store
@@ -31,6 +32,8 @@ from vyre.testing.outcomes import Outcome, Verdict
 
 MIB: Final = 1 << 20
 _LANES: Final = 1000
+_SHORT_TRIPS: Final = 64
+_LONG_S: Final = 0.4
 _WILD_ADDRESS: Final = 0x10
 _FAULTY: Final = """.version 6.3
 .target sm_75
@@ -66,8 +69,13 @@ def trap(context: Context) -> Iterator[Finding]:
 
 def timeout(context: Context) -> Iterator[Finding]:
     options = CudaOptions(close_timeout_s=30.0)
-    with session_on(backend_with(context.backend, options)) as session:
-        trips, seconds = _calibrated(session, 0.02 if context.emulated else 1.0)
+    driver = _machine_with_a_long_kernel() if context.backend == ids.MACHINE else None
+    with session_on(backend_with(context.backend, options, driver)) as session:
+        if driver is not None:
+            trips, seconds = _SHORT_TRIPS, _LONG_S
+            session.dispatch(spinning(), {"trips": trips})
+        else:
+            trips, seconds = _calibrated(session, 0.02 if context.emulated else 1.0)
         yield Fact("long_kernel", {"trips": trips, "seconds": round(seconds, 3)})
         config = DispatchConfig(timeout_s=seconds / 8, label="too-long")
         started = time.monotonic()
@@ -127,9 +135,18 @@ def spinning() -> Program:
     return p.build()
 
 
+def _machine_with_a_long_kernel() -> CudaDriver:
+    """Emulated kernels are over as soon as somebody looks; here the second launch takes its time."""
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.machine.fault_plan import FaultPlan, SlowKernel
+    from vyre.adapters.cuda.machine.machine_options import MachineOptions
+
+    return MachineDriver(MachineOptions(faults=FaultPlan(slow=(SlowKernel(nth=2, seconds=_LONG_S),))))
+
+
 def _calibrated(session: Session, seconds: float) -> tuple[int, float]:
     """Trips of ``spinning`` that take at least ``seconds``, and what they took."""
-    trips = 64
+    trips = _SHORT_TRIPS
     while True:
         started = time.perf_counter()
         session.dispatch(spinning(), {"trips": trips})

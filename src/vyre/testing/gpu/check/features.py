@@ -63,6 +63,7 @@ def ring_result(a: Array, rounds: int) -> tuple[Array, Array]:
 def features(context: Context) -> Iterator[Finding]:
     with session_on(backend_with(context.backend, DEFAULT_OPTIONS)) as session:
         yield from _overlapping(session, 8 if context.emulated else 64, 1000 if context.emulated else 1 << 20)
+    yield from _repeated(context)
     yield from _resident(context)
     if not has_driver(context.backend):
         yield Outcome("variants and grid barriers", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
@@ -80,6 +81,21 @@ def _overlapping(session: Session, dispatches: int, elements: int) -> Iterator[F
     pending = [session.submit(program, {"key": 2 * k + 1, "x": x, "y": zeros}) for k, x in enumerate(inputs)]
     for k, future in reversed(list(enumerate(pending))):
         yield _same(f"submitted dispatch {k}", future.result(timeout=60)["y"], mixed(inputs[k], 2 * k + 1))
+
+
+def _repeated(context: Context) -> Iterator[Finding]:
+    """The same dispatch again and again, with other scalars and other data: what may be replayed as a graph."""
+    backend = backend_with(context.backend, DEFAULT_OPTIONS)
+    program, elements = mixing(), 1000
+    with session_on(backend) as session:
+        for k in range(8):
+            x = np.arange(k, k + elements, dtype=np.uint32) * np.uint32(_SCALE)
+            key = 5 if k < 4 else 2 * k + 1
+            found = session.dispatch(program, {"key": key, "x": x, "y": np.zeros_like(x)})
+            yield _same(f"repeated dispatch {k}", found["y"], mixed(x, key))
+        if has_driver(context.backend) and backend.metric_source is not None:
+            replayed = backend.metric_source.metrics()["graph_launches"]
+            yield Outcome("replays as a graph", Verdict.PASSED if replayed else Verdict.FAILED, f"{replayed} replays")
 
 
 def _resident(context: Context) -> Iterator[Finding]:

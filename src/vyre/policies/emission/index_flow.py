@@ -51,8 +51,8 @@ from vyre.domain.ir.stmt import (
     Return,
     Store,
     Trap,
+    bodies,
     operands,
-    walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.policies.emission.index_proofs import Fact, Proofs
@@ -89,17 +89,38 @@ class Event(NamedTuple):
     proven: bool
 
 
-class IndexFlow(NamedTuple):
-    """``proven``: accesses by identity, whether all their occurrences are certainly in range.
+_Scan: TypeAlias = tuple[tuple[Load | Atomic, ...], tuple[str, ...], bool]
+"""What is inside an expression: accesses, assigned names, and whether an access is atomic."""
+_EMPTY_SCAN: Final[_Scan] = ((), (), False)
 
-    ``indices``: the index of those that occur once (and None for others).  ``runs``: what happens in each stretch of
-    one body without branches, barriers and atomics.
-    """
 
-    proven: dict[int, bool]
-    indices: dict[int, Value | None]
-    runs: list[list[Event]]
-    values: Values
+class Bounds(NamedTuple):
+    """A loop's bounds, and its variable in one of its iterations."""
+
+    start: Value
+    stop: Value
+    step: Value
+    counter: Value
+
+
+class IndexFlow:
+    """What the walk found; nodes are keyed by identity."""
+
+    __slots__ = ("indices", "local_ids", "loops", "proven", "runs", "scans")
+
+    def __init__(self) -> None:
+        self.proven: dict[int, bool] = {}
+        """Accesses: are all their occurrences certainly in range?"""
+        self.indices: dict[int, Value | None] = {}
+        """Accesses: their indices; None for nodes that occur several times."""
+        self.loops: dict[int, Bounds | None] = {}
+        """Loops; None for nodes that occur several times."""
+        self.runs: list[list[Event]] = []
+        """What happens in each stretch of one body without branches, barriers and atomics."""
+        self.scans: dict[int, _Scan] = {}
+        """Expressions that statements evaluate: the accesses in them.  Those that are not here have none."""
+        self.local_ids: dict[int, Value] = {}
+        """Local ids by axis, as far as they occur."""
 
 
 def index_flow(
@@ -150,46 +171,37 @@ _Captured: TypeAlias = dict[str, _Version] | None
 _Memo: TypeAlias = dict[int, Value]
 
 
-class _Scan(NamedTuple):
-    """What is inside an expression."""
-
-    accesses: tuple[Load | Atomic, ...]
-    assigned_names: tuple[str, ...]
-    has_atomic: bool
-
-
-_EMPTY_SCAN: Final = _Scan((), (), False)
 _LEAVES: Final = frozenset({Literal, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize})
 
 
 class _Walk:
     def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
         self._buffers = program.buffers_by_name
-        self._size = size
+        self._size = tuple(max(axis, 1) for axis in size)
         self._same_length = same_length
         self._values = Values()
         self._proofs = Proofs(self._values)
-        self._assigned = {s.name for s in walk_statements(program.body) if type(s) is Assign}
+        self._assigned = _assigned_names(program.body)
         self._env: dict[str, _Version] = {}
         self._undo: list[tuple[str, _Version | None]] = []
         self._memo: _Memo = {}
-        self._scans: dict[int, _Scan] = {}
         self._evaluations = _EVALUATIONS
         self._lengths: dict[str, Value] = {}
         self._ids: dict[tuple[IdKind, int], Value] = {}
         self._run: list[Event] = []
-        self.result: Final = IndexFlow({}, {}, [], self._values)
+        self.result: Final = IndexFlow()
         for name in in_range:
             self._proofs.learn(Fact(self._launch_id(IdKind.GLOBAL, 0), self._length(name), 1))
         self._body(program.body)
         self._end_run()
+        self.result.local_ids = {axis: found for (kind, axis), found in self._ids.items() if kind is IdKind.LOCAL}
 
     # ---- accesses
     def _scan(self, root: Expr) -> _Scan:
         """Accesses and assigned names in an expression; a shared node once."""
         if type(root) in _LEAVES:
             return _EMPTY_SCAN
-        found = self._scans.get(id(root))
+        found = self.result.scans.get(id(root))
         if found is not None:
             return found
         accesses: list[Load | Atomic] = []
@@ -199,44 +211,57 @@ class _Walk:
         assigned = self._assigned
         stack: list[Expr] = [root]
         while stack:
-            node = stack.pop()
+            node: Any = stack.pop()
             kind = type(node)
+            if kind in _LEAVES:
+                continue
             if kind is Var:
-                if node.name in assigned:  # type: ignore[union-attr]
-                    names.append(node.name)  # type: ignore[union-attr]
+                if node.name in assigned:
+                    names.append(node.name)
                 continue
-            if kind in _LEAVES or id(node) in seen:
+            key = id(node)
+            if key in seen:
                 continue
-            seen.add(id(node))
+            seen.add(key)
             if kind is Binary:
-                stack.append(node.right)  # type: ignore[union-attr]
-                stack.append(node.left)  # type: ignore[union-attr]
-                continue
-            if kind is Load or kind is Atomic:
-                accesses.append(node)  # type: ignore[arg-type]
-                has_atomic = has_atomic or kind is Atomic
-            stack += children(node)
-        found = _Scan(tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
-        self._scans[id(root)] = found
+                stack.append(node.right)
+                stack.append(node.left)
+            elif kind is Load:
+                accesses.append(node)
+                stack.append(node.index)
+            else:
+                if kind is Atomic:
+                    accesses.append(node)
+                    has_atomic = True
+                stack += children(node)
+        found = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
+        self.result.scans[id(root)] = found
         return found
 
     def _visit(self, *roots: Expr) -> tuple[str, ...]:
         """Notes the accesses of a statement's own expressions; returns the assigned names in them."""
         self._memo = {}
         names: tuple[str, ...] = ()
-        scans = [scan for root in roots if (scan := self._scan(root)) is not _EMPTY_SCAN]
-        if not scans:
-            return names
-        has_atomic = any(scan.has_atomic for scan in scans)
-        if has_atomic:
-            self._end_run()
-        noted: set[int] = set()
-        for scan in scans:
-            names += scan.assigned_names
-            for access in scan.accesses:
+        noted: set[int] | None = None
+        for root in roots:
+            if type(root) in _LEAVES:
+                continue
+            scan = self._scan(root)
+            if scan is _EMPTY_SCAN:
+                continue
+            accesses, read, _ = scan
+            names += read
+            if not accesses:
+                continue
+            if noted is None:
+                noted = set()
+                fence = any(self._scan(other)[2] for other in roots)
+                if fence:
+                    self._end_run()
+            for access in accesses:
                 if id(access) not in noted:
                     noted.add(id(access))
-                    self._access(access, Step.LOAD if type(access) is Load and not has_atomic else None)
+                    self._access(access, None if fence else Step.LOAD)
         return names
 
     def _access(self, access: Access, step: Step | None) -> None:
@@ -354,23 +379,24 @@ class _Walk:
     def _launch_id(self, kind: IdKind, axis: int) -> Value:
         """Ids, in a grid of at most 2**32 lanes along each axis."""
         found = self._ids.get((kind, axis))
-        if found is None:
-            self._make_ids(axis)
-            found = self._ids[kind, axis]
-        return found
+        return self._new_id(kind, axis) if found is None else found
 
-    def _make_ids(self, axis: int) -> None:
-        values, size = self._values, max(self._size[axis], 1)
+    def _new_id(self, kind: IdKind, axis: int) -> Value:
+        values, ids, size = self._values, self._ids, self._size[axis]
         most_groups = (1 << 32) // size
-        group, local = values.fresh(0, most_groups - 1), values.fresh(0, size - 1)
-        lane = group
-        if size > 1:
-            lane = values.fresh(0, most_groups * size - 1)
-            values.identify(group, size, local, lane)
-        self._ids[IdKind.GROUP, axis] = group
-        self._ids[IdKind.LOCAL, axis] = local
-        self._ids[IdKind.GLOBAL, axis] = lane
-        self._ids[IdKind.NUM_GROUPS, axis] = values.fresh(1, min(most_groups, U32_MAX))
+        if kind is IdKind.NUM_GROUPS:
+            found = values.fresh(1, min(most_groups, U32_MAX))
+        elif kind is IdKind.LOCAL:
+            found = values.fresh(0, size - 1)
+        elif kind is IdKind.GROUP or size > 1:
+            found = values.fresh(0, (most_groups if kind is IdKind.GROUP else most_groups * size) - 1)
+        else:
+            found = self._launch_id(IdKind.GROUP, axis)
+        ids[kind, axis] = found
+        group, local = ids.get((IdKind.GROUP, axis)), ids.get((IdKind.LOCAL, axis))
+        if size > 1 and kind in (IdKind.GROUP, IdKind.LOCAL) and group is not None and local is not None:
+            values.identify(group, size, local, self._launch_id(IdKind.GLOBAL, axis))
+        return found
 
     def _lane(self, expr: SubgroupLane, captured: _Captured, memo: _Memo, depth: int) -> Value:
         return self._values.named("lane", 0, _SUBGROUP - 1)
@@ -483,7 +509,8 @@ class _Walk:
 
     def _assign(self, stmt: Assign) -> bool:
         version = self._new_version(stmt.value)
-        self._run.append(Event(Step.ASSIGN, stmt, None, False))
+        if self._run:
+            self._run.append(Event(Step.ASSIGN, stmt, None, False))
         if stmt.name in self._env:
             self._set(stmt.name, version)
         return True
@@ -517,10 +544,11 @@ class _Walk:
             self._evaluate(bound, None, self._memo, _DEPTH) for bound in (stmt.start, stmt.stop, stmt.step)
         )
         counter = self._counter(start, stop, step)
+        loops, key = self.result.loops, id(stmt)
+        loops[key] = None if key in loops else Bounds(start, stop, step, counter)
         changed: list[str] = []
         if self._assigned:
-            assigned = {s.name for s in walk_statements(stmt.body) if type(s) is Assign}
-            changed = sorted(name for name in assigned if name in self._env)
+            changed = sorted(name for name in _assigned_names(stmt.body) if name in self._env)
         self._blur(changed)
         mark = len(self._undo)
         self._set(stmt.var, _Version(None, None, _U32, counter))
@@ -554,6 +582,19 @@ class _Walk:
         return False
 
 
+def _assigned_names(body: Body) -> set[str]:
+    names: set[str] = set()
+    pending: list[Body] = [body]
+    while pending:
+        for stmt in pending.pop():
+            kind = type(stmt)
+            if kind is Assign:
+                names.add(stmt.name)  # type: ignore[union-attr]
+            elif kind in _NESTED:
+                pending += bodies(stmt)
+    return names
+
+
 def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
     """The type of an expression, or the operand that has the same type."""
     match node:
@@ -577,6 +618,7 @@ def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarT
     return _U32, None
 
 
+_NESTED: Final = frozenset({If, Loop, Block, Region})
 _OPPOSITE: Final = {
     BinaryOp.LT: BinaryOp.GE,
     BinaryOp.GE: BinaryOp.LT,

@@ -23,6 +23,8 @@ from vyre.policies.emission.index_values import (
 )
 
 _DEPTH: Final = 3
+_FACTS: Final = 9
+"""One more than the facts about one form that are tried, the latest first."""
 _STEPS_OF_A_PROOF: Final = 120
 _STEPS_IN_ALL: Final = 60_000
 
@@ -106,7 +108,7 @@ class Proofs:
 
     def _by_facts_on_lower(self, u: Value, v: Value, gap: int, depth: int) -> bool:
         """``base + known <= w`` where ``base`` and ``u`` differ by a constant, and ``w`` is far enough below ``v``."""
-        for constant, w, known in u.form.at_most:
+        for constant, w, known in u.form.at_most[:-_FACTS:-1]:
             distance = signed(u.constant - constant)
             if distance < 0 and self._low(self._values.plus(u, -distance), depth - 1) < -distance:
                 continue
@@ -116,7 +118,7 @@ class Proofs:
 
     def _by_facts_on_upper(self, u: Value, v: Value, gap: int, depth: int) -> bool:
         """``w + known <= base`` where ``base`` and ``v`` differ by a constant, and ``u`` is far enough below ``w``."""
-        for constant, w, known in v.form.at_least:
+        for constant, w, known in v.form.at_least[:-_FACTS:-1]:
             distance = signed(v.constant - constant)
             base = self._values.plus(v, -distance)
             if distance > 0 and self._high(base, depth - 1) + distance > U32_MAX:
@@ -162,7 +164,7 @@ class Proofs:
         (atom, factor), rest = u.form.terms[0], u.constant
         if factor < 2 or rest >= factor or gap > factor - rest:
             return False
-        for constant, quotient, known in atom.value.form.at_most:
+        for constant, quotient, known in atom.value.form.at_most[:-_FACTS:-1]:
             bound = quotient.atom
             if constant != 0 or known < 1 or bound is None or bound.left is None or bound.right is None:
                 continue
@@ -176,7 +178,7 @@ class Proofs:
         best = value.high
         if depth == 0 or not self._trail or self._exhausted():
             return best
-        for constant, other, gap in value.form.at_most:
+        for constant, other, gap in value.form.at_most[:-_FACTS:-1]:
             distance = signed(value.constant - constant)
             bound = self._high(other, depth - 1) - gap + distance
             if bound >= best:
@@ -215,7 +217,7 @@ class Proofs:
         best = value.low
         if depth == 0 or not self._trail or self._exhausted():
             return best
-        for constant, other, gap in value.form.at_least:
+        for constant, other, gap in value.form.at_least[:-_FACTS:-1]:
             distance = signed(value.constant - constant)
             bound = self._low(other, depth - 1) + gap + distance
             if bound <= best:

@@ -50,7 +50,12 @@ class Form:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.align = min([_BITS, *(_trailing_zeros(c) + atom.align for atom, c in terms)])
+        align = _BITS
+        for atom, coefficient in terms:
+            zeros = (coefficient & -coefficient).bit_length() - 1 + atom.align
+            if zeros < align:
+                align = zeros
+        self.align = align
         self.values: dict[int, Value] = {}
         """Values of this form by their constants."""
         self.at_most: list[Relation] = []
@@ -64,7 +69,15 @@ class Value:
 
     def __init__(self, form: Form, constant: int) -> None:
         self.form, self.constant = form, constant
-        low, high = interval(form.terms, constant, _own_range)
+        low = high = constant
+        for atom, coefficient in form.terms:
+            if coefficient > 0:
+                low += coefficient * atom.low
+                high += coefficient * atom.high
+            else:
+                low += coefficient * atom.high
+                high += coefficient * atom.low
+        low, high = _wrapped(low, high)
         mask = (1 << form.align) - 1
         self.low = low + ((constant - low) & mask)
         self.high = high - ((high - constant) & mask)
@@ -92,7 +105,7 @@ SELECT: Final = "select"
 
 
 def interval(terms: Terms, constant: int, range_of: Callable[[Atom], tuple[int, int]]) -> tuple[int, int]:
-    """Range of a linear form from those of its atoms; everything, unless all of it wraps equally often."""
+    """Range of a linear form from those of its atoms."""
     low = high = constant
     for atom, coefficient in terms:
         least, most = range_of(atom)
@@ -100,14 +113,15 @@ def interval(terms: Terms, constant: int, range_of: Callable[[Atom], tuple[int, 
             least, most = most, least
         low += coefficient * least
         high += coefficient * most
+    return _wrapped(low, high)
+
+
+def _wrapped(low: int, high: int) -> tuple[int, int]:
+    """A range of numbers modulo 2**32: everything, unless all of it wraps equally often."""
     wraps = low >> _BITS
     if high >> _BITS != wraps:
         return 0, U32_MAX
     return low - (wraps << _BITS), high - (wraps << _BITS)
-
-
-def _own_range(atom: Atom) -> tuple[int, int]:
-    return atom.low, atom.high
 
 
 def _trailing_zeros(number: int) -> int:
@@ -123,7 +137,7 @@ class Values:
     """The values of one program."""
 
     def __init__(self) -> None:
-        self._forms: dict[tuple[int, ...], Form] = {}
+        self._forms: dict[Terms, Form] = {}
         self._named: dict[Hashable, Value] = {}
         self._atoms = 0
         self._nothing = self._form(())
@@ -171,10 +185,9 @@ class Values:
         return found
 
     def _form(self, terms: Terms) -> Form:
-        key = tuple(number for atom, coefficient in terms for number in (atom.order, coefficient))
-        found = self._forms.get(key)
+        found = self._forms.get(terms)
         if found is None:
-            found = self._forms[key] = Form(terms)
+            found = self._forms[terms] = Form(terms)
         return found
 
     def _value(self, form: Form, constant: int) -> Value:
@@ -206,7 +219,7 @@ class Values:
                 sums[sum_] = signed(sums.get(sum_, 0) + times)
         if len(sums) > _MOST_TERMS:
             return self._derived(BinaryOp.ADD, a, b, 0, U32_MAX, min(a.align, b.align))
-        terms = sorted(((atom, c) for atom, c in sums.items() if c), key=lambda term: term[0].order)
+        terms = sorted([term for term in sums.items() if term[1]], key=_order)
         return self._value(self._form(tuple(terms)), (a.constant + b.constant) & U32_MAX)
 
     def subtract(self, a: Value, b: Value) -> Value:
@@ -338,6 +351,10 @@ class Values:
     def _multiply_high(self, a: Value, b: Value) -> Value:
         a, b = _ordered(a, b)
         return self._derived(BinaryOp.MUL_HIGH, a, b, a.low * b.low >> _BITS, a.high * b.high >> _BITS)
+
+
+def _order(term: tuple[Atom, int]) -> int:
+    return term[0].order
 
 
 def _ordered(a: Value, b: Value) -> tuple[Value, Value]:

@@ -14,6 +14,7 @@ import vyre
 from vyre import DispatchConfig, ProgramBuilder, f32, f64, u32
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, Fault, FaultPlan, SlowKernel
+from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import MIB, CudaOptions, GridSyncMode
@@ -250,13 +251,33 @@ def test_the_first_launch_that_traps_is_reported(start: int, lane: int) -> None:
         assert session.dispatch(trapping(), [WORDS])["y"].tolist() == list(range(1, 65))
 
 
-def test_a_trap_in_a_later_batch_of_launches_is_found() -> None:
+def test_a_trap_in_the_last_launch_is_found() -> None:
     with cuda_machine().open() as session:
         zeros = np.zeros(64, np.uint32)
         config = DispatchConfig(fixpoint_iterations=299)
         assert session.dispatch(trapping(), [zeros], config)["y"].tolist() == [299] * 64
         with pytest.raises(TrapError):
             session.dispatch(trapping(), [zeros], DispatchConfig(fixpoint_iterations=300))
+
+
+@pytest.mark.parametrize("size", [64, 9 * MIB // 4], ids=["mirrored", "in chunks"])
+def test_nothing_runs_behind_a_trap(size: int) -> None:
+    """A launch that traps leaves ``x[0]`` at 1, and one that finds it so never ends."""
+    with ProgramBuilder("guarded", workgroup=1) as p:
+        x = p.inout("x", u32)
+        with p.while_(x[0] == 1):
+            x[2] = x[2] + 1
+        x[0] = 1
+        with p.if_(x[1] == 7):
+            p.trap(3, "seven")
+        x[0] = 0
+    program, config = p.build(), DispatchConfig(fixpoint_iterations=3, grid=(1, 1, 1))
+    values = np.zeros(size, np.uint32)
+    with cuda_machine(kernels=RunOptions(step_limit=100_000)).open() as session:
+        assert session.dispatch(program, [values], config)["x"][:3].tolist() == [0, 0, 0]
+        values[1] = 7
+        with pytest.raises(TrapError, match="seven"):
+            session.dispatch(program, [values], config)
 
 
 def test_a_trap_leaves_no_outputs_and_keeps_the_lane() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
+from itertools import count, cycle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.codes import is_sticky
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 GRAPH_BYTES: Final = 4 * MIB
 """Host bytes beyond which copying outweighs what a graph saves."""
-TRAP_LAUNCHES: Final = 256
-"""Launches whose trap records are kept apart before they are looked at."""
 
 
 class Resources(NamedTuple):
@@ -66,6 +64,7 @@ class Lane:
     """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``."""
 
     __slots__ = (
+        "_apart",
         "_arena",
         "_block",
         "_device",
@@ -100,13 +99,12 @@ class Lane:
         self.active = False
         self.used = 0
         scratch = plan_scratch(module)
-        records = len(module.kernels) * min(spec.iterations, max(1, TRAP_LAUNCHES // len(module.kernels)))
         self._arena: Final = plan_arena(
             plan,
             launch,
             carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels]),
             table=scratch.table,
-            traps=TRAP_BYTES * records if scratch.can_trap else 0,
+            traps=TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0,
             scratch=scratch.zeroed,
         )
         arena = self._arena
@@ -141,6 +139,7 @@ class Lane:
         zero = arena.zero
         self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
 
+        self._apart = scratch.can_trap and spec.iterations * len(module.kernels) > 1
         self._recordings = 1 if device.options.graph_after is not None and self._can_record() else 0
 
     @property
@@ -161,9 +160,7 @@ class Lane:
         if self._zero is not None:
             self._zero()
         driver.event_record(started, stream)
-        if self._iterations == 1:
-            self._launch()
-        elif self._arena.traps.nbytes:
+        if self._apart:
             self._launch_apart(deadline_ns)
         else:
             for _ in range(self._iterations):
@@ -175,9 +172,8 @@ class Lane:
 
     def _can_record(self) -> bool:
         """Whether every dispatch enqueues the same, and little enough of it."""
-        apart = self._iterations > 1 and self._arena.traps.nbytes
         short = self._iterations * len(self._launch) <= NODE_LIMIT and self._arena.mirror_nbytes <= GRAPH_BYTES
-        return short and not apart and self._transfer.recordable() is not None
+        return short and not self._apart and self._transfer.recordable() is not None
 
     def _replay(self, inputs: Sequence[memoryview]) -> bool:
         """Dispatch by graph, recording it first when it is time; False if it is not, or if that failed.
@@ -252,24 +248,21 @@ class Lane:
             raise DeadlinePassed
 
     def _launch_apart(self, deadline_ns: int | None) -> None:
-        """Launch with a trap record of its own for each launch, so that the first launch that trapped is known."""
+        """Launch kernel by kernel and look for a trap in between, so that nothing runs behind one.
+
+        What a later kernel would do with half of the data is not known, not even that it ends.
+        """
         driver, (stream, _, _, done) = self._device.driver, self.lease
-        records, first = self._arena.traps, self._block.address + self._arena.traps.start
-        left = self._iterations
-        while True:
-            batch = min(left, records.nbytes // TRAP_BYTES // len(self._launch))
-            record = first
-            for _ in range(batch):
-                record = self._launch.set_traps(record)
-                self._launch()
-            left -= batch
+        left = self._iterations * len(self._launch)
+        for launch in cycle(self._launch.launchers):
+            launch()
+            left -= 1
             if not left:
                 return
-            self._transfer.request()
+            self._transfer.request_traps()
             driver.event_record(done, stream)
             self._wait(deadline_ns)
             self._raise_trap()
-            driver.memset8(first, 0, records.nbytes, stream)
 
     def _raise_trap(self) -> None:
         trap = first_trap(self._transfer.traps(), self._launch.kernels)

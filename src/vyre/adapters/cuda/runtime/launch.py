@@ -26,7 +26,6 @@ SCRATCH_ALIGNMENT: Final = 256
 _FORMATS: Final = {8: "Q", 4: "I", 2: "H", 1: "B"}
 _TRAP_WORDS: Final = struct.Struct("<8I")
 _TABLE_RECORD: Final = struct.Struct("<QII")
-_ADDRESS: Final = struct.Struct("<Q")
 
 
 # ---------------------------------------------------------------- what a module needs beside its bindings
@@ -35,7 +34,7 @@ class ScratchPlan(NamedTuple):
 
     ``table`` is written by the host before the launch; the ``zeroed`` bytes are zeroed by it, once for a dispatch.
     ``offsets``: by kernel, of each BARRIER and SCRATCH parameter in the zeroed part, in declaration order.
-    ``traps``: by kernel, whether it has a trap record (one for each launch of it, zeroed before).
+    ``traps``: by kernel, whether it can trap; then each kernel has a record, zeroed too.
     """
 
     table: int
@@ -49,7 +48,7 @@ class ScratchPlan(NamedTuple):
 
 
 class ScratchAddresses(NamedTuple):
-    """Where that memory is: ``trap`` is the record of the first launch, the others follow it."""
+    """Where that memory is: ``trap`` is the record of the first kernel, the others follow it."""
 
     table: DeviceAddress = 0
     zeroed: DeviceAddress = 0
@@ -132,7 +131,7 @@ class BoundKernel:
     ``values``: the places in the block of scalars and inlined uniforms, each with its position in the binding plan.
     """
 
-    __slots__ = ("_offsets", "_plan", "_trap", "kernel", "parameters", "shape", "values")
+    __slots__ = ("_offsets", "_plan", "kernel", "parameters", "shape", "values")
 
     def __init__(
         self, kernel: LoadedKernel, shape: LaunchShape, plan: BindingPlan, scratch_offsets: tuple[int, ...]
@@ -145,13 +144,10 @@ class BoundKernel:
         positions = {binding.buffer.binding: i for i, binding in enumerate(plan.bindings)}
         memory = memoryview(self.parameters.buffer)
         values: list[tuple[memoryview, int]] = []
-        self._trap: memoryview | None = None
         for parameter in kernel.emitted.parameters:
-            place = memory[parameter.offset : parameter.offset + parameter.size]
-            if parameter.kind is ParameterKind.TRAP:
-                self._trap = place
-            elif _is_value(parameter):
+            if _is_value(parameter):
                 assert parameter.binding is not None
+                place = memory[parameter.offset : parameter.offset + parameter.size]
                 values.append((place, positions[parameter.binding]))
         self.values: Final = tuple(values)
 
@@ -188,11 +184,6 @@ class BoundKernel:
             assert value is not None
             place[:] = value
 
-    def set_trap(self, record: DeviceAddress) -> None:
-        """Have the next launch record a trap at ``record``; does nothing to a kernel that cannot trap."""
-        if self._trap is not None:
-            _ADDRESS.pack_into(self._trap, 0, record)
-
 
 class PreparedLaunch:
     """The kernels of a module on one stream, in order.  Calling it enqueues them; raises ``CudaCallError``.
@@ -200,7 +191,7 @@ class PreparedLaunch:
     Holds its module pinned until ``KernelCache.unpin``.  Not for two threads at once.
     """
 
-    __slots__ = ("_launchers", "_traps", "kernels", "module", "scratch")
+    __slots__ = ("kernels", "launchers", "module", "scratch")
 
     def __init__(
         self,
@@ -222,36 +213,27 @@ class PreparedLaunch:
             check_launch(device, kernel, shape)
             kernels.append(BoundKernel(kernel, shape, plan, offsets))
         self.kernels: Final = tuple(kernels)
-        self._launchers: tuple[Launcher, ...] = tuple(
+        self.launchers: Final[tuple[Launcher, ...]] = tuple(
             device.driver.prepare_launch(k.kernel.handle, k.shape, stream, k.parameters) for k in kernels
         )
-        self._traps = 0
 
     def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
         """Point every kernel at memory; by position in the binding plan."""
-        for kernel in self.kernels:
-            kernel.bind(addresses, counts, scratch)
-        self.set_traps(scratch.trap)
+        for number, kernel in enumerate(self.kernels):
+            kernel.bind(addresses, counts, scratch._replace(trap=scratch.trap + number * TRAP_BYTES))
 
     def set_values(self, data: Sequence[memoryview | None]) -> None:
         """Scalars and inlined uniforms for the next launches, by position in the binding plan."""
         for kernel in self.kernels:
             kernel.set_values(data)
 
-    def set_traps(self, first: DeviceAddress) -> DeviceAddress:
-        """Trap records for the next launch, 32 bytes for each kernel from ``first``; returns what follows them."""
-        for kernel in self.kernels:
-            kernel.set_trap(first)
-            first += TRAP_BYTES
-        return first
-
     def __call__(self) -> None:
-        for launch in self._launchers:
+        for launch in self.launchers:
             launch()
 
     def __len__(self) -> int:
         """Kernels that one call enqueues."""
-        return len(self._launchers)
+        return len(self.launchers)
 
 
 # ---------------------------------------------------------------- traps
@@ -264,11 +246,9 @@ def read_trap(record: memoryview, kernel: EmittedKernel) -> TrapError | None:
 
 
 def first_trap(records: memoryview, kernels: Sequence[BoundKernel]) -> TrapError | None:
-    """The trap of the earliest launch that recorded one.  ``records``: 32 bytes for each launch, ``kernels`` over and
-    over."""
-    for number in range(records.nbytes // TRAP_BYTES):
-        kernel = kernels[number % len(kernels)].kernel.emitted
-        found = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel)
+    """The trap of the earliest kernel that recorded one.  ``records``: 32 bytes for each kernel."""
+    for number, kernel in enumerate(kernels):
+        found = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel.kernel.emitted)
         if found is not None:
             return found
     return None

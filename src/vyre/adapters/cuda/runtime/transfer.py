@@ -48,8 +48,12 @@ class Transfer(Protocol):
         """Queue the copies back that can be queued before the kernels have run."""
         ...
 
+    def request_traps(self) -> None:
+        """Queue the copy of the trap records alone."""
+        ...
+
     def traps(self) -> memoryview:
-        """The trap records, after what was queued by ``request`` has run."""
+        """The trap records, after what was queued by ``request`` or ``request_traps`` has run."""
         ...
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
@@ -84,6 +88,10 @@ class MirroredTransfer:
         self._down = tuple(
             partial(driver.copy_to_host, host + r.start, base + r.start, r.nbytes, stream) for r in arena.reads
         )
+        records = arena.traps
+        self._down_traps = partial(
+            driver.copy_to_host, host + records.start, base + records.start, records.nbytes, stream
+        )
         self._up_bytes, self._down_bytes = up.nbytes, sum(r.nbytes for r in arena.reads)
         self.copies: Final = Copies(
             Copy(base, host, up.nbytes) if up.nbytes else None,
@@ -112,6 +120,9 @@ class MirroredTransfer:
         for copy in self._down:
             copy()
         self._count_reads()
+
+    def request_traps(self) -> None:
+        self._down_traps()
 
     def _count_upload(self) -> None:
         counters = self._device.counters
@@ -170,12 +181,14 @@ class StagedTransfer:
             self._send(place.offset, inputs[place.source], deadline_ns)
 
     def request(self) -> None:
+        if self._arena.traps.nbytes:
+            self.request_traps()
+
+    def request_traps(self) -> None:
         records = self._arena.traps
-        if records.nbytes:
-            self._device.driver.copy_to_host(
-                self._blocks[0].address, self._base + records.start, records.nbytes, self._stream
-            )
-            self._busy[0] = False  # the caller waits for the whole stream next
+        address = self._base + records.start
+        self._device.driver.copy_to_host(self._blocks[0].address, address, records.nbytes, self._stream)
+        self._busy[0] = False  # the caller waits for the whole stream next
 
     def traps(self) -> memoryview:
         return self._blocks[0].view[: self._arena.traps.nbytes]

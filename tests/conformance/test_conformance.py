@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.validation.validator import validate
 from vyre.testing.conformance import main, read_cases, run_cases
-from vyre.testing.execution import open_backend
+from vyre.testing.execution import SCHEDULES, find_scheduled, open_backend
 from vyre.testing.outcomes import Verdict
 
 VECTORS = Path(__file__).parents[1] / "data" / "vectors"
@@ -34,6 +36,30 @@ def test_nothing_fails(path: Path, engine: str) -> None:
 def test_every_kernel_runs() -> None:
     outcomes = list(run_cases(read_cases(KERNELS), open_backend("reference")))
     assert [o.verdict for o in outcomes] == [Verdict.PASSED] * 26
+
+
+@pytest.mark.parametrize("path", [KERNELS, PROGRAMS, TABLES], ids=lambda p: p.name.split(".")[0])
+@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+def test_nothing_fails_on_an_emulated_device_in_any_order(path: Path, schedule: str | None) -> None:
+    registration, canonical_order = find_scheduled("cuda-machine", schedule, 3)
+    outcomes = list(run_cases(read_cases(path), registration.factory(), canonical_order=canonical_order))
+    assert outcomes
+    assert [o for o in outcomes if o.verdict is Verdict.FAILED] == []
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_exactly_the_order_sensitive_programs_are_left_out_of_other_orders(schedule: str) -> None:
+    registration, canonical_order = find_scheduled("cuda-machine", schedule)
+    outcomes = run_cases(read_cases(KERNELS), registration.factory(), canonical_order=canonical_order)
+    sensitive = {
+        record["id"]
+        for record in json.loads(lzma.decompress(KERNELS.read_bytes()))["programs"]
+        if validate(import_upstream(record["program"]).program).order_sensitive
+    }
+    assert sensitive
+    left_out = {o.name: o.reason for o in outcomes if o.verdict is Verdict.SKIPPED}
+    assert left_out.keys() == (set() if schedule == "lockstep" else sensitive)
+    assert all("order-sensitive" in reason for reason in left_out.values())
 
 
 def test_at_most_three_percent_of_what_runs_is_skipped_each_by_a_named_rule() -> None:
@@ -92,8 +118,9 @@ def test_a_glob_chooses_cases(capsys: pytest.CaptureFixture[str]) -> None:
         ["no-such-file.json", "--backend", "reference"],
         [__file__, "--backend", "reference"],
         [str(KERNELS), "--backend", "reference", "--schedule", "reverse"],
+        [str(KERNELS), "--backend", "reference", "--seed", "1"],
     ],
-    ids=["backend", "missing", "format", "schedule"],
+    ids=["backend", "missing", "format", "schedule", "seed"],
 )
 def test_what_cannot_be_run_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2

@@ -1,5 +1,8 @@
 """Runs recorded programs and operator tables: ``python -m vyre.testing.conformance FILE... --backend NAME``.
 
+``--schedule`` and ``--seed`` choose the order in which an emulated device runs its lanes.  Programs whose result
+depends on the order of atomics are compared in the canonical order only, and skipped by name in any other.
+
 Takes ``ir-conformance.json``, ``oracle-programs.jsonl`` and ``oracle-scalar-ops.jsonl``, plain or packed with gzip or
 xz, told apart by content.  A failure gets a line ``FAIL name: reason``, a case that has no counterpart here ``SKIP
 name: rule``; the last line is ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did,
@@ -18,18 +21,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendUnavailable, InvalidProgram, UnreadableFile, VyreError
+from vyre.domain.errors import InvalidProgram, UnreadableFile, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
-from vyre.testing.execution import execute, open_backend
+from vyre.testing.execution import SCHEDULES, execute, find_scheduled
 from vyre.testing.operator_tables import Untested, table_case
 from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
 from vyre.testing.vectors import unpacked
 
-SCHEDULES: Final = ("lockstep", "reverse", "shuffled")
+_ORDER_SENSITIVE: Final = "semantics 1.3: order-sensitive, compared in the canonical schedule only"
 _NOT_IN_THIS_LAYER: Final = (
     "opaque_expr_unsupported",
     "call_unresolved",
@@ -38,11 +41,18 @@ _NOT_IN_THIS_LAYER: Final = (
 )
 
 
+class Subject(NamedTuple):
+    """What is judged; ``canonical_order``: its lanes run in the canonical schedule."""
+
+    backend: Backend
+    canonical_order: bool = True
+
+
 class Case(NamedTuple):
-    """One case of a file: its name, and how to judge it on a backend."""
+    """One case of a file: its name, and how to judge it."""
 
     name: str
-    judge: Callable[[Backend], Outcome]
+    judge: Callable[[Subject], Outcome]
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -66,12 +76,18 @@ def read_cases(path: Path) -> list[Case]:
     )
 
 
-def run_cases(cases: Iterable[Case], backend: Backend, pattern: str = "*") -> Iterator[Outcome]:
-    """Outcomes of the cases whose name fits the pattern."""
+def run_cases(
+    cases: Iterable[Case], backend: Backend, pattern: str = "*", *, canonical_order: bool = True
+) -> Iterator[Outcome]:
+    """Outcomes of the cases whose name fits the pattern.
+
+    ``canonical_order``: whether lanes run in the canonical schedule; otherwise order-sensitive programs are skipped.
+    """
+    subject = Subject(backend, canonical_order)
     for case in cases:
         if fnmatchcase(case.name, pattern):
             try:
-                yield case.judge(backend)
+                yield case.judge(subject)
             except Exception as error:  # whatever a backend raises is a failure of that case
                 yield Outcome(case.name, Verdict.FAILED, f"{type(error).__name__}: {error}")
 
@@ -93,14 +109,14 @@ class _Expectation(NamedTuple):
 def _conformance_case(record: Mapping[str, Any]) -> Case:
     name = record["id"]
 
-    def judge(backend: Backend) -> Outcome:
+    def judge(subject: Subject) -> Outcome:
         program = import_upstream(record["program"]).program
         given = [b.name for b in program.buffers if b.takes_input]
         returned = [b.name for b in program.buffers if b.is_returned]
         inputs = dict(zip(given, map(bytes.fromhex, record["inputs"]), strict=True))
         outputs = dict(zip(returned, map(bytes.fromhex, record["expected"]), strict=True))
         wanted = _Expectation(inputs, outputs, record["grid"], record["tolerance_ulp"], "ok", None, True, False)
-        return _judge_program(name, lambda: program, wanted, backend)
+        return _judge_program(name, lambda: program, wanted, subject)
 
     return Case(name, judge)
 
@@ -119,10 +135,10 @@ def _oracle_case(record: Mapping[str, Any]) -> Case:
         legal,
         not legal and ("invalid" in tags or name.startswith("inv_")),
     )
-    return Case(name, lambda b: _judge_program(name, lambda: import_upstream(record["program"]).program, wanted, b))
+    return Case(name, lambda s: _judge_program(name, lambda: import_upstream(record["program"]).program, wanted, s))
 
 
-def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation, backend: Backend) -> Outcome:
+def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation, subject: Subject) -> Outcome:
     try:
         program = load()
         validate(program).raise_if_invalid()
@@ -135,7 +151,7 @@ def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation,
     if wanted.inputs is None or wanted.status != "ok":
         return Outcome(name, Verdict.PASSED)
     config = DispatchConfig(grid=_dim3(wanted.grid))
-    return _compare(name, program, wanted.inputs, wanted.outputs, config, wanted.tolerance_ulp, backend)
+    return _compare(name, program, wanted.inputs, wanted.outputs, config, wanted.tolerance_ulp, subject)
 
 
 def _why_it_stopped(error: str | None) -> str:
@@ -164,13 +180,15 @@ def _dim3(grid: Sequence[int] | None) -> tuple[int, int, int] | None:
 def _table_case(table: Mapping[str, Any]) -> Case:
     name = f"{table['kind']}-{table['op']}-{table['type']}"
 
-    def judge(backend: Backend) -> Outcome:
+    def judge(subject: Subject) -> Outcome:
         try:
             case = table_case(table)
         except Untested as rule:
             return Outcome(name, Verdict.SKIPPED, str(rule))
         validate(case.program).raise_if_invalid()
-        return _compare(name, case.program, case.inputs, case.expected, DispatchConfig(), case.tolerance_ulp, backend)
+        # Each row has an element of its own: atomics of a table have one answer in any order.
+        any_order = subject._replace(canonical_order=True)
+        return _compare(name, case.program, case.inputs, case.expected, DispatchConfig(), case.tolerance_ulp, any_order)
 
     return Case(name, judge)
 
@@ -183,9 +201,11 @@ def _compare(
     expected: Mapping[str, bytes],
     config: DispatchConfig,
     tolerance_ulp: int,
-    backend: Backend,
+    subject: Subject,
 ) -> Outcome:
-    outputs = execute(backend, program, inputs, config)
+    if not subject.canonical_order and validate(program).order_sensitive:
+        return Outcome(name, Verdict.SKIPPED, _ORDER_SENSITIVE)
+    outputs = execute(subject.backend, program, inputs, config)
     for buffer in program.abi_buffers:
         if not buffer.is_returned or buffer.name not in expected:
             continue
@@ -231,21 +251,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--backend", required=True, metavar="NAME")
     parser.add_argument("--schedule", choices=SCHEDULES, help="order of lanes, for a backend that can choose")
-    parser.add_argument("--seed", type=int, help="of the shuffled schedule")
+    parser.add_argument("--seed", type=int, help="of what an emulated device draws at random")
     parser.add_argument("-k", dest="pattern", default="*", metavar="GLOB", help="only cases whose name fits")
     parser.add_argument("--json", action="store_true", help="one JSON object a case instead of lines")
     options = parser.parse_args(arguments)
     try:
-        if options.schedule not in (None, "lockstep") or options.seed is not None:
-            raise BackendUnavailable(
-                f"backend `{options.backend}` runs its own schedule only", fix="leave --schedule and --seed out."
-            )
-        backend = open_backend(options.backend)
+        registration, canonical_order = find_scheduled(options.backend, options.schedule, options.seed)
+        backend = registration.factory()
         cases = [case for path in options.files for case in read_cases(path)]
     except VyreError as error:
         print(error, file=sys.stderr)
         return 2
-    return print_outcomes(run_cases(cases, backend, options.pattern), as_json=options.json)
+    outcomes = run_cases(cases, backend, options.pattern, canonical_order=canonical_order)
+    return print_outcomes(outcomes, as_json=options.json)
 
 
 if __name__ == "__main__":

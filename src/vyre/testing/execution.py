@@ -3,22 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.cuda import ids
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, DispatchRequest
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, DispatchRequest
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.options import Schedule
+
+CANONICAL: Final = "lockstep"
+SCHEDULES: Final[dict[str, Schedule]] = {CANONICAL: "lockstep", "reverse": "reverse", "shuffled": "shuffled"}
 
 
-def open_backend(name: str) -> Backend:
-    """A backend of the catalog by id; raises ``BackendUnavailable``."""
+def find_backend(name: str) -> BackendRegistration:
+    """A registration of the catalog by id; raises ``BackendUnavailable``."""
     catalog = load_catalog()
     registration = catalog.get(name)
     if registration is None:
         known = ", ".join(r.id for r in catalog.by_precedence())
         raise BackendUnavailable(f"no backend is called `{name}`", fix=f"use one of: {known}.")
-    return registration.factory()
+    return registration
+
+
+def open_backend(name: str) -> Backend:
+    """A backend of the catalog by id; raises ``BackendUnavailable``."""
+    return find_backend(name).factory()
+
+
+class Scheduled(NamedTuple):
+    """A registration, and whether lanes of its backends run in the canonical schedule."""
+
+    registration: BackendRegistration
+    canonical_order: bool
+
+
+def find_scheduled(name: str, schedule: str | None = None, seed: int | None = None) -> Scheduled:
+    """A registration whose backends run lanes in an order of ``SCHEDULES``, drawn from ``seed``, if they can choose.
+
+    Raises ``BackendUnavailable`` for one that cannot.
+    """
+    registration = find_backend(name)
+    chosen = SCHEDULES[schedule or CANONICAL]
+    if name == ids.MACHINE:
+        return Scheduled(replace(registration, factory=partial(_machine, chosen, seed or 0)), chosen == CANONICAL)
+    canonical_order = registration.role is not BackendRole.PRODUCTION
+    if seed is not None or not (schedule is None or (canonical_order and chosen == CANONICAL)):
+        raise BackendUnavailable(f"backend `{name}` runs its own schedule only", fix="leave --schedule and --seed out.")
+    return Scheduled(registration, canonical_order)
+
+
+def _machine(schedule: Schedule, seed: int) -> Backend:
+    """An emulated device that, as the one in the catalog, runs programs that race on purpose."""
+    from vyre.adapters.cuda.machine.options import RunOptions
+    from vyre.testing.machine import cuda_machine
+
+    return cuda_machine(kernels=RunOptions(schedule, seed, check_races=False)).backend
 
 
 def execute(

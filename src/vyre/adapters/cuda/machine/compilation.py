@@ -88,7 +88,7 @@ class Code(NamedTuple):
         return self._replace(registers=registers)
 
     def reachable(self) -> tuple[int, ...]:
-        """For each block, a bit for every later block that can follow it, but by another round of a loop around both."""
+        """For each block, a bit for every later one that can follow it, but by another round of a loop around both."""
         return _reachable(self.blocks)
 
 

@@ -2,8 +2,9 @@
 
 Lanes of a strand that stand at the same basic block execute it together.  Of several groups only those may go that
 no other group can still catch up with, other than by another round of a loop that holds both; so lanes that part meet
-again where their paths join (a loop is entered at one place only, and blocks lie in program order).  A loop that polls memory and writes nothing
-waits for other lanes: it gives way to the other groups, strands and batches, until somebody has written.
+again where their paths join (a loop is entered at one place only, and blocks lie in program order).  A loop that polls
+memory and writes nothing waits for other lanes: it gives way to the other groups, strands and batches, until somebody
+has written.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.compilation import END
 from vyre.adapters.cuda.machine.faults import FaultKind
-from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Strand, counted, scatter
+from vyre.adapters.cuda.machine.frame import WARP, Batch, Frame, Parked, Positions, Round, Strand, counted, scatter
 from vyre.adapters.cuda.machine.launch import Launch
 from vyre.adapters.cuda.machine.options import KernelReport, RunOptions
 
@@ -36,6 +37,8 @@ _SHUFFLED_LANES: Final = 2048
 _SHUFFLED_STRANDS: Final = 3
 _BURST: Final = 6
 _PATIENCE: Final = 64
+_ATTEMPTS: Final = 256
+_NO_ROUND: Final = Round(0, 0, -1, 0)
 _IDLE_ROUNDS: Final = 2000
 _IDLE_NANOSECONDS: Final = 1_000_000
 
@@ -180,7 +183,9 @@ class _Scheduler:
             (number,) = strand.groups
             return None if number in spinning else number
         reachable = self._launch.reachable
-        free, patient, behind, behind_spinning = [], [], 0, 0
+        free: list[int] = []
+        patient: list[int] = []
+        behind = behind_spinning = 0
         for number in sorted(strand.groups):
             if number in spinning:
                 behind_spinning |= reachable[number]
@@ -259,10 +264,12 @@ class _Scheduler:
     def _note_back_edge(self, strand: Strand, target: int) -> None:
         """Find loops that poll without writing."""
         launch = self._launch
-        now = launch.polls, launch.writes
-        before = strand.back_edges.get(target)
-        strand.back_edges[target] = now
-        if before is not None and before[0] != now[0] and before[1] == now[1]:
+        before = strand.back_edges.get(target, _NO_ROUND)
+        failures = 0
+        if before.writes == launch.writes:
+            failures = before.failures + (before.attempts != launch.attempts)
+        strand.back_edges[target] = Round(launch.polls, launch.attempts, launch.writes, failures)
+        if before.writes == launch.writes and (before.polls != launch.polls or failures > _ATTEMPTS):
             strand.spinning.add(target)
         else:
             strand.spinning.discard(target)

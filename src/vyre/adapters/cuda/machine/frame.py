@@ -40,7 +40,7 @@ class Strand:
         self.parked: list[Parked] = []
         self.registers: list[Any] = list(self.launch.registers)
         self.spinning: set[int] = set()
-        self.back_edges: dict[int, tuple[int, int]] = {}
+        self.back_edges: dict[int, Round] = {}
         self.stuck_at: int | None = None
         self.idle_since: int | None = None
         self.idle = 0
@@ -98,6 +98,15 @@ class Strand:
     @cached_property
     def local(self) -> Region:
         return self.launch.local_region(self.size)
+
+
+class Round(NamedTuple):
+    """Counters of the launch when a loop began a round, and how many rounds in a row had tried in vain to write."""
+
+    polls: int
+    attempts: int
+    writes: int
+    failures: int
 
 
 class Parked(NamedTuple):

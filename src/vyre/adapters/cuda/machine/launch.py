@@ -30,7 +30,7 @@ class Launch:
     """``registers`` is the template of every register file: poison, and the constants.
 
     Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads that other lanes
-    may answer; a loop that polls and writes nothing is waiting for somebody.
+    may answer, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for somebody.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class Launch:
         self.atomics = 0
         self.writes = 0
         self.polls = 0
+        self.attempts = 0
         self.nanoseconds = 0
 
     @cached_property

@@ -124,8 +124,8 @@ def build_atomic(ops: Operands) -> Step:
         given = [frame.registers[one] if view is None else view(frame.registers[one]) for one, view in sources]
         launch.atomics += frame.size
         old, changed = _apply(kind, region, index, given, dtype, frame)
-        launch.polls += 1
         launch.writes += changed
+        launch.attempts += not changed
         if not region.complete:
             launch.touched.add(region)
             put(region, index, region.typed(word)[0][index], word)

@@ -17,6 +17,7 @@ from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
 _U32: Final = _S.U32
+_INTEGERS: Final = (_S.U32, _S.I32, _S.U64, _S.I64)
 
 
 class Fences:
@@ -46,7 +47,7 @@ class IntegerWriter:
         return self.w.emit("p", operation, *operands)
 
     def reg(self, value: Value) -> str:
-        return in_register(self.w, value)
+        return value.text if value.bits is None else in_register(self.w, value)
 
 
 Row: TypeAlias = Callable[[IntegerWriter, Value, Value], Value]
@@ -71,17 +72,20 @@ def _greatest(dtype: ScalarType) -> str:
 
 
 def _plain(operation: str, suffix: str) -> Row:
+    names = {dtype: f"{operation}.{suffix}{dtype.bits}" for dtype in _INTEGERS}
+
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
-        return x.new(a.dtype, f"{operation}.{suffix}{a.dtype.bits}", x.reg(a), b.text)
+        return x.new(a.dtype, names[a.dtype], x.reg(a), b.text)
 
     return row
 
 
 def _xor(x: IntegerWriter, a: Value, b: Value) -> Value:
+    bits = a.dtype.bits
     for value, other in ((a, b), (b, a)):
-        if other.bits == _ones(a.dtype):
+        if other.bits is not None and other.bits == (1 << bits) - 1:
             return _complement(x, value)
-    return x.new(a.dtype, f"xor.b{a.dtype.bits}", x.reg(a), b.text)
+    return x.new(a.dtype, f"xor.b{bits}", x.reg(a), b.text)
 
 
 def _complement(x: IntegerWriter, a: Value) -> Value:

@@ -8,6 +8,7 @@ from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE, Writer
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
+_UNSIGNED: Final = frozenset({_S.U32, _S.U64, _S.BOOL})
 
 
 class Value:
@@ -27,6 +28,8 @@ class Value:
 
 def literal(dtype: ScalarType, bits: int) -> Value:
     """An immediate of an executable type (bool: 0 or 1)."""
+    if dtype in _UNSIGNED:
+        return Value(str(bits), dtype, bits, number=True)
     return Value(immediate(dtype, bits), dtype, bits, number=not is_nan_pattern(dtype, bits))
 
 

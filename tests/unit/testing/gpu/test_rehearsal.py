@@ -1,0 +1,83 @@
+"""Both commands, in small, on the emulated driver: every group passes, and nothing claims to be a GPU's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vyre.domain.binding import plan_bindings
+from vyre.testing.execution import execute, open_backend
+from vyre.testing.gpu.bench import programs, rivals
+from vyre.testing.gpu.bench.bandwidth import summarise
+from vyre.testing.gpu.check.batches import joined
+from vyre.testing.gpu.check.faults import TRAP_INSTRUCTION, WILD_STORE
+from vyre.testing.gpu.check.operator_programs import operator_cases
+from vyre.testing.gpu.command import main
+from vyre.testing.gpu.context import COMMANDS
+
+# What only a GPU or a package that is not installed here can do.
+NEED_A_GPU = {"sanitizer", "launch-bindings", "launch-cuda-core", "launch-cupy", "launch-numba", "launch-triton"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_group_passes_on_the_machine(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([command, "--out", str(tmp_path), "--backend", "cuda-machine", "--budget", "400"])
+    printed = capsys.readouterr().out
+    assert code == 0, printed
+    record: dict[str, Any] = json.loads((tmp_path / f"rehearsal-{command}-cuda-machine.json").read_text())
+    assert record["emulated"] is True and record["device"]["multiprocessors"] > 0
+    verdicts = {group["name"]: group["verdict"] for group in record["groups"]}
+    assert {name for name, verdict in verdicts.items() if verdict == "skipped"} == NEED_A_GPU & verdicts.keys()
+    assert set(verdicts.values()) <= {"passed", "skipped"}
+    assert not (tmp_path / f"gpu-{command}.json").exists()
+
+
+def test_every_group_can_be_loaded() -> None:
+    for groups in COMMANDS.values():
+        assert len({group.name for group in groups}) == len(groups)
+        assert all(callable(group.load()) for group in groups)
+
+
+def test_the_operator_matrix_is_the_same_on_both_reference_engines() -> None:
+    vectorised, oracle = open_backend("reference"), open_backend("reference-scalar")
+    cases = list(operator_cases())
+    assert len({case.name for case in cases}) == len(cases) > 200
+    for case in cases[::9]:
+        assert execute(vectorised, case.program, case.inputs) == execute(oracle, case.program, case.inputs), case.name
+
+
+def test_one_module_holds_many_entries() -> None:
+    from vyre.adapters.cuda.machine.module import load_module
+    from vyre.adapters.cuda.ptx.emit import emit
+
+    emitted = [emit(case.program) for case in list(operator_cases())[:20]]
+    module = load_module(joined(emitted))
+    assert set(module.entries) == {kernel.entry for one in emitted for kernel in one.kernels}
+
+
+@pytest.mark.parametrize("text", [WILD_STORE, TRAP_INSTRUCTION, rivals.PTX])
+def test_hand_written_kernels_load(text: str) -> None:
+    from vyre.adapters.cuda.machine.module import load_module
+
+    assert len(load_module(text).entries) == 1
+
+
+def test_a_probed_launch_has_four_arguments() -> None:
+    assert len(plan_bindings(programs.launch_probe()).bindings) == 4
+    assert rivals.PTX.count(".param .") == 4
+
+
+def test_bandwidth_is_a_fraction_of_the_better_copy() -> None:
+    rates = {
+        "driver copy": {"median": 90.0},
+        "copy, one": {"median": 100.0},
+        "saxpy, one": {"median": 80.0},
+        "saxpy, four apart": {"median": 95.0},
+    }
+    found = summarise(rates)
+    assert (found["copy_gb_s"], found["copy_by"]) == (100.0, "copy, one")
+    assert found["saxpy"] == {"gb_s": 95.0, "shape": "four apart", "of_copy_rate": 0.95}

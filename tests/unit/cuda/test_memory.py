@@ -211,6 +211,20 @@ def test_quarantine_releases_once_the_stream_is_idle() -> None:
     assert closed(r)
 
 
+def test_leases_of_one_stream_are_released_in_order() -> None:
+    """The stream itself is often the last of them."""
+    r = rig()
+    lease = r.streams.acquire()
+    released: list[int] = []
+    r.quarantine.hold(lease.stream, partial(released.append, 1))
+    r.quarantine.hold(lease.stream, partial(r.streams.free, lease))
+    r.quarantine.hold(r.stream, partial(released.append, 2))
+    r.quarantine.reap()
+    assert released == [1, 2]
+    assert len(r.quarantine) == 0
+    assert closed(r)
+
+
 def test_a_query_that_fails_keeps_the_lease_in_quarantine() -> None:
     r = rig()
     released: list[int] = []

@@ -309,19 +309,15 @@ class Quarantine(DeviceMember):
             return
         with self._lock:
             held, self._held = self._held, []
-        busy = []
-        try:
-            while held:
-                stream, release = held[-1]
-                idle = self._device.driver.stream_ready(stream)
-                held.pop()
-                if idle:
-                    release()
-                else:
-                    busy.append((stream, release))
-        finally:
+        try:  # ask about all streams first: a release may destroy one that another lease waits for
+            idle = {stream: self._device.driver.stream_ready(stream) for stream in {stream for stream, _ in held}}
+        except CudaCallError:
             with self._lock:
-                self._held += busy + held
+                self._held += held
+            raise
+        with self._lock:
+            self._held += [(stream, release) for stream, release in held if not idle[stream]]
+        release_all([release for stream, release in held if idle[stream]])
 
     def busy_streams(self) -> Sequence[Stream]:
         with self._lock:

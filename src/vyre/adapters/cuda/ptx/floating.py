@@ -37,15 +37,13 @@ def bits_of(w: Writer, value: Value) -> str:
 def canonical(w: Writer, value: Value) -> Value:
     """The value with NaN made the canonical one: for wherever its bits become observable."""
     if value.bits is not None and not value.number:
-        return Value(
-            immediate(value.dtype, CANONICAL_NAN[value.dtype]), value.dtype, CANONICAL_NAN[value.dtype], number=True
-        )
+        return Value(immediate(value.dtype, CANONICAL_NAN[value.dtype]), value.dtype, CANONICAL_NAN[value.dtype])
     if value.number:
         return value
     f = _f(value.dtype)
     nan = w.emit("p", f"setp.nan.{f}", value.text, value.text)
     pattern = immediate(value.dtype, CANONICAL_NAN[value.dtype])
-    return _new(w, value.dtype, f"selp.{f}", pattern, value.text, nan, number=True)
+    return _new(w, value.dtype, f"selp.{f}", pattern, value.text, nan)
 
 
 def _rounded(operation: str) -> Row:

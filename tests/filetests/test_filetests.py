@@ -1,4 +1,5 @@
-"""Every ``.vyre`` file beside this one, on both reference engines and with several workgroups at once.
+"""Every ``.vyre`` file beside this one: on both reference engines, with several workgroups at once, and on an emulated
+CUDA device.
 
 docs/filetests.md describes the directives.
 """
@@ -19,6 +20,7 @@ HERE: Final = Path(__file__).parent
 FILES: Final = sorted(HERE.rglob("*.vyre"))
 ENGINES: Final = {name: open_backend(name) for name in ("reference", "reference-scalar")}
 CHUNKS: Final = (1, 2)
+MACHINE: Final = open_backend("cuda-machine")
 
 
 def test_there_are_files() -> None:
@@ -40,3 +42,10 @@ def test_file_with_workgroups_at_once(path: Path, chunk: int) -> None:
     size = 1 if test.program is None or validate(test.program).order_sensitive else chunk
     outcomes = run_filetest(test, ENGINES["reference"], chunk_workgroups=size)
     assert [o for o in outcomes if o.verdict is not Verdict.PASSED] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(HERE).with_suffix("").as_posix())
+def test_file_on_an_emulated_device(path: Path) -> None:
+    """Runs that ask for what it does not offer, such as step budgets, are left out."""
+    (test,) = load_filetests([path])
+    assert [o for o in run_filetest(test, MACHINE) if o.verdict is Verdict.FAILED] == []

@@ -6,8 +6,10 @@
     ; run: ... -> error CODE ["part of the message"] [attribute=value ...]
     ; error: V010 [V044 ...]
     ; warning: V101 [...]
+    ; check ptx: TEXT
+    ; check-not ptx: TEXT
 
-docs/filetests.md explains them; values are read by ``vyre.testing.filetest_values``.
+docs/filetests.md explains them; values are read by ``vyre.testing.filetest_values``, checks by ``filetest_checks``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from vyre.domain.ir.text_format import literal_text, name_text, quoted
 from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.specialization import SpecMap, resolve_spec, spec_constants
+from vyre.testing.filetest_checks import Check, parse_checks
 from vyre.testing.filetest_values import summary_text, take_values, values_text
 
 _DIRECTIVE: Final = re.compile(r'^((?:[^;"]|"(?:[^"\\]|\\.)*")*);\s*(run|error|warning)\s*:(.*)$')
@@ -86,6 +89,7 @@ class Filetest:
     malformed: MalformedText | None
     findings: tuple[ExpectedFinding, ...]
     runs: tuple[Run, ...]
+    checks: tuple[Check, ...] = ()
 
 
 def parse_filetest(text: str, filename: str) -> Filetest:
@@ -107,11 +111,12 @@ def parse_filetest(text: str, filename: str) -> Filetest:
             runs.append(_RunParser(cursor, program).parse(directive.line))
     if malformed is not None and not any(f.code == ErrorCode.MALFORMED_TEXT.name for f in findings):
         raise malformed
-    if not runs and not findings:
+    checks = parse_checks(text, filename)
+    if not runs and not findings and not checks:
         raise MalformedText(
             "the text has no directive", loc=SourceLocation(filename, 1, 1), fix="add `; run:` or `; error:`."
         )
-    return Filetest(filename, program, malformed, tuple(findings), tuple(runs))
+    return Filetest(filename, program, malformed, tuple(findings), tuple(runs), checks)
 
 
 class _Directive(NamedTuple):

@@ -24,6 +24,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
 from vyre.testing.execution import execute, open_backend
+from vyre.testing.filetest_checks import judge_checks
 from vyre.testing.filetest_syntax import ExpectedError, ExpectedOutput, Filetest, Run, parse_filetest
 from vyre.testing.filetest_values import summary_text
 from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
@@ -44,15 +45,18 @@ def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
 
 
 def run_filetest(test: Filetest, backend: Backend, **defaults: Any) -> Iterator[Outcome]:
-    """One outcome for what validation reports and one for every run.
+    """One outcome for what validation reports, one for every run and one for the checks of every emission.
 
     ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
     """
     yield _judge_findings(test)
     if test.program is None or not validate(test.program).ok:
-        for run in test.runs:
-            yield Outcome(f"{test.filename}:{run.line}", Verdict.FAILED, "the program is invalid and cannot run")
+        for line in (*(run.line for run in test.runs), *(check.line for check in test.checks)):
+            yield Outcome(f"{test.filename}:{line}", Verdict.FAILED, "the program is invalid and cannot run")
         return
+    for line, difference in judge_checks(test.program, test.checks):
+        verdict = Verdict.PASSED if difference is None else Verdict.FAILED
+        yield Outcome(f"{test.filename}:{line}", verdict, difference or "")
     for run in test.runs:
         yield Outcome(f"{test.filename}:{run.line}", *_judge_run(run, test.program, backend, defaults))
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +84,17 @@ def test_bandwidth_is_a_fraction_of_the_better_copy() -> None:
     found = summarise(rates)
     assert (found["copy_gb_s"], found["copy_by"]) == (100.0, "copy, one")
     assert found["saxpy"] == {"gb_s": 95.0, "shape": "four apart", "of_copy_rate": 0.95}
+
+
+def test_the_numba_side_counts_its_launches() -> None:
+    pytest.importorskip("numba", reason="numba is in the bench group only")
+    script = (
+        "from vyre.testing.gpu.bench.rivals import numba\n"
+        "sides = numba(256)\n"
+        "[launch() for launch in sides.launches.values() for _ in range(3)]\n"
+        "sides.synchronize()\n"
+        "assert (sides.result() == 3).all()\n"
+    )
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -165,16 +165,10 @@ def cupy(elements: int) -> Sides:
 
 def numba(elements: int) -> Sides:
     cuda: Any = import_module("numba.cuda")
-
-    def kernel(x, y, a, n):  # type: ignore[no-untyped-def]  # Numba types it
-        i = cuda.grid(1)
-        if i < n:
-            y[i] = a * x[i] + y[i]
-
-    compiled = cuda.jit(kernel, fastmath=False)
+    kernel: Any = import_module("vyre.testing.gpu.bench.numba_kernel").saxpy
     x, y = cuda.to_device(np.ones(elements, np.float32)), cuda.to_device(np.zeros(elements, np.float32))
     stream = cuda.stream()
-    configured = compiled[-(-elements // _BLOCK), _BLOCK, stream]
+    configured = kernel[-(-elements // _BLOCK), _BLOCK, stream]
     a, n = np.float32(1), np.uint32(elements)
     return Sides(
         {"configured call": lambda: configured(x, y, a, n)},

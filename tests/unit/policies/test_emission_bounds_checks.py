@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Final, NamedTuple
 
 import pytest
@@ -13,6 +14,7 @@ from support.profiles import examples
 from support.programs import Case, Order, cases, generate
 from support.running import run
 from support.watched_accesses import Access, WatchedEngine
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import (
     Atomic,
     BufferLength,
@@ -20,6 +22,7 @@ from vyre.domain.ir.expr import (
     Expr,
     IdKind,
     LaunchId,
+    Literal,
     Load,
     Select,
     SpecConst,
@@ -135,6 +138,9 @@ ROWS: Final = (
     Row("group * another number + local is not", False, (
         when(less(add(op(B.MUL, group(), lit(32)), LID), LENGTH), put(GID)),
     )),
+    Row("a multiple of the local id that no multiple of the group belongs to", False, (
+        store(lit(1), "like", add(op(B.MUL, group(), lit(64)), LID)), put(add(op(B.MUL, LID, lit(1 << 26)), GID)),
+    )),
     Row("a loaded index, named", True, (
         Let("i", Load("inp", GID)), when(less(var("i"), LENGTH), put(var("i"))),
     )),
@@ -240,6 +246,18 @@ ROWS: Final = (
         Let("x", Load("n", lit(0))), when(both(less(GID, var("x")), op(B.LE, var("x"), LENGTH)), put(GID)),
     )),
     Row("i < min(x, n)", True, (when(less(GID, op(B.MIN, Load("n", lit(0)), LENGTH)), put(GID)),)),
+    Row("i < x, and min(x, y) <= n", False, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(GID, var("x")), op(B.LE, op(B.MIN, var("x"), var("y")), LENGTH)), put(GID)),
+    )),
+    Row("i < x, i < y, and min(x, y) <= n", True, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(GID, var("x")), less(GID, var("y")), op(B.LE, op(B.MIN, var("x"), var("y")), LENGTH)),
+             put(GID)),
+    )),
+    Row("saturating i + 1 under i + 1 < n", False, (
+        when(less(add(GID, lit(1)), LENGTH), put(op(B.SATURATING_ADD, GID, lit(1)))),
+    )),
     Row("i < max(x, n)", False, (when(less(GID, op(B.MAX, Load("n", lit(0)), LENGTH)), put(GID)),)),
     Row("i == j < n", True, (
         Let("j", Load("n", lit(0))), when(both(op(B.EQ, GID, var("j")), less(var("j"), LENGTH)), put(GID)),
@@ -259,6 +277,9 @@ ROWS: Final = (
     Row("a local id + 37 of 100", False, (read(add(LID, lit(37)), "fixed"),)),
     Row("63 - local id", True, (put(op(B.SUB, lit(63), LID), "shared"),)),
     Row("62 - local id wraps", False, (put(op(B.SUB, lit(62), LID), "shared"),)),
+    Row("local id | 3", True, (put(op(B.BIT_OR, LID, lit(3)), "shared"),)),
+    Row("i | 1 is not i + 1", False, (when(less(add(GID, lit(1)), LENGTH), put(op(B.BIT_OR, GID, lit(1)))),)),
+    Row("i ^ 1 is not i + 1", False, (when(less(add(GID, lit(1)), LENGTH), put(op(B.BIT_XOR, GID, lit(1)))),)),
     Row("local id ^ 1", True, (put(op(B.BIT_XOR, LID, lit(1)), "shared"),)),
     Row("local id ^ 64", False, (put(op(B.BIT_XOR, LID, lit(64)), "shared"),)),
     Row("the subgroup's lane", True, (put(SubgroupLane(), "shared"),)),
@@ -266,6 +287,7 @@ ROWS: Final = (
     Row("x & 63", True, (read(op(B.BIT_AND, GID, lit(63)), "fixed"),)),
     Row("x & 127 of 100", False, (read(op(B.BIT_AND, GID, lit(127)), "fixed"),)),
     Row("x % 100", True, (read(op(B.MOD, GID, lit(100)), "fixed"),)),
+    Row("min(x, 100) % 100", True, (read(op(B.MOD, op(B.MIN, GID, lit(100)), lit(100)), "fixed"),)),
     Row("x % 101", False, (read(op(B.MOD, GID, lit(101)), "fixed"),)),
     Row("min(x, 99)", True, (read(op(B.MIN, lit(99), GID), "fixed"),)),
     Row("min(x, 100)", False, (read(op(B.MIN, lit(100), GID), "fixed"),)),
@@ -275,6 +297,7 @@ ROWS: Final = (
     Row("x / 2^26", True, (read(op(B.DIV, GID, lit(1 << 26)), "fixed"),)),
     Row("popcount", True, (read(Unary(UnaryOp.POPCOUNT, GID), "fixed"),)),
     Row("a byte", True, (read(Load("bytes", GID), "table"),)),
+    Row("a word", False, (read(Load("inp", GID), "table"),)),
     Row("a byte of 100", False, (read(Load("bytes", GID), "fixed"),)),
     Row("a bool as a number", True, (read(Cast(u32, less(GID, lit(4))), "fixed"),)),
     Row("i < 100", True, (when(less(GID, lit(100)), read(GID, "fixed")),)),
@@ -467,3 +490,135 @@ def test_no_proven_access_is_out_of_range_seeded(order: Order) -> None:
 def test_no_proven_access_is_out_of_range(case: Case) -> None:
     _check(case)
     _check(_larger(case))
+
+
+class _Maze:
+    """A random program of index arithmetic, comparisons, loops and assignments around accesses.
+
+    Numbers are small, or close to where they wrap, so that conditions hold and fail.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._names: list[str] = ["n0", "n1"]
+        self._mutable: list[str] = ["m0", "m1"]
+        self._next = 0
+        start = (
+            Let("n0", Load("inp", LID)),
+            Let("n1", Load("n", lit(0))),
+            Let("m0", GID),
+            Let("m1", lit(self._random.choice(_NUMBERS))),
+        )
+        self.program = program(*start, *self._body(3), workgroup=(8, 1, 1))
+
+    def _value(self, depth: int) -> Expr:
+        choose = self._random.choice
+        if depth == 0 or self._random.random() < 0.25:
+            leaf = choose(("id", "id", "number", "name", "name", "length", "parameter"))
+            match leaf:
+                case "id":
+                    return choose((GID, LID, group(), SubgroupLane()))
+                case "number":
+                    return lit(choose(_NUMBERS))
+                case "name":
+                    return var(choose(self._names + self._mutable))
+                case "length":
+                    return BufferLength(choose(("out", "inp", "fixed", "shared")))
+            return Load(choose(("inp", "bytes")), LID)
+        if self._random.random() < 0.1:
+            return Select(self._condition(1), self._value(depth - 1), self._value(depth - 1))
+        left = self._value(depth - 1)
+        right = lit(choose(_NUMBERS)) if self._random.random() < 0.5 else self._value(depth - 1)
+        operator = choose(_INDEX_OPERATORS)
+        if operator in (B.DIV, B.MOD) and right == lit(0):
+            right = lit(3)
+        return op(operator, left, right)
+
+    def _condition(self, depth: int) -> Expr:
+        if depth and self._random.random() < 0.4:
+            if self._random.random() < 0.3:
+                return opposite(self._condition(depth - 1))
+            return op(self._random.choice((B.AND, B.AND, B.OR)), self._condition(depth - 1), self._condition(depth - 1))
+        left, right = self._value(1), self._value(1)
+        return op(self._random.choice((B.LT, B.LT, B.LE, B.GT, B.GE, B.EQ, B.NE)), left, right)
+
+    def _access(self) -> Stmt:
+        index: Expr = var(self._random.choice(self._names + self._mutable))
+        if self._random.random() < 0.6:
+            index = op(self._random.choice((B.ADD, B.SUB)), index, lit(self._random.choice((0, 1, 2, 3))))
+        if self._random.random() < 0.3:
+            index = self._value(2)
+        # A literal index out of a static range is no valid program.
+        buffers = ("out", "like") if isinstance(index, Literal) else ("out", "like", "shared")
+        return put(index, self._random.choice(buffers))
+
+    def _name(self) -> str:
+        self._next += 1
+        return f"v{self._next}"
+
+    def _body(self, depth: int) -> Body:
+        names, random = list(self._names), self._random
+        body: list[Stmt] = []
+        for _ in range(random.randint(2, 5)):
+            match random.choice(("access", "access", "let", "assign", "if", "if", "leave", "loop", "block")):
+                case "let":
+                    name = self._name()
+                    body.append(Let(name, self._value(2)))
+                    self._names.append(name)
+                case "assign":
+                    body.append(Assign(random.choice(self._mutable), self._value(2)))
+                case "if" if depth:
+                    condition = self._condition(2)
+                    otherwise = self._body(depth - 1) if random.random() < 0.4 else ()
+                    body.append(If(condition, self._body(depth - 1), otherwise))
+                case "leave":
+                    body.append(when(self._condition(1), Return()))
+                case "loop" if depth:
+                    body.append(self._loop(depth - 1))
+                case "block" if depth:
+                    body.append(Block(self._body(depth - 1)))
+                case _:
+                    body.append(self._access())
+        self._names = names
+        return tuple(body)
+
+    def _loop(self, depth: int) -> Stmt:
+        random, name = self._random, self._name()
+        start = random.choice((lit(0), lit(1), lit(2), LID, self._value(1)))
+        step = random.choice((lit(1), lit(1), lit(2), lit(4), self._value(1)))
+        stop = self._value(1)
+        if step == lit(0):
+            step = lit(3)
+        self._names.append(name)
+        way_out = when(self._condition(1), random.choice((Break(), Continue())))
+        inner = self._body(depth)
+        made = loop(name, op(B.MIN, stop, lit(random.choice((7, 30, 100)))), way_out, *inner, start=start, step=step)
+        self._names.remove(name)
+        return made
+
+
+_NUMBERS: Final = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 63, 64, 99, 100, 1 << 31, 0xFFFF_FFFC, 0xFFFF_FFFE, 0xFFFF_FFFF)
+_INDEX_OPERATORS: Final = (
+    *(B.ADD, B.ADD, B.ADD, B.SUB, B.SUB, B.MUL, B.MUL, B.DIV, B.MOD, B.BIT_AND, B.BIT_OR, B.BIT_XOR),
+    *(B.SHL, B.SHR, B.MIN, B.MIN, B.MAX, B.ABS_DIFF, B.SATURATING_ADD, B.SATURATING_SUB, B.SATURATING_MUL),
+    *(B.ROTATE_LEFT, B.MUL_HIGH),
+)
+
+
+def _maze_case(seed: int) -> Case:
+    random, made = Random(seed), _Maze(seed).program
+
+    def words(count: int) -> bytes:
+        return b"".join(random.choice(_NUMBERS).to_bytes(4, "little") for _ in range(count))
+
+    counts = {"out": random.choice((0, 1, 4, 9, 40)), "inp": random.choice((0, 5, 8)), "signed": 1, "floats": 1}
+    inputs = {name: words(count) for name, count in counts.items()}
+    inputs |= {"fixed": words(100), "bytes": bytes(range(8)), "n": words(1), "table": words(256)}
+    return Case(made, inputs, DispatchConfig(grid=(3, 1, 1), step_budget=400), Order.RACY)
+
+
+def test_no_proven_access_in_a_maze_of_conditions_is_out_of_range() -> None:
+    _Guard.proven = _Guard.outside = 0
+    for seed in range(250):
+        _check(_maze_case(seed))
+    assert _Guard.proven > 1_000 and _Guard.outside > 1_000

@@ -123,8 +123,7 @@ class Proofs:
             base = self._values.plus(v, -distance)
             if distance > 0 and self._high(base, depth - 1) + distance > U32_MAX:
                 continue
-            if distance < 0 and self._low(base, depth - 1) < -distance:
-                continue
+            # With a negative distance, what is to be proven implies that the base is large enough for it.
             if self._below(u, w, max(gap - known - distance, 0), depth - 1):
                 return True
         return False
@@ -222,12 +221,8 @@ class Proofs:
             bound = self._low(other, depth - 1) + gap + distance
             if bound <= best:
                 continue
-            base = self._values.plus(value, -distance)
-            if distance <= 0:
-                fits = self._low(base, depth - 1) >= -distance if distance else True
-            else:
-                fits = self._high(base, depth - 1) + distance <= U32_MAX
-            if fits:
+            # With a negative distance, a bound above 0 implies that the base is large enough for it.
+            if distance <= 0 or self._high(self._values.plus(value, -distance), depth - 1) + distance <= U32_MAX:
                 best = bound
         if value.atom is None and not value.is_constant:
             low, _ = interval(value.form.terms, value.constant, lambda a: self._range(a, depth - 1))

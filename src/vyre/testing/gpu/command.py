@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from vyre.testing.gpu import presence
+from vyre.testing.gpu.bench import goals
 from vyre.testing.gpu.context import COMMANDS, GPU_BACKEND, Context
 from vyre.testing.gpu.exit_codes import ExitCode
 from vyre.testing.gpu.provenance import describe
@@ -63,13 +64,24 @@ def main(arguments: Sequence[str] | None = None, look: Callable[[], presence.Pre
         **describe(options.revision),
     }
     record = Record(options.out / f"{name}.json", header)
+    if options.command == "bench":
+        record.conclude = lambda done: {"goals": goals.judge(done, emulated=context.emulated)}
     started = time.monotonic()
     verdicts = Supervisor(options.command, context).run(groups, record)
     code = exit_code(verdicts)
     record.header |= {"seconds": round(time.monotonic() - started, 1), "exit_code": int(code)}
     record.save()
+    for goal in record.conclude(record.groups).get("goals", ()):
+        print(goal_line(goal))
     print(f"written to {record.path}" + (" (EMULATED: no GPU took part)" if context.emulated else ""))
     return code
+
+
+def goal_line(goal: dict[str, Any]) -> str:
+    if goal["met"] is None:
+        return f"{goal['goal']:<46} not measured"
+    verdict = "met" if goal["met"] else "MISSED"
+    return f"{goal['goal']:<46} {goal['value']:.3g}, {goal['relation']} {goal['bound']:.3g} {goal['unit']}: {verdict}"
 
 
 def exit_code(verdicts: Sequence[GroupVerdict]) -> ExitCode:

@@ -43,10 +43,12 @@ class GroupVerdict(Enum):
 
 @dataclass(slots=True)
 class Record:
-    """The JSON record of a run, rewritten whole after each group."""
+    """The JSON record of a run, rewritten whole after each group.  ``conclude``: what follows from the groups so far,
+    as more entries of the record."""
 
     path: Path
     header: dict[str, Any]
+    conclude: Callable[[list[dict[str, Any]]], dict[str, Any]] = lambda groups: {}
     groups: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, entry: dict[str, Any]) -> None:
@@ -56,7 +58,8 @@ class Record:
     def save(self) -> None:
         device = next((g["facts"]["device"] for g in self.groups if "device" in g.get("facts", {})), None)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(self.path, {"format": FORMAT, **self.header, "device": device, "groups": self.groups})
+        head = {"format": FORMAT, **self.header, "device": device, **self.conclude(self.groups)}
+        write_json(self.path, {**head, "groups": self.groups})
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Scale(NamedTuple):
     rounds: int
 
 
-FULL: Final = Scale(1 << 28, 20)
+FULL: Final = Scale(1 << 28, 50)
 REHEARSAL: Final = Scale(1 << 12, 3)
 
 

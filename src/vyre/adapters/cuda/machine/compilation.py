@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
@@ -39,6 +39,9 @@ _BUILDERS: Final[dict[str, Callable[[Operands], Step]]] = {
 _BRANCHES: Final = frozenset({"bra", "bra.uni"})
 _EXITS: Final = frozenset({"ret", "exit"})
 _BARRIERS: Final = frozenset({"bar.sync", "barrier.sync", "barrier.sync.aligned"})
+_ENDING: Final = _BRANCHES | _EXITS | _BARRIERS
+_STRONG_WORDS: Final = frozenset({"volatile", "relaxed", "acquire", "release"})
+_DECIDING_ATOMICS: Final = frozenset({"exch", "cas"})
 _BARRIER_IDS: Final = range(16)
 END: Final = -1
 """Where lanes go that have ended."""
@@ -123,7 +126,7 @@ def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offse
     if not instructions:
         raise PtxError(entry.line, f"{entry.name} has no instructions")
     starts = {0, *entry.labels.values()}
-    starts.update(number + 1 for number, one in enumerate(instructions) if _ends_block(one.opcode))
+    starts.update(number + 1 for number, one in enumerate(instructions) if one.opcode in _ENDING)
     ordered = sorted(start for start in starts if start < len(instructions))
     number_of = {start: number for number, start in enumerate(ordered)}
     labels = {name: number_of.get(start, END) for name, start in entry.labels.items()}
@@ -139,7 +142,7 @@ def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offse
         for instruction in instructions[start:stop]:
             ops.begin(instruction)
             guard = None if instruction.guard is None else ops.guard(instruction.guard)
-            if _ends_block(instruction.opcode):
+            if instruction.opcode in _ENDING:
                 ending = instruction
                 block.note(ops.reads, [])
                 break
@@ -148,10 +151,7 @@ def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offse
             read_anywhere.update(reads)
             if instruction.opcode.startswith("atom."):
                 atomic_results += writes
-                strong |= ".exch." in instruction.opcode or ".cas." in instruction.opcode
-            strong |= any(
-                word in instruction.opcode for word in (".volatile", ".relaxed.", ".acquire.", ".release.")
-            ) and (instruction.opcode[:3] in ("ld.", "st."))
+            strong |= _is_strong(instruction.opcode)
             if guard is not None:
                 step = guarded(step, guard, instruction.negated, reads, writes)
                 reads = [*reads, *writes]
@@ -165,8 +165,12 @@ def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offse
     return Code(tuple(blocks), ops.values, tuple(ops.patches), dynamic_offset, local_bytes, order_sensitive)
 
 
-def _ends_block(opcode: str) -> bool:
-    return opcode in _BRANCHES or opcode in _EXITS or opcode in _BARRIERS
+@cache
+def _is_strong(opcode: str) -> bool:
+    """A load or store that other lanes may answer, or an atomic whose last lane decides what memory holds."""
+    name, *modifiers = opcode.split(".")
+    words = {"ld": _STRONG_WORDS, "st": _STRONG_WORDS, "atom": _DECIDING_ATOMICS}.get(name, frozenset())
+    return not words.isdisjoint(modifiers)
 
 
 def _build(ops: Operands) -> Step:

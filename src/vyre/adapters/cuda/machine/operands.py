@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -46,19 +47,31 @@ class Address(NamedTuple):
     width: int
 
 
-def storage(declared: str) -> np.dtype[Any]:
-    """Dtype of a register's array: integers without sign, halves as words."""
-    kind = LANE_DTYPE[declared]
-    if declared in ("f32", "f64", "pred"):
-        return kind
-    return np.dtype(f"u{kind.itemsize}")
+STORAGE: Final[dict[str, np.dtype[Any]]] = {
+    kind: dtype if kind in ("f32", "f64", "pred") else np.dtype(f"u{dtype.itemsize}")
+    for kind, dtype in LANE_DTYPE.items()
+}
+"""Dtype of a register's array by declared type: integers without sign, halves as words."""
+
+
+@cache
+def _fits(declared: str, kind: str, wider: bool) -> bool:
+    """Whether an operand of type ``kind`` may be a register of the declared type; ``wider``: or of a longer one."""
+    if declared == kind:
+        return True
+    if "pred" in (declared, kind):
+        return False
+    size, wanted = SIZE_OF[declared], SIZE_OF[kind]
+    if "f" in kind:
+        return declared[0] == "b" and size == wanted
+    return (kind[0] == "b" or "f" not in declared) and (size == wanted or (wider and size > wanted))
 
 
 class Operands:
     """Places of one entry: registers first come, constants as they occur.
 
-    ``values`` holds the initial value of each place: poison for a register.  ``reads`` and ``writes`` are the places of
-    the instruction at hand.
+    ``values`` holds the initial value of each place (poison for a register), ``held`` its dtype.  ``reads`` and
+    ``writes`` are the places of the instruction at hand.
     """
 
     def __init__(self, registers: Mapping[str, str], symbols: Mapping[str, Symbol]) -> None:
@@ -68,6 +81,7 @@ class Operands:
         self._symbols = symbols
         self._constants: dict[tuple[str, int], int] = {}
         self.values: list[Any] = []
+        self.held: list[np.dtype[Any]] = []
         self.patches: list[Patch] = []
         self.reads: list[int] = []
         self.writes: list[int] = []
@@ -87,41 +101,37 @@ class Operands:
             declared = self._types.get(name)
             if declared is None:
                 raise self.error(f"{name} is not declared")
-            place = self._places[name] = len(self.values)
-            self.declared[place] = declared
-            dtype = storage(declared)
+            dtype = STORAGE[declared]
             word = np.array(_POISON & (1 << 8 * dtype.itemsize) - 1, f"u{dtype.itemsize}")
-            self.values.append(np.False_ if declared == "pred" else word.view(dtype)[()])
+            place = self._places[name] = self._add(np.False_ if declared == "pred" else word.view(dtype)[()])
+            self.declared[place] = declared
         return place
 
-    def _check(self, name: str, place: int, kind: str, *, wider: bool) -> None:
+    def _add(self, value: Any) -> int:
+        self.values.append(value)
+        self.held.append(value.dtype)
+        return len(self.values) - 1
+
+    def _typed(self, name: str, kind: str, wider: bool) -> int:
+        """Place of a register that must fit an operand of type ``kind``."""
+        place = self._register(name)
         declared = self.declared[place]
-        if declared == kind:
-            return
-        if "pred" in (declared, kind):
-            fits = False
-        elif "f" in kind:
-            fits = declared[0] == "b" and SIZE_OF[declared] == SIZE_OF[kind]
-        else:
-            size, wanted = SIZE_OF[declared], SIZE_OF[kind]
-            fits = (kind[0] == "b" or "f" not in declared) and (size == wanted or (wider and size > wanted))
-        if not fits:
+        if declared != kind and not _fits(declared, kind, wider):
             raise self.error(f"{name} is declared .{declared}, not .{kind}")
+        return place
 
     def destination(self, operand: str, kind: str, *, wider: bool = False) -> int | None:
         """Place of a result, None for the sink ``_``."""
         if operand == "_":
             return None
-        place = self._register(operand)
-        self._check(operand, place, kind, wider=wider)
+        place = self._typed(operand, kind, wider)
         self.writes.append(place)
         return place
 
     def source(self, operand: str, kind: str, *, wider: bool = False) -> int:
         """Place of a register or a constant."""
         if operand[0] == "%":
-            place = self._register(operand)
-            self._check(operand, place, kind, wider=wider)
+            place = self._typed(operand, kind, wider)
             self.reads.append(place)
             return place
         return self.constant(operand, kind)
@@ -142,10 +152,9 @@ class Operands:
         key = (kind, bits)
         place = self._constants.get(key)
         if place is None:
-            place = self._constants[key] = len(self.values)
             dtype = LANE_DTYPE[kind]
             value = np.bool_(bits) if kind == "pred" else np.array(bits, f"u{dtype.itemsize}").view(dtype)[()]
-            self.values.append(value)
+            place = self._constants[key] = self._add(value)
         return place
 
     def _bits(self, operand: str, kind: str) -> int:
@@ -168,8 +177,7 @@ class Operands:
     def _address_of(self, name: str, symbol: Symbol, addend: int, kind: str) -> int:
         if symbol.offset is not None:
             return self.literal(symbol.offset + addend & (1 << bits_of(kind)) - 1, kind)
-        place = len(self.values)
-        self.values.append(LANE_DTYPE[kind].type(0))
+        place = self._add(LANE_DTYPE[kind].type(0))
         self.patches.append(Patch(place, name, addend, kind))
         return place
 
@@ -215,11 +223,6 @@ class Operands:
         if len(operands) != count and len(operands) not in more:
             raise self.error(f"{count} operands expected")
         return operands
-
-    def storage_of(self, place: int) -> np.dtype[Any]:
-        """Dtype of what a place holds."""
-        declared = self.declared.get(place)
-        return self.values[place].dtype if declared is None else storage(declared)
 
 
 def parse_integer(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,7 +37,18 @@ def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Ste
 
 def reader(ops: Operands, place: int, kind: str) -> Rule | None:
     """Turns what a place holds into lanes of a type; None if it is that already."""
-    held, wanted = ops.storage_of(place), LANE_DTYPE[kind]
+    held, wanted = ops.held[place], LANE_DTYPE[kind]
+    return None if held is wanted else _reading(held, wanted)
+
+
+def writer(ops: Operands, place: int, kind: str) -> Rule | None:
+    """Turns lanes of a type into what a register holds; narrow integers are extended by their sign."""
+    held, given = ops.held[place], LANE_DTYPE[kind]
+    return None if held is given else _writing(held, given)
+
+
+@cache
+def _reading(held: np.dtype[Any], wanted: np.dtype[Any]) -> Rule | None:
     if held == wanted:
         return None
     if held.itemsize == wanted.itemsize:
@@ -45,9 +57,8 @@ def reader(ops: Operands, place: int, kind: str) -> Rule | None:
     return lambda x: x.astype(narrow).view(wanted)
 
 
-def writer(ops: Operands, place: int, kind: str) -> Rule | None:
-    """Turns lanes of a type into what a register holds; narrow integers are extended by their sign."""
-    held, given = ops.storage_of(place), LANE_DTYPE[kind]
+@cache
+def _writing(held: np.dtype[Any], given: np.dtype[Any]) -> Rule | None:
     if held == given:
         return None
     if held.itemsize == given.itemsize:
@@ -57,29 +68,29 @@ def writer(ops: Operands, place: int, kind: str) -> Rule | None:
 
 
 def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back: Rule | None, noise: Noise) -> Step:
-    plain = back is None and noise is Noise.NONE and all(adapt is None for _, adapt in sources)
-    match plain, [place for place, _ in sources]:
-        case True, [a]:
+    if back is None and noise is Noise.NONE:
+        match sources:
+            case [(a, None)]:
 
-            def unary(frame: Frame) -> None:
-                registers = frame.registers
-                registers[target] = rule(registers[a])
+                def unary(frame: Frame) -> None:
+                    registers = frame.registers
+                    registers[target] = rule(registers[a])
 
-            return unary
-        case True, [a, b]:
+                return unary
+            case [(a, None), (b, None)]:
 
-            def binary(frame: Frame) -> None:
-                registers = frame.registers
-                registers[target] = rule(registers[a], registers[b])
+                def binary(frame: Frame) -> None:
+                    registers = frame.registers
+                    registers[target] = rule(registers[a], registers[b])
 
-            return binary
-        case True, [a, b, c]:
+                return binary
+            case [(a, None), (b, None), (c, None)]:
 
-            def ternary(frame: Frame) -> None:
-                registers = frame.registers
-                registers[target] = rule(registers[a], registers[b], registers[c])
+                def ternary(frame: Frame) -> None:
+                    registers = frame.registers
+                    registers[target] = rule(registers[a], registers[b], registers[c])
 
-            return ternary
+                return ternary
 
     def general(frame: Frame) -> None:
         registers = frame.registers

@@ -88,7 +88,7 @@ def build_mov(ops: Operands) -> Step:
     place = ops.destination(target, kind)
     if place is None:
         raise ops.error("a result is expected")
-    held, given = ops.storage_of(place), ops.storage_of(origin)
+    held, given = ops.held[place], ops.held[origin]
 
     def same(frame: Frame) -> None:
         registers = frame.registers
@@ -131,7 +131,7 @@ def _pack(ops: Operands, kind: str, target: str, source: str) -> Step:
     place = ops.destination(target, kind)
     if place is None:
         raise ops.error("a result is expected")
-    dtype, held = LANE_DTYPE[kind], ops.storage_of(place)
+    dtype, held = LANE_DTYPE[kind], ops.held[place]
 
     def step(frame: Frame) -> None:
         registers = frame.registers

@@ -31,6 +31,7 @@ class PluginReference(NamedTuple):
 BUILTIN: Final = (
     PluginReference("reference", "vyre.adapters.reference.registration:REFERENCE"),
     PluginReference("reference-scalar", "vyre.adapters.reference.registration:REFERENCE_SCALAR"),
+    PluginReference("cuda", "vyre.adapters.cuda.registration:CUDA"),
     PluginReference("cuda-machine", "vyre.adapters.cuda.registration:CUDA_MACHINE"),
 )
 """Known without package metadata, so that a source checkout and a frozen application find them."""

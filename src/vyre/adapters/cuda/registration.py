@@ -6,28 +6,39 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda import ids
 from vyre.domain.device import DeviceProfile
+from vyre.domain.errors import BackendUnavailable
 from vyre.ports.backend import Backend, BackendRegistration, BackendRole
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.seam import CudaDriver
+
+
+def _driver() -> CudaDriver:
+    """Raises ``BackendUnavailable`` where cuda-python, a dependency on Linux and Windows only, is missing."""
+    try:
+        from vyre.adapters.cuda.driver import RealDriver
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"the CUDA driver cannot be called from Python: {error}", fix="install cuda-python 13 or later."
+        ) from error
+    return RealDriver()
 
 
 def _cuda() -> Backend:
-    from vyre.adapters.cuda.driver import RealDriver
     from vyre.adapters.cuda.runtime.backend import make_backend, options_from
     from vyre.adapters.cuda.runtime.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
     environment = ProcessEnvironment()
-    return make_backend(RealDriver(), ids.CUDA, options_from(environment), profiler=profiler_from(environment))
+    return make_backend(_driver(), ids.CUDA, options_from(environment), profiler=profiler_from(environment))
 
 
 def _probe_cuda() -> DeviceProfile:
-    from vyre.adapters.cuda.driver import RealDriver
     from vyre.adapters.cuda.runtime.backend import options_from, probe
     from vyre.adapters.system import ProcessEnvironment
 
-    return probe(RealDriver(), ids.CUDA, options_from(ProcessEnvironment()))
+    return probe(_driver(), ids.CUDA, options_from(ProcessEnvironment()))
 
 
 def _machine_driver() -> MachineDriver:

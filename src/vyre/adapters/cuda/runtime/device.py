@@ -249,8 +249,9 @@ class CudaDevice:
             if not given_up:
                 self.driver.context_synchronize()
             else:
-                for stream in self._busy_streams() - given_up:
-                    self.waiter.stream(stream, None)
+                for stream in self._busy_streams():
+                    if stream not in given_up:
+                        self.waiter.stream(stream, None)
         self.counters.sync_points += 1
 
     def device_lost(self) -> bool:
@@ -342,8 +343,8 @@ class CudaDevice:
         if not self.waiter.stream(stream, deadline_ns):
             raise _StillRunning
 
-    def _busy_streams(self) -> set[Stream]:
-        return {stream for member in self._members for stream in member.busy_streams()}
+    def _busy_streams(self) -> list[Stream]:
+        return list(dict.fromkeys(stream for member in self._members for stream in member.busy_streams()))
 
     def _take_context(self) -> None:
         try:

@@ -1,0 +1,143 @@
+"""The table of miscompiles against the assemblers at hand, read from the machine code they write."""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+from functools import cache
+from itertools import product
+
+import pytest
+
+from vyre.adapters.cuda.machine.execution import run_kernel
+from vyre.adapters.cuda.machine.memory import DeviceMemory
+from vyre.adapters.cuda.machine.module import load_module
+from vyre.adapters.cuda.machine.options import RunOptions
+from vyre.adapters.cuda.seam import LaunchShape
+from vyre.policies.ptx_target import TargetInputs, select_target
+from vyre.policies.ptxas_hazard_table import EVERYWHERE, HAZARDS, NEVER_EMITTED
+from vyre.policies.ptxas_hazards import (
+    ALL_FENCES,
+    AssemblerInputs,
+    Fence,
+    Hazard,
+    Remedy,
+    fences_needed,
+    reduced_ptx,
+)
+from vyre.testing.ptxas import Assembler, assemble, assemblers, find_tools
+from vyre.testing.sass import listings
+
+REDUCED = [hazard for hazard in HAZARDS if hazard.reduced]
+ASSEMBLERS = assemblers()
+needs_tools = pytest.mark.skipif(
+    not ASSEMBLERS or not find_tools("nvdisasm"), reason="no ptxas and nvdisasm: install the dependency group `ptxas`"
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "assembler" in metafunc.fixturenames:
+        metafunc.parametrize("assembler", ASSEMBLERS, ids=[assembler.build for assembler in ASSEMBLERS])
+
+
+@cache
+def listed(assembler: Assembler, target: int, level: int) -> dict[str, str]:
+    """Machine code of every body of the table, assembled together."""
+    version = select_target(TargetInputs(target))
+    texts = [
+        reduced_ptx(entry_of(hazard, body), body, version.version_text, version.text)
+        for hazard in REDUCED
+        for body in (hazard.reduced, hazard.remedied)
+    ]
+    header = texts[0].index(".visible")
+    module = texts[0][:header] + "".join(text[header:] for text in texts)
+    cubin, _ = assemble(assembler, module, target, f"-O{level}")
+    return listings(find_tools("nvdisasm")[0], cubin)
+
+
+def entry_of(hazard: Hazard, body: str) -> str:
+    return hazard.name.replace("-", "_") + ("_remedied" if body == hazard.remedied else "_reduced")
+
+
+def is_wrong(hazard: Hazard, body: str, assembler: Assembler, target: int, level: int = 3) -> bool:
+    code = listed(assembler, target, level)[entry_of(hazard, body)]
+    return re.search(hazard.wrong, code, re.MULTILINE | re.DOTALL) is not None
+
+
+@needs_tools
+@pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
+def test_the_remedy_removes_the_miscompile(hazard: Hazard, assembler: Assembler) -> None:
+    wrong = [t for t in EVERYWHERE if is_wrong(hazard, hazard.remedied, assembler, t)]
+    assert wrong == []
+
+
+@needs_tools
+@pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
+def test_the_miscompile_is_as_recorded(hazard: Hazard, assembler: Assembler) -> None:
+    """Versions recorded as sound must be so; one recorded as broken that is not any more is only reported."""
+    wrong = {t for t in EVERYWHERE if is_wrong(hazard, hazard.reduced, assembler, t)}
+    recorded = set(hazard.broken.get(assembler.version, ()))
+    if assembler.version in hazard.sound or recorded:
+        assert wrong <= recorded
+    if wrong != recorded:
+        report(f"{hazard.name}: ptxas {assembler.build} is broken on {sorted(wrong)}, not on {sorted(recorded)}")
+
+
+@needs_tools
+@pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
+def test_nothing_is_miscompiled_without_optimisation(hazard: Hazard, assembler: Assembler) -> None:
+    wrong = [t for t in (75, 90, 120) if is_wrong(hazard, hazard.reduced, assembler, t, 0)]
+    assert wrong == []
+
+
+def report(finding: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn(finding, stacklevel=2)
+
+
+def test_unknown_assemblers_get_every_fence() -> None:
+    assert all(fences_needed(AssemblerInputs(target)) == ALL_FENCES for target in EVERYWHERE)
+
+
+def test_only_recorded_versions_leave_a_fence_out() -> None:
+    recorded = {version for hazard in HAZARDS for version in hazard.sound}
+    versions = set(product((11, 12, 13, 14), range(10)))
+    for version in versions - recorded:
+        assert fences_needed(AssemblerInputs(90, version)) == ALL_FENCES
+    assert fences_needed(AssemblerInputs(90, (13, 0))) == ALL_FENCES
+    assert fences_needed(AssemblerInputs(90, (13, 5))) == {Fence.ROTATES, Fence.LOOPS, Fence.PRODUCTS}
+
+
+def test_targets_nobody_looked_at_get_every_fence() -> None:
+    assert fences_needed(AssemblerInputs(130, (13, 5))) == ALL_FENCES
+
+
+def test_every_fence_has_a_hazard() -> None:
+    assert {hazard.fence for hazard in HAZARDS} - {None} == ALL_FENCES
+    assert all((hazard.remedy is Remedy.FENCE) is (hazard.fence is not None) for hazard in HAZARDS)
+
+
+def test_no_version_is_both_broken_and_sound() -> None:
+    assert [h.name for h in HAZARDS if set(h.broken) & set(h.sound)] == []
+
+
+def test_remedied_bodies_contain_nothing_that_is_never_emitted() -> None:
+    for hazard in HAZARDS:
+        for line in hazard.remedied.split():
+            assert not any(re.match(pattern, line) for pattern in NEVER_EMITTED), (hazard.name, line)
+
+
+@pytest.mark.parametrize("hazard", [pytest.param(h, id=h.name) for h in REDUCED])
+def test_the_remedied_body_computes_what_is_recorded(hazard: Hazard) -> None:
+    version = select_target(TargetInputs(90))
+    text = reduced_ptx("remedied", hazard.remedied, version.version_text, version.text)
+    memory = DeviceMemory()
+    word = memory.allocate(4)
+    memory.write(word, hazard.n.to_bytes(4, "little"))
+    parameters = struct.pack("<QII", word, hazard.n, 0)
+    run_kernel(
+        load_module(text).entries["remedied"], LaunchShape((1, 1, 1), (1, 1, 1)), parameters, memory, RunOptions()
+    )
+    assert int.from_bytes(memory.read(word, 4), "little") == hazard.right

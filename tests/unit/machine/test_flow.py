@@ -238,6 +238,13 @@ def test_a_timed_wait_ends() -> None:
     Machine().launch(kernel(body), 0)
 
 
+def test_a_uniform_branch_is_for_whole_warps() -> None:
+    text = kernel("setp.ge.u32 %p0, %r0, {first}; @%p0 bra.uni $L; add.u32 %r9, %r9, 1; $L: add.u32 %r9, %r9, 1;")
+    Machine().launch(text.replace("{first}", "32"), 0, block=64)
+    found = fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, text.replace("{first}", "40"), 0, block=64)
+    assert (found.lane, found.instruction) == ((32, 0, 0), "@%p0 bra.uni $L;")
+
+
 def test_trap_names_the_first_lane() -> None:
     found = fault(FaultKind.TRAP, kernel("setp.lt.u32 %p0, %r3, 70; @%p0 bra $E; trap;"), 0, grid=2, block=64)
     assert (found.lane, found.instruction) == ((70, 0, 0), "trap;")

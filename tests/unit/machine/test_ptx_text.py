@@ -132,6 +132,7 @@ REFUSED = {
     "%r4 is declared twice": ".reg .b32 %r4;",
     "label $E is defined twice": "$E: add.u32 %r4, %r4, 1;",
     "misaligned parameter": "ld.param.u32 %r4, [a+2];",
+    "past the 8 bytes of parameters": "ld.param.u32 %r4, [a+8];",
     "49153 bytes of shared memory; at most 49152": ".shared .align 1 .b8 s[49153];",
     "malformed statement": "?;",
 }

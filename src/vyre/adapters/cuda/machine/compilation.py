@@ -119,9 +119,11 @@ class _Open:
         self.writes.update(dict.fromkeys(writes))
 
 
-def compile_entry(entry: EntryText, symbols: Mapping[str, Symbol], dynamic_offset: int, local_bytes: int) -> Code:
+def compile_entry(
+    entry: EntryText, symbols: Mapping[str, Symbol], parameter_bytes: int, dynamic_offset: int, local_bytes: int
+) -> Code:
     """Raises ``PtxError`` for what the machine does not run."""
-    ops = Operands(entry.registers, symbols)
+    ops = Operands(entry.registers, symbols, parameter_bytes)
     instructions = entry.instructions
     if not instructions:
         raise PtxError(entry.line, f"{entry.name} has no instructions")

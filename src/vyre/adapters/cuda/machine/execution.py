@@ -39,7 +39,7 @@ _BURST: Final = 6
 _PATIENCE: Final = 64
 _ATTEMPTS: Final = 256
 _NO_ROUND: Final = Round(0, 0, -1, 0)
-_IDLE_ROUNDS: Final = 2000
+_IDLE_ROUNDS: Final = 500
 _IDLE_NANOSECONDS: Final = 1_000_000
 
 
@@ -73,7 +73,7 @@ class _Scheduler:
         coming = self._block_ids()
         waiting: deque[Batch] = deque()
         resident, most = 0, launch.options.resident_blocks or launch.block_count
-        idle = 0
+        idle, times = 0, 0
         following = next(coming, None)
         while following is not None or waiting:
             if following is not None and (not waiting or resident + len(following) <= most):
@@ -92,6 +92,8 @@ class _Scheduler:
             idle = idle + 1 if before == self._progress() else 0
             if idle > len(waiting):
                 launch.nanoseconds += _IDLE_NANOSECONDS
+            if times != launch.clock_reads:  # a wait that looks at the clock ends by itself
+                times, idle = launch.clock_reads, min(idle, len(waiting) + 1)
             if idle > _IDLE_ROUNDS * len(waiting) > 0:
                 raise self._spinning(waiting[0])
 
@@ -241,9 +243,22 @@ class _Scheduler:
             self._go(strand, number, block.following, positions)
         else:
             jumps = ~condition if block.negated else condition
+            if block.last.opcode == "bra.uni":
+                self._check_uniform(block, frame, jumps)
             for target, mask in ((block.then, jumps), (block.following, ~jumps)):
                 where = np.flatnonzero(mask)
                 self._go(strand, number, target, where if positions is None else positions[where])
+
+    def _check_uniform(self, block: Block, frame: Frame, jumps: NDArray[np.bool_]) -> None:
+        """Lanes of a warp that take ``bra.uni`` together go the same way."""
+        warps = frame.own(frame.strand.warp_places) // WARP
+        count = len(frame.strand.batch.warp_live)
+        leaving, here = np.bincount(warps[jumps], minlength=count), np.bincount(warps, minlength=count)
+        split = (leaving > 0) & (leaving < here)
+        if split.any():
+            where = int(np.flatnonzero(split[warps])[0])
+            detail = f"{leaving[warps[where]]} of {here[warps[where]]} lanes of the warp jump"
+            raise self._launch.fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, block.last, frame, where, detail=detail)
 
     def _go(self, strand: Strand, number: int, target: int, positions: Positions) -> None:
         """Lanes go on at a basic block, joining those that are there."""

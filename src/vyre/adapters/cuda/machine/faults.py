@@ -16,6 +16,7 @@ class FaultKind(Enum):
     RACE = "race"
     READ_ONLY_WRITTEN = "non-coherent load of memory that the launch writes"
     DIVERGENT_BARRIER = "divergent barrier"
+    DIVERGENT_UNIFORM_BRANCH = "divergent uniform branch"
     BAD_MASK = "bad member mask"
     DEADLOCK = "deadlock"
     STEP_LIMIT = "step limit"

@@ -58,6 +58,7 @@ class Launch:
         self.writes = 0
         self.polls = 0
         self.attempts = 0
+        self.clock_reads = 0
         self.nanoseconds = 0
 
     @cached_property

@@ -133,7 +133,7 @@ def _entry(entry: EntryText, module_symbols: dict[str, Symbol], dynamic: Variabl
     if dynamic is not None:
         dynamic_offset = _aligned(shared, dynamic.align)
         symbols[dynamic.name] = Symbol("shared", dynamic_offset)
-    code = compile_entry(entry, symbols, dynamic_offset, _aligned(sizes["local"], 16))
+    code = compile_entry(entry, symbols, parameter_bytes, dynamic_offset, _aligned(sizes["local"], 16))
     words = sum(0 if kind == "pred" else max(1, SIZE_OF[kind] // 4) for kind in entry.registers.values())
     uses_dynamic = dynamic is not None and any(
         dynamic.name in operand for instruction in entry.instructions for operand in instruction.operands

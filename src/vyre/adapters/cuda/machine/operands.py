@@ -74,7 +74,8 @@ class Operands:
     ``writes`` are the places of the instruction at hand.
     """
 
-    def __init__(self, registers: Mapping[str, str], symbols: Mapping[str, Symbol]) -> None:
+    def __init__(self, registers: Mapping[str, str], symbols: Mapping[str, Symbol], parameter_bytes: int) -> None:
+        self.parameter_bytes: Final = parameter_bytes
         self.declared: dict[int, str] = {}
         self._places: dict[str, int] = {}
         self._types = registers

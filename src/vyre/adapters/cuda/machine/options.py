@@ -15,6 +15,7 @@ class RunOptions(NamedTuple):
 
     ``schedule``: ``lockstep`` runs blocks, divergent paths and lanes in ascending order; ``reverse`` in descending
     order; ``shuffled`` in an order drawn from ``seed``, warps of a block out of step.
+    ``check_races`` also finds non-coherent loads of memory that the launch writes.
     ``seed`` also draws the bits of NaN results, of unspecified values and of approximations.
     ``workgroups_at_once``: blocks that advance together; None lets the machine choose, more than one only where
     nothing can tell.  ``resident_blocks``: blocks that can have started and not ended; None: all of the grid.

@@ -141,6 +141,8 @@ def _parameter_load(ops: Operands, form: Form, address: Address, targets: Target
     start = int(ops.values[address.place])
     if start % (dtype.itemsize * form.elements):
         raise ops.error("misaligned parameter")
+    if start + dtype.itemsize * form.elements > ops.parameter_bytes:
+        raise ops.error(f"past the {ops.parameter_bytes} bytes of parameters")
 
     def step(frame: Frame) -> None:
         values = frame.launch.parameters.typed(dtype)[0]

@@ -54,6 +54,7 @@ def _warp(frame: Frame) -> Any:
 def _time(dtype: type[np.unsignedinteger[Any]]) -> Special:
     def value(frame: Frame) -> Any:
         frame.launch.polls += 1
+        frame.launch.clock_reads += 1
         now = frame.launch.nanoseconds + frame.launch.instructions
         return dtype(now & int(np.iinfo(dtype).max))
 

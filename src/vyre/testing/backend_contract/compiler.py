@@ -179,6 +179,11 @@ def names_are_interface(bench: Bench) -> None:
         bench.compile(text.format(name), output_counts={name: count}).dispatch((), storage)
         equal(u32s(storage.outputs[0]), [count] * count)
     refusal(InvalidConfig, lambda: bench.run(text.format("second"), output_counts={"first": 1}))
+    sized = "workgroup_size 1, 1, 1 buffer {0} @0 read_write u32[2] body {{ {0}[gid.x] = 1u }}"
+    for name in ("first", "second"):
+        pipeline = bench.compile(sized.format(name))
+        error = refusal(InvalidInput, lambda: pipeline.dispatch((view(words(1)),), Storage()))  # noqa: B023
+        holds(f"`{name}`" in error.message, f"`{name}` is not named: {error}")
 
 
 # ---------------------------------------------------------------- ids and the cache

@@ -1,0 +1,703 @@
+"""Backends that break one rule each, and the case of the contract that says so; faithful decorators break none."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, Final
+
+import pytest
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.fakes import recording
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
+from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError
+from vyre.domain.ir.program import BackendId, Program
+from vyre.ports.backend import (
+    PORT_API_VERSION,
+    Backend,
+    BackendRegistration,
+    CacheCounters,
+    CompiledPipeline,
+    CompileResult,
+    DispatchRequest,
+    HostBytes,
+    NullLifecycle,
+    OutputStorage,
+    PendingDispatch,
+    Readback,
+    ResidentBuffer,
+    ResidentSequence,
+    Upload,
+)
+from vyre.testing.backend_contract import CASES, Subject, run_cases
+from vyre.testing.outcomes import Verdict
+
+Break = Callable[[Backend], Backend]
+
+
+def _reference() -> BackendRegistration:
+    found = load_catalog().get("reference")
+    assert found is not None
+    return found
+
+
+REFERENCE: Final = _reference()
+
+
+def registration_with(broken: Break, **fields: Any) -> BackendRegistration:
+    return replace(REFERENCE, factory=lambda: broken(REFERENCE.factory()), **fields)
+
+
+def failures(registration: BackendRegistration, pattern: str) -> list[str]:
+    """The ids of the cases that fail; at least one has to run."""
+    with Subject(registration) as subject:
+        outcomes = list(run_cases(CASES, subject, pattern))
+    assert any(o.verdict is not Verdict.SKIPPED for o in outcomes), f"no case fits {pattern}"
+    return [o.name for o in outcomes if o.verdict is Verdict.FAILED]
+
+
+# ---------------------------------------------------------------- faithful decorators
+def test_a_recording_backend_keeps_the_contract() -> None:
+    assert failures(registration_with(lambda backend: recording(backend)[0]), "[!o]*") == []
+
+
+@dataclass
+class Pending:
+    """A dispatch in a thread of its own."""
+
+    request: DispatchRequest
+    inner: Backend
+    finished: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    arena: OutputArena = field(default_factory=OutputArena)
+    error: BackendError | None = None
+    timing: DispatchTiming | None = None
+    callbacks: list[Callable[[], object]] = field(default_factory=list)
+
+    def run(self) -> None:
+        try:
+            self.timing = self.inner.executor.execute(self.request, self.arena)
+        except BackendError as error:
+            self.error = error
+        with self.lock:
+            self.finished.set()
+        for callback in self.callbacks:
+            callback()
+
+    def done(self) -> bool:
+        return self.finished.is_set()
+
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        if not self.finished.wait(timeout):
+            raise TimeoutError
+        if self.error is not None:
+            outputs.clear()
+            raise self.error
+        results = self.arena.to_bytes()
+        for view, data in zip(outputs.begin(tuple(map(len, results))), results, strict=True):
+            view[:] = data
+        assert self.timing is not None
+        return self.timing
+
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        with self.lock:
+            if not self.done():
+                self.callbacks.append(callback)
+                return
+        callback()
+
+
+@dataclass
+class Threads:
+    """``AsyncExecutor``; ``made`` is the kind of its pending dispatches."""
+
+    inner: Backend
+    made: type[Pending] = Pending
+    snapshot: bool = True
+    delay: float = 0.0
+
+    def submit(self, request: DispatchRequest, /) -> PendingDispatch:
+        if self.snapshot:
+            request = replace(request, inputs=tuple(memoryview(bytes(view)) for view in request.inputs))
+        pending = self.made(request, self.inner)
+        threading.Timer(self.delay, pending.run).start()
+        return pending
+
+
+def asynchronous(**options: Any) -> Break:
+    return lambda backend: replace(backend, async_executor=Threads(backend, **options))
+
+
+def test_a_backend_of_threads_keeps_the_contract() -> None:
+    registration = registration_with(asynchronous())
+    assert failures(registration, "asynchronous.*") == []
+    assert failures(registration, "lifecycle.a_pending*") == []
+
+
+# ---------------------------------------------------------------- executors
+Execute = Callable[[Backend, DispatchRequest, OutputStorage], DispatchTiming]
+
+
+@dataclass
+class Executor:
+    inner: Backend
+    run: Execute
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        return self.run(self.inner, request, outputs)
+
+
+def executing(run: Execute) -> Break:
+    return lambda backend: replace(backend, executor=Executor(backend, run))
+
+
+def without(name: str) -> Break:
+    """Ignores one field of the config."""
+    default = {name: getattr(DEFAULT_CONFIG, name)}
+    return executing(lambda b, r, o: b.executor.execute(replace(r, config=replace(r.config, **default)), o))
+
+
+class Uncleared:
+    """Passes ``begin`` on and swallows ``clear``."""
+
+    def __init__(self, inner: OutputStorage) -> None:
+        self.begin: Final = inner.begin
+
+    def clear(self) -> None:
+        return None
+
+
+def leave_zeros_out(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    arena = OutputArena()
+    timing = backend.executor.execute(request, arena)
+    results = arena.to_bytes()
+    for view, data in zip(outputs.begin(tuple(map(len, results))), results, strict=True):
+        if any(data):
+            view[:] = data
+    return timing
+
+
+def begin_twice(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    outputs.begin((0,))
+    return backend.executor.execute(request, outputs)
+
+
+def untyped_errors(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    try:
+        return backend.executor.execute(request, outputs)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
+
+
+def errors_without_a_fix(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    try:
+        return backend.executor.execute(request, outputs)
+    except InvalidInput as error:
+        raise InvalidInput(error.message, fix="") from error
+
+
+def another_lane(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    try:
+        return backend.executor.execute(request, outputs)
+    except TrapError as error:
+        x, y, z = error.global_id
+        raise TrapError(tag=error.tag, address=error.address, global_id=(x + 1, y, z)) from error
+
+
+def pad_inputs(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    """Rounds lengths up to whole words instead of refusing them."""
+    padded = tuple(memoryview(bytes(view) + bytes(-len(view) % 4)) for view in request.inputs)
+    return backend.executor.execute(replace(request, inputs=padded), outputs)
+
+
+def shared_arena() -> Break:
+    """One arena for all threads."""
+    arena = OutputArena()
+
+    def run(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+        timing = backend.executor.execute(request, arena)
+        time.sleep(0.001)
+        results = arena.to_bytes()
+        for view, data in zip(outputs.begin(tuple(map(len, results))), results, strict=True):
+            view[:] = data
+        return timing
+
+    return executing(run)
+
+
+def one_chunk_less(backend: Backend, request: DispatchRequest, outputs: OutputStorage) -> DispatchTiming:
+    """Loses the last workgroup of a grid that is given."""
+    config = request.config
+    if config.grid is not None and config.grid[0] > 1:
+        config = replace(config, grid=(config.grid[0] - 1, *config.grid[1:]))
+    return backend.executor.execute(replace(request, config=config), outputs)
+
+
+BROKEN_EXECUTORS: Final[dict[str, tuple[Break, str]]] = {
+    "outputs keep garbage": (executing(leave_zeros_out), "elements.outputs_start_as_zeros.*"),
+    "begin is called twice": (executing(begin_twice), "outputs.begin_is_called_once*"),
+    "failures clear nothing": (
+        executing(lambda b, r, o: b.executor.execute(r, Uncleared(o))),
+        "outputs.a_failure_leaves_no_outputs.trap",
+    ),
+    "errors are not ours": (executing(untyped_errors), "inputs.the_wrong_number_is_refused.*"),
+    "errors have no fix": (executing(errors_without_a_fix), "inputs.the_wrong_number_is_refused.*"),
+    "another lane is blamed": (executing(another_lane), "traps.the_lowest_lane_is_named.*"),
+    "lengths are rounded up": (executing(pad_inputs), "elements.half_an_element_is_refused.*"),
+    "threads share an arena": (shared_arena(), "threads.dispatches_at_once.*"),
+    "the last workgroup is lost": (executing(one_chunk_less), "geometry.large_grids.*"),
+    "spec is ignored": (without("spec"), "config.spec.*"),
+    "grid is ignored": (without("grid"), "geometry.ids_of_a_grid.*"),
+    "extent is ignored": (without("extent"), "geometry.an_extent*"),
+    "workgroup is ignored": (without("workgroup"), "geometry.a_workgroup_override_is_what*"),
+    "element_count_override is ignored": (without("element_count_override"), "geometry.an_element_count*"),
+    "output_counts is ignored": (without("output_counts"), "outputs.output_counts_size*"),
+    "max_output_bytes is ignored": (without("max_output_bytes"), "outputs.max_output_bytes.*"),
+    "step_budget is ignored": (without("step_budget"), "config.step_budget.*"),
+    "race_check is ignored": (without("race_check"), "config.race_check"),
+    "profile is ignored": (without("profile"), "config.an_unknown_profile*"),
+    "speculation is ignored": (without("speculation"), "config.modes.speculation"),
+    "persistent_thread is ignored": (without("persistent_thread"), "config.modes.persistent_thread"),
+    "fixpoint_iterations is ignored": (without("fixpoint_iterations"), "config.fixpoint_iterations.*"),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_EXECUTORS)
+def test_broken_executors_are_found(defect: str) -> None:
+    broken, pattern = BROKEN_EXECUTORS[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- compilers
+@dataclass
+class Pipeline:
+    """Runs what ``run`` says; everything else as the pipeline below."""
+
+    inner: CompiledPipeline
+    run: Callable[[CompiledPipeline, Sequence[HostBytes], OutputStorage], DispatchTiming]
+    name: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.name or self.inner.id
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        return self.run(self.inner, inputs, outputs)
+
+
+Compile = Callable[[Backend, Program, DispatchConfig], CompileResult]
+
+
+@dataclass
+class Compiler:
+    inner: Backend
+    run: Compile
+    counters: Callable[[], CacheCounters] | None = None
+
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        return self.run(self.inner, program, config)
+
+    def cache_counters(self) -> CacheCounters:
+        assert self.inner.compiler is not None
+        return self.counters() if self.counters is not None else self.inner.compiler.cache_counters()
+
+
+def _compiled(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+    assert backend.compiler is not None
+    return backend.compiler.compile(program, config)
+
+
+def compiling(run: Compile, counters: Callable[[], CacheCounters] | None = None) -> Break:
+    return lambda backend: replace(backend, compiler=Compiler(backend, run, counters))
+
+
+def cached_by(key: Callable[[Program, DispatchConfig], object]) -> Break:
+    """Keeps pipelines by too small a key."""
+    made: dict[object, CompileResult] = {}
+
+    def run(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+        return made.setdefault(key(program, config), _compiled(backend, program, config))
+
+    return compiling(run)
+
+
+def dispatching(
+    run: Callable[[CompiledPipeline, Sequence[HostBytes], OutputStorage], DispatchTiming],
+) -> Break:
+    def compile_(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+        made = _compiled(backend, program, config)
+        return made._replace(pipeline=Pipeline(made.pipeline, run))
+
+    return compiling(compile_)
+
+
+def keep_the_last() -> Break:
+    """Answers with what the pipeline gave before, once it gave something."""
+    kept: dict[int, tuple[bytes, ...]] = {}
+
+    def run(pipeline: CompiledPipeline, inputs: Sequence[HostBytes], outputs: OutputStorage) -> DispatchTiming:
+        arena = OutputArena()
+        timing = pipeline.dispatch(inputs, arena)
+        results = kept.setdefault(id(pipeline), arena.to_bytes())
+        for view, data in zip(outputs.begin(tuple(map(len, results))), results, strict=True):
+            view[:] = data
+        return timing
+
+    return dispatching(run)
+
+
+def new_ids() -> Break:
+    numbers = count()
+
+    def run(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+        made = _compiled(backend, program, config)
+        name = f"{backend.id}:{next(numbers)}"
+        return made._replace(pipeline=Pipeline(made.pipeline, lambda p, i, o: p.dispatch(i, o), name))
+
+    return compiling(run)
+
+
+def falling_counters() -> Break:
+    numbers = count(100, -1)
+    return compiling(_compiled, lambda: CacheCounters(next(numbers), 0))
+
+
+BROKEN_COMPILERS: Final[dict[str, tuple[Break, str]]] = {
+    "configs are mixed up": (cached_by(lambda p, c: p.digest), "compiler.the_config_of_a_pipeline*"),
+    "names are left out of the key": (cached_by(lambda p, c: (p.digest, c)), "compiler.names_are_interface"),
+    "programs are mixed up": (cached_by(lambda p, c: p.workgroup_size), "compiler.pipelines_of_different*"),
+    "the first lengths are kept": (keep_the_last(), "compiler.input_lengths_may_differ.*"),
+    "defaults are compiled": (
+        compiling(lambda b, p, c: _compiled(b, p, DEFAULT_CONFIG)),
+        "compiler.a_pipeline_equals_execute.*",
+    ),
+    "ids change": (new_ids(), "compiler.an_id_is_stable"),
+    "counters fall": (falling_counters(), "compiler.counters_only_grow"),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_COMPILERS)
+def test_broken_compilers_are_found(defect: str) -> None:
+    broken, pattern = BROKEN_COMPILERS[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- memory
+@dataclass
+class Memory:
+    """Memory with replaceable methods."""
+
+    inner: Backend
+    allocate_: Callable[[Backend, int, str | None], ResidentBuffer] | None = None
+    upload_: Callable[[Backend, Sequence[Upload]], None] | None = None
+    download_: Callable[[Backend, Sequence[Readback]], None] | None = None
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        if self.allocate_ is not None:
+            return self.allocate_(self.inner, nbytes, label)
+        return self.inner.require_memory().allocate(nbytes, label=label)
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        (self.upload_ or _upload)(self.inner, uploads)
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        (self.download_ or _download)(self.inner, reads)
+
+
+def _upload(backend: Backend, uploads: Sequence[Upload]) -> None:
+    backend.require_memory().upload(uploads)
+
+
+def _download(backend: Backend, reads: Sequence[Readback]) -> None:
+    backend.require_memory().download(reads)
+
+
+def remembering(**methods: Any) -> Break:
+    return lambda backend: replace(backend, memory=Memory(backend, **methods))
+
+
+def garbage(backend: Backend, nbytes: int, label: str | None) -> ResidentBuffer:
+    buffer = backend.require_memory().allocate(nbytes, label=label)
+    _upload(backend, [Upload(buffer, memoryview(b"\xcd" * nbytes))])
+    return buffer
+
+
+def one_by_one(backend: Backend, uploads: Sequence[Upload]) -> None:
+    for upload in uploads:
+        _upload(backend, [upload])
+
+
+def read_one_by_one(backend: Backend, reads: Sequence[Readback]) -> None:
+    for read in reads:
+        _download(backend, [read])
+
+
+def clip(backend: Backend, uploads: Sequence[Upload]) -> None:
+    """Drops what does not fit instead of refusing it."""
+    for upload in uploads:
+        with suppress(InvalidResource):
+            _upload(backend, [upload])
+
+
+def without_offsets(backend: Backend, uploads: Sequence[Upload]) -> None:
+    _upload(backend, [upload._replace(offset=0) for upload in uploads])
+
+
+BROKEN_MEMORY: Final[dict[str, tuple[Break, str]]] = {
+    "memory is garbage": (remembering(allocate_=garbage), "memory.memory_starts_as_zeros.*"),
+    "labels are dropped": (
+        remembering(allocate_=lambda b, n, label: b.require_memory().allocate(n)),
+        "memory.an_allocation_has*",
+    ),
+    "sizes are rounded": (
+        remembering(allocate_=lambda b, n, label: b.require_memory().allocate(n + -n % 4, label=label)),
+        "memory.an_allocation_has*",
+    ),
+    "uploads go one by one": (remembering(upload_=one_by_one), "memory.upload_checks_every_range*"),
+    "reads go one by one": (remembering(download_=read_one_by_one), "memory.download_checks_every_range*"),
+    "uploads are clipped": (remembering(upload_=clip), "memory.a_closed_buffer_is_refused"),
+    "batches go backwards": (
+        remembering(upload_=lambda b, uploads: _upload(b, list(reversed(uploads)))),
+        "memory.overlapping_uploads_go_in_order",
+    ),
+    "offsets are ignored": (remembering(upload_=without_offsets), "memory.an_upload_changes_its_range_only.*"),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_MEMORY)
+def test_broken_memory_is_found(defect: str) -> None:
+    broken, pattern = BROKEN_MEMORY[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- resident sequences
+@dataclass
+class Resident:
+    inner: Backend
+    change: Callable[[ResidentSequence], ResidentSequence]
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        return self.inner.require_resident_executor().run(self.change(sequence))
+
+
+@dataclass
+class ReadsFirst:
+    inner: Backend
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        self.inner.require_memory().download(sequence.reads)
+        return self.inner.require_resident_executor().run(replace(sequence, reads=()))
+
+
+@dataclass
+class GoesOn:
+    """Runs what stands behind a trap, and raises the trap at the end."""
+
+    inner: Backend
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        executor, trap = self.inner.require_resident_executor(), None
+        for step in (*sequence.prefix, *sequence.repeated * sequence.repeat_count):
+            try:
+                executor.run(ResidentSequence(prefix=(step,)))
+            except TrapError as error:
+                trap = trap or error
+        timing = executor.run(ResidentSequence(reads=sequence.reads))
+        if trap is not None:
+            raise trap
+        return timing
+
+
+def running(change: Callable[[ResidentSequence], ResidentSequence]) -> Break:
+    return lambda backend: replace(backend, resident_executor=Resident(backend, change))
+
+
+def without_configs(sequence: ResidentSequence) -> ResidentSequence:
+    return replace(sequence, prefix=tuple(replace(step, config=DEFAULT_CONFIG) for step in sequence.prefix))
+
+
+BROKEN_SEQUENCES: Final[dict[str, tuple[Break, str]]] = {
+    "repetitions are forgotten": (running(lambda s: replace(s, repeat_count=1)), "resident.prefix_repeat_reads.*"),
+    "the prefix is repeated": (running(lambda s: replace(s, prefix=s.prefix * 2)), "resident.prefix_repeat_reads.*"),
+    "steps go backwards": (running(lambda s: replace(s, prefix=s.prefix[::-1])), "resident.steps_go_in_order"),
+    "steps are lost": (running(lambda s: replace(s, prefix=s.prefix[:3])), "resident.host_bytes_of_each_step"),
+    "configs are ignored": (running(without_configs), "resident.a_step_has_a_config.*"),
+    "reads come first": (
+        lambda backend: replace(backend, resident_executor=ReadsFirst(backend)),
+        "resident.prefix_repeat_reads.*",
+    ),
+    "steps run behind a trap": (
+        lambda backend: replace(backend, resident_executor=GoesOn(backend)),
+        "resident.nothing_runs_behind_a_trap",
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_SEQUENCES)
+def test_broken_sequences_are_found(defect: str) -> None:
+    broken, pattern = BROKEN_SEQUENCES[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- asynchronous dispatch
+class NeverCallsBack(Pending):
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        return None
+
+
+class WaitsOnce(Pending):
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        timing = super().wait(outputs, timeout=timeout)
+        self.arena.clear()
+        return timing
+
+
+class NeverDone(Pending):
+    def done(self) -> bool:
+        return False
+
+
+class SwallowsErrors(Pending):
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        with suppress(BackendError):
+            return super().wait(outputs, timeout=timeout)
+        return DispatchTiming(0)
+
+
+BROKEN_ASYNC: Final[dict[str, tuple[Break, str]]] = {
+    "inputs are not copied": (asynchronous(snapshot=False, delay=0.02), "asynchronous.inputs_are_taken_at_submit"),
+    "views are kept": (asynchronous(snapshot=False, delay=0.02), "asynchronous.no_view_of_the_caller_is_kept"),
+    "results go with the first wait": (asynchronous(made=WaitsOnce), "asynchronous.waiting_twice"),
+    "it is never done": (asynchronous(made=NeverDone), "asynchronous.done_after_wait"),
+    "it never calls back": (asynchronous(made=NeverCallsBack), "asynchronous.a_callback_is_called_once"),
+    "errors are swallowed": (asynchronous(made=SwallowsErrors), "asynchronous.a_trap_is_raised_by_wait"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("defect", BROKEN_ASYNC)
+def test_broken_asynchronous_executors_are_found(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.testing.backend_contract.asynchronous._ENDLESS_S", 0.2)
+    broken, pattern = BROKEN_ASYNC[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- lifecycle, metrics, registration
+class RestlessEpoch(NullLifecycle):
+    """Every look is a new epoch."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, backend: BackendId) -> None:
+        super().__init__(backend)
+        self.numbers: Iterator[int] = count()
+
+    @property
+    def epoch(self) -> int:
+        return next(self.numbers)
+
+
+class LostDevice(NullLifecycle):
+    __slots__ = ()
+
+    def device_lost(self) -> bool:
+        return True
+
+
+class ClosesOnce(NullLifecycle):
+    __slots__ = ("closed",)
+
+    def __init__(self, backend: BackendId) -> None:
+        super().__init__(backend)
+        self.closed = False
+
+    def close(self) -> None:
+        if self.closed:
+            raise RuntimeError("closed already")
+        self.closed = True
+
+
+class RecoversNothing(NullLifecycle):
+    """Claims to recover and stays in its epoch."""
+
+    __slots__ = ()
+
+    def recover(self) -> None:
+        return None
+
+
+@dataclass
+class Metrics:
+    values: Iterator[int]
+
+    def metrics(self) -> Mapping[str, int]:
+        return {"dispatches": next(self.values)}
+
+
+def counting(values: Callable[[], Iterator[int]]) -> Break:
+    return lambda backend: replace(backend, metric_source=Metrics(values()))
+
+
+def living(lifecycle: Callable[[BackendId], NullLifecycle]) -> Break:
+    return lambda backend: replace(backend, lifecycle=lifecycle(backend.id))
+
+
+def profiled(**facts: Any) -> BackendRegistration:
+    """A backend and a probe that agree on a profile with these facts."""
+    profile = replace(REFERENCE.probe(), **facts)
+    return registration_with(lambda backend: replace(backend, profile=profile), probe=lambda: profile)
+
+
+_SHARED: Final = REFERENCE.factory()
+BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
+    "the epoch changes": (registration_with(living(RestlessEpoch)), "lifecycle.the_epoch_is_steady"),
+    "the device is lost": (registration_with(living(LostDevice)), "lifecycle.a_healthy_device*"),
+    "it closes once": (registration_with(living(ClosesOnce)), "lifecycle.close_is_idempotent"),
+    "it recovers nothing": (registration_with(living(RecoversNothing)), "lifecycle.recovery_starts*"),
+    "metrics fall": (registration_with(counting(lambda: count(100, -1))), "metrics.metrics_only_grow"),
+    "metrics are negative": (registration_with(counting(lambda: count(-5, -1))), "metrics.metrics_are_counts"),
+    "metrics do not count": (registration_with(counting(lambda: count(7, 0))), "metrics.a_dispatch_is_counted"),
+    "another version of the port": (
+        replace(REFERENCE, api_version=PORT_API_VERSION + 1),
+        "registration.it_speaks_this_version*",
+    ),
+    "another id": (replace(REFERENCE, id=BackendId("Ref")), "registration.its_id_is_a_name"),
+    "one backend for all": (replace(REFERENCE, factory=lambda: _SHARED), "registration.each_backend_is_new"),
+    "no version": (
+        registration_with(lambda backend: replace(backend, version="unspecified")),
+        "registration.it_has_a_version",
+    ),
+    "another profile than probed": (
+        registration_with(lambda b: replace(b, profile=replace(b.profile, compute_units=3))),
+        "registration.the_probe_tells*",
+    ),
+    "a claim that nobody tests": (profiled(supports_tensor_cores=True), "profile.every_claim_is_tested"),
+    "a claim without its facet": (profiled(supports_async_compute=True), "profile.asynchronous_work*"),
+    "unknown is zero": (profiled(compute_units=0), "profile.unknown_is_none"),
+    "narrow subgroups": (profiled(subgroup_size=16), "profile.a_subgroup_has_32_lanes"),
+    "limits of workgroups that nobody keeps": (
+        profiled(max_workgroup_size=(64, 64, 64)),
+        "profile.a_larger_workgroup_is_refused.*",
+    ),
+    "limits of lanes that nobody keeps": (
+        profiled(max_invocations_per_workgroup=64),
+        "profile.too_many_lanes*",
+    ),
+    "limits of grids that nobody keeps": (profiled(max_grid_size=(64, 64, 64)), "profile.a_larger_grid_is_refused.*"),
+    "workgroup memory that nobody limits": (
+        profiled(max_shared_memory_bytes=1 << 15),
+        "profile.more_workgroup_memory_is_refused",
+    ),
+    "clocks that are not there": (profiled(supports_device_timestamps=True), "profile.times_are_as_good*"),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_REGISTRATIONS)
+def test_broken_registrations_are_found(defect: str) -> None:
+    registration, pattern = BROKEN_REGISTRATIONS[defect]
+    assert failures(registration, pattern)

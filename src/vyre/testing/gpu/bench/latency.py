@@ -42,7 +42,7 @@ def resident(context: Context) -> Iterator[Finding]:
     prepared = binder.bind(ResidentStep(programs.launch_probe(), (a, n, x, y)))
     sides: dict[str, Callable[[], object]] = {"prepared resident dispatch": prepared}
     if not context.emulated:
-        sides |= _bare_waits()
+        sides |= rivals.bindings(ELEMENTS).waited  # two ways to wait; the better one counts
     samples: dict[str, list[float]] = {name: [] for name in sides}
     for block in range(blocks):
         for name, side in sides.items() if block % 2 == 0 else reversed(sides.items()):
@@ -70,23 +70,6 @@ def resident(context: Context) -> Iterator[Finding]:
             counted = float(ry.download()[0])
     wanted = blocks * calls // 4 + 1
     yield Outcome("session dispatches counted", Verdict.PASSED if counted == wanted else Verdict.FAILED, f"{counted:g}")
-
-
-def _bare_waits() -> dict[str, Callable[[], object]]:
-    """The driver's own launch and wait, waiting in two ways; the better one counts."""
-    sides = rivals.bindings(ELEMENTS)
-    launch, wait, ready = sides.launches["cuLaunchKernelEx, packed before"], sides.synchronize, sides.ready
-
-    def synchronized() -> None:
-        launch()
-        wait()
-
-    def polled() -> None:
-        launch()
-        while not ready():
-            pass
-
-    return {"bare, cuStreamSynchronize": synchronized, "bare, cuStreamQuery": polled}
 
 
 def host_dispatch(context: Context) -> Iterator[Finding]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -55,13 +56,17 @@ _BLOCK: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """``launches``: by kind, each enqueues one; ``result``: y, after everything; ``ready``: whether all has run."""
+    """``launches``: by kind, each enqueues one; ``waited``: enqueues one and waits for it, with nothing around it.
+
+    ``result``: y, after everything.  ``keep``: memory that must stay where it is.
+    """
 
     launches: dict[str, Callable[[], object]]
     synchronize: Callable[[], object]
     result: Callable[[], Any]
     version: str
-    ready: Callable[[], bool] = lambda: True
+    waited: Mapping[str, Callable[[], object]] = field(default_factory=dict)
+    keep: object = None
 
 
 def bindings(elements: int) -> Sides:
@@ -88,29 +93,36 @@ def bindings(elements: int) -> Sides:
     config.hStream = stream
     types = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_uint32)
     launch, launch_ex = driver.cuLaunchKernel, driver.cuLaunchKernelEx
-    query, done = driver.cuStreamQuery, driver.CUresult.CUDA_SUCCESS
+    synchronize, query, success = driver.cuStreamSynchronize, driver.cuStreamQuery, driver.CUresult.CUDA_SUCCESS
 
     def tuples() -> object:
         given = ((int(x), int(y), 1.0, elements), types)
         return launch(kernel, grid, 1, 1, _BLOCK, 1, 1, 0, stream, given, 0)
 
+    def synchronized() -> None:
+        launch_ex(config, kernel, address, 0)
+        synchronize(stream)
+
+    def polled() -> None:
+        launch_ex(config, kernel, address, 0)
+        while query(stream)[0] is not success:
+            pass
+
     def result() -> Any:
         checked(driver.cuMemcpyDtoH(out.ctypes.data, y, out.nbytes))
         return out
 
-    keep = (values, packed)
     return Sides(
-        {
-            "cuLaunchKernel, packed before": lambda: launch(
-                kernel, grid, 1, 1, _BLOCK, 1, 1, 0, stream, address if keep else 0, 0
-            ),
-            "cuLaunchKernelEx, packed before": lambda: launch_ex(config, kernel, address if keep else 0, 0),
+        launches={
+            "cuLaunchKernel, packed before": partial(launch, kernel, grid, 1, 1, _BLOCK, 1, 1, 0, stream, address, 0),
+            "cuLaunchKernelEx, packed before": partial(launch_ex, config, kernel, address, 0),
             "cuLaunchKernel, tuples": tuples,
         },
-        lambda: checked(driver.cuStreamSynchronize(stream)),
-        result,
-        _version("cuda-bindings"),
-        lambda: query(stream)[0] is done,
+        synchronize=lambda: checked(synchronize(stream)),
+        result=result,
+        version=_version("cuda-bindings"),
+        waited={"bare, cuStreamSynchronize": synchronized, "bare, cuStreamQuery": polled},
+        keep=(values, packed),
     )
 
 

@@ -22,12 +22,13 @@ from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaO
 from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, plan_scratch
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, Event, LaunchShape, ParameterBlock, Stream
+from vyre.adapters.fakes import registration_of
 from vyre.app.session import Session
 from vyre.app.session import open as open_session
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId, Dim3, Program
-from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole
+from vyre.ports.backend import Backend, BackendCatalog
 from vyre.testing.execution import open_backend
 
 Array = npt.NDArray[Any]
@@ -63,10 +64,7 @@ def backend_with(backend: str, options: CudaOptions, driver: CudaDriver | None =
 
 def session_on(backend: Backend) -> Session:
     """A session that holds ``backend``, and closes it."""
-    registration = BackendRegistration(
-        id=backend.id, rank=0, role=BackendRole.PRODUCTION, factory=lambda: backend, probe=lambda: backend.profile
-    )
-    return open_session(backend.id, catalog=BackendCatalog((registration,)))
+    return open_session(backend.id, catalog=BackendCatalog((registration_of(backend),)))
 
 
 class Workbench:

@@ -211,6 +211,20 @@ def test_quarantine_releases_once_the_stream_is_idle() -> None:
     assert closed(r)
 
 
+def test_memory_outlives_the_stream_it_was_used_on() -> None:
+    r = rig()
+    lease = r.streams.acquire()
+    block = r.memory.allocate(64, lease.stream)
+    r.quarantine.hold(lease.stream, partial(r.streams.free, lease))
+    r.quarantine.hold(lease.stream, partial(r.memory.retire, block))
+    assert r.quarantine.holds(lease.stream)
+    r.driver.stream_synchronize(lease.stream)
+    r.quarantine.reap()
+    assert not r.quarantine.holds(lease.stream)
+    assert r.memory.live_bytes == r.memory.idle_bytes == 0
+    assert closed(r)
+
+
 def test_leases_of_one_stream_are_released_in_order() -> None:
     """The stream itself is often the last of them."""
     r = rig()

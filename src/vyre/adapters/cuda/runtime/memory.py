@@ -125,6 +125,10 @@ class DeviceMemory(DeviceMember):
             del self._live[block.address]
         self._free(block, stream)
 
+    def retire(self, block: DeviceBlock) -> None:
+        """Return ``block``, on which no work is pending, to the driver; the stream it was used on may be gone."""
+        self.free(block, self._stream() if self._uses_pool else 0)
+
     def reclaim(self) -> None:
         """Give back everything that is only kept, and trim the pool."""
         for reclaim in self._reclaimers:
@@ -296,6 +300,11 @@ class Quarantine(DeviceMember):
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def holds(self, stream: Stream) -> bool:
+        """Whether work on ``stream`` may still run; a stream that was let go is idle, and may be destroyed."""
+        with self._lock:
+            return any(held == stream for held, _ in self._held)
 
     def hold(self, stream: Stream, release: Callable[[], None]) -> None:
         """Call ``release`` (driver calls that free the lease, never ones that reuse it) once ``stream`` is idle."""

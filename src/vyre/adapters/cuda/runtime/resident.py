@@ -183,14 +183,16 @@ class ResidentStore:
 
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
         """Free a closed buffer's memory: at once, or behind the work that may still use it."""
-        device, memory = self.device, self._resources.memory
+        device, memory, quarantine = self.device, self._resources.memory, self._resources.quarantine
         if not block.capacity or not device.reachable:
             return
         with device.calls:
             if busy is None:
                 self.on_stream(lambda lease: memory.give_back(block, lease.stream))
+            elif quarantine.holds(busy):
+                quarantine.hold(busy, partial(memory.retire, block))
             else:
-                self._resources.quarantine.hold(busy, lambda: memory.free(block, busy))
+                memory.retire(block)
 
     def on_stream(self, work: Callable[[StreamLease], Any]) -> Any:
         """Run ``work`` with a stream of its own, and wait for what it queued.  Call inside the door.

@@ -1,0 +1,36 @@
+"""Both reference engines give the same bytes on every operation of every type."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.op_matrix import op_matrix
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, UNARY, AtomicOp
+from vyre.domain.ir.types import EXECUTABLE_TYPES
+from vyre.testing.execution import execute, open_backend
+from vyre.testing.gpu.check.operator_programs import OperatorCase
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in op_matrix()])
+def test_both_engines_agree(case: OperatorCase) -> None:
+    vector, scalar = (
+        execute(open_backend(name), case.program, case.inputs) for name in ("reference", "reference-scalar")
+    )
+    assert vector == scalar
+
+
+def test_names_and_programs_are_all_different() -> None:
+    assert len({case.name for case in op_matrix()}) == len(op_matrix())
+    assert len({case.program.digest for case in op_matrix()}) == len(op_matrix())
+
+
+def test_nothing_of_the_language_is_left_out() -> None:
+    names = {case.name for case in op_matrix()}
+    for dtype in EXECUTABLE_TYPES:
+        assert {f"{op.name.lower()} {dtype.text}" for op, row in UNARY.items() if dtype in row.operands} <= names
+        binary = {f"{op.name.lower()} {dtype.text} {dtype.text}" for op, row in BINARY.items() if dtype in row.operands}
+        assert binary <= names
+        assert f"subgroup shuffle {dtype.text} of 64" in names
+    for dtype in ATOMIC_ELEMENTS:
+        for space in ("storage", "workgroup"):
+            assert {f"{op.name.lower()} {dtype.text} {space} own" for op in AtomicOp} <= names

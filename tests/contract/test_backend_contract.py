@@ -1,4 +1,4 @@
-"""Every backend of the catalog that can run here keeps the contract of the port."""
+"""Every backend of the catalog that can run here keeps the contract of the port, emulated ones in any order of lanes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,35 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.errors import BackendError
 from vyre.ports.backend import BackendRegistration, BackendRole
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case
+from vyre.testing.backend_contract.catalog import GROUPS
+from vyre.testing.execution import Scheduled, find_scheduled
 
 
-def _backends() -> Iterator[object]:
-    for registration in load_catalog().by_precedence():
-        marks: list[pytest.MarkDecorator] = []
-        if registration.role is BackendRole.PRODUCTION:
-            marks.append(pytest.mark.gpu)
-            try:
-                registration.probe()
-            except BackendError as error:
-                marks.append(pytest.mark.skip(reason=f"`{registration.id}` cannot run here: {error.message}"))
-        yield pytest.param(registration, id=str(registration.id), marks=marks)
+def _why_not(registration: BackendRegistration) -> str | None:
+    try:
+        registration.probe()
+    except BackendError as error:
+        return error.message
+    return None
 
 
-@pytest.fixture(scope="module", params=_backends())
+CATALOG = load_catalog().by_precedence()
+MISSING = {str(r.id): reason for r in CATALOG if (reason := _why_not(r)) is not None}
+
+
+def _subjects() -> Iterator[object]:
+    for registration in CATALOG:
+        if registration.id not in MISSING:
+            marks = [pytest.mark.gpu] if registration.role is BackendRole.PRODUCTION else []
+            yield pytest.param(find_scheduled(registration.id), id=str(registration.id), marks=marks)
+        if registration.role is BackendRole.EMULATION:
+            yield pytest.param(find_scheduled(registration.id, "shuffled", 1), id=f"{registration.id}-shuffled")
+
+
+@pytest.fixture(scope="module", params=_subjects())
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    registration: BackendRegistration = request.param
-    with Subject(registration) as subject:
+    scheduled: Scheduled = request.param
+    with Subject(scheduled.registration, canonical_order=scheduled.canonical_order) as subject:
         yield subject
 
 
@@ -39,9 +50,19 @@ def test_contract(subject: Subject, case: Case) -> None:
         pytest.skip(str(reason))
 
 
+@pytest.mark.parametrize("backend", MISSING)
+def test_backends_that_cannot_run_here_are_named(backend: str) -> None:
+    pytest.skip(f"`{backend}` is not judged: {MISSING[backend]}")
+
+
+# ---------------------------------------------------------------- the cases themselves
 def test_cases_are_told_apart_by_their_ids() -> None:
     assert len({case.id for case in CASES}) == len(CASES)
 
 
 def test_every_case_says_its_rule() -> None:
     assert [case.id for case in CASES if not case.rule.endswith(".")] == []
+
+
+def test_every_group_has_cases() -> None:
+    assert [group.name for group in GROUPS if not group.cases] == []

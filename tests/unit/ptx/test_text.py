@@ -22,7 +22,7 @@ SEEDS = range(60)
 FORBIDDEN = (
     # Families that ptxas is known to miscompile, or that would change bits.
     r"\.ftz|\.approx|\.cc\b|\baddc\b|\bsubc\b|\blop3\b|\bprmt\b|\bbfind\b|\bset\.|\bslct\b|\bcnot\b|\bbmsk\b"
-    r"|\bmul24\b|\bmad24\b|\bdp[24]a\b|\bmul\.hi\.s32\b|\bnot\.b(?:16|32|64)\b|\bneg\.s|\babs\.s|\bactivemask\b"
+    r"|\b(?:add|sub)\.sat\b|\bmul24\b|\bmad24\b|\bdp[24]a\b|\bmul\.hi\.s32\b|\bnot\.b(?:16|32|64)\b|\bneg\.s|\babs\.s|\bactivemask\b"
     r"|\bshr\.s32 [^;]*, \d+;|\bxor\.b(?:32|64) [^;]*, (?:-1|4294967295|18446744073709551615|0x[fF]{8,16});"
     r"|\bmad\.(?:rn\.)?f|\b(?:add|sub|mul|fma|div|sqrt|rcp)\.f"
 )

@@ -33,13 +33,11 @@ class Kernel:
         self.options: Final = options
         self.spec: Final = spec
         self.buffers: Final[Mapping[str, Buffer]] = program.buffers_by_name
-        self.facts: Final = Facts(program, options)
-        self.shared: Final = SharedLayout(program, self.facts.zeroed)
         self.inlined: Final = inlined_uniforms(program, options)
+        self.facts: Final = Facts(program, options, self.inlined)
+        self.shared: Final = SharedLayout(program, self.facts.zeroed)
         self.table: Final = uses_table(program, self.inlined, options)
-        self.integers: Final = IntegerWriter(
-            self.w, Fences(self.zero, rotates=self.facts.hazards.rotates, min_max=self.facts.hazards.min_max)
-        )
+        self.integers: Final = IntegerWriter(self.w, Fences(self.zero, self.facts.fences))
         self.functions: Final = FunctionWriter(self.w, self.zero)
         self.locals: dict[str, Value] = {}
         self.mutable: Final = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
@@ -49,6 +47,10 @@ class Kernel:
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
         self.loops: Final[list[tuple[str, str]]] = []
         """(label of Continue, label of Break), innermost last."""
+        self.wide_loads: Final[dict[int, list[str]]] = {}
+        """Registers of a group of loads, by the identity of the group."""
+        self.wide_stores: Final[dict[int, dict[int, str]]] = {}
+        """Values of a group of stores that are to be stored together, by lane."""
         self.trap_tags: Final[list[str]] = []
         self.copies: Final[dict[str, Tag]] = {}
         """Asynchronous copies by tag."""

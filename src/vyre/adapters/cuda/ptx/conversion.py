@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cuda.ptx.floating import bits_of, canonical
+from vyre.adapters.cuda.ptx.integer import IntegerWriter
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.types import ScalarType
+from vyre.policies.ptxas_hazards import Fence
 
 _S = ScalarType
 _ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
@@ -17,9 +19,9 @@ def _new(w: Writer, dtype: ScalarType, operation: str, *operands: str, number: b
     return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
 
 
-def cast(w: Writer, target: ScalarType, a: Value) -> Value:
+def cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
     """Value conversion between executable types."""
-    source = a.dtype
+    w, source = x.w, a.dtype
     if source is target:
         return a
     if target is _S.BOOL:
@@ -31,7 +33,7 @@ def cast(w: Writer, target: ScalarType, a: Value) -> Value:
     if target.is_float:
         kind = f"{'s' if source.is_signed else 'u'}{source.bits}"
         return _new(w, target, f"cvt.rn.f{target.bits}.{kind}", in_register(w, a), number=True)
-    return _integer_to_integer(w, target, a)
+    return _integer_to_integer(x, target, a)
 
 
 def _to_bool(w: Writer, a: Value) -> Value:
@@ -48,7 +50,7 @@ def _from_bool(w: Writer, target: ScalarType, a: Value) -> Value:
     return _new(w, target, f"selp.{kind}", one, zero, in_register(w, a), number=True)
 
 
-def _integer_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
+def _integer_to_integer(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
     if a.bits is not None:
         value = a.bits
         if a.dtype.is_signed and value >> (a.dtype.bits - 1):
@@ -57,8 +59,8 @@ def _integer_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
     if target.bits == a.dtype.bits:
         return Value(a.text, target)
     if target.bits == 32:
-        return _new(w, target, "cvt.u32.u64", a.text)
-    return _new(w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.text)
+        return Value(x.fences.around(x.w, Fence.NARROWING, x.w.emit("r", "cvt.u32.u64", a.text)), target)
+    return _new(x.w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.text)
 
 
 def _float_to_float(w: Writer, target: ScalarType, a: Value) -> Value:

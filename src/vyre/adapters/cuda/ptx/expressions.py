@@ -155,7 +155,7 @@ def _select(k: Kernel, expr: Select) -> Value:
 
 
 def _cast(k: Kernel, expr: Cast) -> Value:
-    return conversion.cast(k.w, expr.dtype, evaluate(k, expr.operand))
+    return conversion.cast(k.integers, expr.dtype, evaluate(k, expr.operand))
 
 
 def _bitcast(k: Kernel, expr: Bitcast) -> Value:

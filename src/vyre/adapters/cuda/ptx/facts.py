@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Final
 
@@ -13,39 +14,73 @@ from vyre.domain.ir.stmt import If, Let, Loop, Store, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.validation.uniformity import Uniformity, uniformity
 from vyre.domain.validation.validator import order_sensitive
-
-
-class Hazards:
-    rotates = True
-    min_max = True
-    loops = True
+from vyre.policies.emission.bounds_checks import BoundsFacts, bounds_facts
+from vyre.policies.emission.shared_zeroing import needs_zeroing
+from vyre.policies.emission.wide_access import WideAccess, WideFacts, wide_facts
+from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed
 
 
 class Facts:
-    """Answers are conservative where a policy is switched off."""
+    """Answers are conservative where a policy is switched off.
 
-    def __init__(self, program: Program, options: EmitOptions) -> None:
-        self._uniformity = uniformity(program)
-        self._uniform_branches = options.switches.uniform_branches
-        self.hazards: Final = Hazards()
-        self.zeroed: Final = frozenset(b.name for b in program.buffers if b.is_workgroup)
-        self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
+    ``inlined``: uniform buffers that have no address.
+    """
+
+    def __init__(self, program: Program, options: EmitOptions, inlined: Collection[str]) -> None:
         self._program: Final = program
+        self._switches: Final = options.switches
         self._assumed: Final = options.assume
+        self._inlined: Final = inlined
+        self._uniformity: Final = uniformity(program)
+        self.fences: Final = fences_needed(AssemblerInputs(options.target, options.assembler))
+        self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
         self.assumed: Final[set[Assumption]] = set()
         """Those of the permitted assumptions that the text relies on."""
 
+    # ---- memory
     def proven(self, access: Load | Store | Atomic) -> bool:
         """Is the index certainly in range?"""
-        return False
+        if not self._switches.bounds_checks:
+            return False
+        if self._bounds.proven(access):
+            return True
+        exact = self._exact_bounds
+        return exact is not None and exact.proven(access) and self.may_assume(Assumption.EXACT_GRID)
 
-    def branches_together(self, stmt: If | Loop) -> bool:
-        """Do all lanes of a subgroup take the branch together?"""
-        return self._uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
+    def wide(self, access: Load | Store) -> WideAccess | None:
+        """The group of accesses that are made as one."""
+        if self._wide is None or access.buffer in self._inlined:
+            return None
+        found = self._wide.of(access)
+        if found is not None and not self._program.buffer(access.buffer).is_workgroup:
+            self.may_assume(Assumption.ALIGNED16)
+            self.may_assume(Assumption.NOALIAS)
+        return found
 
-    def counts_together(self, stmt: Loop) -> bool:
-        """Do all lanes of a subgroup run the same iterations?"""
-        return self._uniformity.iterations(stmt) <= Uniformity.SUBGROUP
+    @cached_property
+    def zeroed(self) -> frozenset[str]:
+        """Workgroup buffers whose zeros somebody could see."""
+        if self._switches.shared_zeroing:
+            return needs_zeroing(self._program, self._bounds)
+        return frozenset(buffer.name for buffer in self._program.buffers if buffer.is_workgroup)
+
+    @cached_property
+    def _bounds(self) -> BoundsFacts:
+        return bounds_facts(self._program)
+
+    @cached_property
+    def _exact_bounds(self) -> BoundsFacts | None:
+        """What holds only for a grid of exactly as many lanes as there are elements."""
+        if Assumption.EXACT_GRID not in self._assumed:
+            return None
+        return bounds_facts(self._program, exact_grid=True)
+
+    @cached_property
+    def _wide(self) -> WideFacts | None:
+        if not self._switches.wide_access:
+            return None
+        aligned, apart = (a in self._assumed for a in (Assumption.ALIGNED16, Assumption.NOALIAS))
+        return wide_facts(self._program, self._bounds, aligned16=aligned, noalias=apart)
 
     def may_assume(self, assumption: Assumption) -> bool:
         """May the text rely on it?  If so, it is noted that it does."""
@@ -53,6 +88,15 @@ class Facts:
             self.assumed.add(assumption)
             return True
         return False
+
+    # ---- flow
+    def branches_together(self, stmt: If | Loop) -> bool:
+        """Do all lanes of a subgroup take the branch together?"""
+        return self._switches.uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
+
+    def counts_together(self, stmt: Loop) -> bool:
+        """Do all lanes of a subgroup run the same iterations?"""
+        return self._uniformity.iterations(stmt) <= Uniformity.SUBGROUP
 
     @cached_property
     def _read(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
+from vyre.policies.ptxas_hazards import Fence
 
 _S = ScalarType
 _U32: Final = _S.U32
@@ -21,15 +22,20 @@ _INTEGERS: Final = (_S.U32, _S.I32, _S.U64, _S.I64)
 
 
 class Fences:
-    """The opaque zero of a kernel, and whether each family of instructions needs it."""
+    """The opaque zero of a kernel, and which families of operations need it."""
 
-    __slots__ = ("_zero", "min_max", "rotates")
+    __slots__ = ("_needed", "zero")
 
-    def __init__(self, zero: Callable[[], str], *, rotates: bool, min_max: bool) -> None:
-        self._zero, self.rotates, self.min_max = zero, rotates, min_max
+    def __init__(self, zero: Callable[[], str], needed: frozenset[Fence]) -> None:
+        self.zero: Final = zero
+        self._needed = needed
 
-    def zero(self) -> str:
-        return self._zero()
+    def __contains__(self, fence: Fence) -> bool:
+        return fence in self._needed
+
+    def around(self, w: Writer, fence: Fence, register: str) -> str:
+        """A 32-bit register, with the opaque zero xored in where the family needs it."""
+        return w.emit("r", "xor.b32", register, self.zero()) if fence in self._needed else register
 
 
 class IntegerWriter:
@@ -153,7 +159,7 @@ def _rotate(direction: str) -> Row:
             count = b.text if b.dtype.bits == 32 else x.w.emit("r", "cvt.u32.u64", x.reg(b))
             if b.bits is not None:
                 count = str(b.bits & 31)
-            if x.fences.rotates:
+            if Fence.ROTATES in x.fences:
                 count = x.w.emit("r", "add.u32", x.fences.zero(), count)
             return x.new(a.dtype, f"shf.{direction}.wrap.b32", source, source, count)
         forward = shift_count(x, a.dtype, b)
@@ -177,11 +183,10 @@ def _compare(relation: str) -> Row:
 def _extreme(operation: str) -> Row:
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
         left, right = x.reg(a), b.text
-        if a.dtype is _S.I32 and x.fences.min_max:
+        if a.dtype is _S.I32:
             # max.s32 after a subtraction, or beside max.u32 of the same value, may see the wrong one.
-            left = x.w.emit("r", "xor.b32", left, x.fences.zero())
-            if b.bits is None:
-                right = x.w.emit("r", "xor.b32", right, x.fences.zero())
+            left = x.fences.around(x.w, Fence.MIN_MAX, left)
+            right = right if b.bits is not None else x.fences.around(x.w, Fence.MIN_MAX, right)
         return x.new(a.dtype, f"{operation}.{_signed(a.dtype)}", left, right)
 
     return row
@@ -199,43 +204,66 @@ def _abs_diff(x: IntegerWriter, a: Value, b: Value) -> Value:
 def _sat_add(x: IntegerWriter, a: Value, b: Value) -> Value:
     bits = a.dtype.bits
     left, right = x.reg(a), x.reg(b)
-    if a.dtype is _S.I32:
-        return x.new(a.dtype, "add.sat.s32", left, right)
     total = x.new(a.dtype, f"add.u{bits}", left, right)
     if not a.dtype.is_signed:
         wrapped = x.predicate(f"setp.lt.u{bits}", total.text, left)
         return x.new(a.dtype, f"selp.b{bits}", str(_ones(a.dtype)), total.text, wrapped)
-    changed = x.w.emit("rd", "and.b64", x.w.emit("rd", "xor.b64", left, total.text), _xor64(x, right, total.text))
+    changed = _bitwise(x, a.dtype, "and", _differ(x, a.dtype, left, total.text), _differ(x, a.dtype, right, total.text))
     return _saturated(x, a.dtype, total, changed, left)
 
 
 def _sat_sub(x: IntegerWriter, a: Value, b: Value) -> Value:
     bits = a.dtype.bits
     left, right = x.reg(a), x.reg(b)
-    if a.dtype is _S.I32:
-        return x.new(a.dtype, "sub.sat.s32", left, right)
     difference = x.new(a.dtype, f"sub.u{bits}", left, right)
     if not a.dtype.is_signed:
         below = x.predicate(f"setp.lt.u{bits}", left, right)
         return x.new(a.dtype, f"selp.b{bits}", "0", difference.text, below)
-    changed = x.w.emit("rd", "and.b64", _xor64(x, left, right), _xor64(x, left, difference.text))
+    changed = _bitwise(x, a.dtype, "and", _differ(x, a.dtype, left, right), _differ(x, a.dtype, left, difference.text))
     return _saturated(x, a.dtype, difference, changed, left)
 
 
-def _xor64(x: IntegerWriter, a: str, b: str) -> str:
-    return x.w.emit("rd", "xor.b64", a, b)
+def _bitwise(x: IntegerWriter, dtype: ScalarType, operation: str, a: str, b: str) -> str:
+    return x.w.emit(CLASS_OF[dtype], f"{operation}.b{dtype.bits}", a, b)
+
+
+def _differ(x: IntegerWriter, dtype: ScalarType, a: str, b: str) -> str:
+    return _bitwise(x, dtype, "xor", a, b)
 
 
 def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: str, sign_of: str) -> Value:
-    """``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of`` (i64)."""
-    overflowed = x.predicate("setp.lt.s64", overflow, "0")
-    negative = x.predicate("setp.lt.s64", sign_of, "0")
-    bound = x.w.emit("rd", "selp.b64", _least(dtype), _greatest(dtype), negative)
-    return x.new(dtype, "selp.b64", bound, wrapped.text, overflowed)
+    """``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of``."""
+    bits = dtype.bits
+    overflowed = x.predicate(f"setp.lt.s{bits}", overflow, "0")
+    negative = x.predicate(f"setp.lt.s{bits}", sign_of, "0")
+    bound = x.w.emit(CLASS_OF[dtype], f"selp.b{bits}", _least(dtype), _greatest(dtype), negative)
+    return x.new(dtype, f"selp.b{bits}", bound, wrapped.text, overflowed)
+
+
+def _factors(x: IntegerWriter, a: Value, b: Value) -> tuple[str, str]:
+    """Two factors in registers; of 32-bit ones that are both computed, the second is fenced."""
+    left, right = x.reg(a), x.reg(b)
+    if a.dtype.bits == 32 and a.bits is None and b.bits is None:
+        right = x.fences.around(x.w, Fence.PRODUCTS, right)
+    return left, right
+
+
+def _mul(x: IntegerWriter, a: Value, b: Value) -> Value:
+    bits = a.dtype.bits
+    if b.bits is not None:
+        return x.new(a.dtype, f"mul.lo.u{bits}", x.reg(a), b.text)
+    return x.new(a.dtype, f"mul.lo.u{bits}", *_factors(x, a, b))
+
+
+def _sub(x: IntegerWriter, a: Value, b: Value) -> Value:
+    difference = x.new(a.dtype, f"sub.u{a.dtype.bits}", x.reg(a), b.text)
+    if a.bits == 1 << 31 and a.dtype.bits == 32:
+        return Value(x.fences.around(x.w, Fence.SUBTRACTIONS, difference.text), a.dtype)
+    return difference
 
 
 def _sat_mul(x: IntegerWriter, a: Value, b: Value) -> Value:
-    left, right = x.reg(a), x.reg(b)
+    left, right = _factors(x, a, b)
     match a.dtype:
         case _S.U32:
             wide = x.w.emit("rd", "mul.wide.u32", left, right)
@@ -254,23 +282,24 @@ def _sat_mul(x: IntegerWriter, a: Value, b: Value) -> Value:
         case _:
             high, low = x.w.emit("rd", "mul.hi.s64", left, right), x.w.emit("rd", "mul.lo.u64", left, right)
             over = x.predicate("setp.ne.s64", high, x.w.emit("rd", "shr.s64", low, "63"))
-            negative = x.predicate("setp.lt.s64", _xor64(x, left, right), "0")
+            negative = x.predicate("setp.lt.s64", _differ(x, a.dtype, left, right), "0")
             bound = x.w.emit("rd", "selp.b64", _least(a.dtype), _greatest(a.dtype), negative)
             return x.new(a.dtype, "selp.b64", bound, low, over)
 
 
 def _mul_high(x: IntegerWriter, a: Value, b: Value) -> Value:
-    left, right = x.reg(a), x.reg(b)
+    left, right = _factors(x, a, b)
     if a.dtype is _S.I32:
         wide = x.w.emit("rd", "mul.wide.s32", left, right)
-        return x.new(a.dtype, "cvt.u32.u64", x.w.emit("rd", "shr.s64", wide, "32"))
+        high = x.w.emit("r", "cvt.u32.u64", x.w.emit("rd", "shr.s64", wide, "32"))
+        return Value(x.fences.around(x.w, Fence.NARROWING, high), a.dtype)
     return x.new(a.dtype, f"mul.hi.{_signed(a.dtype)}", left, right)
 
 
 BINARY: Final[dict[BinaryOp, Row]] = {
     BinaryOp.ADD: _plain("add", "u"),
-    BinaryOp.SUB: _plain("sub", "u"),
-    BinaryOp.MUL: _plain("mul.lo", "u"),
+    BinaryOp.SUB: _sub,
+    BinaryOp.MUL: _mul,
     BinaryOp.DIV: _div,
     BinaryOp.MOD: _mod,
     BinaryOp.BIT_AND: _plain("and", "b"),

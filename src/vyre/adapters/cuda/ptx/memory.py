@@ -16,6 +16,7 @@ from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
+from vyre.policies.emission.wide_access import WideAccess
 
 _S = ScalarType
 _U32: Final = _S.U32
@@ -101,6 +102,9 @@ def load_space(k: Kernel, name: str, space: str) -> str:
 def load(k: Kernel, expr: Load, index: Value) -> Value:
     """Element ``index``, widened; zero when out of range."""
     w, element = k.w, element_of(k.buffers[expr.buffer])
+    wide = k.facts.wide(expr)
+    if wide is not None:
+        return loaded(w, element, _wide_load(k, expr.buffer, wide, index))
     guard = in_range(k, expr, index)
     if guard == "":
         return literal(element.widened, 0)
@@ -117,6 +121,11 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
 def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     """Writes one element; dropped when out of range."""
     element = element_of(k.buffers[stmt.buffer])
+    wide = k.facts.wide(stmt)
+    if wide is not None:
+        keep_for_wide_store(k, stmt, wide, value)
+        _wide_store(k, stmt.buffer, wide, index)
+        return
     guard = in_range(k, stmt, index)
     if guard == "":
         return
@@ -124,3 +133,38 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
     k.w.line(f"{f'@{guard} ' if guard else ''}{operation} [{where}], {source};")
+
+
+# ---- groups
+def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> str:
+    """Register of a member; the first one met loads them all."""
+    found = k.wide_loads.get(id(wide.group))
+    if found is None:
+        access, width = ACCESS[element_of(k.buffers[name])], wide.group.width
+        found = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
+        space, where = _group_address(k, name, wide, index)
+        registers = ", ".join(found)
+        k.w.line(f"ld.{load_space(k, name, space)}.v{width}.{access.suffix} {{{registers}}}, [{where}];")
+    return found[wide.lane]
+
+
+def keep_for_wide_store(k: Kernel, stmt: Store, wide: WideAccess, value: Value) -> None:
+    """Convert a value of a group now; it is stored with the last one."""
+    register = storable(k.w, element_of(k.buffers[stmt.buffer]), value)
+    k.wide_stores.setdefault(id(wide.group), {})[wide.lane] = register
+
+
+def _wide_store(k: Kernel, name: str, wide: WideAccess, index: Value) -> None:
+    access, kept = ACCESS[element_of(k.buffers[name])], k.wide_stores.pop(id(wide.group))
+    space, where = _group_address(k, name, wide, index)
+    registers = ", ".join(kept[lane] for lane in range(wide.group.width))
+    k.w.line(f"st.{space}.v{wide.group.width}.{access.suffix} [{where}], {{{registers}}};")
+
+
+def _group_address(k: Kernel, name: str, wide: WideAccess, index: Value) -> tuple[str, str]:
+    """Address of the first element of a group, from the index of one of its members."""
+    if index.bits is not None:
+        return address(k, name, literal(_U32, index.bits - wide.lane))
+    space, where = address(k, name, index)
+    back = wide.lane * element_of(k.buffers[name]).size
+    return space, f"{where}+-{back}" if back else where

@@ -38,6 +38,7 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
+from vyre.policies.ptxas_hazards import Fence
 
 _U32: Final = ScalarType.U32
 
@@ -80,6 +81,10 @@ def _assign(k: Kernel, stmt: Assign) -> None:
 
 
 def _store(k: Kernel, stmt: Store) -> None:
+    wide = k.facts.wide(stmt)
+    if wide is not None and not wide.last:  # the index is pure, and of use only where the group is stored
+        memory.keep_for_wide_store(k, stmt, wide, evaluate(k, stmt.value))
+        return
     index = evaluate(k, stmt.index)
     memory.store(k, stmt, index, evaluate(k, stmt.value))
 
@@ -121,7 +126,7 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     if step.bits is None:
         stuck = w.emit("p", "setp.eq.u32", stride, "0")
         w.line(f"@{stuck} {bra} {end};")
-    if k.facts.hazards.loops and not k.facts.counts_together(stmt):
+    if Fence.LOOPS in k.facts.fences and not k.facts.counts_together(stmt):
         nothing = w.emit("r", "and.b32", k.zero(), w.special("%tid.x"))
         counter = w.emit("r", "add.u32", first, nothing)
     else:

@@ -478,7 +478,7 @@ def _larger(case: Case) -> Case:
 @pytest.mark.parametrize("order", Order)
 def test_no_proven_access_is_out_of_range_seeded(order: Order) -> None:
     _Guard.proven = _Guard.outside = 0
-    for seed in range(40):
+    for seed in range(25):
         _check(generate(seed, order=order))
         _check(_larger(generate(seed, order=order, work=8_000)))
     # The check means something: many accesses are proven, and many others are out of range.
@@ -619,6 +619,6 @@ def _maze_case(seed: int) -> Case:
 
 def test_no_proven_access_in_a_maze_of_conditions_is_out_of_range() -> None:
     _Guard.proven = _Guard.outside = 0
-    for seed in range(250):
+    for seed in range(120):
         _check(_maze_case(seed))
     assert _Guard.proven > 1_000 and _Guard.outside > 1_000

@@ -64,6 +64,8 @@ _BOOL: Final = ScalarType.BOOL
 _SUBGROUP: Final = 32
 _DEPTH: Final = 40
 """Operators that a value is followed through; beyond that it is unknown."""
+_SMALL: Final = 64
+"""Operators up to which an expression counts as small."""
 _EVALUATIONS: Final = 6_000
 _CONDITIONS: Final = 64
 """Terms of a condition that are looked at."""
@@ -75,7 +77,7 @@ class Step(Enum):
     LOAD = "load"
     STORE = "store"
     ASSIGN = "assign"
-    """A local changes."""
+    """Locals change; consecutive ones count as one."""
 
     __hash__ = object.__hash__
 
@@ -198,7 +200,7 @@ class _Walk:
 
     # ---- accesses
     def _scan(self, root: Expr) -> _Scan:
-        """Accesses and assigned names in an expression; a shared node once."""
+        """Accesses and assigned names in an expression; large ones with shared nodes are walked in linear time."""
         if type(root) in _LEAVES:
             return _EMPTY_SCAN
         found = self.result.scans.get(id(root))
@@ -207,6 +209,7 @@ class _Walk:
         accesses: list[Load | Atomic] = []
         names: list[str] = []
         has_atomic = False
+        few = _SMALL
         seen: set[int] = set()
         assigned = self._assigned
         stack: list[Expr] = [root]
@@ -219,10 +222,13 @@ class _Walk:
                 if node.name in assigned:
                     names.append(node.name)
                 continue
-            key = id(node)
-            if key in seen:
-                continue
-            seen.add(key)
+            if few:  # as long as it is small, a node that is met again costs less than looking for it
+                few -= 1
+            else:
+                key = id(node)
+                if key in seen:
+                    continue
+                seen.add(key)
             if kind is Binary:
                 stack.append(node.right)
                 stack.append(node.left)
@@ -235,7 +241,8 @@ class _Walk:
                     has_atomic = True
                 stack += children(node)
         found = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
-        self.result.scans[id(root)] = found
+        if accesses or seen:
+            self.result.scans[id(root)] = found
         return found
 
     def _visit(self, *roots: Expr) -> tuple[str, ...]:
@@ -509,7 +516,7 @@ class _Walk:
 
     def _assign(self, stmt: Assign) -> bool:
         version = self._new_version(stmt.value)
-        if self._run:
+        if self._run and self._run[-1].step is not Step.ASSIGN:
             self._run.append(Event(Step.ASSIGN, stmt, None, False))
         if stmt.name in self._env:
             self._set(stmt.name, version)

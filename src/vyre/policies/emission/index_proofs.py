@@ -91,6 +91,9 @@ class Proofs:
         """Is ``u + gap <= v`` certain (``gap >= 0``)?"""
         if self._exhausted():
             return False
+        for constant, w, known in u.form.at_most[:-_FACTS:-1]:
+            if w is v and constant == u.constant and known >= gap:
+                return True
         if u.form is v.form:
             distance = signed(v.constant - u.constant)
             if distance >= gap and (self._high(u, depth) + distance <= U32_MAX or self._low(v, depth) >= distance):

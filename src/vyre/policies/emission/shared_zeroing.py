@@ -18,6 +18,7 @@ from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
+    Assign,
     AsyncLoad,
     AsyncStore,
     Barrier,
@@ -65,6 +66,9 @@ class _Walk:
     def _body(self, body: Body, written: set[str], stored: _Ranges) -> bool:
         """Walks a body; whether its end is reached.  Extends what is written for good and what is stored."""
         for stmt in body:
+            if isinstance(stmt, Let | Assign):
+                self._exposed_in(stmt.value, written)
+                continue
             self._reads(stmt, written)
             match stmt:
                 case Store():

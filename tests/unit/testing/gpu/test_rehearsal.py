@@ -15,11 +15,11 @@ from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.gpu.bench import programs, rivals
 from vyre.testing.gpu.bench.bandwidth import summarise
-from vyre.testing.gpu.check.batches import joined
 from vyre.testing.gpu.check.faults import TRAP_INSTRUCTION, WILD_STORE
 from vyre.testing.gpu.check.operator_programs import operator_cases
 from vyre.testing.gpu.command import main
 from vyre.testing.gpu.context import COMMANDS
+from vyre.testing.ptxas import joined
 
 # What only a GPU or a package that is not installed here can do.
 NEED_A_GPU = {"sanitizer", "launch-bindings", "launch-cuda-core", "launch-cupy", "launch-numba", "launch-triton"}

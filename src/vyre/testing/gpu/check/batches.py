@@ -17,17 +17,10 @@ from vyre.domain.dispatch import DEFAULT_CONFIG
 from vyre.domain.launch import resolve_launch
 from vyre.testing.gpu.check.operator_programs import OperatorCase
 from vyre.testing.gpu.workbench import Workbench
+from vyre.testing.ptxas import joined
 
 ENTRIES: Final = 64
 """Kernels of a module."""
-_HEADER_LINES: Final = 3
-
-
-def joined(modules: Sequence[EmittedModule]) -> str:
-    """The text of all of them under one header; their names are all different."""
-    latest = max(modules, key=lambda module: tuple(map(int, module.version.split("."))))
-    bodies = ["".join(module.ptx.splitlines(keepends=True)[_HEADER_LINES:]) for module in modules]
-    return "".join([*latest.ptx.splitlines(keepends=True)[:_HEADER_LINES], *bodies])
 
 
 def run_batch(

@@ -1,4 +1,4 @@
-"""Every backend of the catalog that can run here keeps the contract of the port, emulated ones in any order of lanes."""
+"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in any order of lanes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from vyre.adapters.discovery import load_catalog
+from vyre.adapters.fakes import registration_of
 from vyre.domain.errors import BackendError
 from vyre.ports.backend import BackendRegistration, BackendRole
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case
 from vyre.testing.backend_contract.catalog import GROUPS
+from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.execution import Scheduled, find_scheduled
+from vyre.testing.machine import cuda_machine
 
 
 def _why_not(registration: BackendRegistration) -> str | None:
@@ -48,6 +51,13 @@ def test_contract(subject: Subject, case: Case) -> None:
         check_case(case, subject)
     except Skipped as reason:
         pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in FOREIGN.cases])
+def test_foreign_memory_of_an_emulated_device_that_exports_its_addresses(case: Case) -> None:
+    machine = cuda_machine(export_fake=True)
+    with Subject(registration_of(machine.backend, role=BackendRole.EMULATION)) as subject:
+        check_case(case, subject)
 
 
 @pytest.mark.parametrize("backend", MISSING)

@@ -10,7 +10,7 @@ Rules for every facet
       checked: the adapter does so (``vyre.domain.binding``) and raises ``InvalidInput``.
     * A config field that is set and cannot be honoured raises ``UnsupportedFeature``.
     * Same program, input bytes and config: same bytes, on every backend.
-    * Only ``BackendError`` and its subclasses leave a facet.
+    * Only ``BackendError``, its subclasses and, for a config that does not fit, ``InvalidConfig`` leave a facet.
 
 Binding order
     Everything positional follows ascending binding number.  *Inputs*: buffers with ``takes_input``.
@@ -200,7 +200,10 @@ class PipelineCompiler(Protocol):
 
 
 class PendingDispatch(Protocol):
-    """A submitted dispatch.  ``wait`` raises what the run raised, and ``TimeoutError`` after ``timeout`` seconds."""
+    """A submitted dispatch.  ``wait`` raises what the run raised, and ``TimeoutError`` after ``timeout`` seconds.
+
+    It may be called again, and then gives the same outputs or raises the same error.
+    """
 
     def done(self) -> bool: ...
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming: ...
@@ -214,7 +217,10 @@ class AsyncExecutor(Protocol):
 
 
 class ResidentMemory(Protocol):
-    """Device memory.  Batches are one staging operation: every range is checked before the first byte moves."""
+    """Device memory, zero when it is allocated.
+
+    Batches are one staging operation, in order: every range is checked before the first byte moves.
+    """
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer: ...
     def upload(self, uploads: Sequence[Upload], /) -> None: ...

@@ -11,6 +11,7 @@ from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
 from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
+from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
@@ -39,6 +40,7 @@ GROUPS: Final = (
     MEMORY,
     RESIDENT,
     BINDER,
+    FOREIGN,
     ASYNCHRONOUS,
     THREADS,
     LIFECYCLE,

@@ -1,4 +1,4 @@
-"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in any order of lanes."""
+"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in another order, too."""
 
 from __future__ import annotations
 

@@ -90,9 +90,9 @@ class Code(NamedTuple):
             registers[patch.place] = dtype.type(value & (1 << 8 * dtype.itemsize) - 1)
         return self._replace(registers=registers)
 
-    def reachable(self) -> tuple[int, ...]:
-        """For each block, a bit for every later one that can follow it, but by another round of a loop around both."""
-        return _reachable(self.blocks)
+    def paths(self) -> Paths:
+        edges = ((block.then,) if block.guard is None else (block.then, block.following) for block in self.blocks)
+        return _paths(tuple(edges))
 
 
 @lru_cache(maxsize=256)
@@ -244,25 +244,28 @@ def _local_places(blocks: list[Block]) -> set[int]:
     return set(writers) - shared
 
 
+class Paths(NamedTuple):
+    """How lanes can go.  For each block, ``reachable`` has a bit for every later one that can follow it, other than by
+    another round of a loop around both.  ``loops`` gives the last block that jumps back to each header."""
+
+    reachable: tuple[int, ...]
+    loops: dict[int, int]
+
+
 @lru_cache(maxsize=256)
-def _reachable_cached(edges: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    result = [0] * len(edges)
+def _paths(edges: tuple[tuple[int, ...], ...]) -> Paths:
+    reachable = [0] * len(edges)
+    loops: dict[int, int] = {}
     for number in range(len(edges) - 1, -1, -1):
         bits = 0
         for target in edges[number]:
             if target > number:
-                bits |= 1 << target | result[target]
-        result[number] = bits
-    loops: dict[int, int] = {}  # the last block that jumps back to each header
+                bits |= 1 << target | reachable[target]
+        reachable[number] = bits
     for number, targets in enumerate(edges):
         loops |= {target: number for target in targets if target <= number and target != END}
     for header, last in loops.items():
-        beyond = result[header] >> last + 1 << last + 1
+        beyond = reachable[header] >> last + 1 << last + 1
         for number in range(header, last + 1):
-            result[number] |= beyond
-    return tuple(result)
-
-
-def _reachable(blocks: tuple[Block, ...]) -> tuple[int, ...]:
-    edges = tuple((block.then,) if block.guard is None else (block.then, block.following) for block in blocks)
-    return _reachable_cached(edges)
+            reachable[number] |= beyond
+    return Paths(tuple(reachable), loops)

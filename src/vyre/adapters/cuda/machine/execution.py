@@ -2,9 +2,11 @@
 
 Lanes of a strand that stand at the same basic block execute it together.  Of several groups only those may go that
 no other group can still catch up with, other than by another round of a loop that holds both; so lanes that part meet
-again where their paths join (a loop is entered at one place only, and blocks lie in program order).  A loop that polls
-memory and writes nothing waits for other lanes: it gives way to the other groups, strands and batches, until somebody
-has written.
+again where their paths join (a loop is entered at one place only, and blocks lie in program order), and begin a round
+of a loop together.
+
+A loop that polls memory and writes nothing waits for other lanes: it gives way to the other groups, strands and
+batches, until somebody has written.
 """
 
 from __future__ import annotations
@@ -178,38 +180,72 @@ class _Scheduler:
 
     # ------------------------------------------------------------------------------ groups
 
-    def _choose(self, strand: Strand) -> int | None:
-        """The basic block to execute next; None if every group spins."""
+    def _take(self, strand: Strand) -> tuple[int, Positions] | None:
+        """The group to go next and its basic block, out of the strand's; None if all there is to do is to spin."""
         spinning = strand.spinning
-        if len(strand.groups) == 1:
-            (number,) = strand.groups
-            return None if number in spinning else number
-        reachable = self._launch.reachable
+        groups = strand.groups
+        if len(groups) == 1:
+            (number,) = groups
+            return None if number in spinning else (number, groups.pop(number))
+        reachable, loops = self._launch.paths
         free: list[int] = []
         patient: list[int] = []
         behind = behind_spinning = 0
-        for number in sorted(strand.groups):
+        for number in sorted(groups):
             if number in spinning:
                 behind_spinning |= reachable[number]
                 continue
+            if number in loops:
+                # A new round begins when all lanes of the last one have come back, or left the loop.
+                inside = {other for other in groups if number < other <= loops[number]}
+                if not inside <= spinning:
+                    continue
+                if inside:
+                    behind_spinning |= 1 << number
             if not behind >> number & 1:
                 (patient if behind_spinning >> number & 1 else free).append(number)
             behind |= reachable[number]
-        if not free and strand.idle > _PATIENCE:
-            # Past lanes that spin, for the lock they want may be held here; but not to where a warp must be whole.
-            free = [number for number in patient if not self._blocks[number].gathers]
+        if not free:
+            apart = self._apart(strand)
+            if apart is not None:
+                return apart
+            if strand.idle > _PATIENCE:
+                # The lock that lanes spin for may be held past them; but not where a warp must be whole.
+                free = [number for number in patient if not self._blocks[number].gathers]
         if not free:
             return None
         if self._schedule == "lockstep":
-            return free[0]
-        return free[-1] if self._schedule == "reverse" else free[int(self._launch.random.integers(len(free)))]
+            number = free[0]
+        elif self._schedule == "reverse":
+            number = free[-1]
+        else:
+            number = free[int(self._launch.random.integers(len(free)))]
+        return number, groups.pop(number)
+
+    def _apart(self, strand: Strand) -> tuple[int, Positions] | None:
+        """The first lanes of warps in which nobody spins: they need not wait to meet those that do."""
+        warps = strand.warp_places // WARP
+        spins = np.zeros(len(strand.batch.warp_live), np.bool_)
+        for number in strand.spinning & strand.groups.keys():
+            spins[warps[strand.groups[number]]] = True
+        for number in sorted(strand.groups.keys() - strand.spinning):
+            positions = strand.groups[number]
+            assert positions is not None, "a group of all lanes is alone"
+            waits = spins[warps[positions]]
+            if not waits.all():
+                if waits.any():
+                    strand.groups[number] = positions[waits]
+                else:
+                    del strand.groups[number]
+                return number, positions[~waits]
+        return None
 
     def _execute(self, strand: Strand) -> bool:
         """One basic block of one group; False if there is none to run."""
-        number = self._choose(strand)
-        if number is None:
+        taken = self._take(strand)
+        if taken is None:
             return False
-        positions = strand.groups.pop(number)
+        number, positions = taken
         block = self._blocks[number]
         frame = strand.frame(positions, block.reads)
         launch = self._launch

@@ -13,7 +13,7 @@ from vyre.adapters.cuda.machine.memory import DeviceMemory, Region
 from vyre.adapters.cuda.machine.races import RaceChecker
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.compilation import Code
+    from vyre.adapters.cuda.machine.compilation import Code, Paths
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.machine.options import RunOptions
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
@@ -62,9 +62,8 @@ class Launch:
         self.nanoseconds = 0
 
     @cached_property
-    def reachable(self) -> tuple[int, ...]:
-        """See ``Code.reachable``."""
-        return self.code.reachable()
+    def paths(self) -> Paths:
+        return self.code.paths()
 
     # ---- memory
     def shared_region(self, blocks: int) -> Region:

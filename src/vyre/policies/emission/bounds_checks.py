@@ -12,7 +12,8 @@ from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.launch import uses_atomics
-from vyre.policies.emission.index_flow import IndexFlow, index_flow, length_model
+from vyre.policies.emission.index_flow import IndexFlow, index_flow
+from vyre.policies.emission.index_meanings import length_model
 
 
 class BoundsFacts:

@@ -1,4 +1,4 @@
-"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in another order, too."""
+"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in two orders of lanes."""
 
 from __future__ import annotations
 

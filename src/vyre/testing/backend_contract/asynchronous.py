@@ -61,6 +61,7 @@ def wait_fills_the_storage_once(bench: Bench) -> None:
 def inputs_are_taken_at_submit(bench: Bench) -> None:
     """Memory that the caller changes after ``submit`` does not reach the dispatch."""
     for size in (1, 1000, 300_000):
+        bench.need_room((8, 1, 1), (-(-size // 8), 1, 1))
         data = bytearray(words(7) * size)
         pending = _submit(bench, _ADD, words(1), data)
         data[:] = b"\xff" * len(data)

@@ -13,8 +13,9 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import VyreError
-from vyre.domain.ir.program import Program
+from vyre.domain.errors import InvalidProgram, VyreError
+from vyre.domain.geometry import LaunchLimits, check_limits
+from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import (
     AsyncExecutor,
@@ -163,6 +164,17 @@ class Bench:
                     raise Skipped(f"`{self.backend.id}` does not claim {name}")
             else:
                 raise ValueError(f"{name} is no facet and no feature")
+
+    def need_room(self, workgroup: Dim3, grid: Dim3 = (1, 1, 1)) -> None:
+        """Skip the case if the profile allows no such launch."""
+        profile = self.backend.profile
+        limits = LaunchLimits(
+            profile.backend, profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size
+        )
+        try:
+            check_limits(grid, workgroup, limits)
+        except InvalidProgram as error:
+            raise Skipped(error.message) from None
 
     @property
     def compiler(self) -> PipelineCompiler:

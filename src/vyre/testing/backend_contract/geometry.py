@@ -158,6 +158,8 @@ def lanes_beyond_the_extent_run_too(bench: Bench) -> None:
 def large_grids(bench: Bench, row: tuple[str, int]) -> None:
     """The first and the last workgroups of a large grid run, and know their place."""
     axis, groups = row
+    x, y, z = (groups if axis == name else 1 for name in "xyz")
+    bench.need_room((1, 1, 1), (x, y, z))
     kernel = f"""
     workgroup_size 1, 1, 1
     buffer y @0 write u32[4]
@@ -167,7 +169,6 @@ def large_grids(bench: Bench, row: tuple[str, int]) -> None:
       if id >= {groups - 2}u {{ y[id - {groups - 4}u] = id }}
     }}
     """
-    x, y, z = (groups if axis == name else 1 for name in "xyz")
     equal(bench.words(kernel, grid=(x, y, z)), [1, 2, groups - 2, groups - 1])
 
 

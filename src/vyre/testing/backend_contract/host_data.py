@@ -239,7 +239,7 @@ def a_large_input(bench: Bench) -> None:
     """A few megabytes go in and come out."""
     data = bytes(range(256)) * 8192
     (found,) = bench.run(
-        """workgroup_size 256, 1, 1
+        """workgroup_size 64, 1, 1
         buffer x @0 read_write u32[runtime]
         body { if gid.x == 5u { x[gid.x] = 0u } }""",
         data,

@@ -21,6 +21,7 @@ PARALLEL: Final = Group("parallel")
 @PARALLEL.table({"1": 1, "2": 2, "32": 32, "33": 33, "64": 64, "256": 256})
 def lanes_meet_at_a_barrier(bench: Bench, lanes: int) -> None:
     """What a lane stored before a barrier, the others of its workgroup read behind it."""
+    bench.need_room((lanes, 1, 1))
     kernel = f"""
     workgroup_size {lanes}, 1, 1
     buffer x @0 read u32[runtime]
@@ -59,6 +60,7 @@ def every_ordering_of_a_barrier(bench: Bench, ordering: str) -> None:
 @PARALLEL.case()
 def a_tree_reduction_adds_up(bench: Bench) -> None:
     """Barriers inside a loop of uniform bounds keep the rounds apart."""
+    bench.need_room((128, 1, 1))
     kernel = """
     workgroup_size 128, 1, 1
     buffer x @0 read u32[runtime]

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +90,19 @@ def test_a_backend_that_cannot_run_makes_the_gpu_unusable(tmp_path: Path) -> Non
     assert main(["check", "--out", str(tmp_path), "--backend", "nobody", "--budget", "60"]) == ExitCode.UNUSABLE
     record = json.loads((tmp_path / "rehearsal-check-nobody.json").read_text())
     assert [g["verdict"] for g in record["groups"]] == ["unavailable"] + ["not run"] * (len(record["groups"]) - 1)
+
+
+def test_a_driver_that_does_not_work_is_unusable(tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("a library that only has the driver's name needs a C compiler")
+    source = tmp_path / "nothing.c"
+    source.write_text("int nothing;\n")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source], check=True)
+    command = [sys.executable, "-m", "vyre.testing.gpu", "check", "--out", str(tmp_path / "out"), "--budget", "60"]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.UNUSABLE, done.stdout + done.stderr
+    record = json.loads((tmp_path / "out" / "gpu-check.json").read_text())
+    assert record["emulated"] is False and record["device"] is None
+    assert [group["verdict"] for group in record["groups"]][:2] == ["unavailable", "not run"]

@@ -76,11 +76,8 @@ class Strand:
     def warp_places(self) -> NDArray[np.int64]:
         """Place of each lane in a table of all warps of the batch, 32 places for each."""
         width = self.launch.warps * WARP
-        return (
-            self.threads
-            if width == self.launch.threads and self.batch.count == 1
-            else self.slots * width + self.threads
-        )
+        places: NDArray[np.int64] = self.slots * width + self.threads
+        return places
 
     @cached_property
     def shared_bases(self) -> Any:

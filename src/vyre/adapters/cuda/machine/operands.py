@@ -218,10 +218,10 @@ class Operands:
             raise self.error(f"{count} elements expected, not {operand}")
         return names
 
-    def expect(self, count: int, *more: int) -> tuple[str, ...]:
+    def expect(self, count: int) -> tuple[str, ...]:
         """The operands, of which there must be that many."""
         operands = self.instruction.operands
-        if len(operands) != count and len(operands) not in more:
+        if len(operands) != count:
             raise self.error(f"{count} operands expected")
         return operands
 

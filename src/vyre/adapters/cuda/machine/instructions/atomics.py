@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ _SEMANTICS: Final = ("relaxed", "acquire", "release", "acq_rel")
 _ORDERED_TYPES: Final = ("u32", "s32", "u64", "s64")
 _WORD_TYPES: Final = ("b32", "b64")
 
-Combine = Callable[[Any, Any], Any]
+Combine: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Kind(NamedTuple):

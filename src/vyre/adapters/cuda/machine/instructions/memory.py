@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -132,7 +132,8 @@ def build_load(ops: Operands) -> Step:
     return _load(instruction, form, address, targets, list(ops.reads), list(ops.writes))
 
 
-Targets = list[tuple[int, int, "Rule | None"]]
+Targets: TypeAlias = "list[tuple[int, int, Rule | None]]"
+"""Of each element that is wanted: its number, its place, and how the place holds it."""
 
 
 def _parameter_load(ops: Operands, form: Form, address: Address, targets: Targets) -> Step:
@@ -200,11 +201,9 @@ def build_store(ops: Operands) -> Step:
     instruction = ops.instruction
     operands = ops.expect(2)
     address = ops.address(operands[0], form.space)
-    word = unsigned(form.kind)
-    kind = form.kind if form.kind in ("f32", "f64") else f"b{8 * word.itemsize}"
     places = [ops.source(name, form.kind, wider=True) for name in ops.elements(operands[1], form.elements)]
     # Stores move bits: everything is compared and written as unsigned words.
-    bits = kind if kind[0] == "b" else f"b{8 * word.itemsize}"
+    bits = f"b{8 * SIZE_OF[form.kind]}"
     sources = [(place, reader(ops, place, bits)) for place in places]
     return _store(instruction, form, address, sources, list(ops.reads))
 

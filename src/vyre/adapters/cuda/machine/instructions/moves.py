@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
-Special = Callable[["Frame"], Any]
+Special: TypeAlias = "Callable[[Frame], Any]"
 
 
 def _thread(axis: int) -> Special:

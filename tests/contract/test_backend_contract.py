@@ -1,4 +1,4 @@
-"""Every backend of the catalog that can run here keeps the contract of the port; emulated ones in two orders of lanes."""
+"""Every backend of the catalog that can run here keeps the contract of the port."""
 
 from __future__ import annotations
 

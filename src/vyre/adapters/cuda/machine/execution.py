@@ -67,6 +67,9 @@ class _Scheduler:
         self._schedule = launch.options.schedule
         self._limit = launch.options.step_limit
         self._ended = 0
+        self._gives_way = False
+        """Do blocks that pass a barrier let those before them go first?"""
+        self._gave_way = False
 
     # ------------------------------------------------------------------------------ batches
 
@@ -76,14 +79,17 @@ class _Scheduler:
         waiting: deque[Batch] = deque()
         resident, most = 0, launch.options.resident_blocks or launch.block_count
         idle, times = 0, 0
+        first_again = 0
         following = next(coming, None)
         while following is not None or waiting:
-            if following is not None and (not waiting or resident + len(following) <= most):
+            if following is not None and not first_again and (not waiting or resident + len(following) <= most):
                 batch = self._start(following)
                 following = next(coming, None)
                 resident += batch.count
             else:
                 batch = waiting.popleft()
+                first_again = max(0, first_again - 1)
+            self._gives_way = self._schedule == "lockstep" and bool(waiting)
             before = self._progress()
             if self._advance(batch):
                 resident -= batch.count
@@ -91,6 +97,10 @@ class _Scheduler:
                     launch.races.forget(batch.shared)
             else:
                 waiting.append(batch)
+            if self._gave_way:
+                self._gave_way = False
+                waiting = deque(sorted(waiting, key=lambda one: int(one.blocks[0])))
+                first_again = len(waiting)
             idle = idle + 1 if before == self._progress() else 0
             if idle > len(waiting):
                 launch.nanoseconds += _IDLE_NANOSECONDS
@@ -153,6 +163,8 @@ class _Scheduler:
                 strand, burst = ready[0], -1
             strand.spinning.clear()
             while burst and strand.groups:
+                if self._gave_way:
+                    return False
                 burst -= 1
                 if not self._execute(strand):
                     strand.idle = strand.idle + 1 if strand.idle_since == launch.writes else 0
@@ -367,6 +379,7 @@ class _Scheduler:
         launch = self._launch
         blocks = batch.blocks[slots]
         launch.barriers += len(blocks)
+        self._gave_way = self._gives_way
         if launch.races is not None:
             launch.races.barrier(blocks)
 

@@ -204,5 +204,6 @@ def walk_statements(body: Body) -> Iterator[Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        for nested in reversed(bodies(stmt)):
-            stack.extend(reversed(nested))
+        if type(stmt) in _BODY_FIELDS:
+            for nested in reversed(bodies(stmt)):
+                stack.extend(reversed(nested))

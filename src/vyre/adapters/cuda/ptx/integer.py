@@ -88,9 +88,10 @@ def _plain(operation: str, suffix: str) -> Row:
 
 def _xor(x: IntegerWriter, a: Value, b: Value) -> Value:
     bits = a.dtype.bits
-    for value, other in ((a, b), (b, a)):
-        if other.bits is not None and other.bits == (1 << bits) - 1:
-            return _complement(x, value)
+    if a.bits is not None and a.bits == (1 << bits) - 1:
+        return _complement(x, b)
+    if b.bits is not None and b.bits == (1 << bits) - 1:
+        return _complement(x, a)
     return x.new(a.dtype, f"xor.b{bits}", x.reg(a), b.text)
 
 

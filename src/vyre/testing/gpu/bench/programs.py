@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import and_
 from typing import Final
 
-from vyre import Program, ProgramBuilder, Value, f32, u32
+from vyre import BufferHandle, Program, ProgramBuilder, Value, f32, u32
 
 WORKGROUP: Final = 256
 SHAPES: Final = {"one": (1, False), "four apart": (4, False), "four together": (4, True), "eight apart": (8, False)}
@@ -21,6 +23,12 @@ def _indices(p: ProgramBuilder, shape: str) -> list[Value]:
     return [start + k * WORKGROUP for k in range(each)]
 
 
+def _inside(indices: list[Value], *buffers: BufferHandle) -> Value:
+    """Whether the last index is in range of every buffer: one guard for all accesses."""
+    tests = [indices[-1] < buffer.length for buffer in buffers]
+    return reduce(and_, tests)
+
+
 def elements_of_group(shape: str) -> int:
     return WORKGROUP * SHAPES[shape][0]
 
@@ -30,7 +38,7 @@ def copy(shape: str) -> Program:
     with ProgramBuilder("copy", workgroup=WORKGROUP) as p:
         x, y = p.input("x", u32), p.inout("y", u32)
         indices = _indices(p, shape)
-        with p.if_(indices[-1] < x.length):
+        with p.if_(_inside(indices, x, y)):
             values = [p.let(x[i]) for i in indices]
             for i, value in zip(indices, values, strict=True):
                 y[i] = value
@@ -42,7 +50,7 @@ def elementwise(shape: str) -> Program:
     with ProgramBuilder("elementwise", workgroup=WORKGROUP) as p:
         x, y = p.input("x", f32), p.inout("y", f32)
         indices = _indices(p, shape)
-        with p.if_(indices[-1] < x.length):
+        with p.if_(_inside(indices, x, y)):
             values = [p.let(x[i]) for i in indices]
             for i, value in zip(indices, values, strict=True):
                 y[i] = value * value + 1.0
@@ -55,7 +63,7 @@ def saxpy(shape: str) -> Program:
         a = p.param("a", f32)
         x, y, z = p.input("x", f32), p.input("y", f32), p.inout("z", f32)
         indices = _indices(p, shape)
-        with p.if_(indices[-1] < x.length):
+        with p.if_(_inside(indices, x, y, z)):
             values = [(p.let(x[i]), p.let(y[i])) for i in indices]
             for i, (left, right) in zip(indices, values, strict=True):
                 z[i] = a * left + right

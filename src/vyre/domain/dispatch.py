@@ -55,7 +55,7 @@ class DispatchConfig:
 
     ``grid``: workgroups per axis.  ``extent``: lanes per axis (exclusive); grid = ceil(extent / workgroup).
     ``workgroup``: replaces the program's workgroup size.  ``spec``: values of ``SpecConst``.
-    ``output_counts``: elements of backend-allocated buffers of count 0, by name.  ``step_budget``: loop
+    ``output_counts``: elements of backend-allocated buffers of open size, by name.  ``step_budget``: loop
     back-edges a lane may take.  ``race_check``: report data races (reference).  ``chunk_workgroups``:
     workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for the
     whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in

@@ -97,10 +97,10 @@ def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchCo
         if count is not None:
             by_name[binding.buffer.name] = count
     given = config.output_counts or {}
-    unsized = {b.buffer.name for b, n in zip(plan.bindings, counts, strict=True) if n is None}
+    unsized = {b.buffer.name for b, n in zip(plan.bindings, counts, strict=True) if n is None and not b.buffer.like}
     if stray := sorted(given.keys() - unsized):
         raise InvalidConfig(
-            f"output_counts names {', '.join(f'`{name}`' for name in stray)}, no output that is sized at run time",
+            f"output_counts names {', '.join(f'`{name}`' for name in stray)}, no output whose size is left open",
             fix=f"name only {', '.join(f'`{name}`' for name in sorted(unsized))}." if unsized else "leave it out.",
         )
     return tuple(
@@ -127,12 +127,11 @@ def _input_count(binding: Binding, nbytes: int) -> int:
 
 
 def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, int], given: Mapping[str, int]) -> int:
-    """Count of a backend-allocated buffer without a static one: ``output_counts``, else ``like``."""
+    """Count of a backend-allocated buffer without a static one: that of its model, or in ``output_counts``."""
     buffer = binding.buffer
-    if buffer.name in given:
-        return given[buffer.name]
     models = {b.buffer.name: b.buffer.like for b in plan.bindings}
-    name, steps = buffer.like, 0
+    name: str | None = buffer.name
+    steps = 0
     while name is not None and steps <= len(models):
         if name in given:
             return given[name]

@@ -66,14 +66,14 @@ class Facts:
 
     @cached_property
     def _bounds(self) -> BoundsFacts:
-        return bounds_facts(self._program)
+        return bounds_facts(self._program, same_length=True)
 
     @cached_property
     def _exact_bounds(self) -> BoundsFacts | None:
         """What holds only for a grid of exactly as many lanes as there are elements."""
         if Assumption.EXACT_GRID not in self._assumed:
             return None
-        return bounds_facts(self._program, exact_grid=True)
+        return bounds_facts(self._program, exact_grid=True, same_length=True)
 
     @cached_property
     def _wide(self) -> WideFacts | None:

@@ -82,8 +82,9 @@ def bindings(elements: int) -> Sides:
     kernel = checked(driver.cuLibraryGetKernel(library, ENTRY.encode()))
     x, y = checked(driver.cuMemAlloc(4 * elements)), checked(driver.cuMemAlloc(4 * elements))
     ones, out = np.ones(elements, np.float32), np.zeros(elements, np.float32)
-    checked(driver.cuMemcpyHtoD(x, ones.ctypes.data, ones.nbytes))
-    checked(driver.cuMemcpyHtoD(y, out.ctypes.data, out.nbytes))
+    checked(driver.cuMemcpyHtoDAsync(x, ones.ctypes.data, ones.nbytes, stream))
+    checked(driver.cuMemcpyHtoDAsync(y, out.ctypes.data, out.nbytes, stream))
+    checked(driver.cuStreamSynchronize(stream))
     values = (ctypes.c_uint64(int(x)), ctypes.c_uint64(int(y)), ctypes.c_float(1), ctypes.c_uint32(elements))
     packed = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
     address, grid = ctypes.addressof(packed), -(-elements // _BLOCK)
@@ -109,7 +110,8 @@ def bindings(elements: int) -> Sides:
             pass
 
     def result() -> Any:
-        checked(driver.cuMemcpyDtoH(out.ctypes.data, y, out.nbytes))
+        checked(driver.cuMemcpyDtoHAsync(out.ctypes.data, y, out.nbytes, stream))
+        checked(synchronize(stream))
         return out
 
     return Sides(

@@ -7,7 +7,6 @@ launches: a side whose count is off is a failure, not a time.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -73,7 +72,7 @@ def ours(context: Context) -> Iterator[Finding]:
                 found[name] = spread(batches_us(side, bench.synchronize, **batches._asdict()))
                 done += 1 + batches.calls * batches.batches
             found["kernel_parameters"] = len(module.kernels[0].emitted.parameters)
-        yield Fact("launch_us", {"arguments": ARGUMENTS, "processor": platform.machine(), **found})
+        yield Fact("launch_us", {"arguments": ARGUMENTS, **found})
         yield _counted("ours", bench.download(y, ELEMENTS, np.float32), done)
 
 

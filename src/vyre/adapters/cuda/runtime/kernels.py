@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
@@ -148,6 +149,8 @@ class KernelCache(DeviceMember):
         try:
             kernels = tuple(self._kernel(loaded.library, kernel, loaded.log) for kernel in emitted.kernels)
         except CudaCallError as error:
+            if is_sticky(error.code):
+                self._orphans.append(loaded.library)
             device.roll_back(error, [partial(driver.library_unload, loaded.library)])
             raise
         except KernelCompileFailed:

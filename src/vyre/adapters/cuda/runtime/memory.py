@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, Pool, Stream
 
@@ -152,10 +152,16 @@ class DeviceMemory(DeviceMember):
             self._clear()
         driver = self._device.driver
         frees: list[Callable[[], None]] = []
-        if blocks:
-            if not control and self._uses_pool:
+        if blocks and not control and self._uses_pool:
+            try:
                 control = driver.stream_create()
+            except CudaCallError as error:
+                if is_sticky(error.code):
+                    raise
+        if control or not self._uses_pool:
             frees += [partial(self._free, block, control) for block in blocks]
+        else:  # memory of a pool can also be freed at once, which waits for the device
+            frees += [partial(driver.mem_free, block.address) for block in blocks]
         if control:
             frees += [partial(driver.stream_synchronize, control), partial(driver.stream_destroy, control)]
         if pool:

@@ -1,0 +1,109 @@
+"""Whole uses of a CUDA backend, for tests that fail each driver call in them: what runs, and what must come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from vyre.domain.dispatch import OutputArena
+from vyre.domain.ir.builder import ProgramBuilder
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import u32
+from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
+
+N: Final = 96
+Scenario: TypeAlias = Callable[[Backend], bytes]
+
+
+def scaled_sum() -> Program:
+    """``y = x * k + y``, with workgroup memory and a scalar, so that every part of a launch is in it."""
+    with ProgramBuilder("scaled_sum", workgroup=32) as p:
+        k = p.param("k", u32)
+        x = p.input("x", u32)
+        y = p.inout("y", u32)
+        out = p.output("out", u32, like="x")
+        shared = p.workgroup("shared", u32, 32)
+        i, lane = p.global_id(), p.local_id()
+        shared[lane] = x[i] * k
+        p.barrier()
+        y[i] = shared[lane] + y[i]
+        out[i] = shared[31 - lane]
+    return p.build()
+
+
+PROGRAM: Final = scaled_sum()
+X: Final = np.arange(N, dtype=np.uint32)
+Y: Final = np.full(N, 7, np.uint32)
+INPUTS: Final = tuple(memoryview(a.tobytes()) for a in (np.uint32(3), X, Y))
+
+
+def _expected(rounds: int = 1) -> bytes:
+    y = Y + rounds * 3 * X
+    return y.tobytes() + (3 * X).reshape(-1, 32)[:, ::-1].tobytes()
+
+
+def dispatch(backend: Backend) -> bytes:
+    """A cold dispatch and a warm one."""
+    arena = OutputArena()
+    for _ in range(2):
+        backend.executor.execute(DispatchRequest(PROGRAM, INPUTS), arena)
+    return b"".join(arena.to_bytes())
+
+
+def graph(backend: Backend) -> bytes:
+    """Dispatches enough to be recorded and replayed, the last with another scalar and back."""
+    arena = OutputArena()
+    other = (memoryview(np.uint32(5).tobytes()), *INPUTS[1:])
+    for inputs in (INPUTS, INPUTS, INPUTS, INPUTS, other, INPUTS):
+        backend.executor.execute(DispatchRequest(PROGRAM, inputs), arena)
+    return b"".join(arena.to_bytes())
+
+
+def asynchronous(backend: Backend) -> bytes:
+    """Two dispatches in flight."""
+    assert backend.async_executor is not None
+    pending = [backend.async_executor.submit(DispatchRequest(PROGRAM, INPUTS)) for _ in range(2)]
+    arena = OutputArena()
+    for submitted in pending:
+        submitted.wait(arena)
+    return b"".join(arena.to_bytes())
+
+
+def resident(backend: Backend) -> bytes:
+    """Memory that stays: allocate, upload, three launches in one sequence, read back, free."""
+    memory, executor = backend.require_memory(), backend.require_resident_executor()
+    back = bytearray(8 * N)
+    with memory.allocate(4 * N) as y, memory.allocate(4 * N) as out:
+        memory.upload([Upload(y, INPUTS[2])])
+        step = ResidentStep(PROGRAM, (*INPUTS[:2], y, out))
+        reads = (Readback(y, memoryview(back)[: 4 * N]), Readback(out, memoryview(back)[4 * N :]))
+        executor.run(ResidentSequence(prefix=(step,), repeated=(step,), repeat_count=2, reads=reads))
+    return bytes(back)
+
+
+def bound(backend: Backend) -> bytes:
+    """A launch prepared once, run three times."""
+    memory = backend.require_memory()
+    assert backend.resident_binder is not None
+    back = bytearray(8 * N)
+    with memory.allocate(4 * N) as y, memory.allocate(4 * N) as out:
+        memory.upload([Upload(y, INPUTS[2])])
+        launch = backend.resident_binder.bind(ResidentStep(PROGRAM, (*INPUTS[:2], y, out)))
+        try:
+            for _ in range(3):
+                launch()
+        finally:
+            launch.close()
+        memory.download([Readback(y, memoryview(back)[: 4 * N]), Readback(out, memoryview(back)[4 * N :])])
+    return bytes(back)
+
+
+SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
+    "dispatch": (dispatch, _expected()),
+    "graph": (graph, _expected()),
+    "asynchronous": (asynchronous, _expected()),
+    "resident": (resident, _expected(3)),
+    "bound": (bound, _expected(3)),
+}

@@ -77,7 +77,7 @@ def bindings(elements: int) -> Sides:
     checked(driver.cuInit(0))
     device = checked(driver.cuDeviceGet(0))
     checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
-    stream = checked(driver.cuStreamCreate(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+    stream = checked(driver.cuStreamCreateWithPriority(driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0))
     library = checked(driver.cuLibraryLoadData(PTX.encode() + b"\0", None, None, 0, None, None, 0))
     kernel = checked(driver.cuLibraryGetKernel(library, ENTRY.encode()))
     x, y = checked(driver.cuMemAlloc(4 * elements)), checked(driver.cuMemAlloc(4 * elements))

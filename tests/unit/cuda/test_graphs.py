@@ -1,0 +1,105 @@
+"""Dispatches replayed as graphs: when, with how many driver calls, and what happens if the driver refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
+from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.ports.backend import DispatchRequest
+from vyre.testing import CudaMachine, cuda_machine
+
+
+def run(machine: CudaMachine, k: int = 3, config: DispatchConfig | None = None) -> bytes:
+    arena = OutputArena()
+    inputs = (memoryview(np.uint32(k).tobytes()), *INPUTS[1:])
+    machine.backend.executor.execute(DispatchRequest(PROGRAM, inputs, config or DispatchConfig()), arena)
+    return arena.to_bytes()[0]
+
+
+def answer(k: int) -> bytes:
+    return (Y + k * X).astype(np.uint32).tobytes()
+
+
+def opened(options: CudaOptions | None = None) -> CudaMachine:
+    machine = cuda_machine(options or CudaOptions())
+    machine.backend.lifecycle.prepare()
+    return machine
+
+
+def metric(machine: CudaMachine, name: str) -> int:
+    assert machine.backend.metric_source is not None
+    return machine.backend.metric_source.metrics()[name]
+
+
+def test_the_third_dispatch_of_a_shape_is_recorded_and_later_ones_replay() -> None:
+    machine = opened()
+    for number in range(1, 6):
+        assert run(machine) == answer(3)
+        assert metric(machine, "graph_launches") == max(0, number - 2)
+        assert machine.driver.live()["graph_exec"] == int(number > 2)
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
+
+
+def test_a_replay_is_one_launch() -> None:
+    machine = opened()
+    for _ in range(4):
+        run(machine)
+    before = Counter(machine.driver.calls)
+    run(machine)
+    spent = Counter(machine.driver.calls) - before
+    assert spent["graph_launch"] == 1 and not spent["launch"] and not spent["copy_to_device"] and not spent["memset8"]
+    assert set(spent) <= {"graph_launch", "event_record", "event_ready", "event_elapsed_ms"}, spent
+
+
+def test_new_scalars_update_the_recording_and_old_ones_do_not() -> None:
+    machine = opened()
+    for k in (3, 3, 3, 5, 5, 2**32 - 1, 3):
+        assert run(machine, k) == answer(k)
+    assert machine.driver.calls["graph_update_kernel"] == 3
+    assert machine.driver.live()["graph_exec"] == 1
+
+
+def test_it_can_be_switched_off() -> None:
+    machine = opened(CudaOptions(graph_after=None))
+    for _ in range(6):
+        assert run(machine) == answer(3)
+    assert metric(machine, "graph_launches") == 0 == machine.driver.calls["graph_create"]
+
+
+def test_rounds_of_one_dispatch_are_nodes_of_one_graph() -> None:
+    machine = opened()
+    config = DispatchConfig(fixpoint_iterations=4)
+    for _ in range(4):
+        assert run(machine, 3, config) == answer(12)
+    assert machine.driver.calls["graph_add_kernel"] == 4
+    assert metric(machine, "kernel_launches") == 16
+
+
+@pytest.mark.parametrize("method", ["graph_create", "graph_add_kernel", "graph_instantiate", "graph_launch"])
+@pytest.mark.parametrize("code", [1, 2, 801])
+def test_a_refused_graph_is_given_up_for_plain_launches(method: str, code: int) -> None:
+    machine = opened()
+    machine.driver.inject(FaultPlan(calls=(Fault(code=code, method=method),)))
+    for _ in range(6):
+        assert run(machine) == answer(3)
+    assert metric(machine, "graph_fallbacks") == 1
+    assert machine.driver.live()["graph"] == 0 == machine.driver.live()["graph_exec"]
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
+
+
+def test_an_update_that_fails_falls_back_with_the_new_value() -> None:
+    machine = opened()
+    for _ in range(4):
+        run(machine)
+    machine.driver.inject(FaultPlan(calls=(Fault(code=1, method="graph_update_kernel"),)))
+    assert run(machine, 9) == answer(9)
+    assert run(machine, 3) == answer(3)
+    assert metric(machine, "graph_fallbacks") == 1

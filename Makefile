@@ -59,7 +59,7 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
-	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property
+	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property tests/fault/test_cuda_exits.py
 	$(BIN)/python -m benchmarks.correct_rounding
 
 # The GPU runs say so and succeed where there is no GPU; GPU_FLAGS=--require-gpu makes that a failure.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
@@ -155,6 +155,26 @@ class Session:
         pipeline = self.compile(program, config, **shorthand)
         snapshot = pipeline.snapshot(inputs)
         return pipeline.submit(snapshot) or self._threads().submit(pipeline.run, snapshot, None, None)
+
+    def dispatch_many(
+        self, program: Program, batch: Iterable[Inputs], config: DispatchConfig | None = None, **shorthand: Any
+    ) -> list[Result]:
+        """Run ``program`` once for each item of ``batch``; results in the order of the batch.
+
+        On a backend with an async executor the dispatches overlap.  The first failure is raised, after all that were
+        started have ended.  ``shorthand`` as for ``compile``.
+        """
+        pipeline = self.compile(program, config, **shorthand)
+        if self._lease.backend.async_executor is None:
+            return [pipeline(inputs) for inputs in batch]
+        futures: list[Future[Result]] = []
+        try:
+            futures.extend(self.submit(program, inputs, config, **shorthand) for inputs in batch)
+        finally:
+            failures = [error for future in futures if (error := future.exception()) is not None]
+        if failures:
+            raise failures[0]
+        return [future.result() for future in futures]
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:

@@ -84,9 +84,10 @@ def make_backend(
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = StreamPool(device), KernelCache(device, emit)
     resources = Resources(device, memory, pinned, streams, kernels, Quarantine(device))
-    executor = CudaExecutor(resources, LanePool(resources), profiler or NullProfiler())
+    profiler = profiler or NullProfiler()
+    executor = CudaExecutor(resources, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)
-    runner = ResidentRunner(resources, executor, store)
+    runner = ResidentRunner(resources, executor, store, profiler)
     return Backend(
         id=backend,
         version=VERSION,

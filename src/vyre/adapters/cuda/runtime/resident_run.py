@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline, Profiler
 from vyre.adapters.cuda.runtime.lane import Resources, carried_as_parameters
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
@@ -253,8 +253,9 @@ class BoundStep:
 class ResidentRunner(DeviceMember):
     """``ResidentExecutor`` and ``ResidentBinder``."""
 
-    def __init__(self, resources: Resources, executor: CudaExecutor, store: ResidentStore) -> None:
+    def __init__(self, resources: Resources, executor: CudaExecutor, store: ResidentStore, profiler: Profiler) -> None:
         self._resources = resources
+        self._profiler = profiler
         self.device: Final = resources.device
         self._executor = executor
         self._store = store
@@ -265,6 +266,10 @@ class ResidentRunner(DeviceMember):
         resources.device.add(self)
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        with self._profiler.range("vyre.cuda.resident_dispatch"):
+            return self._run_sequence(sequence)
+
+    def _run_sequence(self, sequence: ResidentSequence) -> DispatchTiming:
         device = self.device
         started = device.clock.now_ns()
         reads = self._store.pieces(sequence.reads)

@@ -133,7 +133,7 @@ static Result cuGraphKernelNodeSetAttribute(Object *node, unsigned id, const voi
     return code;
 }
 
-static Result cuGraphInstantiate(Object **executable, Object *graph, unsigned long long flags) {
+static Result cuGraphInstantiateWithFlags(Object **executable, Object *graph, unsigned long long flags) {
     ENTER(CURRENT, "%p, %llu", (void *)graph, flags);
     REQUIRE(is(graph, GRAPH), INVALID_VALUE);
     *executable = make(EXECUTABLE, current);

@@ -90,7 +90,7 @@ static const struct {
     FUNCTION(cuKernelGetParamInfo), FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessor), FUNCTION(cuLaunchKernelEx),
     FUNCTION(cuGraphCreate), FUNCTION(cuGraphDestroy), FUNCTION(cuGraphAddMemcpyNode), FUNCTION(cuGraphAddMemsetNode),
     FUNCTION(cuGraphAddKernelNode), FUNCTION(cuGraphAddEventRecordNode), FUNCTION(cuGraphKernelNodeSetAttribute),
-    FUNCTION(cuGraphInstantiate), FUNCTION(cuGraphUpload), FUNCTION(cuGraphExecDestroy),
+    FUNCTION(cuGraphInstantiateWithFlags), FUNCTION(cuGraphUpload), FUNCTION(cuGraphExecDestroy),
     FUNCTION(cuGraphExecMemcpyNodeSetParams), FUNCTION(cuGraphExecMemsetNodeSetParams),
     FUNCTION(cuGraphExecKernelNodeSetParams), FUNCTION(cuGraphLaunch), FUNCTION(cuGetErrorName),
     FUNCTION(cuGetErrorString), FUNCTION(cuLogsCurrent), FUNCTION(cuLogsDumpToMemory),

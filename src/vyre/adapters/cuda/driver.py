@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 from vyre.adapters.cuda.codes import Result, name_of
@@ -74,11 +75,21 @@ class RealDriver:
             status, *results = getattr(self._api, name)(*arguments)
         except (AttributeError, RuntimeError) as error:  # a function that this driver or these bindings lack
             raise CudaCallError(Result.NOT_SUPPORTED, name_of(Result.NOT_SUPPORTED), name, shown, str(error)) from None
+        except OverflowError as error:
+            self._fail(name, Result.INVALID_VALUE, shown, str(error))
         if status:
             self._fail(name, int(status), shown)
         if len(results) == 1:
             return results[0]
         return tuple(results) if results else None
+
+    @contextmanager
+    def _within_range(self, name: str, **shown: object) -> Iterator[None]:
+        """A number that its field cannot hold, such as a negative size, is an invalid value."""
+        try:
+            yield
+        except OverflowError as error:
+            self._fail(name, Result.INVALID_VALUE, shown, str(error))
 
     def _check(self, name: str) -> None:
         if self._api is None:
@@ -418,6 +429,12 @@ class RealDriver:
             )
         )
 
+    def _fill_shape(self, target: Any, shape: LaunchShape) -> None:
+        with self._within_range("cuLaunchKernelEx", shape=shape):
+            target.gridDimX, target.gridDimY, target.gridDimZ = shape.grid
+            target.blockDimX, target.blockDimY, target.blockDimZ = shape.block
+            target.sharedMemBytes = shape.dynamic_shared
+
     def _function(self, kernel: Kernel, call: str) -> Any:
         """Launches take a kernel in the place of a function."""
         self._check(call)
@@ -429,9 +446,7 @@ class RealDriver:
         function = self._function(kernel, "cuLaunchKernelEx")
         api = self._api
         config = api.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid
-        config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
-        config.sharedMemBytes = shape.dynamic_shared
+        self._fill_shape(config, shape)
         config.hStream = self._own_stream(stream, "cuLaunchKernelEx")
         if shape.cooperative:
             attribute = api.CUlaunchAttribute()
@@ -483,7 +498,8 @@ class RealDriver:
         else:
             copy.srcMemoryType, copy.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, source
             copy.dstMemoryType, copy.dstHost = kinds.CU_MEMORYTYPE_HOST, target
-        copy.WidthInBytes, copy.Height, copy.Depth = nbytes, 1, 1
+        with self._within_range("CUDA_MEMCPY3D", nbytes=nbytes):
+            copy.WidthInBytes, copy.Height, copy.Depth = nbytes, 1, 1
         return copy
 
     def graph_add_memset8(
@@ -498,8 +514,9 @@ class RealDriver:
     def _memset(self, target: DeviceAddress, value: int, nbytes: int) -> Any:
         self._check("CUDA_MEMSET_NODE_PARAMS")
         memset = self._api.CUDA_MEMSET_NODE_PARAMS()
-        memset.dst, memset.value, memset.elementSize = target, value, 1
-        memset.width, memset.height, memset.pitch = nbytes, 1, 0
+        with self._within_range("CUDA_MEMSET_NODE_PARAMS", value=value, nbytes=nbytes):
+            memset.dst, memset.value, memset.elementSize = target, value, 1
+            memset.width, memset.height, memset.pitch = nbytes, 1, 0
         return memset
 
     def graph_add_kernel(
@@ -513,7 +530,7 @@ class RealDriver:
         nodes, launch = self._nodes(after), self._kernel_node(kernel, shape, parameters)
         node = self._call("cuGraphAddKernelNode", graph, nodes, len(nodes), launch, graph=graph, shape=shape)
         if shape.cooperative:
-            value = self._api.CUlaunchAttributeValue()
+            value = self._api.CUkernelNodeAttrValue()
             value.cooperative = 1
             kind = self._api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
             self._call("cuGraphKernelNodeSetAttribute", node, kind, value, graph=graph, shape=shape)
@@ -523,9 +540,7 @@ class RealDriver:
         function = self._function(kernel, "CUDA_KERNEL_NODE_PARAMS")
         launch = self._api.CUDA_KERNEL_NODE_PARAMS()
         launch.func = function
-        launch.gridDimX, launch.gridDimY, launch.gridDimZ = shape.grid
-        launch.blockDimX, launch.blockDimY, launch.blockDimZ = shape.block
-        launch.sharedMemBytes = shape.dynamic_shared
+        self._fill_shape(launch, shape)
         launch.kernelParams = parameters.pointers
         return launch
 

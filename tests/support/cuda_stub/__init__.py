@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ NO_COMPILER: Final = "no C compiler to build the driver stub with"
 _SOURCES: Final = Path(__file__).parent
 _ROOT: Final = _SOURCES.parents[2]
 _LIBRARY: Final = "libcuda.so.1"
+_TIMEOUT_S: Final = 120
 _FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
 
 
@@ -52,15 +53,23 @@ def environment(folder: Path | None) -> dict[str, str]:
     return {**kept, **found, "PYTHONPATH": os.pathsep.join(paths)}
 
 
-def run(source: str, folder: Path | None, *, timeout_s: float = 120) -> str:
-    """What a Python program prints in a process with the stub; its failure is raised with its output."""
+def run(source: str, folder: Path | None) -> str:
+    """What a Python program prints in a process with the stub in ``folder``, or without a driver library.
+
+    Raises ``AssertionError`` with the output if it fails.
+    """
+    return _python(["-c", source], folder)
+
+
+def run_module(name: str, folder: Path | None, *arguments: str) -> str:
+    """The same for a module."""
+    return _python(["-m", name, *arguments], folder)
+
+
+def _python(arguments: Sequence[str], folder: Path | None) -> str:
+    command = [sys.executable, "-W", "error", *arguments]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", source],
-        env=environment(folder),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
+        command, env=environment(folder), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )
     if done.returncode:
         raise AssertionError(f"exit status {done.returncode}\n{done.stdout}{done.stderr}")

@@ -1,0 +1,111 @@
+"""The seam's suite, on the emulated driver, on the real adapter over the stub, and on a GPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support import cuda_stub
+from support.driver_contract import CASES, Case
+from support.driver_contract.verified import NEVER, UNDEFINED, read_record, write_record
+from vyre.adapters.cuda.driver import RealDriver
+from vyre.adapters.cuda.machine.driver import MachineDriver
+from vyre.adapters.cuda.machine.machine_options import MachineOptions
+from vyre.adapters.cuda.machine.presets import PRESETS
+from vyre.adapters.cuda.machine.streams import StreamSchedule
+from vyre.adapters.cuda.seam import CudaCallError
+
+ON_STUB: Final = [pytest.param(case, id=case.name) for case in CASES if not case.needs_execution]
+ON_GPU: Final = [pytest.param(case, id=case.name) for case in CASES if case.hardware]
+MACHINES: Final = {
+    "eager": MachineOptions(schedule=StreamSchedule.EAGER),
+    "deferred": MachineOptions(seed=1),
+    "t4": MachineOptions(preset=PRESETS["t4"], seed=2),
+    "sm_120": MachineOptions(preset=PRESETS["sm_120"], seed=3),
+}
+
+
+def _why_no_gpu() -> str | None:
+    driver = RealDriver()
+    try:
+        driver.init()
+        return None if driver.device_count() else "no GPU: the driver has no device"
+    except CudaCallError as error:
+        return f"no GPU: {error}"
+
+
+NO_GPU: Final = _why_no_gpu()
+
+
+def test_names_tell_the_cases_apart() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
+def test_emulated_driver(case: Case, machine: str) -> None:
+    driver = MachineDriver(MACHINES[machine])
+    case.run(driver)
+    assert not driver.violations
+
+
+@pytest.fixture(scope="module")
+def stub_outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """Case to its failure, if it failed: all of them ran in one process."""
+    if not cuda_stub.can_build():
+        pytest.skip(cuda_stub.NO_COMPILER)
+    folder = cuda_stub.build(tmp_path_factory.mktemp("cuda_stub"))
+    outcomes: dict[str, str | None] = json.loads(cuda_stub.run_module("support.driver_contract", folder))
+    return outcomes
+
+
+@pytest.mark.parametrize("case", ON_STUB)
+def test_real_adapter_over_the_stub(case: Case, stub_outcomes: dict[str, str | None]) -> None:
+    failure = stub_outcomes[case.name]
+    assert failure is None, failure
+
+
+@pytest.fixture(scope="module")
+def gpu_record() -> Iterator[dict[str, bool]]:
+    """Whether each case passed; in the end the record of verified cases is rewritten."""
+    outcomes: dict[str, bool] = {}
+    yield outcomes
+    if outcomes:
+        write_record(CASES, *([name for name, passed in outcomes.items() if passed is kind] for kind in (True, False)))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(NO_GPU is not None, reason=str(NO_GPU))
+@pytest.mark.parametrize("case", ON_GPU)
+def test_real_driver(case: Case, gpu_record: dict[str, bool]) -> None:
+    gpu_record[case.name] = False
+    case.run(RealDriver())
+    gpu_record[case.name] = True
+
+
+def test_record_of_verified_cases_is_complete() -> None:
+    record = read_record()
+    fix = "Fix: call support.driver_contract.verified.write_record(CASES)"
+    assert set(record) == {case.name for case in CASES}, fix
+    for case in CASES:
+        assert (record[case.name] == UNDEFINED) == (not case.hardware), f"{case.name}. {fix}"
+        if record[case.name] not in (NEVER, UNDEFINED):
+            assert date.fromisoformat(record[case.name]) <= date.today()
+
+
+def test_record_keeps_dates_and_takes_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from support.driver_contract import verified
+
+    monkeypatch.setattr(verified, "RECORD", tmp_path / "record.json")
+    first, second, third = (case for case in CASES[:3])
+    write_record((first, second), passed=[first.name, second.name])
+    write_record((first, second, third), failed=[second.name])
+    today = date.today().isoformat()
+    assert read_record() == {first.name: today, second.name: NEVER, third.name: NEVER}
+    write_record((third,))
+    assert read_record() == {third.name: NEVER}

@@ -172,9 +172,10 @@ __attribute__((format(printf, 3, 4))) static Result enter(const char *call, enum
     append(&call_log, format, arguments);
     va_end(arguments);
     note(")\n");
+    Result ordered = SUCCESS;
     for (int i = 0; i < order_count; i++)
-        if (!strcmp(orders[i].name, call) && (orders[i].every || --orders[i].countdown == 0))
-            return refuse(call, orders[i].code, "%s failed to order\n", call);
+        if (!strcmp(orders[i].name, call) && (orders[i].every || --orders[i].countdown == 0)) ordered = orders[i].code;
+    if (ordered != SUCCESS) return refuse(call, ordered, "%s failed to order\n", call);
     if (needs >= INIT && !initialised) return refuse(call, NOT_INITIALIZED, "cuInit was not called\n");
     if (needs == CURRENT && !current) return refuse(call, INVALID_CONTEXT, "no context is current\n");
     return SUCCESS;

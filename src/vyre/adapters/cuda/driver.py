@@ -77,6 +77,8 @@ class RealDriver:
             raise CudaCallError(Result.NOT_SUPPORTED, name_of(Result.NOT_SUPPORTED), name, shown, str(error)) from None
         except OverflowError as error:
             self._fail(name, Result.INVALID_VALUE, shown, str(error))
+        except ValueError as error:
+            self._fail_unlisted(name, error, shown)
         if status:
             self._fail(name, int(status), shown)
         if len(results) == 1:
@@ -104,6 +106,10 @@ class RealDriver:
 
     def _fail(self, name: str, code: int, shown: dict[str, object], log: str = "") -> NoReturn:
         raise CudaCallError(code, name_of(code), name, shown, log or self._read_log())
+
+    def _fail_unlisted(self, name: str, error: ValueError, shown: dict[str, object]) -> NoReturn:
+        """The driver returned a result that these bindings do not know: they raise instead of passing it on."""
+        self._fail(name, Result.UNKNOWN, shown, str(error))
 
     def _read_log(self) -> str:
         """What the driver wrote since the last failure; empty on drivers that keep no log."""
@@ -244,7 +250,10 @@ class RealDriver:
 
     def _ready(self, name: str, handle: int) -> bool:
         self._check(name)
-        status = int(getattr(self._api, name)(handle)[0])
+        try:
+            status = int(getattr(self._api, name)(handle)[0])
+        except ValueError as error:
+            self._fail_unlisted(name, error, {"handle": handle})
         if status == Result.NOT_READY:
             return False
         if status:
@@ -454,12 +463,16 @@ class RealDriver:
             attribute.value.cooperative = 1
             config.attrs = [attribute]
             config.numAttrs = 1
-        call, pointers, fail = api.cuLaunchKernelEx, parameters.pointers, self._fail
+        call, pointers = api.cuLaunchKernelEx, parameters.pointers
+        shown: dict[str, object] = {"kernel": kernel, "shape": shape, "stream": stream}
 
         def launch() -> None:
-            (status,) = call(config, function, pointers, 0)
+            try:
+                (status,) = call(config, function, pointers, 0)
+            except ValueError as error:
+                self._fail_unlisted("cuLaunchKernelEx", error, shown)
             if status:
-                fail("cuLaunchKernelEx", int(status), {"kernel": kernel, "shape": shape, "stream": stream})
+                self._fail("cuLaunchKernelEx", int(status), shown)
 
         launch.__dict__["keep"] = parameters
         return launch
@@ -593,12 +606,16 @@ class RealDriver:
         own = self._own_stream(stream, "cuGraphLaunch")
         self._check("cuGraphLaunch")
         api = self._api
-        call, handle, on, fail = api.cuGraphLaunch, api.CUgraphExec(executable), api.CUstream(own), self._fail
+        call, handle, on = api.cuGraphLaunch, api.CUgraphExec(executable), api.CUstream(own)
+        shown: dict[str, object] = {"executable": executable, "stream": stream}
 
         def launch() -> None:
-            (status,) = call(handle, on)
+            try:
+                (status,) = call(handle, on)
+            except ValueError as error:
+                self._fail_unlisted("cuGraphLaunch", error, shown)
             if status:
-                fail("cuGraphLaunch", int(status), {"executable": executable, "stream": stream})
+                self._fail("cuGraphLaunch", int(status), shown)
 
         return launch
 

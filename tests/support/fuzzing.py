@@ -47,12 +47,14 @@ def disagreement(case: Case, chunk: int | None, expected: Outcome | None = None)
     found = run(ENGINE, case, chunk)
     if expected == found:
         return None
+    return f"chunk {chunk}: " + "; ".join(differences(expected, found))
+
+
+def differences(expected: Outcome, found: Outcome) -> Iterator[str]:
+    """Where two outcomes differ, in words."""
     if not isinstance(expected, Outputs) or not isinstance(found, Outputs):
-        return f"chunk {chunk}: the oracle gives {expected}, the engine {found}"
-    return f"chunk {chunk}: " + "; ".join(_differences(expected, found))
-
-
-def _differences(expected: Outputs, found: Outputs) -> Iterator[str]:
+        yield f"expected {expected}, found {found}"
+        return
     for name, right in expected.bytes.items():
         wrong = found.bytes[name]
         if right != wrong:

@@ -14,11 +14,11 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from support.fuzzing import differences
 from support.programs import Case, Order, generate
 from support.reduction import reduce_case
 from support.reproducer import filetest
@@ -108,19 +108,7 @@ def symptom(machines: Machines, schedule: Schedule, case: Case, expected: Outcom
         return Symptom(f"{type(error).__name__} {fault[1] if fault else ''}", str(error))
     if wanted == found:
         return None
-    return Symptom("difference", f"{schedule}: {'; '.join(_differences(wanted, found))}")
-
-
-def _differences(wanted: Outcome, found: Outcome) -> Iterator[str]:
-    if not isinstance(wanted, Outputs) or not isinstance(found, Outputs):
-        yield f"the reference gives {wanted}, the machine {found}"
-        return
-    for name, right in wanted.bytes.items():
-        wrong = found.bytes[name]
-        if right != wrong:
-            at = next((i for i, pair in enumerate(zip(right, wrong, strict=False)) if pair[0] != pair[1]), len(right))
-            at -= at % 8
-            yield f"`{name}` from byte {at}: expected {right[at : at + 8].hex()}, found {wrong[at : at + 8].hex()}"
+    return Symptom("difference", f"{schedule}: {'; '.join(differences(wanted, found))}")
 
 
 @dataclass(slots=True)

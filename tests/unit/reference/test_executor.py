@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from vyre.adapters import pipelines
 from vyre.adapters.reference import executor as executor_module
 from vyre.adapters.reference.executor import ReferenceExecutor
 from vyre.adapters.reference.scalar_oracle import ScalarEngine
@@ -313,7 +314,7 @@ def test_refused_programs_are_not_cached(executor: ReferenceExecutor) -> None:
 def test_the_least_recently_used_pipeline_goes_first(
     executor: ReferenceExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executor_module, "PIPELINES", 2)
+    monkeypatch.setattr(pipelines, "PIPELINES", 2)
     a, b, c = (DispatchConfig(max_output_bytes=n) for n in (100, 200, 300))
     outcomes = [executor.compile(INCREMENT, config).cache is CacheOutcome.HIT for config in (a, b, a, c, a, b)]
     assert outcomes == [False, False, True, False, True, False]

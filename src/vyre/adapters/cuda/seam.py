@@ -21,6 +21,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.ir.program import Dim3
@@ -102,21 +103,12 @@ class ParameterBlock:
         array = (ctypes.c_void_p * max(1, len(self.slots)))(*[self.address + slot.offset for slot in self.slots])
         self.pointers: Final = ctypes.addressof(array)
         self._keep = (memory, array)
-        self.pack: Final = _bind(packer, self.buffer)
+        self.pack: Final[Callable[..., None]] = partial(packer.pack_into, self.buffer, 0)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the parameter space in use."""
         return max((slot.offset + slot.size for slot in self.slots), default=0)
-
-
-def _bind(packer: struct.Struct, buffer: bytearray) -> Callable[..., None]:
-    pack_into = packer.pack_into
-
-    def pack(*values: object) -> None:
-        pack_into(buffer, 0, *values)
-
-    return pack
 
 
 class HostBlock(NamedTuple):

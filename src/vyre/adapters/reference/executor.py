@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.pipelines import PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
@@ -24,20 +24,12 @@ from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch import Launch, resolve_launch
 from vyre.domain.specialization import spec_literals
-from vyre.ports.backend import (
-    CacheCounters,
-    CacheOutcome,
-    CompileResult,
-    DispatchRequest,
-    HostBytes,
-    OutputStorage,
-)
+from vyre.ports.backend import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-PIPELINES: Final = 1024
 LAUNCHES: Final = 64
 
 
@@ -135,46 +127,11 @@ class ReferencePipeline:
         return RunOptions(config.step_budget, config.chunk_workgroups, deadline, used)
 
 
-class ReferenceExecutor:
-    """``ProgramExecutor`` and ``PipelineCompiler`` over one engine; pipelines are shared by digest and config."""
+class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
+    """The reference over one engine."""
 
     def __init__(self, backend: BackendId, engine: Engine) -> None:
-        self._backend = backend
-        self._engine = engine
-        self._pipelines: OrderedDict[tuple[Any, ...], ReferencePipeline] = OrderedDict()
-        self._lock = Lock()
-        self._hits = self._misses = 0
-
-    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
-
-    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        pipeline, hit = self.pipeline(program, config)
-        return CompileResult(pipeline, CacheOutcome.HIT if hit else CacheOutcome.MISS)
-
-    def cache_counters(self) -> CacheCounters:
-        return CacheCounters(self._hits, self._misses)
-
-    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, bool]:
-        """The pipeline of a program under a config, and whether it was there already."""
-        counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
-        # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
-        if config.label is not None:  # for traces only; a label per dispatch must not mean a pipeline per dispatch
-            config = replace(config, label=None)
-        key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
-        with self._lock:
-            found = self._pipelines.get(key)
-            if found is not None:
-                self._hits += 1
-                self._pipelines.move_to_end(key)
-                return found, True
-        made = ReferencePipeline(self._backend, self._engine, program, config)
-        with self._lock:
-            self._misses += 1
-            made = self._pipelines.setdefault(key, made)
-            if len(self._pipelines) > PIPELINES:
-                self._pipelines.popitem(last=False)
-        return made, False
+        super().__init__(partial(ReferencePipeline, backend, engine))
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:

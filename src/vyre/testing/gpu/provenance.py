@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 PACKAGES: Final = ("vyre", "numpy", "cuda-bindings", "cuda-core", "cupy-cuda13x", "numba-cuda", "triton", "torch")
 
 
-def describe(revision: str | None) -> dict[str, object]:
+def describe(revision: str | None, packages: Sequence[str] = PACKAGES) -> dict[str, object]:
     """Date, machine, versions and git revision; ``revision`` overrides what the folder of the sources says."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -22,7 +23,7 @@ def describe(revision: str | None) -> dict[str, object]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "revision": revision or _git_revision(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name)) is not None},
+        "packages": {name: version for name in packages if (version := _version(name)) is not None},
     }
 
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, release_all
 from vyre.adapters.cuda.runtime.memory import PinnedMemory
-from vyre.adapters.cuda.runtime.transfer import DeadlinePassed
+from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, HostBlock, Stream
 
 CHUNK: Final = 4 * MIB

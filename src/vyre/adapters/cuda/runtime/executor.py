@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import prod
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
@@ -20,8 +20,8 @@ from vyre.adapters.cuda.runtime.device import CudaDevice, GridSyncMode
 from vyre.adapters.cuda.runtime.kernels import LoadedModule
 from vyre.adapters.cuda.runtime.lane import Lane, LanePool, LaneSpec, Resources
 from vyre.adapters.cuda.runtime.launch import fits_at_once
-from vyre.adapters.cuda.runtime.transfer import DeadlinePassed
-from vyre.adapters.cuda.runtime.waiting import deadline_after
+from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
+from vyre.adapters.pipelines import PipelineExecutor
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
@@ -32,16 +32,8 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch, resolve_launch
 from vyre.domain.specialization import spec_literals
-from vyre.ports.backend import (
-    CacheCounters,
-    CacheOutcome,
-    CompileResult,
-    DispatchRequest,
-    HostBytes,
-    OutputStorage,
-)
+from vyre.ports.backend import HostBytes, OutputStorage
 
-PIPELINES: Final = 1024
 SHAPES: Final = 64
 ARENA_FACTS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
 """What holds of every arena: its parts are aligned to 256 bytes and apart."""
@@ -273,47 +265,15 @@ class CudaPipeline:
             counters.timed_device_max_ns = device_ns
 
 
-class CudaExecutor:
-    """``ProgramExecutor`` and ``PipelineCompiler``; pipelines are shared by digest and config."""
+class CudaExecutor(PipelineExecutor[CudaPipeline]):
+    """The executor of one device."""
 
     def __init__(self, resources: Resources, lanes: LanePool, profiler: Profiler) -> None:
-        self._resources = resources
-        self._lanes = lanes
-        self._profiler = profiler
-        self._pipelines: OrderedDict[tuple[Any, ...], CudaPipeline] = OrderedDict()
-        self._lock = threading.Lock()
-        self._hits = self._misses = 0
+        def make(program: Program, config: DispatchConfig) -> CudaPipeline:
+            with profiler.range("vyre.cuda.pipeline.compile"):
+                return CudaPipeline(resources, lanes, profiler, program, config)
 
-    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
-
-    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        pipeline, hit = self.pipeline(program, config)
-        return CompileResult(pipeline, CacheOutcome.HIT if hit else CacheOutcome.MISS)
-
-    def cache_counters(self) -> CacheCounters:
-        return CacheCounters(self._hits, self._misses)
-
-    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[CudaPipeline, bool]:
-        """The pipeline of a program under a config, and whether it was there already."""
-        if config.label is not None and config.timeout_s is None:  # named only by timeouts
-            config = replace(config, label=None)
-        counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
-        key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
-        with self._lock:
-            found = self._pipelines.get(key)
-            if found is not None:
-                self._hits += 1
-                self._pipelines.move_to_end(key)
-                return found, True
-        with self._profiler.range("vyre.cuda.pipeline.compile"):
-            made = CudaPipeline(self._resources, self._lanes, self._profiler, program, config)
-        with self._lock:
-            self._misses += 1
-            made = self._pipelines.setdefault(key, made)
-            if len(self._pipelines) > PIPELINES:
-                self._pipelines.popitem(last=False)
-        return made, False
+        super().__init__(make)
 
 
 def launch_limits(device: CudaDevice) -> LaunchLimits:

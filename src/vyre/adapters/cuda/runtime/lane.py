@@ -27,7 +27,8 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
-from vyre.adapters.cuda.runtime.transfer import Copies, DeadlinePassed, Transfer, make_transfer
+from vyre.adapters.cuda.runtime.transfer import Copies, Transfer, make_transfer
+from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError

@@ -30,8 +30,7 @@ from vyre.adapters.cuda.runtime.launch import (
 from vyre.adapters.cuda.runtime.memory import ALIGNMENT, NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.resident import CudaBuffer, ResidentStore
 from vyre.adapters.cuda.runtime.streams import StreamLease
-from vyre.adapters.cuda.runtime.transfer import DeadlinePassed
-from vyre.adapters.cuda.runtime.waiting import deadline_after
+from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming

@@ -12,18 +12,13 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.runtime.arena import Arena
+from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, release_all
 from vyre.adapters.cuda.runtime.graphs import Copy
 from vyre.adapters.cuda.runtime.memory import PinnedMemory
-from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, HostBlock, Stream
+from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, Stream
 
 MIRROR_LIMIT: Final = 8 * MIB
-CHUNK: Final = 4 * MIB
-CHUNKS: Final = 2
-
-
-class DeadlinePassed(Exception):
-    """A wait ended before the device did."""
 
 
 class Copies(NamedTuple):
@@ -157,102 +152,48 @@ class StagedTransfer:
         self._pinned = pinned
         self._arena = arena
         self._base = base
-        self._table = memoryview(table)
+        self._table = Piece(memoryview(table), base + arena.table.start)
         self._stream = stream
-        self._blocks: list[HostBlock] = []
-        self._events: list[Event] = []
-        self._busy = [False] * CHUNKS
-        self._next = 0
-        try:
-            for _ in range(CHUNKS):
-                self._blocks.append(pinned.allocate(CHUNK))
-                self._events.append(device.driver.event_create(blocking=True))
-        except CudaCallError as error:
-            device.roll_back(error, [partial(self.release, idle=True)])
-            raise
+        self._chunks = PinnedChunks(device, pinned, stream, arena.mirror_nbytes)
+        self._records: HostBlock | None = None
+        if arena.traps.nbytes:
+            try:
+                self._records = pinned.allocate(arena.traps.nbytes)
+            except CudaCallError as error:
+                device.roll_back(error, [partial(self.release, idle=True)])
+                raise
 
     def recordable(self) -> MirroredTransfer | None:
         return None  # chunks are used in turn
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        if self._table:
-            self._send(self._arena.table.start, self._table, deadline_ns)
-        for place in self._arena.inputs:
-            self._send(place.offset, inputs[place.source], deadline_ns)
+        places = [Piece(inputs[place.source], self._base + place.offset) for place in self._arena.inputs]
+        self._chunks.send([self._table, *places], deadline_ns)
 
     def request(self) -> None:
         if self._arena.traps.nbytes:
             self.request_traps()
 
     def request_traps(self) -> None:
+        assert self._records is not None
         records = self._arena.traps
         address = self._base + records.start
-        self._device.driver.copy_to_host(self._blocks[0].address, address, records.nbytes, self._stream)
-        self._busy[0] = False  # the caller waits for the whole stream next
+        self._device.driver.copy_to_host(self._records.address, address, records.nbytes, self._stream)
 
     def traps(self) -> memoryview:
-        return self._blocks[0].view[: self._arena.traps.nbytes]
+        assert self._records is not None
+        return self._records.view[: self._arena.traps.nbytes]
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Chunk by chunk: one is copied to the caller while the next is on its way."""
-        waiting: tuple[int, memoryview] | None = None
-        for target, source in zip(outputs, self._arena.outputs, strict=True):
-            for start in range(0, source.nbytes, CHUNK):
-                piece = target[start : start + CHUNK]
-                number = self._chunk(deadline_ns)
-                block, address = self._blocks[number], self._base + source.start + start
-                self._device.driver.copy_to_host(block.address, address, piece.nbytes, self._stream)
-                self._sent(number)
-                if waiting is not None:
-                    self._receive(*waiting, deadline_ns)
-                waiting = (number, piece)
-                self._device.counters.d2h_bytes += piece.nbytes
-                self._device.counters.device_readback_ops += 1
-        if waiting is not None:
-            self._receive(*waiting, deadline_ns)
+        places = zip(outputs, self._arena.outputs, strict=True)
+        self._chunks.receive([Piece(target, self._base + source.start) for target, source in places], deadline_ns)
 
     def release(self, *, idle: bool) -> None:
+        records, self._records = self._records, None
         give_back = self._pinned.give_back if idle else self._pinned.free
-        blocks, self._blocks = self._blocks, []
-        events, self._events = self._events, []
         release_all(
-            [
-                *(partial(self._device.driver.event_destroy, event) for event in events),
-                *(partial(give_back, block) for block in blocks),
-            ]
+            [partial(self._chunks.release, idle=idle), *([] if records is None else [partial(give_back, records)])]
         )
-
-    def _send(self, offset: int, data: memoryview, deadline_ns: int | None) -> None:
-        for start in range(0, data.nbytes, CHUNK):
-            piece = data[start : start + CHUNK]
-            number = self._chunk(deadline_ns)
-            block = self._blocks[number]
-            block.view[: piece.nbytes] = piece
-            address = self._base + offset + start
-            self._device.driver.copy_to_device(address, block.address, piece.nbytes, self._stream)
-            self._sent(number)
-            self._device.counters.h2d_bytes += piece.nbytes
-            self._device.counters.host_upload_ops += 1
-
-    def _receive(self, number: int, target: memoryview, deadline_ns: int | None) -> None:
-        self._wait(number, deadline_ns)
-        target[:] = self._blocks[number].view[: target.nbytes]
-
-    def _chunk(self, deadline_ns: int | None) -> int:
-        """The next chunk, free for use."""
-        number, self._next = self._next, (self._next + 1) % CHUNKS
-        self._wait(number, deadline_ns)
-        return number
-
-    def _sent(self, number: int) -> None:
-        self._busy[number] = True
-        self._device.driver.event_record(self._events[number], self._stream)
-
-    def _wait(self, number: int, deadline_ns: int | None) -> None:
-        if self._busy[number]:
-            if not self._device.waiter.event(self._events[number], deadline_ns):
-                raise DeadlinePassed
-            self._busy[number] = False
 
 
 def make_transfer(

@@ -18,6 +18,10 @@ FIRST_SLEEP_NS: Final = 20_000
 LONGEST_SLEEP_NS: Final = 1_000_000
 
 
+class DeadlinePassed(Exception):
+    """A wait ended before the device did."""
+
+
 class Clock(NamedTuple):
     """``now_ns``: monotonic nanoseconds.  ``sleep``: for that many seconds."""
 

@@ -54,11 +54,12 @@ static Result fill_work(const char *call, Work *work, const Fill_parameters *giv
 }
 
 static Result launch_work(const char *call, Work *work, const Kernel_parameters *given, int cooperative) {
-    if (!is(given->function, KERNEL)) return refuse(call, INVALID_HANDLE, "no kernel\n");
-    Result code = check_launch(call, given->function, &given->shape, cooperative);
+    Object *kernel = given->function ? given->function : given->kernel;
+    if (!is(kernel, KERNEL)) return refuse(call, INVALID_HANDLE, "no kernel\n");
+    Result code = check_launch(call, kernel, &given->shape, cooperative);
     if (code != SUCCESS) return code;
-    *work = (Work){.duty = LAUNCH, .kernel = given->function, .shape = given->shape, .cooperative = cooperative};
-    work->parameters = gather(given->function, given->parameters);
+    *work = (Work){.duty = LAUNCH, .kernel = kernel, .shape = given->shape, .cooperative = cooperative};
+    work->parameters = gather(kernel, given->parameters);
     return SUCCESS;
 }
 

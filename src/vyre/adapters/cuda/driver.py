@@ -45,6 +45,8 @@ from vyre.adapters.cuda.seam import (
 )
 
 LOG_BYTES: Final = 16_384
+BINARY_IMAGES: Final = (b"\x7fELF", b"P\xed\x55\xba")
+"""How a cubin and a fat binary begin; anything else is text."""
 _NON_BLOCKING: Final = 1
 _PORTABLE: Final = 1
 _BLOCKING_SYNC: Final = 1
@@ -115,7 +117,7 @@ class RealDriver:
         """What the driver wrote since the last failure; empty on drivers that keep no log."""
         if self._log_start is None:
             return ""
-        buffer = bytes(LOG_BYTES)
+        buffer = bytearray(LOG_BYTES)
         try:
             status, iterator, size = self._api.cuLogsDumpToMemory(self._log_start, buffer, LOG_BYTES, 0)
         except Exception:  # the failure that is being reported matters more
@@ -123,7 +125,7 @@ class RealDriver:
         if status:
             return ""
         self._log_start = iterator
-        return buffer[: int(size)].decode("utf-8", "replace").strip("\0\n ")
+        return bytes(buffer[: int(size)]).decode("utf-8", "replace").strip("\0\n ")
 
     # ---------------------------------------------------------------- start and devices
     def init(self) -> None:
@@ -358,6 +360,8 @@ class RealDriver:
     # ---------------------------------------------------------------- code
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
         self._check("cuLibraryLoadData")
+        if not image.endswith(b"\0") and not image.startswith(BINARY_IMAGES):
+            self._fail("cuLibraryLoadData", Result.INVALID_PTX, {"nbytes": len(image)}, "PTX text must end in NUL")
         kinds = self._api.CUjit_option
         errors, infos = bytearray(LOG_BYTES), bytearray(LOG_BYTES)  # the driver writes into them
         values: dict[Any, Any] = {
@@ -550,9 +554,9 @@ class RealDriver:
         return int(node)
 
     def _kernel_node(self, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock) -> Any:
-        function = self._function(kernel, "CUDA_KERNEL_NODE_PARAMS")
+        self._check("CUDA_KERNEL_NODE_PARAMS")
         launch = self._api.CUDA_KERNEL_NODE_PARAMS()
-        launch.func = function
+        launch.kern = self._api.CUkernel(kernel)  # in the current context
         self._fill_shape(launch, shape)
         launch.kernelParams = parameters.pointers
         return launch

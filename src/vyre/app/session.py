@@ -228,6 +228,16 @@ class Session:
         self._lease.check_open()
         self._lease.flush()
 
+    def recover(self) -> None:
+        """Open the device anew after ``DeviceLost``.
+
+        Resident memory is gone, and its arrays are refused from now on; compiled programs are compiled again when they
+        are next used.  Raises ``DeviceLost`` if the driver cannot serve this process any more, and
+        ``UnsupportedFeature`` on a backend that has no device to lose.
+        """
+        self._lease.check_open()
+        self._lease.backend.lifecycle.recover()
+
     def close(self) -> None:
         """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing."""
         with self._lock:

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks import emission_rows, engine_rows, host_rows, interpreter_rows, machine, process_rows
+from benchmarks import emission_rows, engine_rows, host_rows, interpreter_rows, launch_rows, machine, process_rows
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
 SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
-    "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS),
+    "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -92,9 +92,9 @@ class ParameterBlock:
 
     def __init__(self, slots: Sequence[ParameterSlot]) -> None:
         self.slots: Final = tuple(slots)
-        layout, end = "<", 0
+        layout, end = "@", 0  # native conversions are the fastest; they add nothing between aligned slots
         for slot in self.slots:
-            layout += f"{slot.offset - end}x{slot.format}"
+            layout += f"{gap}x{slot.format}" if (gap := slot.offset - end) else slot.format
             end = slot.offset + slot.size
         packer = struct.Struct(layout)
         self.buffer: Final = bytearray(max(1, packer.size))

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from support import cuda_stub
+from support.cuda_scenarios import SCENARIOS
 
 pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_COMPILER)
 
@@ -441,6 +442,63 @@ def test_backend_finds_the_device_of_the_stub(library: Path) -> None:
 from vyre.adapters.cuda.registration import CUDA
 profile = CUDA.probe()
 assert (profile.compute_units, profile.subgroup_size, profile.max_storage_buffer_bytes) == (132, 32, 150754820096)
+""",
+        library,
+    )
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_backend_gives_back_all_it_takes(library: Path, scenario: str) -> None:
+    """Whole uses of the backend, but for what kernels do: no call fails, and every handle is released."""
+    cuda_stub.run(
+        f"""
+from collections import Counter
+from support.cuda_scenarios import SCENARIOS
+from support.cuda_stub import StubControl
+from vyre.adapters.cuda.registration import CUDA
+
+PAIRS = {{
+    "cuDevicePrimaryCtxRetain": "cuDevicePrimaryCtxRelease", "cuStreamCreateWithPriority": "cuStreamDestroy",
+    "cuEventCreate": "cuEventDestroy", "cuMemPoolCreate": "cuMemPoolDestroy",
+    "cuMemAllocFromPoolAsync": "cuMemFreeAsync", "cuMemHostAlloc": "cuMemFreeHost",
+    "cuLibraryLoadData": "cuLibraryUnload", "cuGraphCreate": "cuGraphDestroy",
+    "cuGraphInstantiateWithFlags": "cuGraphExecDestroy",
+}}
+stub, backend = StubControl(), CUDA.factory()
+SCENARIOS[{scenario!r}][0](backend)
+backend.lifecycle.close()
+log = stub.take_log()
+assert [line for line in log if line[0] == "!"] == []
+assert any(line.startswith(" launch ") for line in log)
+calls = Counter(line.split("(")[0] for line in log)
+assert calls["unlisted"] == 0
+for taking, giving_back in PAIRS.items():
+    assert calls[taking] == calls[giving_back], (taking, calls[taking], calls[giving_back])
+""",
+        library,
+    )
+
+
+def test_warm_dispatch_calls_the_driver_in_order_and_no_more(library: Path) -> None:
+    cuda_stub.run(
+        """
+from support.cuda_scenarios import INPUTS, PROGRAM
+from support.cuda_stub import StubControl
+from vyre.adapters.cuda.registration import CUDA
+from vyre.domain.dispatch import OutputArena
+from vyre.ports.backend import DispatchRequest
+
+stub, backend = StubControl(), CUDA.factory()
+arena = OutputArena()
+backend.executor.execute(DispatchRequest(PROGRAM, INPUTS), arena)
+stub.take_log()
+backend.executor.execute(DispatchRequest(PROGRAM, INPUTS), arena)
+names = stub.take_names()
+backend.lifecycle.close()
+order = ["cuMemcpyHtoDAsync", "cuLaunchKernelEx", "cuMemcpyDtoHAsync", "cuEventQuery"]
+assert [name for name in names if name in order] == order, names
+others = {"cuMemsetD8Async", "cuEventRecord", "cuEventElapsedTime"}
+assert set(names) <= {*order, *others}, names
 """,
         library,
     )

@@ -42,6 +42,12 @@ def image_that_is_no_code_is_invalid(rig: AnyRig) -> None:
 
 
 @CASES()
+def ptx_that_does_not_end_is_refused(rig: AnyRig) -> None:
+    """The driver would read on behind it."""
+    assert code_of(lambda: rig.driver.library_load(image(STORE).rstrip(b"\0"))) == Result.INVALID_PTX
+
+
+@CASES()
 def ptx_newer_than_the_driver_is_unsupported(rig: AnyRig) -> None:
     newer = image(STORE).replace(b".version 7.8", b".version 99.0")
     assert code_of(lambda: rig.driver.library_load(newer)) == Result.UNSUPPORTED_PTX_VERSION

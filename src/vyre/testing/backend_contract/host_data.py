@@ -433,22 +433,17 @@ def output_counts_size_an_output(bench: Bench, count: int) -> None:
 
 
 @OUTPUTS.case()
-def output_counts_go_before_like(bench: Bench) -> None:
-    """A count for an output that is like another one decides."""
-    y, z = bench.run(_UNSIZED, output_counts={"y": 2, "z": 3})
-    equal((len(y), len(z)), (8, 3))
-
-
-@OUTPUTS.table({"none": {}, "of_the_other": {"output_counts": {"z": 3}}})
-def an_output_without_a_size_is_refused(bench: Bench, config: dict[str, Any]) -> None:
+def an_output_without_a_size_is_refused(bench: Bench) -> None:
     """An output whose count nobody tells is an invalid program that names it."""
-    error = bench.refuses(InvalidProgram, _UNSIZED, **config)
+    error = bench.refuses(InvalidProgram, _UNSIZED)
     holds("`y`" in error.message, f"the output is not named: {error}")
 
 
-@OUTPUTS.table({"unknown": {"w": 1, "y": 1}, "sized_by_the_caller": {"y": 1, "x": 1}})
+@OUTPUTS.table(
+    {"unknown": {"w": 1, "y": 1}, "sized_by_the_caller": {"y": 1, "x": 1}, "sized_like_another": {"y": 1, "z": 1}}
+)
 def stray_output_counts_are_refused(bench: Bench, counts: dict[str, int]) -> None:
-    """Counts name outputs that are sized at run time, and nothing else."""
+    """Counts name outputs whose size nothing else tells."""
     kernel = _UNSIZED.replace("buffer z", "buffer x @2 read u32[runtime]\n    buffer z")
     bench.refuses(InvalidConfig, kernel, words(1), output_counts=counts)
 

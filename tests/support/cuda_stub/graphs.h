@@ -66,7 +66,8 @@ static Result launch_work(const char *call, Work *work, const Kernel_parameters 
 static Result add(const char *call, Object **node, Object *graph, Object *const *after, size_t count, Work work) {
     if (graph->work_count == MAX_NODES) return refuse(call, OUT_OF_MEMORY, "too many nodes\n");
     for (size_t i = 0; i < count; i++) {
-        if (!is(after[i], NODE) || after[i]->owner != graph) return refuse(call, INVALID_VALUE, "no node of the graph\n");
+        if (!is(after[i], NODE) || after[i]->owner != graph)
+            return refuse(call, INVALID_VALUE, "no node of the graph\n");
         for (size_t j = 0; j < i; j++)
             if (after[i] == after[j]) return refuse(call, INVALID_VALUE, "a dependency twice\n");
     }

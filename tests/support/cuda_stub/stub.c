@@ -107,7 +107,7 @@ EXPORT Result cuGetProcAddress_v2(const char *name, void **function, int version
     (void)version, (void)flags;
     if (status) *status = 0;
     *function = (void *)unlisted;
-    if (!strcmp(name, "cuGetProcAddress") || !strcmp(name, "cuGetProcAddress_v2")) *function = (void *)cuGetProcAddress_v2;
+    if (!strncmp(name, "cuGetProcAddress", strlen("cuGetProcAddress"))) *function = (void *)cuGetProcAddress_v2;
     for (int i = 0; i < LENGTH(FUNCTIONS); i++)
         if (!strcmp(FUNCTIONS[i].name, name)) *function = FUNCTIONS[i].function;
     return SUCCESS;

@@ -253,14 +253,14 @@ class RealDriver:
     def _ready(self, name: str, handle: int) -> bool:
         self._check(name)
         try:
-            status = int(getattr(self._api, name)(handle)[0])
+            (status,) = getattr(self._api, name)(handle)
         except ValueError as error:
             self._fail_unlisted(name, error, {"handle": handle})
-        if status == Result.NOT_READY:
-            return False
-        if status:
-            self._fail(name, status, {"handle": handle})
-        return True
+        if not status:
+            return True
+        if int(status) != Result.NOT_READY:
+            self._fail(name, int(status), {"handle": handle})
+        return False
 
     # ---------------------------------------------------------------- memory
     def memory_info(self) -> MemoryInfo:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 import pytest
-from vyre.adapters.cuda.codes import Result
 
 from support.machine_driver import code_of, rig
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from vyre.adapters.cuda.codes import Result
-
 from support.machine_driver import code_of, rig
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.presets import TINY
 
 SIZE = 1000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from vyre.adapters.cuda.codes import Result
 
 from support.machine_driver import Rig, code_of, rig
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.streams import QUEUE_LIMIT, StreamSchedule
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from vyre.adapters.cuda.codes import Result
 
 from support.machine_driver import Rig, code_of, rig
+from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.presets import H200
 
 MIB = 1 << 20

@@ -1,8 +1,8 @@
 """Asynchronous copies, lane by lane, without the copy engine.
 
-A copy captures bytes where it starts and writes them where it is waited for.  If nothing in the kernel writes the
-source, the whole copy is made at the wait.  Otherwise the bytes are kept in local memory meanwhile, for which their
-number must be bounded.
+A copy captures bytes where it starts and writes them where it is waited for.  If nothing writes the source meanwhile,
+the whole copy is made at the wait.  Otherwise the bytes are kept in local memory, for which their number must be
+bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.accesses import Touch, accesses
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, walk_statements
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies, walk_statements
 
 LOCAL_LIMIT: Final = 16_384
 """Bytes a lane may keep for one copy."""
@@ -140,17 +140,45 @@ def _nbytes(k: Kernel, name: str) -> str:
 
 def _kept_bytes(k: Kernel, stmt: AsyncLoad | AsyncStore) -> str | None:
     """Register with the address of a local array, if the bytes must be kept until the wait."""
-    written = {
-        use.buffer for s in walk_statements(k.program.body) for use in accesses(s) if use.touch is not Touch.READ
-    }
-    if stmt.source not in written:
+    if _source_stays(k.program.body, stmt):
         return None
     sizes = [stmt.size.bits if isinstance(stmt.size, Literal) else None, k.buffers[stmt.destination].static_nbytes]
     bound = min((size for size in sizes if size is not None), default=LOCAL_LIMIT + 1)
     if bound > LOCAL_LIMIT:
         raise UnsupportedFeature(
-            feature=f"an asynchronous copy of more than {LOCAL_LIMIT} bytes from memory that the kernel writes",
+            feature=f"an asynchronous copy of more than {LOCAL_LIMIT} bytes from memory that is written meanwhile",
             backend="cuda",
-            fix="give a smaller size as a literal, or copy from a read-only buffer.",
+            fix="give a smaller size as a literal, or wait before the source is written.",
         )
     return k.w.local_array(max(1, bound))
+
+
+def _source_stays(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
+    """Is the source certainly the same at the wait?
+
+    Either nothing in the program writes it; or wherever the copy is started, its wait follows in the same body, with
+    nothing in between that writes it.  All lanes run the same text, so what other lanes write in between, ordered by
+    a barrier, stands there too; what they write without one is a race already.
+    """
+    statements = list(walk_statements(program))
+    into = {s.tag for s in statements if isinstance(s, AsyncLoad | AsyncStore) and s.destination == stmt.source}
+
+    def writes(one: Stmt) -> bool:
+        if isinstance(one, AsyncWait):
+            return one.tag in into
+        return any(use.buffer == stmt.source and use.touch is not Touch.READ for use in accesses(one))
+
+    if not any(map(writes, statements)):
+        return True
+    for body in (program, *(nested for s in statements for nested in bodies(s))):
+        for position, one in enumerate(body):
+            if one is not stmt:
+                continue
+            wait = next((i for i in range(position, len(body)) if _is_wait(body[i], stmt.tag)), None)
+            if wait is None or any(map(writes, walk_statements(body[position + 1 : wait]))):
+                return False
+    return True
+
+
+def _is_wait(stmt: Stmt, tag: str) -> bool:
+    return isinstance(stmt, AsyncWait) and stmt.tag == tag

@@ -1,8 +1,8 @@
 """Asynchronous copies, lane by lane, without the copy engine.
 
 A copy captures bytes where it starts and writes them where it is waited for.  If nothing writes the source meanwhile,
-the whole copy is made at the wait.  Otherwise the bytes are kept in local memory, for which their number must be
-bounded.
+the whole copy is made at the wait; else, if nothing touches the destination meanwhile, where it starts.  Otherwise the
+bytes are kept in local memory, for which their number must be bounded.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ LOCAL_LIMIT: Final = 16_384
 
 class Copy(NamedTuple):
     """A place where a copy starts, and its registers: a 64-bit byte offset, a number of bytes, the address of a local
-    array that keeps the bytes."""
+    array that keeps the bytes.  ``at_once``: it is made where it starts."""
 
     stmt: AsyncLoad | AsyncStore
     start: str
     nbytes: str
     local: str | None
+    at_once: bool
 
 
 class Tag(NamedTuple):
@@ -51,8 +52,8 @@ def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -
         room = w.emit("rd", "selp.b64", "0", w.emit("rd", "sub.u64", room, copy.start), beyond)
     fewer = w.emit("p", "setp.lt.u64", copy.nbytes, room)
     w.line(f"selp.b64 {copy.nbytes}, {copy.nbytes}, {room}, {fewer};")
-    if copy.local is not None:
-        _copy(k, copy, to_local=True)
+    if copy.local is not None or copy.at_once:
+        _copy(k, copy, to_local=copy.local is not None)
     w.line(f"mov.b32 {selector}, {number};")
 
 
@@ -61,10 +62,13 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
     w = k.w
     selector, copies = _tag(k, stmt.tag)
     if len(copies) == 1:
-        _copy(k, copies[0])
+        if not copies[0].at_once:
+            _copy(k, copies[0])
         return
     end = w.label()
     for number, copy in enumerate(copies):
+        if copy.at_once:
+            continue
         following = w.label()
         other = w.emit("p", "setp.ne.u32", selector, str(number))
         w.line(f"@{other} bra {following};")
@@ -80,9 +84,8 @@ def _tag(k: Kernel, tag: str) -> Tag:
         starts = {
             id(s): s for s in walk_statements(k.program.body) if isinstance(s, AsyncLoad | AsyncStore) and s.tag == tag
         }
-        new = k.w.register
-        copies = tuple(Copy(s, new("rd"), new("rd"), _kept_bytes(k, s)) for s in starts.values())
-        found = k.copies[tag] = Tag(new("r"), copies)
+        copies = tuple(_plan(k, s) for s in starts.values())
+        found = k.copies[tag] = Tag(k.w.register("r"), copies)
     return found
 
 
@@ -138,44 +141,58 @@ def _nbytes(k: Kernel, name: str) -> str:
     return k.w.once(f"bytes {name}", make)
 
 
-def _kept_bytes(k: Kernel, stmt: AsyncLoad | AsyncStore) -> str | None:
-    """Register with the address of a local array, if the bytes must be kept until the wait."""
+def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
+    """Where the copy is made, and whether its bytes must be kept in between."""
+    start, nbytes = k.w.register("rd"), k.w.register("rd")
     if _source_stays(k.program.body, stmt):
-        return None
+        return Copy(stmt, start, nbytes, None, at_once=False)
+    if _nobody_looks(k.program.body, stmt):
+        return Copy(stmt, start, nbytes, None, at_once=True)
     sizes = [stmt.size.bits if isinstance(stmt.size, Literal) else None, k.buffers[stmt.destination].static_nbytes]
     bound = min((size for size in sizes if size is not None), default=LOCAL_LIMIT + 1)
     if bound > LOCAL_LIMIT:
         raise UnsupportedFeature(
-            feature=f"an asynchronous copy of more than {LOCAL_LIMIT} bytes from memory that is written meanwhile",
+            feature=f"an asynchronous copy of more than {LOCAL_LIMIT} bytes with both buffers in use meanwhile",
             backend="cuda",
-            fix="give a smaller size as a literal, or wait before the source is written.",
+            fix="give a smaller size as a literal, or leave one of the buffers alone until the wait.",
         )
-    return k.w.local_array(max(1, bound))
+    return Copy(stmt, start, nbytes, k.w.local_array(max(1, bound)), at_once=False)
 
 
 def _source_stays(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
-    """Is the source certainly the same at the wait?
+    """Is the source certainly the same at the wait?  A copy within one buffer changes its own source."""
+    return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC))
 
-    Either nothing in the program writes it; or wherever the copy is started, its wait follows in the same body, with
-    nothing in between that writes it.  All lanes run the same text, so what other lanes write in between, ordered by
-    a barrier, stands there too; what they write without one is a race already.
+
+def _nobody_looks(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
+    """Does certainly nobody touch the destination before the wait?"""
+    return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.destination, tuple(Touch))
+
+
+def _left_alone(program: Body, stmt: AsyncLoad | AsyncStore, name: str, touches: tuple[Touch, ...]) -> bool:
+    """Is a buffer free of these touches from the start of the copy to its wait?
+
+    Either nothing else in the program does so; or wherever the copy is started, its wait follows in the same body, with
+    nothing in between that does.  All lanes run the same text, so what other lanes do in between, ordered by a barrier,
+    stands there too; what they do without one is a race already.
     """
     statements = list(walk_statements(program))
-    into = {s.tag for s in statements if isinstance(s, AsyncLoad | AsyncStore) and s.destination == stmt.source}
+    copies = [s for s in statements if isinstance(s, AsyncLoad | AsyncStore)]
+    tags = {s.tag for s in copies if s.destination == name and s is not stmt}
 
-    def writes(one: Stmt) -> bool:
+    def touched(one: Stmt) -> bool:
         if isinstance(one, AsyncWait):
-            return one.tag in into
-        return any(use.buffer == stmt.source and use.touch is not Touch.READ for use in accesses(one))
+            return one.tag in tags
+        return any(use.buffer == name and use.touch in touches for use in accesses(one))
 
-    if not any(map(writes, statements)):
+    if not any(touched(one) for one in statements if one is not stmt):
         return True
     for body in (program, *(nested for s in statements for nested in bodies(s))):
         for position, one in enumerate(body):
             if one is not stmt:
                 continue
             wait = next((i for i in range(position, len(body)) if _is_wait(body[i], stmt.tag)), None)
-            if wait is None or any(map(writes, walk_statements(body[position + 1 : wait]))):
+            if wait is None or any(map(touched, walk_statements(body[position + 1 : wait]))):
                 return False
     return True
 

@@ -112,6 +112,14 @@ def refused_clearly(machine: CudaMachine, scenario: Scenario) -> None:
 
 
 @pytest.fixture(autouse=True)
+def brief_collections() -> Iterator[None]:
+    """Each failing call collects: only what the test itself made, however much the process holds by now."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
     """A resident buffer that a failing scenario could not close warns when it is collected."""
     with warnings.catch_warnings():

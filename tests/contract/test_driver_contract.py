@@ -11,14 +11,15 @@ from typing import Final
 import pytest
 
 from support import cuda_stub
-from support.driver_contract import CASES, Case
-from support.driver_contract.verified import NEVER, UNDEFINED, read_record, write_record
+from support.driver_record import NEVER, UNDEFINED, read_record, write_record
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import PRESETS
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.seam import CudaCallError
+from vyre.testing.driver_contract import CASES, Case, run_cases
+from vyre.testing.outcomes import Verdict
 
 ON_STUB: Final = [pytest.param(case, id=case.name) for case in CASES if not case.needs_execution]
 ON_GPU: Final = [pytest.param(case, id=case.name) for case in CASES if case.hardware]
@@ -28,6 +29,15 @@ MACHINES: Final = {
     "t4": MachineOptions(preset=PRESETS["t4"], seed=2),
     "sm_120": MachineOptions(preset=PRESETS["sm_120"], seed=3),
 }
+
+
+RUN_ON_STUB: Final = """
+import json
+from vyre.adapters.cuda.driver import RealDriver
+from vyre.testing.driver_contract import CASES, run_cases
+runnable = (case for case in CASES if not case.needs_execution)
+print(json.dumps({outcome.name: outcome.reason for outcome in run_cases(runnable, RealDriver())}))
+"""
 
 
 def _why_no_gpu() -> str | None:
@@ -55,19 +65,29 @@ def test_emulated_driver(case: Case, machine: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def stub_outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """Case to its failure, if it failed: all of them ran in one process."""
+def stub_failures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Case to why it failed, empty if it passed: all of them ran in one process."""
     if not cuda_stub.can_build():
         pytest.skip(cuda_stub.NO_COMPILER)
     folder = cuda_stub.build(tmp_path_factory.mktemp("cuda_stub"))
-    outcomes: dict[str, str | None] = json.loads(cuda_stub.run_module("support.driver_contract", folder))
+    outcomes: dict[str, str] = json.loads(cuda_stub.run(RUN_ON_STUB, folder))
     return outcomes
 
 
 @pytest.mark.parametrize("case", ON_STUB)
-def test_real_adapter_over_the_stub(case: Case, stub_outcomes: dict[str, str | None]) -> None:
-    failure = stub_outcomes[case.name]
-    assert failure is None, failure
+def test_real_adapter_over_the_stub(case: Case, stub_failures: dict[str, str]) -> None:
+    failure = stub_failures[case.name]
+    assert not failure, failure
+
+
+def test_a_driver_that_breaks_a_rule_is_found() -> None:
+    class OtherVersion(MachineDriver):
+        def driver_version(self) -> int:
+            return 13
+
+    failed = [o for o in run_cases(CASES, OtherVersion(MachineOptions())) if o.verdict is not Verdict.PASSED]
+    assert [outcome.name for outcome in failed] == ["version_is_thousands_and_tens", "kernel_tells_its_parameters"]
+    assert "assert " in failed[0].reason
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +110,7 @@ def test_real_driver(case: Case, gpu_record: dict[str, bool]) -> None:
 
 def test_record_of_verified_cases_is_complete() -> None:
     record = read_record()
-    fix = "Fix: call support.driver_contract.verified.write_record(CASES)"
+    fix = "Fix: call support.driver_record.write_record(CASES)"
     assert set(record) == {case.name for case in CASES}, fix
     for case in CASES:
         assert (record[case.name] == UNDEFINED) == (not case.hardware), f"{case.name}. {fix}"
@@ -99,9 +119,9 @@ def test_record_of_verified_cases_is_complete() -> None:
 
 
 def test_record_keeps_dates_and_takes_new_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from support.driver_contract import verified
+    from support import driver_record
 
-    monkeypatch.setattr(verified, "RECORD", tmp_path / "record.json")
+    monkeypatch.setattr(driver_record, "RECORD", tmp_path / "record.json")
     first, second, third = (case for case in CASES[:3])
     write_record((first, second), passed=[first.name, second.name])
     write_record((first, second, third), failed=[second.name])

@@ -10,26 +10,14 @@ from typing import Any
 import pytest
 
 from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import (
-    HEADER,
-    LOAD,
-    POINTER_AND_WORD,
-    SHARED,
-    STORE,
-    TRAP,
-    TWO_POINTERS,
-    block,
-    image,
-    load_kernel,
-    shape,
-    store,
-)
+from support.machine_kernels import POINTER_AND_WORD, TRAP, TWO_POINTERS, block, load_kernel, store
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, FaultPlan, SlowKernel
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.presets import H200, PRESETS, T4, TINY, newest_ptx
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.testing.driver_contract.ptx import HEADER, LOAD, SHARED, STORE, image, launch_shape
 
 MISALIGNED = FaultKind.MISALIGNED
 WORD = (7).to_bytes(4, "little")
@@ -53,7 +41,7 @@ def test_a_launch_is_one_call_and_runs_in_its_stream() -> None:
 def test_parameters_are_copied_at_the_launch() -> None:
     r, kernel, memory = _store_rig()
     parameters = block(POINTER_AND_WORD, memory, 7)
-    launch = r.driver.prepare_launch(kernel, shape(), r.stream, parameters)
+    launch = r.driver.prepare_launch(kernel, launch_shape(), r.stream, parameters)
     launch()
     parameters.pack(memory + 128, 9)
     launch()
@@ -65,16 +53,16 @@ def test_parameters_of_a_node_are_copied_when_it_is_added() -> None:
     r, kernel, memory = _store_rig()
     parameters = block(POINTER_AND_WORD, memory, 7)
     graph = r.driver.graph_create()
-    node = r.driver.graph_add_kernel(graph, [], kernel, shape(2), parameters)
+    node = r.driver.graph_add_kernel(graph, [], kernel, launch_shape(2), parameters)
     parameters.pack(0, 0)
     executable = r.driver.graph_instantiate(graph)
     launch = r.driver.prepare_graph_launch(executable, r.stream)
     launch()
     assert r.download(memory, 256) == WORD * 64
-    r.driver.graph_update_kernel(executable, node, kernel, shape(1), block(POINTER_AND_WORD, memory, 9))
+    r.driver.graph_update_kernel(executable, node, kernel, launch_shape(1), block(POINTER_AND_WORD, memory, 9))
     launch()
     assert r.download(memory, 256) == (9).to_bytes(4, "little") * 32 + WORD * 32
-    cooperative = shape(cooperative=True)
+    cooperative = launch_shape(cooperative=True)
     update = block(POINTER_AND_WORD, memory, 9)
     assert code_of(lambda: r.driver.graph_update_kernel(executable, node, kernel, cooperative, update)) == 1
 
@@ -149,13 +137,13 @@ def _launch(r: Rig, given: LaunchShape, body: str = STORE, name: str = "store", 
 
 
 SHAPES: list[tuple[str, LaunchShape, int]] = [
-    ("no lanes", shape(threads=0), Result.INVALID_VALUE),
-    ("no blocks", shape(grid=0), Result.INVALID_VALUE),
-    ("block too large", shape(threads=1056), Result.INVALID_VALUE),
+    ("no lanes", launch_shape(threads=0), Result.INVALID_VALUE),
+    ("no blocks", launch_shape(blocks=0), Result.INVALID_VALUE),
+    ("block too large", launch_shape(threads=1056), Result.INVALID_VALUE),
     ("block too large in all", LaunchShape((1, 1, 1), (64, 64, 1)), Result.INVALID_VALUE),
     ("grid too large", LaunchShape((1, 65_536, 1), (1, 1, 1)), Result.INVALID_VALUE),
-    ("shared memory not allowed", shape(shared=49_153), Result.INVALID_VALUE),
-    ("cooperative too large", shape(grid=132 * 64 + 1, cooperative=True), Result.COOPERATIVE_LAUNCH_TOO_LARGE),
+    ("shared memory not allowed", launch_shape(shared=49_153), Result.INVALID_VALUE),
+    ("cooperative too large", launch_shape(blocks=132 * 64 + 1, cooperative=True), Result.COOPERATIVE_LAUNCH_TOO_LARGE),
 ]
 
 
@@ -165,24 +153,24 @@ def test_launches_that_are_refused(given: LaunchShape, code: int) -> None:
 
 
 def test_a_required_block_size_is_required() -> None:
-    assert _refused(lambda r: _launch(r, shape(threads=32), LOAD, "load")) == Result.INVALID_VALUE
-    _launch(rig(), shape(threads=1), LOAD, "load")
+    assert _refused(lambda r: _launch(r, launch_shape(threads=32), LOAD, "load")) == Result.INVALID_VALUE
+    _launch(rig(), launch_shape(threads=1), LOAD, "load")
 
 
 def test_dynamic_shared_memory_has_to_be_allowed() -> None:
     most = H200.sm.shared_bytes_per_block - 4096
-    _launch(rig(), shape(shared=45_056), SHARED, "shared_user")
-    assert _refused(lambda r: _launch(r, shape(shared=45_057), SHARED, "shared_user")) == Result.INVALID_VALUE
-    _launch(rig(), shape(shared=most), SHARED, "shared_user", allow=most)
-    assert _refused(lambda r: _launch(r, shape(), SHARED, "shared_user", allow=most + 1)) == Result.INVALID_VALUE
+    _launch(rig(), launch_shape(shared=45_056), SHARED, "shared_user")
+    assert _refused(lambda r: _launch(r, launch_shape(shared=45_057), SHARED, "shared_user")) == Result.INVALID_VALUE
+    _launch(rig(), launch_shape(shared=most), SHARED, "shared_user", allow=most)
+    assert _refused(lambda r: _launch(r, launch_shape(), SHARED, "shared_user", allow=most + 1)) == Result.INVALID_VALUE
 
 
 def test_a_tiny_device_has_tiny_limits() -> None:
-    assert _refused(lambda r: _launch(r, shape(threads=65)), preset=TINY) == Result.INVALID_VALUE
-    assert _refused(lambda r: _launch(r, shape(grid=4097)), preset=TINY) == Result.INVALID_VALUE
-    too_large = _refused(lambda r: _launch(r, shape(grid=9, cooperative=True)), preset=TINY)
+    assert _refused(lambda r: _launch(r, launch_shape(threads=65)), preset=TINY) == Result.INVALID_VALUE
+    assert _refused(lambda r: _launch(r, launch_shape(blocks=4097)), preset=TINY) == Result.INVALID_VALUE
+    too_large = _refused(lambda r: _launch(r, launch_shape(blocks=9, cooperative=True)), preset=TINY)
     assert too_large == Result.COOPERATIVE_LAUNCH_TOO_LARGE
-    _launch(rig(preset=TINY), shape(grid=8, cooperative=True))
+    _launch(rig(preset=TINY), launch_shape(blocks=8, cooperative=True))
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -207,7 +195,7 @@ def test_older_devices_reserve_no_shared_memory() -> None:
 
 def test_a_parameter_block_must_be_laid_out_as_declared() -> None:
     r, kernel, memory = _store_rig()
-    launch = r.driver.prepare_launch(kernel, shape(), r.stream, block(TWO_POINTERS, memory, 0))
+    launch = r.driver.prepare_launch(kernel, launch_shape(), r.stream, block(TWO_POINTERS, memory, 0))
     assert code_of(launch) == Result.INVALID_VALUE
     assert [v.kind for v in r.driver.violations] == [ViolationKind.PARAMETERS]
 
@@ -250,7 +238,7 @@ def _freed(r: Rig) -> int:
 def test_faults_of_kernels(name: str, make: Callable[[Rig], tuple[int, int]], code: Result, kind: FaultKind) -> None:
     r = rig()
     kernel = load_kernel(r, LOAD, name)
-    r.driver.prepare_launch(kernel, shape(threads=1), r.stream, block(TWO_POINTERS, *make(r)))()
+    r.driver.prepare_launch(kernel, launch_shape(threads=1), r.stream, block(TWO_POINTERS, *make(r)))()
     assert code_of(lambda: r.driver.stream_synchronize(r.stream)) == code
     assert [fault.kind for fault in r.driver.kernel_faults] == [kind]
 
@@ -258,7 +246,7 @@ def test_faults_of_kernels(name: str, make: Callable[[Rig], tuple[int, int]], co
 def test_a_trap_is_a_failed_launch() -> None:
     r = rig()
     kernel = load_kernel(r, TRAP, "trapping")
-    r.driver.prepare_launch(kernel, shape(), r.stream, ParameterBlock(()))()
+    r.driver.prepare_launch(kernel, launch_shape(), r.stream, ParameterBlock(()))()
     assert code_of(lambda: r.driver.context_synchronize()) == Result.LAUNCH_FAILED
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from support.machine_driver import Rig, code_of, rig
-from support.machine_kernels import HEADER, POINTER_AND_WORD, STORE, block, image, load_kernel, shape
+from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import FaultPlan
@@ -17,6 +17,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.seam import CudaDriver, HostBlock, ParameterBlock
+from vyre.testing.driver_contract.ptx import HEADER, STORE, image, launch_shape
 
 HANDLE, VALUE = Result.INVALID_HANDLE, Result.INVALID_VALUE
 
@@ -47,7 +48,7 @@ def good() -> Good:
     kernel = d.library_kernel(library, "store")
     memory, graph = r.upload(bytes(128)), d.graph_create()
     parameters = block(POINTER_AND_WORD, memory, 0)
-    node = d.graph_add_kernel(graph, [], kernel, shape(), parameters)
+    node = d.graph_add_kernel(graph, [], kernel, launch_shape(), parameters)
     executable = d.graph_instantiate(graph)
     host = r.pinned(bytes(128)).address
     event = d.event_create(timing=True)
@@ -92,8 +93,8 @@ CASES: dict[str, tuple[Result, Call]] = {
     "kernel_facts": (HANDLE, lambda g, bad: g.driver.kernel_facts(bad)),
     "kernel_allow_dynamic_shared": (HANDLE, lambda g, bad: g.driver.kernel_allow_dynamic_shared(bad, 0)),
     "occupancy": (HANDLE, lambda g, bad: g.driver.occupancy(bad, 32, 0)),
-    "launch kernel": (HANDLE, lambda g, bad: g.driver.prepare_launch(bad, shape(), g.stream, g.parameters)()),
-    "launch stream": (HANDLE, lambda g, bad: g.driver.prepare_launch(g.kernel, shape(), bad, g.parameters)()),
+    "launch kernel": (HANDLE, lambda g, bad: g.driver.prepare_launch(bad, launch_shape(), g.stream, g.parameters)()),
+    "launch stream": (HANDLE, lambda g, bad: g.driver.prepare_launch(g.kernel, launch_shape(), bad, g.parameters)()),
     "graph_destroy": (VALUE, lambda g, bad: g.driver.graph_destroy(bad)),
     "graph_add_copy_to_device graph": (
         VALUE,
@@ -106,7 +107,7 @@ CASES: dict[str, tuple[Result, Call]] = {
     "graph_add_memset8 address": (VALUE, lambda g, bad: g.driver.graph_add_memset8(g.graph, [], bad, 0, 8)),
     "graph_add_kernel kernel": (
         HANDLE,
-        lambda g, bad: g.driver.graph_add_kernel(g.graph, [], bad, shape(), g.parameters),
+        lambda g, bad: g.driver.graph_add_kernel(g.graph, [], bad, launch_shape(), g.parameters),
     ),
     "graph_add_event_record event": (HANDLE, lambda g, bad: g.driver.graph_add_event_record(g.graph, [], bad)),
     "graph_instantiate": (VALUE, lambda g, bad: g.driver.graph_instantiate(bad)),
@@ -115,15 +116,15 @@ CASES: dict[str, tuple[Result, Call]] = {
     "graph_exec_destroy": (VALUE, lambda g, bad: g.driver.graph_exec_destroy(bad)),
     "graph_update_kernel executable": (
         VALUE,
-        lambda g, bad: g.driver.graph_update_kernel(bad, g.node, g.kernel, shape(), g.parameters),
+        lambda g, bad: g.driver.graph_update_kernel(bad, g.node, g.kernel, launch_shape(), g.parameters),
     ),
     "graph_update_kernel node": (
         VALUE,
-        lambda g, bad: g.driver.graph_update_kernel(g.executable, bad, g.kernel, shape(), g.parameters),
+        lambda g, bad: g.driver.graph_update_kernel(g.executable, bad, g.kernel, launch_shape(), g.parameters),
     ),
     "graph_update_kernel kernel": (
         HANDLE,
-        lambda g, bad: g.driver.graph_update_kernel(g.executable, g.node, bad, shape(), g.parameters),
+        lambda g, bad: g.driver.graph_update_kernel(g.executable, g.node, bad, launch_shape(), g.parameters),
     ),
     "graph_launch executable": (VALUE, lambda g, bad: g.driver.prepare_graph_launch(bad, g.stream)()),
     "graph_launch stream": (HANDLE, lambda g, bad: g.driver.prepare_graph_launch(g.executable, bad)()),
@@ -197,7 +198,7 @@ def test_what_the_device_does_not_have() -> None:
     bare = rig(preset=replace(H200, cooperative=False))
     kernel = load_kernel(bare, STORE, "store")
     parameters = block(POINTER_AND_WORD, bare.device(128), 0)
-    launch = bare.driver.prepare_launch(kernel, shape(cooperative=True), bare.stream, parameters)
+    launch = bare.driver.prepare_launch(kernel, launch_shape(cooperative=True), bare.stream, parameters)
     assert code_of(launch) == Result.NOT_SUPPORTED
     assert code_of(lambda: rig(preset=replace(H200, memory_pools=False))) == Result.NOT_SUPPORTED
 
@@ -207,7 +208,9 @@ def test_a_block_of_too_many_registers_does_not_fit(good: Good) -> None:
     kernel = load_kernel(good.rig, hungry, "store")
     facts = good.driver.kernel_facts(kernel)
     assert facts.registers == 255
-    launch = good.driver.prepare_launch(kernel, shape(threads=facts.max_threads + 32), good.stream, good.parameters)
+    launch = good.driver.prepare_launch(
+        kernel, launch_shape(threads=facts.max_threads + 32), good.stream, good.parameters
+    )
     assert code_of(launch) == Result.LAUNCH_OUT_OF_RESOURCES
 
 
@@ -226,6 +229,6 @@ $again:
 def test_a_kernel_that_does_not_end_times_out() -> None:
     r = rig(kernels=RunOptions(step_limit=1000), faults=FaultPlan())
     kernel = r.driver.library_kernel(r.driver.library_load(image(SPIN, header=HEADER)).library, "spin")
-    r.driver.prepare_launch(kernel, shape(), r.stream, ParameterBlock(()))()
+    r.driver.prepare_launch(kernel, launch_shape(), r.stream, ParameterBlock(()))()
     assert code_of(r.driver.context_synchronize) == Result.LAUNCH_TIMEOUT
     assert [fault.kind for fault in r.driver.kernel_faults] == [FaultKind.STEP_LIMIT]

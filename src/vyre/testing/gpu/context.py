@@ -57,6 +57,7 @@ CHECK: Final = (
     Group("gallery", "check.basics:gallery", 120),
     Group("conformance", "check.basics:conformance", 180),
     Group("filetests", "check.basics:filetests", 90),
+    Group("driver", "check.suites:driver", 60),
     Group("contract", "check.suites:contract", 180),
     Group("features", "check.features:features", 90),
     Group("checksums", "check.checksums:checksums", 120),

@@ -1,5 +1,5 @@
-"""Suites that run on every backend, here on the device: the contract of the port, and random programs at the lowest and
-the highest optimisation level of the driver's compiler."""
+"""Suites that run elsewhere too, here on the device: the contracts of the driver seam and of the backend port, and
+random programs at the lowest and the highest optimisation level of the driver's compiler."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from vyre.adapters.cuda.seam import JitOptions
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.errors import BackendUnavailable, TrapError, UnsupportedFeature
 from vyre.ports.backend import Backend
+from vyre.testing import driver_contract
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.gpu.check.basics import NEEDS_TESTS
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
-from vyre.testing.gpu.workbench import backend_with
+from vyre.testing.gpu.workbench import backend_with, new_driver
 from vyre.testing.outcomes import Outcome, Verdict
 
 _SHARE: Final = 0.8
 """Of its deadline that an open-ended group uses."""
 _REHEARSED_PROGRAMS: Final = 40
+
+
+def driver(context: Context) -> Iterator[Finding]:
+    """All that the driver API defines; a rehearsal runs the same cases on the emulated driver."""
+    yield from driver_contract.run_cases((c for c in driver_contract.CASES if c.hardware), new_driver(context.backend))
 
 
 def contract(context: Context) -> Iterator[Finding]:

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import pytest
-
-from support.driver_contract.case import Cases
-from support.driver_contract.ptx import GUARDED, LOAD, SHARED, STORE, image, launch_shape, load, parameter_block
-from support.driver_rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Attribute, Result
-from vyre.adapters.cuda.seam import CudaCallError, JitOptions, LaunchShape
+from vyre.adapters.cuda.seam import JitOptions, LaunchShape
+from vyre.testing.driver_contract.case import Cases
+from vyre.testing.driver_contract.ptx import GUARDED, LOAD, SHARED, STORE, image, launch_shape, load, parameter_block
+from vyre.testing.driver_contract.rig import AnyRig, code_of, failure_of
 
 CASES: Final = Cases()
 
@@ -55,10 +53,10 @@ def ptx_newer_than_the_driver_is_unsupported(rig: AnyRig) -> None:
 
 @CASES(needs_execution=True)
 def broken_ptx_is_refused_with_the_compilers_log(rig: AnyRig) -> None:
-    with pytest.raises(CudaCallError) as failure:
-        rig.driver.library_load(image(STORE.replace("mul.wide.u32", "mul.broad.u32")))
-    assert failure.value.code == Result.INVALID_PTX
-    assert "line" in failure.value.log
+    broken = image(STORE.replace("mul.wide.u32", "mul.broad.u32"))
+    failure = failure_of(lambda: rig.driver.library_load(broken))
+    assert failure.code == Result.INVALID_PTX
+    assert "line" in failure.log
 
 
 @CASES()
@@ -196,9 +194,8 @@ def cooperative_launch_must_be_resident(rig: AnyRig) -> None:
 
 @CASES()
 def error_names_the_call_and_the_code(rig: AnyRig) -> None:
-    with pytest.raises(CudaCallError) as failure:
-        rig.driver.library_kernel(rig.driver.library_load(image(STORE)).library, "missing")
-    error = failure.value
+    library = rig.driver.library_load(image(STORE)).library
+    error = failure_of(lambda: rig.driver.library_kernel(library, "missing"))
     assert (error.name, error.call) == ("CUDA_ERROR_NOT_FOUND", "cuLibraryGetKernel")
     assert "missing" in error.arguments.values()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from support.driver_rig import AnyRig, closing_rig
 from vyre.adapters.cuda.seam import CudaDriver
+from vyre.testing.driver_contract.rig import AnyRig, closing_rig
 
 
 class Case(NamedTuple):

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from support.driver_contract.case import Cases
-from support.driver_rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Result
+from vyre.testing.driver_contract.case import Cases
+from vyre.testing.driver_contract.rig import AnyRig, code_of
 
 CASES: Final = Cases()
 DATA: Final = bytes(range(251)) * 41

@@ -71,10 +71,15 @@ def closing_rig(driver: CudaDriver) -> Iterator[AnyRig]:
         driver.primary_release(0)
 
 
-def code_of(call: Callable[[], object]) -> int:
-    """The code that ``call`` fails with."""
+def failure_of(call: Callable[[], object]) -> CudaCallError:
+    """What ``call`` fails with."""
     try:
         returned = call()
     except CudaCallError as failure:
-        return failure.code
+        return failure
     raise AssertionError(f"the call did not fail, but returned {returned!r}")
+
+
+def code_of(call: Callable[[], object]) -> int:
+    """The code that ``call`` fails with."""
+    return failure_of(call).code

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from support.driver_contract.case import Cases
-from support.driver_contract.code import words
-from support.driver_contract.ptx import GUARDED, STORE, launch_shape, load, parameter_block
-from support.driver_rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Attribute, Result
 from vyre.adapters.cuda.seam import GraphExec
+from vyre.testing.driver_contract.case import Cases
+from vyre.testing.driver_contract.code import words
+from vyre.testing.driver_contract.ptx import GUARDED, STORE, launch_shape, load, parameter_block
+from vyre.testing.driver_contract.rig import AnyRig, code_of
 
 CASES: Final = Cases()
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from support.driver_contract.case import Cases
-from support.driver_rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Attribute, Result
+from vyre.testing.driver_contract.case import Cases
+from vyre.testing.driver_contract.rig import AnyRig, code_of
 
 CASES: Final = Cases()
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from support.driver_contract.case import Case
+from vyre.testing.driver_contract.case import Case
 
-RECORD: Final = Path(__file__).parents[2] / "data" / "driver_cases.json"
+RECORD: Final = Path(__file__).parents[1] / "data" / "driver_cases.json"
 NEVER: Final = "never"
 UNDEFINED: Final = "undefined"
 """Of a case that the driver API leaves open: it is not run on hardware."""

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from support.driver_contract.case import Cases
-from support.driver_contract.ptx import STORE, launch_shape, load, parameter_block
-from support.driver_rig import AnyRig, code_of
 from vyre.adapters.cuda.codes import Result
+from vyre.testing.driver_contract.case import Cases
+from vyre.testing.driver_contract.ptx import STORE, launch_shape, load, parameter_block
+from vyre.testing.driver_contract.rig import AnyRig, code_of
 
 CASES: Final = Cases()
 

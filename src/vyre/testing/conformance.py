@@ -27,12 +27,11 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
-from vyre.testing.execution import SCHEDULES, execute, find_scheduled
+from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
 from vyre.testing.operator_tables import Untested, table_case
 from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
 from vyre.testing.vectors import unpacked
 
-_ORDER_SENSITIVE: Final = "semantics 1.3: order-sensitive, compared in the canonical schedule only"
 _NOT_IN_THIS_LAYER: Final = (
     "opaque_expr_unsupported",
     "call_unresolved",
@@ -204,7 +203,7 @@ def _compare(
     subject: Subject,
 ) -> Outcome:
     if not subject.canonical_order and validate(program).order_sensitive:
-        return Outcome(name, Verdict.SKIPPED, _ORDER_SENSITIVE)
+        return Outcome(name, Verdict.SKIPPED, ORDER_SENSITIVE)
     outputs = execute(subject.backend, program, inputs, config)
     for buffer in program.abi_buffers:
         if not buffer.is_returned or buffer.name not in expected:

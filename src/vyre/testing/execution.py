@@ -36,6 +36,10 @@ def open_backend(name: str) -> Backend:
     return find_backend(name).factory()
 
 
+ORDER_SENSITIVE: Final = "semantics 1.3: order-sensitive, compared in the canonical schedule only"
+"""Why a run is skipped on a backend whose lanes take an order of their own."""
+
+
 class Scheduled(NamedTuple):
     """A registration, and whether lanes of its backends run in the canonical schedule."""
 

@@ -23,7 +23,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
-from vyre.testing.execution import execute, open_backend
+from vyre.testing.execution import ORDER_SENSITIVE, execute, find_scheduled
 from vyre.testing.filetest_checks import judge_checks
 from vyre.testing.filetest_syntax import ExpectedError, ExpectedOutput, Filetest, Run, parse_filetest
 from vyre.testing.filetest_values import summary_text
@@ -44,10 +44,13 @@ def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
             yield parse_filetest(text, str(file))
 
 
-def run_filetest(test: Filetest, backend: Backend, **defaults: Any) -> Iterator[Outcome]:
+def run_filetest(
+    test: Filetest, backend: Backend, *, canonical_order: bool = True, **defaults: Any
+) -> Iterator[Outcome]:
     """One outcome for what validation reports, one for every run and one for the checks of every emission.
 
-    ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
+    ``canonical_order``: whether lanes run in the canonical schedule; otherwise runs of order-sensitive programs are
+    skipped.  ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
     """
     yield _judge_findings(test)
     if test.program is None or not validate(test.program).ok:
@@ -57,7 +60,11 @@ def run_filetest(test: Filetest, backend: Backend, **defaults: Any) -> Iterator[
     for line, difference in judge_checks(test.program, test.checks):
         verdict = Verdict.PASSED if difference is None else Verdict.FAILED
         yield Outcome(f"{test.filename}:{line}", verdict, difference or "")
+    comparable = canonical_order or not validate(test.program).order_sensitive
     for run in test.runs:
+        if not comparable:
+            yield Outcome(f"{test.filename}:{run.line}", Verdict.SKIPPED, ORDER_SENSITIVE)
+            continue
         yield Outcome(f"{test.filename}:{run.line}", *_judge_run(run, test.program, backend, defaults))
 
 
@@ -157,12 +164,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object a case instead of lines")
     options = parser.parse_args(arguments)
     try:
-        backend = open_backend(options.backend)
+        registration, canonical_order = find_scheduled(options.backend)
+        backend = registration.factory()
         tests = [t for t in load_filetests(options.paths) if fnmatchcase(t.filename, options.pattern)]
     except (UnreadableFile, MalformedText, BackendError) as error:
         print(error, file=sys.stderr)
         return 2
-    return print_outcomes((o for test in tests for o in run_filetest(test, backend)), as_json=options.json)
+    outcomes = (o for test in tests for o in run_filetest(test, backend, canonical_order=canonical_order))
+    return print_outcomes(outcomes, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from vyre.domain.ir.types import ScalarType, bf16, bool_, f16, f32, f64, i8, i16
 from vyre.testing.execution import open_backend
 from vyre.testing.filetest_syntax import ExpectedError, filetest_text, parse_filetest
 from vyre.testing.filetest_values import take_values, values_text
-from vyre.testing.filetests import main, run_filetest
+from vyre.testing.filetests import load_filetests, main, run_filetest
 from vyre.testing.outcomes import Verdict
 
 BACKEND = open_backend("reference-scalar")
@@ -284,6 +284,13 @@ def test_the_example_of_the_documentation_passes() -> None:
     test = parse_filetest(page.split("```")[1], "docs/filetests.md")
     assert len(test.runs) == 3
     assert [o for o in run_filetest(test, BACKEND) if o.verdict is not Verdict.PASSED] == []
+
+
+@pytest.mark.parametrize(("name", "sensitive"), [("returned_values", True), ("histogram", False)])
+def test_order_sensitive_runs_are_skipped_out_of_order(name: str, sensitive: bool) -> None:
+    (test,) = load_filetests([Path(__file__).parents[2] / "filetests" / "atomics" / f"{name}.vyre"])
+    _, *runs = run_filetest(test, BACKEND, canonical_order=False)
+    assert {o.verdict for o in runs} == {Verdict.SKIPPED if sensitive else Verdict.PASSED}
 
 
 # ---------------------------------------------------------------- command

@@ -16,7 +16,7 @@ from vyre.domain.ir.program import BackendId
 from vyre.gallery.example import mismatches
 from vyre.gallery.registry import examples
 from vyre.testing.conformance import read_cases, run_cases
-from vyre.testing.execution import open_backend
+from vyre.testing.execution import find_scheduled
 from vyre.testing.filetests import load_filetests, run_filetest
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
@@ -81,11 +81,14 @@ def conformance(context: Context) -> Iterator[Finding]:
     if context.tests is None:
         yield Outcome("recorded programs and operator tables", Verdict.SKIPPED, NEEDS_TESTS)
         return
-    backend = open_backend(context.backend)
+    registration, canonical_order = find_scheduled(context.backend)
+    backend = registration.factory()
     try:
         for file in VECTOR_FILES:
             cases = read_cases(context.tests / "data" / "vectors" / file)
-            yield from run_cases(cases[::_EVERY] if context.emulated else cases, backend)
+            yield from run_cases(
+                cases[::_EVERY] if context.emulated else cases, backend, canonical_order=canonical_order
+            )
     finally:
         backend.lifecycle.close()
 
@@ -94,10 +97,11 @@ def filetests(context: Context) -> Iterator[Finding]:
     if context.tests is None:
         yield Outcome("filetests", Verdict.SKIPPED, NEEDS_TESTS)
         return
-    backend = open_backend(context.backend)
+    registration, canonical_order = find_scheduled(context.backend)
+    backend = registration.factory()
     try:
         tests = list(load_filetests([context.tests / "filetests"]))
         for test in tests[::_EVERY] if context.emulated else tests:
-            yield from run_filetest(test, backend)
+            yield from run_filetest(test, backend, canonical_order=canonical_order)
     finally:
         backend.lifecycle.close()

@@ -115,3 +115,8 @@ def float_ratio_bps(
 def float_unit_bps(value: float, if_invalid: int) -> int:
     """A ratio as basis points, truncated into u32; ``if_invalid`` when it is not finite."""
     return float_to_u32(value * BPS, rounded=False) if math.isfinite(value) else if_invalid
+
+
+def unit(value: float) -> float:
+    """``value`` clamped to 0..1; 0 if it is not finite."""
+    return min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from vyre.testing.vector_codec import Codec, PlanCodec, Row
-from vyre.testing.vector_rows import graphs, identity, measurement, numeric, oracle, policies, residency, speculation
+from vyre.testing.vector_rows import (
+    graphs,
+    identity,
+    measurement,
+    numeric,
+    oracle,
+    policies,
+    residency,
+    speculation,
+    topology,
+)
 
 
 class VectorFile(NamedTuple):

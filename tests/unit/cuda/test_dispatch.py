@@ -17,7 +17,7 @@ from vyre.adapters.cuda.machine.fault_plan import FOREVER, Fault, FaultPlan, Slo
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.machine.streams import StreamSchedule
-from vyre.adapters.cuda.runtime.device import MIB, CudaOptions, GridSyncMode
+from vyre.adapters.cuda.runtime.device import MIB, CudaOptions
 from vyre.domain.dispatch import OutputArena, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import (
     DeviceLost,
@@ -30,6 +30,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import Program
+from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.execution import execute
 
@@ -190,8 +191,8 @@ def test_wide_scalars_and_specialization_values_reach_the_kernel() -> None:
 
 
 # ---------------------------------------------------------------- grid barriers
-@pytest.mark.parametrize("mode", GridSyncMode)
-def test_grid_barriers_give_the_same_bytes_in_every_mode(mode: GridSyncMode) -> None:
+@pytest.mark.parametrize("mode", [None, *GridSyncMode])
+def test_grid_barriers_give_the_same_bytes_in_every_mode(mode: GridSyncMode | None) -> None:
     machine = cuda_machine(CudaOptions(grid_sync=mode))
     with machine.open() as session:
         found = session.dispatch(mirror(16), [WORDS, WORDS])

@@ -129,7 +129,8 @@ def seam_call(
 
 
 def _arguments(signature: inspect.Signature, *given: Any) -> Mapping[str, object]:
+    """By name; of an image or a parameter block of bytes only the length, which is what a message has room for."""
     this, args, kwargs = given
     bound = dict(signature.bind(this, *args, **kwargs).arguments)
     bound.pop("self", None)
-    return bound
+    return {name: f"{len(value)} bytes" if isinstance(value, bytes) else value for name, value in bound.items()}

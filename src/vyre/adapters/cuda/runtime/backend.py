@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.adapters.cuda.ptx.emit import emit
-from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions, GridSyncMode
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor, Profiler
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
 from vyre.adapters.cuda.runtime.kernels import KernelCache
@@ -21,6 +21,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId
+from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend
 from vyre.ports.support import Environment
 

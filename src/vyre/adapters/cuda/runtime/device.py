@@ -31,17 +31,10 @@ from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, dead
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.ir.program import BackendId
+from vyre.policies.emission.grid_sync_mode import GridSyncMode
 
 MIB: Final = 1024 * 1024
 SETTLE_POLL_S: Final = 0.001
-
-
-class GridSyncMode(Enum):
-    """How grid barriers run: inside one cooperative kernel, as one launch for each part, or as the device allows."""
-
-    AUTO = "auto"
-    NATIVE = "native"
-    SPLIT = "split"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +47,7 @@ class CudaOptions:
     waits for running work.  ``pool_bytes``: most device memory that the pool may take, 0 for all.
     ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
     dispatches prepared at once.  ``exports``: let other libraries have the addresses of resident buffers.
+    ``grid_sync``: how grid barriers run; None: natively where the grid fits the device, else split.
     ``graph_after``: dispatches of one shape after which they are recorded and replayed as a graph; None: never.
     """
 
@@ -65,7 +59,7 @@ class CudaOptions:
     cached_device_bytes: int = 256 * MIB
     cached_host_bytes: int = 128 * MIB
     lanes: int = 128
-    grid_sync: GridSyncMode = GridSyncMode.AUTO
+    grid_sync: GridSyncMode | None = None
     exports: bool = True
     graph_after: int | None = 2
     jit: JitOptions = DEFAULT_JIT

@@ -16,10 +16,10 @@ from typing import Final, NamedTuple, Protocol
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.cuda.runtime.device import CudaDevice, GridSyncMode
+from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.kernels import LoadedModule
 from vyre.adapters.cuda.runtime.lane import Lane, LanePool, LaneSpec, Resources
-from vyre.adapters.cuda.runtime.launch import fits_at_once
+from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.pipelines import PipelineExecutor
 from vyre.domain.binding import BindingPlan, plan_bindings
@@ -32,6 +32,7 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch, resolve_launch
 from vyre.domain.specialization import spec_literals
+from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.ports.backend import HostBytes, OutputStorage
 
 SHAPES: Final = 64
@@ -96,7 +97,7 @@ class CudaPipeline:
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
         self._lock = threading.Lock()
         with device.calls:
-            resources.kernels.unpin(self._module(self._options(native=self._prefers_native)))
+            resources.kernels.unpin(self._module(self._options(native=self._native((1, 1, 1)))))
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Run once; on an error ``outputs`` is cleared."""
@@ -190,25 +191,26 @@ class CudaPipeline:
         return self._module(options)
 
     # ---------------------------------------------------------------- details
-    @property
-    def _prefers_native(self) -> bool:
-        """Whether grid barriers run inside one kernel where the grid fits."""
-        device = self._resources.device
-        if self._config.cooperative:
-            return True
-        mode = device.options.grid_sync
-        return mode is GridSyncMode.NATIVE or (mode is GridSyncMode.AUTO and device.facts.cooperative_launch)
-
     def _native(self, grid: Dim3) -> bool:
-        """Whether the grid barriers of this launch run inside one kernel."""
-        if not self._grid_barriers or not self._prefers_native:
-            return self._prefers_native
+        """Whether the grid barriers of this launch run inside one kernel.
+
+        A grid that does not fit although this is asked for is refused when its launch is prepared.
+        """
+        if not self._grid_barriers:
+            return True
         device = self._resources.device
-        if self._config.cooperative or device.options.grid_sync is GridSyncMode.NATIVE:
-            return True  # asked for: a grid that does not fit is refused when its launch is prepared
+        facts = device.facts
+        forced = GridSyncMode.NATIVE if self._config.cooperative else device.options.grid_sync
+        undecided = forced is None and facts.cooperative_launch  # then only is the native kernel worth its compilation
+        resident = self._resident_natively() if undecided else 0
+        asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
+        return choose_grid_sync(asked).mode is GridSyncMode.NATIVE
+
+    def _resident_natively(self) -> int:
+        """Workgroups of the native kernel that one multiprocessor holds at once."""
         module = self._module(self._options(native=True))
         try:
-            return fits_at_once(device, module, grid)
+            return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
         finally:
             self._resources.kernels.unpin(module)
 
@@ -217,7 +219,7 @@ class CudaPipeline:
         return EmitOptions(
             target=facts.target,
             assume=ARENA_FACTS,
-            native_grid_sync=native or not self._grid_barriers,
+            native_grid_sync=native,
             parameter_limit=facts.parameter_limit,
         )
 

@@ -86,7 +86,9 @@ def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Se
 # ---------------------------------------------------------------- checks
 def check_launch(device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape) -> None:
     """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape."""
-    limit = resident_blocks(device, kernel) if shape.cooperative else None
+    limit = None
+    if shape.cooperative:  # the largest grid that can run
+        limit = resident_per_multiprocessor(device, kernel) * device.facts.multiprocessors
     shared = shape.dynamic_shared + kernel.emitted.shared_static
     asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, False, kernel.facts.registers)
     found = occupancy.diagnose_shape(
@@ -99,17 +101,10 @@ def check_launch(device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape) -
         )
 
 
-def resident_blocks(device: CudaDevice, kernel: LoadedKernel) -> int:
-    """Blocks of ``kernel`` that the device holds at once: the largest cooperative grid.  Calls the driver."""
+def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:
+    """Blocks of ``kernel`` that one multiprocessor holds at once.  Calls the driver."""
     x, y, z = kernel.emitted.block
-    each = device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
-    return each * device.facts.multiprocessors
-
-
-def fits_at_once(device: CudaDevice, module: LoadedModule, grid: Dim3) -> bool:
-    """Whether every kernel of ``module`` can be launched cooperatively on ``grid``."""
-    blocks = grid[0] * grid[1] * grid[2]
-    return device.facts.cooperative_launch and all(blocks <= resident_blocks(device, k) for k in module.kernels)
+    return device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
 
 
 def assumptions(plan: BindingPlan, addresses: Sequence[DeviceAddress], nbytes: Sequence[int]) -> frozenset[Assumption]:

@@ -10,7 +10,8 @@ import numpy as np
 from vyre import InvalidResource, Program, ProgramBuilder, Session, u32
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
-from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions, GridSyncMode
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
+from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
@@ -69,7 +70,7 @@ def features(context: Context) -> Iterator[Finding]:
         yield Outcome("variants and grid barriers", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
         return
     yield from _variants(context)
-    for mode in (GridSyncMode.NATIVE, GridSyncMode.SPLIT):
+    for mode in GridSyncMode:
         yield from _grid_barriers(context, mode)
 
 

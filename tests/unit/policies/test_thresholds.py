@@ -17,7 +17,12 @@ from vyre.testing.vector_rows import FILES
 from vyre.testing.vectors import Tally, run_file
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
-STEMS = {"claims": "megakernel_speedup_gate"}
+STEMS = {
+    "claims": "megakernel_speedup_gate",
+    "fusion_pressure": "megakernel_scheduler",
+    "plan_cache": "megakernel_plan_cache",
+    "topology": "megakernel_execution",
+}
 """Vector file of a module, where the names differ."""
 NOT_IN_VECTORS = {
     ("extraction_cost", "max_scale_bps"): "no scale of the rule comes near the clamp",
@@ -32,6 +37,12 @@ NOT_IN_VECTORS = {
     ("bindless", "min_resources"): "see test_launch_policies",
     ("device_extraction", "tile_bps"): "see test_kernel_policies",
     ("device_extraction", "speculate_bps"): "see test_kernel_policies",
+    ("topology", "provenance"): "a remark; see test_topology",
+    ("topology", "warp_sparse_max_degree_bps"): "see test_topology",
+    ("topology", "density_margin"): "see test_topology",
+    ("topology", "fused_pressure_margin"): "see test_topology",
+    ("topology", "fused_keep_launch_bps"): "see test_topology",
+    ("topology", "fused_keep_memory_bps"): "see test_topology",
 }
 
 
@@ -51,7 +62,7 @@ def thresholds() -> Iterator[Threshold]:
             if not inspect.isfunction(function) or function.__module__ != module.__name__:
                 continue
             for default in function.__defaults__ or ():
-                if is_dataclass(default) and type(default).__name__.endswith("Thresholds"):
+                if is_dataclass(default) and type(default).__name__.endswith(("Thresholds", "Weights")):
                     yield from (Threshold(found.name, function, f.name) for f in fields(default))
 
 

@@ -57,7 +57,7 @@ FUSED_SCRATCH_FACTOR: Final = _SCRATCH[Topology.FUSED_WAVE].factor
 class FrontierSample:
     """One observed wave: cost of its dispatch, share of nodes that are active, bytes read back.
 
-    Costs and shares that are no number count as 0 in ``select``.
+    ``select`` takes a density that is not finite for 0, and no launch pressure from a cost that is not finite.
     """
 
     dispatch_cost_ns: float

@@ -136,6 +136,7 @@ def compile_entry(
     atomic_results: list[int] = []
     read_anywhere: set[int] = set()
     strong = False
+    operators: set[str] = set()
     for number, start in enumerate(ordered):
         stop = ordered[number + 1] if number + 1 < len(ordered) else len(instructions)
         following = number + 1 if number + 1 < len(ordered) else END
@@ -154,6 +155,8 @@ def compile_entry(
             if instruction.opcode.startswith("atom."):
                 atomic_results += writes
             strong |= _is_strong(instruction.opcode)
+            if instruction.opcode.startswith(("atom.", "red.")):
+                operators.add(instruction.opcode.split(".")[-2])
             if guard is not None:
                 step = guarded(step, guard, instruction.negated, reads, writes)
                 reads = [*reads, *writes]
@@ -163,7 +166,8 @@ def compile_entry(
         blocks.append(_close(block, ending or instructions[stop - 1], ending, following, labels, ops))
     local = _local_places(blocks)
     blocks = [block._replace(writes=tuple(place for place in block.writes if place not in local)) for block in blocks]
-    order_sensitive = strong or any(place in read_anywhere for place in atomic_results)
+    mixed = len(operators) > 1  # an operator commutes with itself, not with others
+    order_sensitive = strong or mixed or any(place in read_anywhere for place in atomic_results)
     return Code(tuple(blocks), ops.values, tuple(ops.patches), dynamic_offset, local_bytes, order_sensitive)
 
 

@@ -23,10 +23,10 @@ from typing import Final
 from cuda.bindings import driver as api
 
 from support.cuda_stub import StubControl
-from support.driver_rig import AnyRig, make_rig
-from support.machine_kernels import image, shape
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.seam import Launcher, ParameterBlock, ParameterSlot
+from vyre.testing.driver_contract.ptx import image, launch_shape
+from vyre.testing.driver_contract.rig import AnyRig, make_rig
 
 BUFFERS: Final = 3
 MORE_BUFFERS: Final = 11
@@ -45,7 +45,7 @@ class Prepared:
         addresses = [ParameterSlot(8 * i, 8, "Q") for i in range(buffers)]
         counts = [ParameterSlot(8 * buffers + 4 * i, 4, "I") for i in range(buffers)]
         self.parameters: Final = ParameterBlock(addresses + counts)
-        self.launch: Final[Launcher] = rig.driver.prepare_launch(self.kernel, shape(), rig.stream, self.parameters)
+        self.launch: Final[Launcher] = rig.driver.prepare_launch(self.kernel, launch_shape(), rig.stream, self.parameters)
         self.values: Final = (*(0x7F00_0000_0000 + 4096 * i for i in range(buffers)), *range(10**6, 10**6 + buffers))
 
 

@@ -45,7 +45,8 @@ class Prepared:
         addresses = [ParameterSlot(8 * i, 8, "Q") for i in range(buffers)]
         counts = [ParameterSlot(8 * buffers + 4 * i, 4, "I") for i in range(buffers)]
         self.parameters: Final = ParameterBlock(addresses + counts)
-        self.launch: Final[Launcher] = rig.driver.prepare_launch(self.kernel, launch_shape(), rig.stream, self.parameters)
+        shape = launch_shape()
+        self.launch: Final[Launcher] = rig.driver.prepare_launch(self.kernel, shape, rig.stream, self.parameters)
         self.values: Final = (*(0x7F00_0000_0000 + 4096 * i for i in range(buffers)), *range(10**6, 10**6 + buffers))
 
 

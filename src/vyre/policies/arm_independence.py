@@ -4,32 +4,32 @@ Rule, first match wins: both write a slot (WRITE_WRITE); ``a`` writes what ``b``
 what ``b`` writes (WRITE_AFTER_READ); else independent.  Expected O(min(|a|, |b|)) with hash sets.
 
 What the reference gets wrong is the key: slot numbers are per program, so slot 0 of two programs need not be one
-buffer, and two slots may alias one.  Feed ids of *resources*; ``hazards`` does the same by byte interval.
+buffer, and two slots may alias one.  Feed ids of *resources*, and ``ranges`` where the bytes are known: the same rule
+by byte interval, as ``hazards`` has it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TypeAlias
 
+from vyre.policies.hazards import Access, AccessMode, ConflictReason, first_conflict
 from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 
 @record
 class ArmAccess:
-    """Slots (or resource ids) an arm reads and writes."""
+    """Slots (or resource ids) an arm reads and writes as a whole, and ``ranges`` of others (default: none)."""
 
     reads: frozenset[U32]
     writes: frozenset[U32]
+    ranges: tuple[Access, ...] = ()
 
-
-class ConflictReason(Enum):
-    """Why two arms must stay in order."""
-
-    WRITE_WRITE = "write_write"
-    READ_AFTER_WRITE = "read_after_write"
-    WRITE_AFTER_READ = "write_after_read"
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The same as accesses of resources."""
+        reads = (Access(slot, AccessMode.READ) for slot in sorted(self.reads))
+        writes = (Access(slot, AccessMode.WRITE) for slot in sorted(self.writes))
+        return (*reads, *writes, *self.ranges)
 
 
 @verdict
@@ -49,25 +49,41 @@ ArmVerdict: TypeAlias = Independent | SerializeRequired
 
 
 def can_dispatch_concurrently(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
-    """``Independent`` iff no slot is written by one arm and touched by the other."""
+    """``Independent`` iff no slot (given ranges: no byte) is written by one arm and touched by the other."""
+    if a.ranges or b.ranges:
+        return _by_bytes(a, b)
     if not a.writes.isdisjoint(b.writes):
-        return _serialize(ConflictReason.WRITE_WRITE, "both arms write slot(s) {}", a.writes & b.writes)
+        return _serialize(ConflictReason.WRITE_WRITE, a.writes & b.writes)
     if not a.writes.isdisjoint(b.reads):
-        return _serialize(ConflictReason.READ_AFTER_WRITE, "the later arm reads slot(s) {}", a.writes & b.reads)
+        return _serialize(ConflictReason.READ_AFTER_WRITE, a.writes & b.reads)
     if not a.reads.isdisjoint(b.writes):
-        return _serialize(ConflictReason.WRITE_AFTER_READ, "the later arm overwrites slot(s) {}", a.reads & b.writes)
+        return _serialize(ConflictReason.WRITE_AFTER_READ, a.reads & b.writes)
     return Independent(Reason("no slot written by one arm is touched by the other"))
 
 
-def _serialize(reason: ConflictReason, template: str, slots: frozenset[int]) -> SerializeRequired:
-    return SerializeRequired(reason, Reason(template, (sorted(slots)[:4],)))
+def _by_bytes(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
+    found = first_conflict(a.accesses, b.accesses)
+    if found is None:
+        return Independent(Reason("no byte written by one arm is touched by the other"))
+    return _serialize(found.reason, frozenset({found.resource}))
 
 
-@dataclass(frozen=True, slots=True)
+_TEMPLATES = {
+    ConflictReason.WRITE_WRITE: "both arms write slot(s) {}",
+    ConflictReason.READ_AFTER_WRITE: "the later arm reads slot(s) {}",
+    ConflictReason.WRITE_AFTER_READ: "the later arm overwrites slot(s) {}",
+}
+
+
+def _serialize(reason: ConflictReason, slots: frozenset[int]) -> SerializeRequired:
+    return SerializeRequired(reason, Reason(_TEMPLATES[reason], (sorted(slots)[:4],)))
+
+
+@record
 class BindingSlotSet:
     """An immutable set of binding slots."""
 
-    slots: frozenset[int] = frozenset()
+    slots: frozenset[U32] = frozenset()
 
     def insert(self, slot: int) -> tuple[BindingSlotSet, bool]:
         """The set with ``slot``, and whether it is new."""

@@ -4,8 +4,8 @@ Evaluates persistent execution, arm independence, copy overlap, command reuse, r
 compilation on one set of inputs.  Audit events are returned, never emitted.  O(accesses).
 
 What the reference gets wrong: the two savings it compares come from different counts and baselines, and the copy is
-checked against one arm only.  The execution plan prices all modes for one workload; this bundle stays as the view
-of the individual verdicts.
+checked against one arm only, although both may be running.  The execution plan prices all modes for one workload; this
+bundle stays as the view of the individual verdicts.  ``copy_beside_both_arms`` has the copy wait for either arm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from vyre.policies.arm_independence import ArmAccess, ArmVerdict, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, CopyOverlapVerdict, can_overlap_copy_with_kernel
+from vyre.policies.async_copy_overlap import (
+    CopyOverlapInputs,
+    CopyOverlapVerdict,
+    Serialize,
+    can_overlap_copy_with_kernel,
+)
 from vyre.policies.bindless import Bindless, BindlessInputs, BindlessThresholds, BindlessVerdict, decide_bindless
 from vyre.policies.command_reuse import (
     CommandReuseInputs,
@@ -22,6 +27,7 @@ from vyre.policies.command_reuse import (
     RecordAndReplay,
     decide_command_reuse,
 )
+from vyre.policies.hazards import Interval, check_intervals
 from vyre.policies.persistent_kernel import (
     PersistentKernel,
     PersistentKernelInputs,
@@ -41,7 +47,11 @@ from vyre.policies.trace_jit import (
 
 @record
 class DispatchPolicyInputs:
-    """Inputs of the six decisions; ``copy_dst_slot`` is None when no copy is pending."""
+    """Inputs of the six decisions; ``copy_dst_slot`` is None when no copy is pending.
+
+    ``copy_bytes``: what of the slot the copy writes, None = all.  ``copy_beside_both_arms``: judge the copy against
+    ``arm_b`` too (off = pinned).
+    """
 
     persistent: PersistentKernelInputs
     arm_a: ArmAccess
@@ -50,6 +60,12 @@ class DispatchPolicyInputs:
     graph: CommandReuseInputs
     bindless: BindlessInputs
     trace_jit: TraceJitInputs
+    copy_bytes: Interval | None = None
+    copy_beside_both_arms: bool = False
+
+    def __post_init__(self) -> None:
+        if self.copy_bytes is not None:
+            check_intervals("DispatchPolicyInputs", "copy_bytes", (self.copy_bytes,))
 
 
 @record
@@ -91,7 +107,7 @@ class AuditEvent(NamedTuple):
 
 @verdict
 class DispatchDecisions:
-    """Every verdict; ``copy_overlap`` is None without a pending copy; it is judged against ``arm_a``."""
+    """Every verdict; ``copy_overlap`` is None without a pending copy; by default it is judged against ``arm_a``."""
 
     persistent: PersistentKernelVerdict
     arm_independence: ArmVerdict
@@ -127,8 +143,7 @@ def evaluate_dispatch_policy(
     reuse = decide_command_reuse(inputs.graph, thresholds.graph)
     table = decide_bindless(inputs.bindless, thresholds.bindless)
     speculate = decide_trace_jit_speculation(inputs.trace_jit, thresholds.trace_jit)
-    slot = inputs.copy_dst_slot
-    overlap = None if slot is None else can_overlap_copy_with_kernel(CopyOverlapInputs(slot, inputs.arm_a))
+    overlap = _copy_overlap(inputs)
     events: list[AuditEvent] = []
     if isinstance(persistent, PersistentKernel):
         events.append(AuditEvent("persistent_kernel", "queue_batch", persistent.savings_ns, "launch_overhead"))
@@ -148,3 +163,12 @@ def evaluate_dispatch_policy(
         select_primary_execution_mode(persistent, reuse),
         tuple(events),
     )
+
+
+def _copy_overlap(inputs: DispatchPolicyInputs) -> CopyOverlapVerdict | None:
+    if inputs.copy_dst_slot is None:
+        return None
+    first = can_overlap_copy_with_kernel(CopyOverlapInputs(inputs.copy_dst_slot, inputs.arm_a, inputs.copy_bytes))
+    if isinstance(first, Serialize) or not inputs.copy_beside_both_arms:
+        return first
+    return can_overlap_copy_with_kernel(CopyOverlapInputs(inputs.copy_dst_slot, inputs.arm_b, inputs.copy_bytes))

@@ -5,16 +5,19 @@ budget; no fused intermediate consumed elsewhere; at least one intermediate.  O(
 
 What the reference gets wrong: it never asks *how* the consumer reads the intermediate.  A consumer that reads
 elements other lanes wrote needs a barrier, one that reads elements other workgroups wrote needs a launch boundary;
-and a consumer that overwrites what the producer reads races with it.  ``FusionHazards`` supplies those facts; without
-them (the default) the pinned rule decides alone.
+and a consumer that overwrites what the producer reads races with it.  Nor does a name say where a buffer lies: two
+names may be one buffer.  ``FusionHazards`` supplies those facts, and ``hazards`` finds by resource and byte what the
+kernels share; without them (the default) the pinned rule decides alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final, TypeAlias
 
-from vyre.policies.record import U32, Reason, record, verdict, why_field
+from vyre.policies.hazards import WHOLE, Access, AccessMode, Interval, check_intervals, conflicts
+from vyre.policies.record import U32, U64, Reason, record, verdict, why_field
 
 Dim3: TypeAlias = tuple[U32, U32, U32]
 
@@ -54,10 +57,28 @@ class BufferRelation:
 
 
 @record
+class BufferPlace:
+    """The resource that ``buffer`` lies in, and the bytes of it that either kernel touches."""
+
+    buffer: str
+    resource: U64
+    upstream: tuple[Interval, ...] = WHOLE
+    downstream: tuple[Interval, ...] = WHOLE
+
+    def __post_init__(self) -> None:
+        check_intervals("BufferPlace", "upstream", self.upstream)
+        check_intervals("BufferPlace", "downstream", self.downstream)
+
+
+@record
 class FusionHazards:
-    """What makes the decision sound: the access relation of each intermediate; one not listed counts as GLOBAL."""
+    """What makes the decision sound: the access relation of each intermediate; one not listed counts as GLOBAL.
+
+    A buffer without a place is a resource of its own.  Two names for shared bytes count as GLOBAL.
+    """
 
     relations: tuple[BufferRelation, ...]
+    places: tuple[BufferPlace, ...] = ()
 
 
 @record
@@ -149,12 +170,10 @@ def decide_fusion(inputs: FusionInputs) -> FusionVerdict:
 def _check_hazards(inputs: FusionInputs, fused: set[str]) -> FusionVerdict:
     if inputs.hazards is None:
         return Accept(why=Reason("intermediates {} stay inside one kernel", (sorted(fused)[:4],)))
-    up, down = inputs.upstream, inputs.downstream
     relations = {r.buffer: r.relation for r in inputs.hazards.relations}
-    overwritten = set(down.outputs) & (set(up.inputs) | set(up.outputs))
     needs_barrier = False
-    for buffer in sorted(fused | overwritten):
-        relation = relations.get(buffer, AccessRelation.GLOBAL)
+    for first, buffer in sorted(_shared(inputs.upstream, inputs.downstream, inputs.hazards.places)):
+        relation = relations.get(buffer, AccessRelation.GLOBAL) if first == buffer else AccessRelation.GLOBAL
         if relation is AccessRelation.GLOBAL:
             return CrossWorkgroupDependency(
                 buffer, Reason("{} is shared between workgroups; only a launch boundary orders them", (buffer,))
@@ -162,3 +181,20 @@ def _check_hazards(inputs: FusionInputs, fused: set[str]) -> FusionVerdict:
         needs_barrier |= relation is AccessRelation.WORKGROUP
     template = "{} pass between lanes of one workgroup" if needs_barrier else "{} stay in the lane that wrote them"
     return Accept(needs_barrier, Reason(template, (sorted(fused)[:4],)))
+
+
+def _shared(up: KernelShape, down: KernelShape, places: tuple[BufferPlace, ...]) -> set[tuple[str, str]]:
+    """Names of the two kernels whose accesses conflict."""
+    known = {place.buffer: place for place in places}
+    numbers: dict[str | int, int] = {}  # of resources: placed ones, and names that stand for themselves
+
+    def accesses(shape: KernelShape, *, later: bool) -> Iterator[tuple[str, Access]]:
+        for mode, names in ((AccessMode.READ, shape.inputs), (AccessMode.WRITE, shape.outputs)):
+            for name in names:
+                place = known.get(name) or BufferPlace(name, 0)
+                resource = numbers.setdefault(place.resource if name in known else name, len(numbers))
+                yield name, Access(resource, mode, place.downstream if later else place.upstream)
+
+    before, after = list(accesses(up, later=False)), list(accesses(down, later=True))
+    found = conflicts([access for _, access in before], [access for _, access in after])
+    return {(before[c.earlier][0], after[c.later][0]) for c in found}

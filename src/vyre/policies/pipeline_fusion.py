@@ -1,16 +1,19 @@
 """Can neighbouring pipelines become one launch?
 
-Pairwise rule: when their accesses do not conflict (``arm_independence``).  The planner keeps the running union of what
-the open segment reads and writes and tests each newcomer against it, so that *every* pair inside a segment is
-independent; testing neighbours alone, as the reference does, lets the first and third of a segment conflict.
-O(n * slots).
+Pairwise rule: when their accesses do not conflict (``arm_independence``).  The planner tests each newcomer against the
+union of what the open segment accesses, so that *every* pair inside a segment is independent; testing neighbours alone,
+as the reference does, lets the first and third of a segment conflict.  The union needs no set of its own: inside a
+segment nothing is ordered, so a newcomer conflicts with it iff the hazard graph has an edge from the segment to it.
+Complexity of ``hazard_graph``, and O(slots) for each break.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from vyre.policies.arm_independence import ArmAccess, ConflictReason, SerializeRequired, can_dispatch_concurrently
+from vyre.policies.arm_independence import ArmAccess, SerializeRequired, can_dispatch_concurrently
+from vyre.policies.hazards import ConflictReason, HazardInputs, first_conflict, hazard_graph
 from vyre.policies.record import Reason, record, verdict, why_field
 
 
@@ -63,22 +66,14 @@ class FusionPlan:
 
 def plan_cross_pipeline_fusion(inputs: FusionPlanInputs) -> FusionPlan:
     """Greedy maximal contiguous segments; a break's reason is the neighbour's conflict, else the segment's."""
-    summaries = inputs.summaries
-    if not summaries:
-        return FusionPlan((), ())
-    segments: list[tuple[int, int]] = []
-    breaks: list[SegmentBreak] = []
-    start, reads, writes = 0, summaries[0].reads, summaries[0].writes
-    for i in range(1, len(summaries)):
-        later = summaries[i]
-        conflict = can_dispatch_concurrently(ArmAccess(reads, writes), later)
-        if isinstance(conflict, SerializeRequired):
-            neighbour = can_dispatch_concurrently(summaries[i - 1], later)
-            named = neighbour if isinstance(neighbour, SerializeRequired) else conflict
-            segments.append((start, i))
-            breaks.append(SegmentBreak(i - 1, i, named.reason))
-            start, reads, writes = i, later.reads, later.writes
-        else:
-            reads, writes = reads | later.reads, writes | later.writes
-    segments.append((start, len(summaries)))
-    return FusionPlan(tuple(segments), tuple(breaks))
+    accesses = tuple(summary.accesses for summary in inputs.summaries)
+    starts, breaks = [0] if accesses else [], []
+    for later, before in enumerate(hazard_graph(HazardInputs(accesses)).predecessors):
+        if not before or before[-1] < starts[-1]:
+            continue
+        segment = tuple(access for summary in accesses[starts[-1] : later] for access in summary)
+        conflict = first_conflict(accesses[later - 1], accesses[later]) or first_conflict(segment, accesses[later])
+        assert conflict is not None  # that is what the edge says
+        breaks.append(SegmentBreak(later - 1, later, conflict.reason))
+        starts.append(later)
+    return FusionPlan(tuple(pairwise([*starts, len(accesses)])), tuple(breaks))

@@ -14,7 +14,6 @@ from vyre.domain.errors import InvalidProgram
 from vyre.policies.arm_independence import (
     ArmAccess,
     BindingSlotSet,
-    ConflictReason,
     Independent,
     SerializeRequired,
     can_dispatch_concurrently,
@@ -46,6 +45,7 @@ from vyre.policies.dispatch_shape import (
     launch_shape_key,
 )
 from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.hazards import ConflictReason
 from vyre.policies.param_inlining import (
     Inline,
     ParamInliningInputs,
@@ -234,7 +234,7 @@ def test_trace_jit_boundaries_qualify() -> None:
     assert isinstance(decide_trace_jit_speculation(at, TraceJitThresholds(hot_hits=9)), HoldSteady)
 
 
-@given(records(DispatchPolicyInputs, arm_a=ARMS, arm_b=ARMS))
+@given(records(DispatchPolicyInputs, arm_a=ARMS, arm_b=ARMS, copy_bytes=st.none()))
 def test_the_bundle_is_its_parts(inputs: DispatchPolicyInputs) -> None:
     decided = evaluate_dispatch_policy(inputs)
     assert decided.persistent == decide_persistent_kernel(inputs.persistent)

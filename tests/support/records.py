@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from hypothesis import strategies as st
 
-from vyre.domain.record import IntRange
+from vyre.domain.record import FloatRange, IntRange
 
 T = TypeVar("T")
 Overrides = Mapping[str, st.SearchStrategy[Any]]
@@ -31,6 +31,8 @@ def _values(hint: Any) -> st.SearchStrategy[Any]:
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = args[1]
+        if isinstance(bounds, FloatRange):
+            return st.floats(bounds.low, bounds.high, allow_nan=False, allow_infinity=False, exclude_min=bounds.above)
         assert isinstance(bounds, IntRange)
         return integers(*bounds)
     if origin in (Union, types.UnionType):

@@ -6,6 +6,7 @@ that code never meets a value outside its domain.
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 from collections.abc import Callable
@@ -36,6 +37,23 @@ class IntRange(NamedTuple):
 
     low: int
     high: int
+
+
+class FloatRange(NamedTuple):
+    """Domain of a float field: finite, between ``low`` and ``high``; ``above`` leaves ``low`` itself out."""
+
+    low: float
+    high: float = math.inf
+    above: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
+            return False
+        return self.low <= value <= self.high and not (self.above and value == self.low)
+
+    def __str__(self) -> str:
+        upper = "" if self.high == math.inf else f" and at most {self.high:g}"
+        return f"a finite float {'above' if self.above else 'of at least'} {self.low:g}{upper}"
 
 
 U32_MAX: Final = 2**32 - 1
@@ -86,6 +104,8 @@ def _checker(hint: Any) -> _Checker:
     origin = get_origin(hint)
     if origin is Annotated:
         base, bounds = get_args(hint)[:2]
+        if isinstance(bounds, FloatRange):
+            return lambda v: None if v in bounds else str(bounds)
         return _int_checker(bounds) if isinstance(bounds, IntRange) else _checker(base)
     if origin in (Union, types.UnionType):
         return _union_checker(tuple(map(_checker, get_args(hint))))

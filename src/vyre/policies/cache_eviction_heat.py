@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import heapq
 import math
+import sys
+from typing import Annotated
 
-from vyre.policies.record import U32, U64, Count, record
+from vyre.policies.record import U32, U64, Count, FloatRange, record
 
 
 @record
 class HeatThresholds:
     """``half_life_s``: seconds after which an entry is worth half."""
 
-    half_life_s: float = 300.0
+    half_life_s: Annotated[float, FloatRange(0.0, above=True)] = 300.0
 
 
 @record
@@ -30,7 +32,7 @@ class HeatEntry:
     id: U64
     hit_count: U32
     last_hit_time_s: float
-    weight: float = 1.0
+    weight: Annotated[float, FloatRange(0.0)] = 1.0
 
 
 @record
@@ -48,8 +50,8 @@ def heat(entry: HeatEntry, current_time_s: float, thresholds: HeatThresholds = D
     if not (math.isfinite(entry.last_hit_time_s) and math.isfinite(current_time_s)):
         return 0.0
     age = max(current_time_s - entry.last_hit_time_s, 0.0)
-    value = float(entry.weight * entry.hit_count * 0.5 ** (age / thresholds.half_life_s))
-    return value if math.isfinite(value) else 0.0
+    decayed: float = entry.hit_count * 0.5 ** (age / thresholds.half_life_s)
+    return min(entry.weight * decayed, sys.float_info.max)
 
 
 def entries_to_evict(inputs: HeatEvictionInputs, thresholds: HeatThresholds = DEFAULT_THRESHOLDS) -> tuple[int, ...]:

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from decimal import Decimal
 from statistics import median
-from typing import Final, get_type_hints
+from typing import Annotated, Final, get_type_hints
 
 from vyre.domain.errors import PlanError
-from vyre.policies.record import U32, U64, Count, Reason, checked_u64, record, verdict, why_field
+from vyre.policies.record import U32, U64, Count, IntRange, Reason, checked_u64, record, verdict, why_field
 from vyre.policies.residency import SessionPlan
 
 
@@ -255,7 +255,7 @@ class RepetitionInputs:
 class ClaimThresholds:
     """``error_ppm``: chance in a million that the true median is below the bound."""
 
-    error_ppm: U32 = 25_000
+    error_ppm: Annotated[int, IntRange(0, 1_000_000)] = 25_000
 
 
 @verdict

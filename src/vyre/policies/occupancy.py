@@ -16,10 +16,10 @@ envelope has them (``AxisLimits``; None, the default, is the pinned rule).
 from __future__ import annotations
 
 from enum import Enum, IntFlag
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from vyre.domain.errors import PlanError
-from vyre.policies.record import U32, U32_MAX, U64, U64_MAX, Reason, record, verdict, why_field
+from vyre.policies.record import U32, U32_MAX, U64, U64_MAX, IntRange, Reason, record, verdict, why_field
 
 Dim3: TypeAlias = tuple[U32, U32, U32]
 
@@ -36,10 +36,10 @@ RESERVED_SHARED: Final = 1024
 
 @record
 class SmModel:
-    """One multiprocessor: resident threads and blocks, bytes of shared memory in all and per block (opt-in), and named
-    barriers for each resident block."""
+    """One multiprocessor: resident threads (at least a warp) and blocks, bytes of shared memory in all and per block
+    (opt-in), and named barriers for each resident block."""
 
-    threads: U32
+    threads: Annotated[int, IntRange(WARP, U32_MAX)]
     blocks: U32
     shared_bytes: U32
     shared_bytes_per_block: U32

@@ -12,21 +12,21 @@ confidence that ``trace_jit`` asks for.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField
+from vyre.policies.record import U32, U32_MAX, IntRange, record
 
-Fingerprint: TypeAlias = tuple[int, ...]
+Fingerprint: TypeAlias = tuple[U32, ...]
 WINDOW: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ShapeHistory:
     """The last ``window`` fingerprints, oldest first; recording returns a new history."""
 
     entries: tuple[Fingerprint, ...] = ()
-    window: int = WINDOW
+    window: Annotated[int, IntRange(1, U32_MAX)] = WINDOW
 
     def record(self, fingerprint: Fingerprint) -> ShapeHistory:
         """The history with one more entry; the oldest is dropped when the window is full."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from typing import Annotated
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.record import U32, BasisPoints, Count, Nanoseconds, Reason, record, verdict, why_field
+from vyre.policies.record import U32, BasisPoints, Count, FloatRange, Nanoseconds, Reason, record, verdict, why_field
 
 
 @record
@@ -83,10 +84,10 @@ class SequentialThresholds:
     pairs do not support: of 1 000 simulated races without a gain 3.9 % are adopted with ``min_pairs`` 2, 0.9 % with 4.
     """
 
-    error: float = 0.05
-    horizon: float = 30.0
-    min_gain: float = 0.0
-    futile_gain: float = 0.01
+    error: Annotated[float, FloatRange(0.0, 1.0, above=True)] = 0.05
+    horizon: Annotated[float, FloatRange(0.0, above=True)] = 30.0
+    min_gain: Annotated[float, FloatRange(0.0)] = 0.0
+    futile_gain: Annotated[float, FloatRange(0.0)] = 0.01
     min_pairs: Count = 4
     max_pairs: Count = 200
 
@@ -102,8 +103,8 @@ class SpeculationTest:
     """
 
     pairs: Count = 0
-    mean: float = 0.0
-    squares: float = 0.0
+    mean: Annotated[float, FloatRange(-math.inf)] = 0.0
+    squares: Annotated[float, FloatRange(0.0)] = 0.0
 
     def record(self, baseline_ns: int, speculative_ns: int) -> SpeculationTest:
         """The test with one more pair of times, both of which must be positive."""

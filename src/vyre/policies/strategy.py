@@ -11,9 +11,9 @@ error budget; with ``ulp_budget`` 0 ours always answers DefaultF32 (None = the p
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from vyre.policies.record import U32, Reason, record, verdict, why_field
+from vyre.policies.record import U32, FloatRange, Reason, record, verdict, why_field
 
 
 @record
@@ -84,7 +84,7 @@ class PrecisionInputs:
 class PrecisionThresholds:
     """Arguments within ``narrow_bound`` take the shorter sine and cosine."""
 
-    narrow_bound: float = 0.25
+    narrow_bound: Annotated[float, FloatRange(0.0)] = 0.25
 
 
 @verdict

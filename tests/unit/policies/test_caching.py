@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_heat() -> None:
     assert heat(entry, 400.0) == 4.0
     assert heat(entry, 110.0, HeatThresholds(half_life_s=10.0)) == 4.0
     assert heat(replace(entry, weight=2.0), 400.0) == 8.0
-    assert heat(replace(entry, weight=float("inf")), 100.0) == 0.0
+    assert heat(replace(entry, weight=1e308), 100.0) == sys.float_info.max
     assert heat(entry, float("nan")) == heat(replace(entry, last_hit_time_s=float("inf")), 0.0) == 0.0
 
 

@@ -1,15 +1,19 @@
 """Extract the cheapest term of an e-graph for a device.
 
-Node cost = ``device_aware_cost`` times a bias from autotuning and speculation; class cost = the cheapest node plus its
-children's classes.  Worklist over parents, so deep graphs need no sweep cap: O(E) node updates for acyclic graphs.
+Node cost = ``device_aware_cost`` times a bias from autotuning and speculation; tree cost of a class = the cheapest node
+plus its children's classes.  Classes are settled in ascending order of cost, each once (Knuth's form of Dijkstra's
+algorithm), so deep graphs need no sweep cap and no chosen term contains itself: O(E log E).
 
-``extract_best_for_device`` prices terms as trees (pinned).  ``dag_cost`` re-prices the chosen term with shared classes
-counted once.
+What the reference gets wrong: its sweeps stop after 1 024 rounds with whatever they have, and a tree pays for a shared
+term as often as it is used.  ``CostModel.DAG`` pays once (the default, TREE, is pinned): it starts from the best tree
+and exchanges single nodes as long as that makes the term cheaper, each trial O(term).  The best term is NP-hard to
+find; this one is never dearer than the best tree, and there is no cap on the exchanges because each saves something.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from enum import Enum
+from heapq import heapify, heappop, heappush
 
 from vyre.policies import arith
 from vyre.policies.extraction_cost import (
@@ -59,6 +63,13 @@ class BiasThresholds:
 DEFAULT_THRESHOLDS = BiasThresholds()
 
 
+class CostModel(Enum):
+    """Is a class that a term uses twice paid for twice?"""
+
+    TREE = "tree"
+    DAG = "dag"
+
+
 @record
 class ExtractionInputs:
     """``root``: class to extract."""
@@ -68,11 +79,12 @@ class ExtractionInputs:
     profile: ExtractionProfile
     autotune: AutotuneRecord | None = None
     trace_jit: TraceJitInputs | None = None
+    cost_model: CostModel = CostModel.TREE
 
 
 @verdict
 class Extraction:
-    """``chosen``: index of the chosen node of every priced class; ``tie``: another root node costs the same."""
+    """``chosen``: index of the chosen node of every priced class; ``tie``: another root node makes as cheap a tree."""
 
     cost: int
     node: ENode
@@ -102,60 +114,100 @@ def node_cost(inputs: ExtractionInputs, node: ENode, thresholds: BiasThresholds 
 def extract_best_for_device(
     inputs: ExtractionInputs, thresholds: BiasThresholds = DEFAULT_THRESHOLDS
 ) -> Extraction | None:
-    """The cheapest term by tree cost, or None if the root is out of range or cannot be priced.
+    """The cheapest term, or None if the root is out of range or cannot be priced.
 
-    Costs saturate at 2^64-1; the first node seen wins ties.
+    Costs saturate at 2^64-1; of nodes that cost the same the first wins.
     """
-    classes = inputs.classes
-    if inputs.root >= len(classes):
+    root = inputs.root
+    own = _own_costs(inputs, thresholds)
+    trees, chosen = _cheapest_trees(inputs, own)
+    if root not in trees:
         return None
-    own = [[node_cost(inputs, node, thresholds) for node in c.nodes] for c in classes]
-    parents: list[list[tuple[int, int]]] = [[] for _ in classes]
+    cost, nodes = trees[root], inputs.classes[root].nodes
+    totals = [_tree_cost(own[root][n], node, trees) for n, node in enumerate(nodes) if _priced(node, trees)]
+    if inputs.cost_model is CostModel.DAG:
+        cost = min(_exchange(inputs, own, chosen), arith.U64_MAX)
+    return Extraction(cost, nodes[chosen[root]], chosen, totals.count(trees[root]) > 1)
+
+
+def _own_costs(inputs: ExtractionInputs, thresholds: BiasThresholds) -> list[list[int]]:
+    return [[node_cost(inputs, node, thresholds) for node in eclass.nodes] for eclass in inputs.classes]
+
+
+def _cheapest_trees(inputs: ExtractionInputs, own: list[list[int]]) -> tuple[dict[int, int], dict[int, int]]:
+    """Tree cost and chosen node of every class that can be priced."""
+    classes = inputs.classes
+    waiting = [[len(set(node.children)) for node in eclass.nodes] for eclass in classes]
+    users: list[list[tuple[int, int]]] = [[] for _ in classes]
     for c, eclass in enumerate(classes):
         for n, node in enumerate(eclass.nodes):
             for child in set(node.children):
                 if child < len(classes):
-                    parents[child].append((c, n))
-    best: dict[int, int] = {}
+                    users[child].append((c, n))
+    costs: dict[int, int] = {}
     chosen: dict[int, int] = {}
-    work = deque((c, n) for c, eclass in enumerate(classes) for n in range(len(eclass.nodes)))
-    while work:
-        c, n = work.popleft()
-        total = _total(own[c][n], classes[c].nodes[n], best)
-        if total is not None and (c not in best or total < best[c]):
-            best[c], chosen[c] = total, n
-            work.extend(parents[c])
-    if inputs.root not in best:
-        return None
-    root, cost = inputs.root, best[inputs.root]
-    totals = [_total(own[root][n], node, best) for n, node in enumerate(classes[root].nodes)]
-    chosen = {c: _first_cheapest(classes[c], own[c], best, best[c]) for c in chosen}
-    return Extraction(cost, classes[root].nodes[chosen[root]], chosen, totals.count(cost) > 1)
+    ready = [(own[c][n], c, n) for c, counts in enumerate(waiting) for n, count in enumerate(counts) if count == 0]
+    heapify(ready)
+    while ready:
+        cost, c, n = heappop(ready)
+        if c in costs:
+            continue
+        costs[c], chosen[c] = cost, n
+        for user, m in users[c]:
+            waiting[user][m] -= 1
+            if waiting[user][m] == 0:
+                heappush(ready, (_tree_cost(own[user][m], classes[user].nodes[m], costs), user, m))
+    return costs, chosen
 
 
-def _total(own: int, node: ENode, best: dict[int, int]) -> int | None:
-    total = own
-    for child in node.children:
-        if child not in best:
-            return None
-        total += best[child]
-    return min(total, arith.U64_MAX)
+def _priced(node: ENode, costs: dict[int, int]) -> bool:
+    return all(child in costs for child in node.children)
 
 
-def _first_cheapest(eclass: EClass, own: list[int], best: dict[int, int], cost: int) -> int:
-    return next(n for n, node in enumerate(eclass.nodes) if _total(own[n], node, best) == cost)
+def _tree_cost(own: int, node: ENode, costs: dict[int, int]) -> int:
+    return min(own + sum(costs[child] for child in node.children), arith.U64_MAX)
+
+
+def _exchange(inputs: ExtractionInputs, own: list[list[int]], chosen: dict[int, int]) -> int:
+    """Change ``chosen`` node by node as long as the term gets cheaper; its cost in the end."""
+    term = _term(inputs, chosen)
+    cost, before = _price(term, own, chosen), -1
+    while cost != before:
+        before = cost
+        for c in term:
+            best = chosen[c]
+            for n, node in enumerate(inputs.classes[c].nodes):
+                chosen[c] = n
+                trial = _term(inputs, chosen) if _priced(node, chosen) else []
+                if trial and _price(trial, own, chosen) < cost:
+                    cost, best = _price(trial, own, chosen), n
+            chosen[c] = best
+        term = _term(inputs, chosen)
+    return cost
+
+
+def _price(term: list[int], own: list[list[int]], chosen: dict[int, int]) -> int:
+    return sum(own[c][chosen[c]] for c in term)
+
+
+def _term(inputs: ExtractionInputs, chosen: dict[int, int]) -> list[int]:
+    """The classes of the chosen term, each once; none at all if the term contains itself."""
+    finished: dict[int, bool] = {}
+    stack = [inputs.root]
+    while stack:
+        c = stack[-1]
+        if c in finished:
+            finished[stack.pop()] = True
+            continue
+        finished[c] = False
+        for child in inputs.classes[c].nodes[chosen[c]].children:
+            if finished.get(child) is False:
+                return []
+            stack.append(child)
+    return list(finished)
 
 
 def dag_cost(inputs: ExtractionInputs, extraction: Extraction, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
-    """Cost of the chosen term with every shared class counted once."""
-    seen: set[int] = set()
-    stack, total = [inputs.root], 0
-    while stack:
-        c = stack.pop()
-        if c in seen:
-            continue
-        seen.add(c)
-        node = inputs.classes[c].nodes[extraction.chosen[c]]
-        total += node_cost(inputs, node, thresholds)
-        stack.extend(node.children)
-    return min(total, arith.U64_MAX)
+    """Cost of the chosen term with every shared class counted once, at most 2^64-1."""
+    term = _term(inputs, extraction.chosen)
+    return min(_price(term, _own_costs(inputs, thresholds), extraction.chosen), arith.U64_MAX)

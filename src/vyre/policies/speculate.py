@@ -4,9 +4,10 @@ A fused dispatch does the confirming work for every item and reports how many it
 back, as two little-endian u32 at the end of one output.  Rates are in ppm.  All O(1); states are values and ``record``
 returns the next one.
 
-What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; and AUTO does not ask
-whether the backend can speculate at all.  ``probe_interval`` (0 = pinned: never) lets every n-th two-stage
-dispatch try the fused path again, and both paths can be recorded.
+What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; its dead band ends
+above 100 % from a threshold of 80 % on, where nothing switches it on again; and AUTO does not ask whether the backend
+can speculate at all.  ``after`` feeds it from both paths, ``probe_interval`` (0 = pinned: never) lets every n-th
+two-stage dispatch that reports nothing try the fused path, and ``reachable_band`` ends the band where rates end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from vyre.policies.record import U32, U64, Count, IntRange, Reason, record, verd
 from vyre.policies.speculation import SpeculationObservation
 
 TAIL_BYTES: Final = 8
+FULL_RATE_PPM: Final = arith.PPM - 3
+"""Where the average ends if every item commits: rounding down keeps it from the last 3 ppm."""
 
 
 @record
@@ -31,6 +34,11 @@ class SpeculationReport:
 
     committed: U32
     rolled_back: U32
+
+    @classmethod
+    def of_prefilter(cls, candidates: int, confirmed: int) -> SpeculationReport:
+        """What a fused dispatch would have reported of ``candidates``, of which a two-stage one ``confirmed`` some."""
+        return cls(confirmed, candidates - confirmed)
 
     @property
     def attempted(self) -> int:
@@ -102,14 +110,27 @@ Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
 @record
 class SpeculatorSettings:
     """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again at every n-th
-    dispatch (0 = never)."""
+    dispatch (0 = never).  ``reachable_band``: where the threshold can be reached, 100 % switches on
+    (off = pinned)."""
 
     threshold_pct: Percent = 15
     probe_interval: U32 = 0
+    reachable_band: bool = False
 
     @property
     def threshold_ppm(self) -> int:
         return self.threshold_pct * 10_000
+
+    @property
+    def on_ppm(self) -> int:
+        """The average that switches on: a quarter above the threshold."""
+        on = self.threshold_ppm + self.threshold_ppm // 4
+        return min(on, FULL_RATE_PPM) if self.reachable_band and self.threshold_ppm <= arith.PPM else on
+
+    @property
+    def off_ppm(self) -> int:
+        """The average below which it is switched off: a quarter below the threshold."""
+        return self.threshold_ppm - self.threshold_ppm // 4
 
 
 @record
@@ -137,16 +158,18 @@ class SpeculatorState:
     def record(self, report: SpeculationReport) -> SpeculatorState:
         """The state after a report; an empty report changes nothing.
 
-        The average moves a quarter of the way; the switch has a dead band of a quarter of the threshold.
+        The average moves a quarter of the way, rounded down.
         """
         if report.attempted == 0:
             return self
-        threshold = self.settings.threshold_ppm
         ema = self.ema_ppm + ((report.commit_rate_ppm - self.ema_ppm) >> 2)
         ema = max(0, min(ema, arith.U32_MAX))
-        margin = threshold // 4
-        enabled = ema >= threshold - margin if self.enabled else ema >= threshold + margin
+        enabled = ema >= (self.settings.off_ppm if self.enabled else self.settings.on_ppm)
         return SpeculatorState(self.settings, ema, self.samples + 1, enabled)
+
+    def after(self, report: SpeculationReport | None) -> SpeculatorState:
+        """The state after a dispatch on either path, None if it reported nothing."""
+        return self.skipped() if report is None else self.record(report)
 
     def skipped(self) -> SpeculatorState:
         """The state after a two-stage dispatch that reported nothing."""

@@ -5,13 +5,15 @@ wins", which under the reference's link-order registration differs between build
 name first, so that the answer no longer depends on order.  O(n log n).
 
 ``select_precision_lowering``: a native f16 or polynomial lowering when the device offers it.  The reference ignores the
-error budget; with ``ulp_budget`` 0 ours always answers DefaultF32 (None = the pinned rule).
+error budget, although results must be those of the reference engine; with ``ulp_budget`` (None = pinned: any error)
+ours takes a lowering only if its known error, in ulps of f32, is within the budget.  O(1).
 """
 
 from __future__ import annotations
 
+import math
 from enum import Enum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.policies.record import U32, FloatRange, Reason, record, verdict, why_field
 
@@ -108,12 +110,27 @@ class PolynomialTranscendental:
 
 PrecisionPlan: TypeAlias = DefaultF32 | NativeF16 | PolynomialTranscendental
 
-_DEGREES: dict[PolynomialOp, tuple[int, int]] = {
-    PolynomialOp.SIN: (3, 5),
-    PolynomialOp.COS: (4, 6),
-    PolynomialOp.EXP: (5, 5),
-    PolynomialOp.LN: (5, 5),
+
+class Taylor(NamedTuple):
+    """A Taylor polynomial, and its error in ulps of f32 for arguments up to ``limit``.
+
+    The error is that of cutting the series off, largest at the limit, and 4 for the roundings of evaluating it.
+    """
+
+    degree: int
+    limit: float
+    ulps: int
+
+
+POLYNOMIALS: Final[dict[PolynomialOp, tuple[Taylor, Taylor]]] = {
+    PolynomialOp.SIN: (Taylor(3, 0.25, 550), Taylor(5, math.pi / 4, 613)),
+    PolynomialOp.COS: (Taylor(4, 0.25, 10), Taylor(6, math.pi / 4, 64)),
+    PolynomialOp.EXP: (Taylor(5, 1.0, 40_698), Taylor(5, 1.0, 40_698)),
+    PolynomialOp.LN: (Taylor(5, 2.0, 1_513_077), Taylor(5, 2.0, 1_513_077)),
 }
+"""For narrow and for wide arguments."""
+F16_ULPS: Final = 4096
+"""One rounding to the 11 bits of f16: half of 2^13 ulps of f32."""
 DEFAULT_THRESHOLDS = PrecisionThresholds()
 
 
@@ -121,16 +138,20 @@ def select_precision_lowering(
     inputs: PrecisionInputs, thresholds: PrecisionThresholds = DEFAULT_THRESHOLDS
 ) -> PrecisionPlan:
     """The cheapest lowering that the device offers and the budget allows; a NaN bound takes the longer polynomial."""
-    if inputs.ulp_budget == 0:
-        return DefaultF32(Reason("the error budget allows no approximation"))
+    budget = inputs.ulp_budget
     match inputs.hint:
         case F16Eligible(bound) if inputs.has_native_f16:
+            if budget is not None and budget < F16_ULPS:
+                return DefaultF32(Reason("an error budget of {} ulps is below the {} of f16", (budget, F16_ULPS)))
             return NativeF16(bound, Reason("operands stay within {} and the device has f16", (bound,)))
         case TranscendentalPolynomial(op, bound) if inputs.has_transcendental_polynomial_emit:
-            narrow, wide = _DEGREES[op]
-            degree = narrow if bound <= thresholds.narrow_bound else wide
+            narrow, wide = POLYNOMIALS[op]
+            taylor = narrow if bound <= thresholds.narrow_bound else wide
+            if budget is not None and not (bound <= taylor.limit and taylor.ulps <= budget):
+                numbers = (budget, taylor.degree, bound)
+                return DefaultF32(Reason("an error budget of {} ulps does not allow degree {} within {}", numbers))
             return PolynomialTranscendental(
-                op, bound, degree, Reason("{} of arguments within {} needs degree {}", (op.value, bound, degree))
+                op, bound, taylor.degree, Reason("{} within {} needs degree {}", (op.value, bound, taylor.degree))
             )
         case _:
             return DefaultF32(Reason("no cheaper lowering is offered"))

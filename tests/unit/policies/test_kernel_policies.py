@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations, product
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -14,6 +17,7 @@ from vyre.domain.errors import InvalidField
 from vyre.policies import arith
 from vyre.policies.device_extraction import (
     AutotuneRecord,
+    CostModel,
     EClass,
     ENode,
     ExtractionInputs,
@@ -41,12 +45,18 @@ from vyre.policies.fusion import (
 )
 from vyre.policies.routing import observe, select_sort_backend
 from vyre.policies.strategy import (
+    POLYNOMIALS,
     DefaultF32,
     F16Eligible,
     NativeF16,
+    PolynomialOp,
+    PolynomialTranscendental,
+    PrecisionHint,
     PrecisionInputs,
+    PrecisionPlan,
     Strategy,
     StrategyInputs,
+    TranscendentalPolynomial,
     select_precision_lowering,
     select_strategy,
 )
@@ -173,6 +183,36 @@ def test_extraction_of_a_missing_root_and_of_shared_terms() -> None:
     assert extract_best_for_device(replace(inputs, root=2)) is None
 
 
+PLAIN = ExtractionProfile(False, False, True)
+"""Halves every cost."""
+
+
+def test_free_nodes_do_not_make_a_term_of_itself() -> None:
+    hints = NodeHints()
+    loop = EClass((ENode(0, 0, hints, (1,)), ENode(1, 10, hints)))
+    inputs = ExtractionInputs((loop, EClass((ENode(2, 0, hints, (0,)),))), 1, PLAIN)
+    found = extract_best_for_device(inputs)
+    assert found is not None
+    assert (found.cost, found.chosen, dag_cost(inputs, found)) == (5, {0: 1, 1: 0}, 5)
+    saturated = EClass((ENode(0, 50, hints, (0,)), ENode(1, 2**64 - 1, hints)))
+    found = extract_best_for_device(ExtractionInputs((saturated,), 0, replace(PLAIN, hot=False)))
+    assert found is not None
+    assert (found.cost, found.chosen) == (2**64 - 1, {0: 1})
+
+
+def test_a_shared_class_is_paid_once_if_asked() -> None:
+    hints = NodeHints()
+    shared = EClass((ENode(0, 100, hints),))
+    left = EClass((ENode(1, 60, hints), ENode(2, 2, hints, (0,)), ENode(4, 0, hints, (2,)), ENode(5, 0, hints, (9,))))
+    root = EClass((ENode(3, 2, hints, (0, 1)),))
+    inputs = ExtractionInputs((shared, left, root), 2, PLAIN)
+    tree = extract_best_for_device(inputs)
+    dag = extract_best_for_device(replace(inputs, cost_model=CostModel.DAG))
+    assert tree is not None and dag is not None
+    assert (tree.cost, tree.chosen[1], dag_cost(inputs, tree)) == (81, 0, 81)
+    assert (dag.cost, dag.chosen[1], dag_cost(inputs, dag)) == (52, 1, 52)
+
+
 def test_a_chain_deeper_than_any_sweep_is_extracted() -> None:
     hints = NodeHints()
     depth = 5_000
@@ -212,11 +252,62 @@ def test_strategies_by_name_do_not_depend_on_order() -> None:
     assert select_strategy(StrategyInputs((), by_name=True)) is None
 
 
-def test_an_empty_error_budget_allows_no_lowering() -> None:
-    inputs = PrecisionInputs(True, True, F16Eligible(1.0))
-    assert select_precision_lowering(inputs) == NativeF16(1.0)
-    assert select_precision_lowering(replace(inputs, ulp_budget=1)) == NativeF16(1.0)
-    assert select_precision_lowering(replace(inputs, ulp_budget=0)) == DefaultF32()
+SINE, EXP = TranscendentalPolynomial(PolynomialOp.SIN, 0.25), TranscendentalPolynomial(PolynomialOp.EXP, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("hint", "enough", "lowered"),
+    [
+        (F16Eligible(1.0), 4_096, NativeF16(1.0)),
+        (SINE, 550, PolynomialTranscendental(PolynomialOp.SIN, 0.25, 3)),
+        (replace(SINE, argument_bound=0.7), 613, PolynomialTranscendental(PolynomialOp.SIN, 0.7, 5)),
+        (EXP, 40_698, PolynomialTranscendental(PolynomialOp.EXP, 1.0, 5)),
+    ],
+)
+def test_an_error_budget_is_kept(hint: PrecisionHint, enough: int, lowered: PrecisionPlan) -> None:
+    inputs = PrecisionInputs(True, True, hint)
+    assert select_precision_lowering(inputs) == lowered
+    assert select_precision_lowering(replace(inputs, ulp_budget=enough)) == lowered
+    for budget in (0, enough - 1):
+        refused = select_precision_lowering(replace(inputs, ulp_budget=budget))
+        assert refused == DefaultF32()
+        assert str(budget) in str(refused.why)
+
+
+@pytest.mark.parametrize("bound", [0.8, float("nan")])
+def test_a_budget_holds_no_error_that_is_not_known(bound: float) -> None:
+    inputs = PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.COS, bound))
+    assert isinstance(select_precision_lowering(inputs), PolynomialTranscendental)
+    assert select_precision_lowering(replace(inputs, ulp_budget=2**32 - 1)) == DefaultF32()
+
+
+class Series(NamedTuple):
+    """``coefficient(k)`` of ``(x - centre) ** k``, for arguments from ``start`` to the limit."""
+
+    exact: Callable[[float], float]
+    coefficient: Callable[[int], float]
+    start: Callable[[float], float] = lambda limit: -limit
+    centre: float = 0.0
+
+
+SERIES = {
+    PolynomialOp.SIN: Series(math.sin, lambda k: math.sin(k * math.pi / 2) / math.factorial(k)),
+    PolynomialOp.COS: Series(math.cos, lambda k: math.cos(k * math.pi / 2) / math.factorial(k)),
+    PolynomialOp.EXP: Series(math.exp, lambda k: 1 / math.factorial(k)),
+    PolynomialOp.LN: Series(math.log, lambda k: -((-1) ** k) / k if k else 0.0, lambda limit: 1.0, 1.0),
+}
+
+
+@pytest.mark.parametrize(("op", "series"), SERIES.items(), ids=lambda item: getattr(item, "value", ""))
+def test_errors_of_polynomials_are_those_of_the_series(op: PolynomialOp, series: Series) -> None:
+    for degree, limit, ulps in POLYNOMIALS[op]:
+        start = series.start(limit)
+        worst = 0.0
+        for x in (start + (limit - start) * i / 2001 for i in range(2002)):
+            value = sum(series.coefficient(k) * (x - series.centre) ** k for k in range(degree + 1))
+            exact = series.exact(x)
+            worst = max(worst, abs(value - exact) / 2.0 ** (math.frexp(exact)[1] - 24) if exact else 0.0)
+        assert worst <= ulps - 4 < worst + 1
 
 
 @given(st.lists(st.integers(0, 9), max_size=60))

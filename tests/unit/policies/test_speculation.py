@@ -150,6 +150,33 @@ def test_probing_brings_a_speculator_back() -> None:
     assert probing.idle_dispatches == 0
 
 
+def test_the_two_stage_path_brings_a_speculator_back() -> None:
+    deaf = fed = SpeculatorState.start()
+    for _ in range(8):
+        deaf, fed = deaf.after(SpeculationReport(0, 100)), fed.after(SpeculationReport(0, 100))
+    assert not fed.enabled
+    for _ in range(100):
+        deaf = deaf.after(None)
+    for _ in range(3):
+        fed = fed.after(SpeculationReport.of_prefilter(candidates=10, confirmed=9))
+    assert fed.enabled and not deaf.enabled
+    with pytest.raises(InvalidField, match="rolled_back"):
+        SpeculationReport.of_prefilter(candidates=1, confirmed=2)
+
+
+@pytest.mark.parametrize(
+    ("threshold_pct", "reachable_band", "back"),
+    [(79, False, True), (80, False, False), (80, True, True), (100, True, True), (101, True, False)],
+)
+def test_a_full_rate_switches_on(threshold_pct: int, reachable_band: bool, back: bool) -> None:
+    state = SpeculatorState.start(SpeculatorSettings(threshold_pct, reachable_band=reachable_band))
+    while state.enabled:
+        state = state.record(SpeculationReport(0, 1))
+    for _ in range(200):
+        state = state.record(SpeculationReport(1, 0))
+    assert state.enabled == back
+
+
 OFF = replace(SpeculatorState.start(), enabled=False)
 
 

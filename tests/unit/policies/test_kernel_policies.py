@@ -1,18 +1,15 @@
-"""Invariants of fusion, extraction, subgroups, strategies, sort routing and arithmetic."""
+"""Fusion, extraction, subgroups, strategies and arithmetic; invariants are in ``test_policy_invariants_compile``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations, product
+from itertools import permutations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from support.records import records
 from vyre.domain.errors import InvalidField
 from vyre.policies import arith
 from vyre.policies.device_extraction import (
@@ -27,10 +24,7 @@ from vyre.policies.device_extraction import (
 )
 from vyre.policies.extraction_cost import (
     ExtractionProfile,
-    ExtractionThresholds,
-    NodeCostInputs,
     NodeHints,
-    device_aware_cost,
 )
 from vyre.policies.fusion import (
     Accept,
@@ -43,7 +37,6 @@ from vyre.policies.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.routing import observe, select_sort_backend
 from vyre.policies.strategy import (
     POLYNOMIALS,
     DefaultF32,
@@ -62,49 +55,9 @@ from vyre.policies.strategy import (
 )
 from vyre.policies.subgroup import (
     ReductionInputs,
-    SubgroupCapabilities,
-    SubgroupFeatureRange,
-    from_feature_range,
     reduction_offsets,
 )
 from vyre.policies.trace_jit import TraceJitInputs
-
-NAMES = st.lists(st.sampled_from("abcd"), max_size=3).map(tuple)
-SHAPES = st.builds(
-    KernelShape,
-    workgroup_size=st.sampled_from([(64, 1, 1), (32, 2, 1)]),
-    shared_memory_bytes=st.integers(0, 100),
-    inputs=NAMES,
-    outputs=NAMES,
-)
-FUSIONS = st.builds(
-    FusionInputs,
-    upstream=SHAPES,
-    downstream=SHAPES,
-    caps=st.builds(FusionCaps, st.integers(0, 200), st.sampled_from([32, 64, 128])),
-    other_consumers=NAMES,
-)
-
-
-@given(FUSIONS, st.integers(0, 300))
-def test_fusion(inputs: FusionInputs, shared: int) -> None:
-    verdict = decide_fusion(inputs)
-    assert str(verdict.why)
-    up, down = inputs.upstream, inputs.downstream
-    fused = set(up.outputs) & set(down.inputs)
-    backwards = replace(
-        inputs,
-        upstream=replace(up, inputs=up.inputs[::-1], outputs=up.outputs[::-1]),
-        downstream=replace(down, inputs=down.inputs[::-1], outputs=down.outputs[::-1]),
-        other_consumers=inputs.other_consumers[::-1],
-    )
-    assert decide_fusion(backwards) == verdict
-    if isinstance(verdict, Accept):
-        assert fused and not fused & set(inputs.other_consumers)
-        caps = FusionCaps(max(shared, inputs.caps.max_shared_memory_bytes), 2**32 - 1)
-        assert decide_fusion(replace(inputs, caps=caps)) == verdict
-    hazards = FusionHazards(tuple(BufferRelation(name, AccessRelation.POINTWISE) for name in "abcd"))
-    assert decide_fusion(replace(inputs, hazards=hazards)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -126,50 +79,6 @@ def test_hazards_decide_how_kernels_are_stitched(
     assert decide_fusion(inputs) == expected
     overwrites = replace(inputs, downstream=replace(consumer, outputs=("x",)))
     assert isinstance(decide_fusion(overwrites), CrossWorkgroupDependency)
-
-
-@given(records(NodeCostInputs), records(NodeCostInputs))
-def test_node_costs_are_monotone(inputs: NodeCostInputs, other: NodeCostInputs) -> None:
-    cost = device_aware_cost(inputs)
-    assert device_aware_cost(replace(inputs, base_cost=max(inputs.base_cost, other.base_cost))) >= cost
-    forbidden = device_aware_cost(inputs, ExtractionThresholds(forbid_zero=True))
-    assert forbidden == (max(cost, 1) if inputs.base_cost else cost)
-
-
-@st.composite
-def egraphs(draw: st.DrawFn) -> ExtractionInputs:
-    """Small acyclic e-graphs, some of whose classes cannot be priced."""
-    classes: list[EClass] = []
-    for index in range(draw(st.integers(1, 4))):
-        children = st.lists(st.integers(0, index) if index else st.just(9), max_size=2).map(tuple)
-        nodes = st.builds(ENode, st.integers(0, 9), st.integers(0, 50), records(NodeHints), children)
-        classes.append(EClass(tuple(draw(st.lists(nodes, max_size=3)))))
-    autotune = draw(st.none() | st.just(AutotuneRecord(4, (8, 1, 1))))
-    speculate = draw(st.none() | st.just(TraceJitInputs(9, 9_000, 0, 1_000)))
-    return ExtractionInputs(tuple(classes), len(classes) - 1, draw(records(ExtractionProfile)), autotune, speculate)
-
-
-def tree_cost(inputs: ExtractionInputs, choice: tuple[int, ...], eclass: int, depth: int = 0) -> float:
-    """Cost of the term that takes node ``choice[c]`` of class c; infinite for cycles and classes without nodes."""
-    if eclass >= len(inputs.classes) or depth > len(inputs.classes) or not inputs.classes[eclass].nodes:
-        return float("inf")
-    node = inputs.classes[eclass].nodes[choice[eclass]]
-    return node_cost(inputs, node) + sum(tree_cost(inputs, choice, c, depth + 1) for c in node.children)
-
-
-@given(egraphs())
-def test_extraction_is_the_cheapest_term(inputs: ExtractionInputs) -> None:
-    choices = list(product(*(range(max(len(c.nodes), 1)) for c in inputs.classes)))
-    best = min(tree_cost(inputs, choice, inputs.root) for choice in choices)
-    found = extract_best_for_device(inputs)
-    if found is None:
-        assert best == float("inf")
-        return
-    assert found.cost == best
-    chosen = tuple(found.chosen.get(c, 0) for c in range(len(inputs.classes)))
-    assert tree_cost(inputs, chosen, inputs.root) == best
-    assert dag_cost(inputs, found) <= found.cost
-    assert found.node is inputs.classes[inputs.root].nodes[found.chosen[inputs.root]]
 
 
 def test_extraction_of_a_missing_root_and_of_shared_terms() -> None:
@@ -220,13 +129,6 @@ def test_a_chain_deeper_than_any_sweep_is_extracted() -> None:
     found = extract_best_for_device(ExtractionInputs(chain, depth - 1, ExtractionProfile(False, False, True)))
     assert found is not None
     assert found.cost == depth
-
-
-@given(records(SubgroupFeatureRange))
-def test_subgroup_capabilities(reported: SubgroupFeatureRange) -> None:
-    found = from_feature_range(reported)
-    assert found.is_usable == (reported.supports_feature and 0 < reported.min_size <= reported.max_size)
-    assert found.is_usable or found == SubgroupCapabilities(False, False, 0)
 
 
 @pytest.mark.parametrize("width", [0, 1, 2, 3, 31, 32, 33, 64, 2**31])
@@ -308,17 +210,6 @@ def test_errors_of_polynomials_are_those_of_the_series(op: PolynomialOp, series:
             exact = series.exact(x)
             worst = max(worst, abs(value - exact) / 2.0 ** (math.frexp(exact)[1] - 24) if exact else 0.0)
         assert worst <= ulps - 4 < worst + 1
-
-
-@given(st.lists(st.integers(0, 9), max_size=60))
-def test_observed_keys(keys: list[int]) -> None:
-    seen = observe(keys)
-    assert (seen.len, seen.unique) == (len(keys), len(set(keys)))
-    runs = [n for n in range(1, len(keys) + 1) for i in range(len(keys) - n + 1) if len(set(keys[i : i + n])) == 1]
-    assert seen.max_run == max(runs, default=0)
-    other = observe(sorted(keys))
-    assert (other.len, other.unique) == (seen.len, seen.unique)
-    assert str(select_sort_backend(seen).why)
 
 
 @pytest.mark.parametrize("value", [-2.5, -0.5, 0.49999999999999994, 0.5, 1.5, 2.5, 2.0**52 + 1])

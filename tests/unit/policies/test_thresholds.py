@@ -19,6 +19,7 @@ from vyre.testing.vectors import Tally, run_file
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 STEMS = {
     "claims": "megakernel_speedup_gate",
+    "fixpoint": "device_convergence",
     "fusion_pressure": "megakernel_scheduler",
     "plan_cache": "megakernel_plan_cache",
     "topology": "megakernel_execution",
@@ -32,6 +33,7 @@ NOT_IN_VECTORS = {
     ("dispatch_policy", "graph"): "the thresholds of command_reuse",
     ("dispatch_policy", "bindless"): "the thresholds of bindless",
     ("dispatch_policy", "trace_jit"): "the thresholds of trace_jit",
+    ("fixpoint", "max_unrolled_steps"): "ours; see test_fixpoint",
     ("claims", "error_ppm"): "ours; see test_residency",
     ("claims", "max_timed_host_syncs"): "see test_residency",
     ("bindless", "min_resources"): "see test_launch_policies",

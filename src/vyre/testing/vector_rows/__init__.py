@@ -13,6 +13,7 @@ from vyre.testing.vector_rows import (
     numeric,
     oracle,
     policies,
+    queues,
     residency,
     speculation,
     topology,
@@ -34,6 +35,7 @@ FILES: Final[dict[str, VectorFile]] = {
     **{stem: VectorFile(rows, PlanCodec()) for stem, rows in residency.FILES.items()},
     **{stem: VectorFile(rows, PlanCodec()) for stem, rows in measurement.FILES.items()},
     **{stem: VectorFile(rows, graphs.CODEC) for stem, rows in graphs.FILES.items()},
+    **{stem: VectorFile(rows, queues.CODEC) for stem, rows in queues.FILES.items()},
     **{stem: VectorFile(rows, topology.CODEC) for stem, rows in topology.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})

@@ -1,0 +1,1 @@
+"""What runs on the host beside a device."""

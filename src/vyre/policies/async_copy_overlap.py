@@ -44,13 +44,17 @@ CopyOverlapVerdict: TypeAlias = Overlap | Serialize
 
 def can_overlap_copy_with_kernel(inputs: CopyOverlapInputs) -> CopyOverlapVerdict:
     """``Serialize`` iff the kernel reads or writes the copy's destination."""
-    slot, kernel = inputs.copy_dst_slot, inputs.kernel
+    return judge_copy(inputs.copy_dst_slot, inputs.kernel, inputs.copy_bytes)
+
+
+def judge_copy(slot: int, kernel: ArmAccess, copy_bytes: Interval | None) -> CopyOverlapVerdict:
+    """The same for fields that a record of the caller's has checked."""
     if slot in kernel.writes:
         return Serialize(Reason("the kernel writes slot {}, the copy's destination", (slot,)))
     if slot in kernel.reads:
         return Serialize(Reason("the kernel reads slot {}, the copy's destination", (slot,)))
     if kernel.ranges:
-        written = WHOLE if inputs.copy_bytes is None else (inputs.copy_bytes,)
+        written = WHOLE if copy_bytes is None else (copy_bytes,)
         found = first_conflict((Access(slot, AccessMode.WRITE, written),), kernel.ranges)
         if found is not None:
             verb = "writes" if found.reason is ConflictReason.WRITE_WRITE else "reads"

@@ -13,12 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from vyre.policies.arm_independence import ArmAccess, ArmVerdict, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import (
-    CopyOverlapInputs,
-    CopyOverlapVerdict,
-    Serialize,
-    can_overlap_copy_with_kernel,
-)
+from vyre.policies.async_copy_overlap import CopyOverlapVerdict, Serialize, judge_copy
 from vyre.policies.bindless import Bindless, BindlessInputs, BindlessThresholds, BindlessVerdict, decide_bindless
 from vyre.policies.command_reuse import (
     CommandReuseInputs,
@@ -168,7 +163,7 @@ def evaluate_dispatch_policy(
 def _copy_overlap(inputs: DispatchPolicyInputs) -> CopyOverlapVerdict | None:
     if inputs.copy_dst_slot is None:
         return None
-    first = can_overlap_copy_with_kernel(CopyOverlapInputs(inputs.copy_dst_slot, inputs.arm_a, inputs.copy_bytes))
+    first = judge_copy(inputs.copy_dst_slot, inputs.arm_a, inputs.copy_bytes)
     if isinstance(first, Serialize) or not inputs.copy_beside_both_arms:
         return first
-    return can_overlap_copy_with_kernel(CopyOverlapInputs(inputs.copy_dst_slot, inputs.arm_b, inputs.copy_bytes))
+    return judge_copy(inputs.copy_dst_slot, inputs.arm_b, inputs.copy_bytes)

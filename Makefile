@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts embedding bench soak gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check lint types contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -32,6 +32,10 @@ $(VENV)/.bench: $(VENV)/.dev pyproject.toml
 
 $(VENV)/.soak: $(VENV)/.dev pyproject.toml
 	$(PIP) install --group soak
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.dev pyproject.toml
+	$(PIP) install --group mutants
 	@touch $@
 
 demo: $(VENV)/.run ## run real kernels on data found on this machine and check every answer
@@ -61,6 +65,15 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property tests/fault/test_cuda_exits.py
 	$(BIN)/python -m benchmarks.correct_rounding
+
+POLICY_TESTS := tests/unit/policies $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
+	tests/unit/cuda/test_ptxas_hazards.py tests/unit/testing/test_vector_files.py
+
+coverage: $(VENV)/.dev ## every branch of the policies, by their own tests
+	$(BIN)/python -m pytest -q --cov --cov-report=term $(POLICY_TESTS)
+
+mutants: $(VENV)/.mutants ## long run: change every line of the policies and see a test fail
+	$(BIN)/python -m benchmarks.mutants --jobs $(JOBS)
 
 # The GPU runs say so and succeed where there is no GPU; GPU_FLAGS=--require-gpu makes that a failure.
 # VYRE_AMBIENT=1 takes the interpreter at hand and its packages: no virtual environment, no installation.
@@ -97,5 +110,5 @@ gpu-kit: $(VENV)/.run ## collect wheels for a GPU machine without a network, in 
 	@ls -s $(KIT) $(KIT)/if-missing
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(KIT) demo-output build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(KIT) demo-output build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
+
+if os.environ.get("VYRE_MUTANTS"):
+    from support.profiles import few_examples
+
+    few_examples()
 
 
 @pytest.fixture(autouse=True)

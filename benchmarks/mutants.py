@@ -1,0 +1,192 @@
+"""Does a test fail for every change of a policy?  ``make mutants``.
+
+mutmut makes the mutants of ``vyre.policies`` and runs the tests of the policies against each (``[tool.mutmut]`` in
+pyproject.toml).  This adds what it lacks: shares that must be reached, and survivors that are known, each with the
+reason why it may live.  Exit code 1 when a share is missed or an unknown survivor appears; the record is written to
+``benchmarks/results/mutants.json`` after a run over everything.
+
+    python -m benchmarks.mutants                    # everything, from nothing
+    python -m benchmarks.mutants fusion topology    # these modules again, keeping what other mutants did
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.machine import describe
+
+ROOT: Final = Path(__file__).parents[1]
+MUTANTS: Final = ROOT / "mutants"
+POLICIES: Final = Path("src/vyre/policies")
+SURVIVORS: Final = ROOT / "tests/data/mutation_survivors.toml"
+RECORD: Final = ROOT / "benchmarks/results/mutants.json"
+
+REQUIRED: Final = 90.0
+"""Least share of mutants killed over all policies, in percent."""
+REQUIRED_OF: Final = dict.fromkeys(
+    (
+        "bindless",
+        "cache_eviction_heat",
+        "command_reuse",
+        "dispatch_policy",
+        "param_inlining",
+        "persistent_kernel",
+    ),
+    95.0,
+)
+"""And in single modules."""
+
+SURVIVED: Final = frozenset({0, 5, 33})
+"""Exit codes of a mutant that no test noticed: all passed, none was selected, none reaches the function."""
+KILLED: Final = frozenset({1, 3, -24, 24, 36, 152, 255})
+"""A test failed, pytest broke, or time ran out: a loop that no longer ends."""
+
+
+class Mutant(NamedTuple):
+    """``was`` and ``becomes`` are the lines that differ, without indentation."""
+
+    module: str
+    function: str
+    was: str
+    becomes: str
+
+
+class Tally(NamedTuple):
+    mutants: int
+    survivors: tuple[Mutant, ...]
+
+    @property
+    def killed(self) -> int:
+        return self.mutants - len(self.survivors)
+
+    @property
+    def share(self) -> float:
+        return 100 * self.killed / self.mutants
+
+
+def run(modules: Iterable[str], jobs: int) -> None:
+    """Have mutmut make and test the mutants of ``modules``, or of all policies."""
+    names = [f"vyre.policies.{module.replace('/', '.')}.*" for module in modules]
+    if not names:
+        shutil.rmtree(MUTANTS, ignore_errors=True)
+    mutmut = Path(sys.executable).with_name("mutmut")
+    command = [str(mutmut), "run", "--max-children", str(jobs), *names]
+    subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"VYRE_MUTANTS": "1"})
+
+
+def results() -> dict[str, Tally]:
+    """What became of the mutants, by module."""
+    found = {}
+    for path in sorted((MUTANTS / POLICIES).rglob("*.py.meta")):
+        module = path.relative_to(MUTANTS / POLICIES).as_posix().removesuffix(".py.meta")
+        codes: Mapping[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
+        if not codes:
+            continue
+        strange = {name: code for name, code in codes.items() if code not in SURVIVED | KILLED}
+        if strange:
+            raise SystemExit(f"mutants that were not judged, with their exit codes: {strange}")
+        alive = [name.rpartition(".")[2] for name, code in codes.items() if code in SURVIVED]
+        found[module] = Tally(len(codes), tuple(differences(module, path.with_suffix(""), alive)))
+    return found
+
+
+def differences(module: str, path: Path, names: Iterable[str]) -> Iterator[Mutant]:
+    """What the named mutants in the file at ``path`` change."""
+    text = path.read_text()
+    lines = text.splitlines()
+    functions = {
+        node.name: [lines[node.lineno - 1].replace(node.name, ""), *lines[node.lineno : node.end_lineno]]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef)
+    }
+    for name in names:
+        mangled = name.rpartition("__mutmut_")[0]
+        delta = [d for d in difflib.ndiff(functions[f"{mangled}__mutmut_orig"], functions[name]) if d[0] in "-+"]
+        was, becomes = (" ".join(d[2:].strip() for d in delta if d[0] == sign) for sign in "-+")
+        yield Mutant(module, mangled.removeprefix("x_").removeprefix("xǁ").replace("ǁ", "."), was, becomes)
+
+
+def known_survivors() -> dict[Mutant, str]:
+    """The listed survivors and why each may live."""
+    listed = tomllib.loads(SURVIVORS.read_text())
+    return {
+        Mutant(m["module"], m["function"], m["was"], m["becomes"]): group["why"]
+        for group in listed.get("group", ())
+        for m in group["mutants"]
+    }
+
+
+def judge(found: Mapping[str, Tally], known: Mapping[Mutant, str]) -> list[str]:
+    """What is wrong with the results."""
+    wrong = [
+        f"{module}: {found[module].share:.1f} % killed, {least} % are required"
+        for module, least in REQUIRED_OF.items()
+        if module in found and found[module].share < least
+    ]
+    total = total_of(found)
+    if total.share < REQUIRED:
+        wrong.append(f"all: {total.share:.1f} % killed, {REQUIRED} % are required")
+    wrong += [
+        f"unlisted survivor in {m.module}, {m.function}:\n    - {m.was}\n    + {m.becomes}"
+        for m in total.survivors
+        if m not in known
+    ]
+    wrong += [f"listed, but killed or gone: {m}" for m in known.keys() - set(total.survivors) if m.module in found]
+    return wrong
+
+
+def total_of(found: Mapping[str, Tally]) -> Tally:
+    return Tally(sum(t.mutants for t in found.values()), tuple(m for t in found.values() for m in t.survivors))
+
+
+def record(found: Mapping[str, Tally]) -> None:
+    """Write the figures of a run over everything."""
+    total = total_of(found)
+    figures = {
+        "mutants": total.mutants,
+        "killed": total.killed,
+        "killed_percent": round(total.share, 2),
+        "modules": {
+            module: {"mutants": t.mutants, "killed": t.killed, "killed_percent": round(t.share, 2)}
+            for module, t in found.items()
+        },
+        "machine": describe(),
+    }
+    RECORD.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="of vyre.policies; default: all, from nothing")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; default: one a core")
+    parser.add_argument("--report", action="store_true", help="run nothing, judge what the last run left")
+    arguments = parser.parse_args()
+    if not arguments.report:
+        run(arguments.modules, arguments.jobs)
+    found = results()
+    if arguments.modules:
+        found = {module: t for module, t in found.items() if module in arguments.modules}
+    for module, t in found.items():
+        print(f"{module:32}{t.killed:6} of {t.mutants:5} killed {t.share:7.2f} %")
+    total = total_of(found)
+    print(f"{'all':32}{total.killed:6} of {total.mutants:5} killed {total.share:7.2f} %")
+    if not arguments.modules:
+        record(found)
+    wrong = judge(found, known_survivors())
+    print("\n".join(wrong) if wrong else "every survivor is known")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

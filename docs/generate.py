@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import decision_catalogue
+
 from vyre.domain.ir import expr, stmt
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import (
@@ -27,6 +29,7 @@ from vyre.domain.validation.rules import render_catalogue
 from vyre.gallery.registry import APPLICATIONS, BASICS, load
 
 ROOT = Path(__file__).resolve().parent.parent
+DECISIONS = ROOT / "docs" / "decisions"
 
 ORDER = (T.U32, T.I32, T.U64, T.I64, T.F32, T.F64, T.BOOL, T.U8, T.U16, T.I8, T.I16, T.F16, T.BF16)
 BUILDER = {
@@ -220,16 +223,28 @@ def pages() -> dict[Path, str]:
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),
+        **{DECISIONS / path: text for path, text in decision_catalogue.pages().items()},
     }
 
 
+def leftovers(current: Iterable[Path]) -> list[Path]:
+    """Pages of decisions that are gone."""
+    return sorted({path for path in DECISIONS.rglob("*") if path.is_file()} - set(current))
+
+
 def main(arguments: list[str]) -> int:
-    stale = [path for path, text in pages().items() if not path.exists() or path.read_text("utf-8") != text]
-    for path in stale:
+    current, check = pages(), arguments == ["--check"]
+    stale = [path for path, text in current.items() if not path.exists() or path.read_text("utf-8") != text]
+    gone = leftovers(current)
+    for path in (*stale, *gone):
         print(f"{path.relative_to(ROOT)} is out of date")
-        if arguments != ["--check"]:
-            path.write_text(pages()[path], "utf-8")
-    return 1 if stale and arguments == ["--check"] else 0
+    if not check:
+        for path in stale:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(current[path], "utf-8")
+        for path in gone:
+            path.unlink()
+    return 1 if check and (stale or gone) else 0
 
 
 if __name__ == "__main__":

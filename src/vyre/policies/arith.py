@@ -1,7 +1,7 @@
 """Integer ratios, scalings and conversions that the policies share.
 
 Basis points are 1/10 000, ppm 1/1 000 000.  Everything is exact integer arithmetic; results are clamped only where they
-are written into a field of fixed width, which is what ``cap`` is for.
+are written into a field of fixed width, which is what ``cap`` is for.  All O(1).
 """
 
 from __future__ import annotations

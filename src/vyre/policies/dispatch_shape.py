@@ -2,6 +2,8 @@
 
 Deadline and label never matter.  ``launch_shape_key`` is the equivalence as a hashable key.  O(1); input shapes
 O(total inputs).
+
+The reference has the rule right; it compares two configurations field by field, where a key can also be looked up.
 """
 
 from __future__ import annotations

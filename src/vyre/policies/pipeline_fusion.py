@@ -1,10 +1,11 @@
 """Can neighbouring pipelines become one launch?
 
 Pairwise rule: when their accesses do not conflict (``arm_independence``).  The planner tests each newcomer against the
-union of what the open segment accesses, so that *every* pair inside a segment is independent; testing neighbours alone,
-as the reference does, lets the first and third of a segment conflict.  The union needs no set of its own: inside a
-segment nothing is ordered, so a newcomer conflicts with it iff the hazard graph has an edge from the segment to it.
-Complexity of ``hazard_graph``, and O(slots) for each break.
+union of what the open segment accesses, so that *every* pair inside a segment is independent.  The union needs no set
+of its own: inside a segment nothing is ordered, so a newcomer conflicts with it iff the hazard graph has an edge from
+the segment to it.  Cost: that of ``hazard_graph``, and O(slots) for each break.
+
+What the reference gets wrong: it tests neighbours alone, which lets the first and third of a segment conflict.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 All figures are bytes or counts in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  An
 "avoided" figure is the naive cost (upload, allocate, fence and launch anew every time) minus the planned one.
+
+What the reference gets wrong: a batch of queries counts one graph at a time against its budget, although later groups
+rely on the earlier graphs still being there.  ``graphs_stay_resident`` counts them all.
 """
 
 from __future__ import annotations

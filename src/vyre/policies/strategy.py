@@ -1,12 +1,13 @@
 """Which lowering strategy, and which precision.
 
 ``select_strategy``: of the strategies that apply, the highest priority; the pinned tie-break is "last in the list
-wins", which under the reference's link-order registration differs between builds.  ``by_name`` sorts by priority and
-name first, so that the answer no longer depends on order.  O(n log n).
+wins".  ``select_precision_lowering``: a native f16 or polynomial lowering when the device offers it.
+O(n), and O(1) for a precision.
 
-``select_precision_lowering``: a native f16 or polynomial lowering when the device offers it.  The reference ignores the
-error budget, although results must be those of the reference engine; with ``ulp_budget`` (None = pinned: any error)
-ours takes a lowering only if its known error, in ulps of f32, is within the budget.  O(1).
+What the reference gets wrong: strategies are registered in link order, so its tie-break differs between builds;
+``by_name`` sorts ties by name instead.  It also ignores the error budget, although results must be those of the
+reference engine; with ``ulp_budget`` (None = pinned: any error) ours takes a lowering only if its known error, in ulps
+of f32, is within the budget.
 """
 
 from __future__ import annotations

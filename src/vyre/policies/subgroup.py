@@ -1,7 +1,9 @@
 """What a device can do with subgroups, and the steps of a reduction over one.
 
-O(log width).  For widths that are no power of two the first offset reaches past the subgroup: emitted code masks
-lanes from the width on.
+The offsets of a reduction halve the width rounded up to a power of two.  O(log width).
+
+The reference has this right, but does not say that for widths that are no power of two the first offset reaches past
+the subgroup: emitted code masks lanes from the width on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the expressions of a program mean as index values, at the place that a walk has come to.
 
 Locals are followed as versions: a name that is assigned somewhere has a new version after every assignment, and an
-unknown one where paths join.  A value is made only when somebody asks for it.
+unknown one where paths join.  A value is made only when somebody asks for it.  See ``index_flow`` for the cost.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A fact is ``u + gap <= v`` between numbers (not modulo anything); it holds from where it is learnt to the end of the
 region that it dominates, where ``forget`` takes it back.  Facts are kept with the forms of both sides.
 
-Proofs are searched for along few facts and with bounded effort: what takes longer is not proven.
+Proofs are searched for along few facts and with bounded effort: what takes longer is not proven.  See ``index_flow``
+for the cost.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ zero bits are known.  Since u32 arithmetic is a ring, equal forms are equal numb
 and values are interned: two values are the same object exactly if they were found to be equal.
 
 What is said here about a value holds wherever it exists; what holds only in places is in ``index_proofs``.
+See ``index_flow`` for the cost.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	$(BIN)/python -m benchmarks.correct_rounding
 
 POLICY_TESTS := tests/unit/policies $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
-	tests/unit/cuda/test_ptxas_hazards.py tests/unit/testing/test_vector_files.py
+	tests/unit/testing/test_vector_files.py
 
 coverage: $(VENV)/.dev ## every branch of the policies, by their own tests
 	$(BIN)/python -m pytest -q --cov --cov-report=term $(POLICY_TESTS)

@@ -69,13 +69,13 @@ class ContextModel:
     """
 
     def __init__(self, max_order: int = 8, decay: float = 0.8, capacity: int = 2048) -> None:
-        for field, value, good in (
-            ("max_order", max_order, max_order >= 1),
-            ("decay", decay, 0.0 <= decay <= 1.0),
-            ("capacity", capacity, capacity >= 1),
+        for field, value, good, expected in (
+            ("max_order", max_order, max_order >= 1, "at least 1"),
+            ("decay", decay, 0.0 <= decay <= 1.0, "in 0..1"),
+            ("capacity", capacity, capacity >= 1, "at least 1"),
         ):
             if not good:
-                raise InvalidField(record="ContextModel", field=field, value=value, expected="within its range")
+                raise InvalidField(record="ContextModel", field=field, value=value, expected=f"a number {expected}")
         self._max_order, self._decay, self._capacity = max_order, decay, capacity
         self._recent: tuple[Fingerprint, ...] = ()
         self._followers: OrderedDict[tuple[Fingerprint, ...], dict[Fingerprint, float]] = OrderedDict()

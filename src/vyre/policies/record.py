@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from vyre.domain.record import (
@@ -54,8 +55,31 @@ class Reason(NamedTuple):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def verdict(cls: type[T]) -> type[T]:
-    """Frozen, slotted dataclass for results; unchecked, because only a policy builds one."""
-    return dataclass(frozen=True, slots=True)(cls)
+    """Frozen, slotted dataclass for results; unchecked, because only a policy builds one.
+
+    It is built often, so its constructor fills the slots through their descriptors, in half the time that a frozen
+    dataclass takes to find each of them by name.  Fields are plain: positional, with or without a default value.
+    """
+    made = dataclass(frozen=True, slots=True, init=False)(cls)
+    made.__init__ = _constructor(made)  # type: ignore[method-assign]
+    return made
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    """``__init__`` of a slotted dataclass whose attributes cannot be assigned."""
+    scope: dict[str, Any] = {}
+    parameters, stores = ["self"], ["pass"]
+    for each in fields(cls):
+        if each.kw_only or each.default_factory is not MISSING:
+            raise TypeError(f"{cls.__name__}.{each.name}: a field of a verdict is positional and has no factory")
+        scope[f"store_{each.name}"] = getattr(cls, each.name).__set__
+        scope[f"default_{each.name}"] = each.default
+        parameters.append(each.name if each.default is MISSING else f"{each.name}=default_{each.name}")
+        stores.append(f"store_{each.name}(self, {each.name})")
+    exec(f"def __init__({', '.join(parameters)}):\n    {'; '.join(stores)}", scope)
+    constructor: Callable[..., None] = scope["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    return constructor
 
 
 def why_field() -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+from dataclasses import field, fields, replace
 from enum import Enum
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from vyre.domain.errors import InvalidField, PlanError
 from vyre.domain.record import FloatRange, IntRange, checked_u64, record
+from vyre.policies.record import Reason, verdict, why_field
 
 
 class Colour(Enum):
@@ -84,3 +86,57 @@ def test_checked_arithmetic() -> None:
         with pytest.raises(PlanError) as error:
             checked_u64(value, "bytes", "CountOverflow")
         assert (error.value.kind, error.value.fields) == ("CountOverflow", {"field": "bytes"})
+
+
+def test_reasons_are_carried_along_and_not_compared() -> None:
+    @verdict
+    class Yes:
+        why: Reason = why_field()
+
+    assert Yes() == Yes(Reason("{} of {}", (1, 2)))
+    assert (str(Yes().why), str(Yes(Reason("{} of {}", (1, 2))).why)) == ("", "1 of 2")
+
+
+@verdict
+class Chosen:
+    """A verdict with all that its fields may have."""
+
+    colour: Colour
+    size: int = 3
+    why: Reason = why_field()
+
+
+@verdict
+class Nothing:
+    pass
+
+
+def test_a_verdict_is_built_like_any_dataclass() -> None:
+    why = Reason("as {}", ("asked",))
+    assert Chosen(Colour.RED) == Chosen(colour=Colour.RED, size=3) == Chosen(Colour.RED, 3, why)
+    assert Chosen(Colour.RED, why=why).why is why
+    assert Chosen(Colour.RED) != Chosen(Colour.RED, 4)
+    assert repr(Chosen(Colour.RED)) == "Chosen(colour=<Colour.RED: 'red'>, size=3, why=Reason(template='', values=()))"
+    assert replace(Chosen(Colour.RED), size=5) == Chosen(Colour.RED, 5)
+    assert [f.name for f in fields(Chosen)] == ["colour", "size", "why"]
+    assert pickle.loads(pickle.dumps(Chosen(Colour.RED, 7, why))).why == why
+    assert Nothing() == Nothing()
+    match Chosen(Colour.RED, 8):
+        case Chosen(colour, size):
+            assert (colour, size) == (Colour.RED, 8)
+    for wrong in ((), (Colour.RED, 1, why, 2)):
+        with pytest.raises(TypeError):
+            Chosen(*wrong)
+
+
+def test_a_verdict_is_frozen_and_has_no_other_attributes() -> None:
+    for name in ("size", "other"):
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(Chosen(Colour.RED), name, 1)
+
+
+def test_a_field_of_a_verdict_is_plain() -> None:
+    several: tuple[Any, ...] = (field(default_factory=list), field(kw_only=True))
+    for refused in several:
+        with pytest.raises(TypeError, match=r"Bad\.many"):
+            verdict(type("Bad", (), {"__annotations__": {"many": list}, "many": refused}))

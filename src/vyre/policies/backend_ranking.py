@@ -21,14 +21,10 @@ class Candidate(NamedTuple):
     profile: DeviceProfile
 
 
-def _invocations(least: int) -> Callable[[DeviceProfile], bool]:
-    return lambda p: (p.max_invocations_per_workgroup or 0) >= least
-
-
 SCORES: Final[tuple[tuple[str, int, Callable[[DeviceProfile], bool]], ...]] = (
     ("storage limit reported", 16, lambda p: (p.max_storage_buffer_bytes or 0) > 0),
-    ("at least 64 invocations", 8, _invocations(64)),
-    ("at least 256 invocations", 4, _invocations(256)),
+    ("at least 64 invocations", 8, lambda p: (p.max_invocations_per_workgroup or 0) >= 64),
+    ("at least 256 invocations", 4, lambda p: (p.max_invocations_per_workgroup or 0) >= 256),
     ("subgroup size known", 8, lambda p: p.subgroup_size is not None),
     ("subgroup operations", 8, lambda p: p.supports_subgroup_ops),
     ("subgroup shuffle", 4, lambda p: p.has_subgroup_shuffle),

@@ -151,7 +151,7 @@ def _speedup(index: int, s: SpeedupSample, required: float, t: GateThresholds) -
 COLUMNS: Final = tuple(f.name for f in fields(SpeedupSample))
 HEADER: Final = ",".join(COLUMNS)
 _FLOATS: Final = frozenset(name for name, hint in get_type_hints(SpeedupSample).items() if hint is float)
-_INTEGER: Final = re.compile(r"\+?[0-9]+")
+_INTEGER: Final = re.compile(r"\+?0*([0-9]{1,20})")
 
 
 def format_csv(inputs: GateInputs, thresholds: GateThresholds = DEFAULT_THRESHOLDS) -> str:
@@ -202,7 +202,8 @@ def _value(name: str, cell: str, thresholds: GateThresholds) -> str | int | floa
         except ValueError:
             return None
     bits = 32 if name in _NARROW else 64
-    return int(cell) if _INTEGER.fullmatch(cell) and int(cell) < 2**bits else None
+    found = _INTEGER.fullmatch(cell)
+    return int(found[1]) if found and int(found[1]) < 2**bits else None
 
 
 _NARROW: Final = frozenset({"device_ordinal", "compute_capability_major", "compute_capability_minor"})

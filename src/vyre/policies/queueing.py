@@ -223,5 +223,5 @@ def _check_layout(demand: QueueDemand, discipline: QueueDiscipline, capacity: in
                 fix=f"a {discipline.value} queue needs at least {getattr(layout, name)}.",
                 **{name: getattr(demand, name)},
             )
-    if discipline is QueueDiscipline.RING and (capacity < layout.min_capacity or capacity & (capacity - 1)):
+    if discipline is QueueDiscipline.RING and (capacity < layout.min_capacity or capacity.bit_count() > 1):
         raise PlanError("InvalidRingCapacity", fix="take a power of two from 2 on.", queue_capacity=capacity)

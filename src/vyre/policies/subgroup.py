@@ -75,5 +75,5 @@ def reduction_offsets(inputs: ReductionInputs) -> tuple[int, ...]:
         raise InvalidField(
             record="ReductionInputs", field="subgroup_size", value=size, expected="an int in 0..2147483648"
         )
-    steps = (size - 1).bit_length() if size > 1 else 0
+    steps = max(size - 1, 0).bit_length()
     return tuple(1 << step for step in reversed(range(steps)))

@@ -33,6 +33,7 @@ def test_scores_add_up() -> None:
     assert capability_score(BLANK) == 0
     assert capability_score(FULL) == 66 == sum(points for _, points, _ in SCORES)
     assert capability_score(replace(BLANK, max_invocations_per_workgroup=64)) == 8
+    assert capability_score(replace(BLANK, max_invocations_per_workgroup=255)) == 8
     assert capability_score(replace(BLANK, max_invocations_per_workgroup=63, max_storage_buffer_bytes=0)) == 0
 
 

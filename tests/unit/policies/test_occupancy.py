@@ -89,6 +89,7 @@ def test_light_kernels_do_not_get_one_warp_blocks() -> None:
     choice = pick_block_size(BlockSizeInputs(SM_90, LIGHT, (32, 64, 128)))
     assert choice is not None
     assert (choice.block_size, choice.occupancy.occupancy_bps) == (64, 10_000)
+    assert str(choice.why) == "64 threads keep 10000 bps of the warps resident"
 
 
 def test_cooperative_grids_fit_at_once() -> None:
@@ -103,16 +104,40 @@ def test_sharing_is_symmetric(sm: SmModel, a: KernelUsage, b: KernelUsage, concu
 
 
 @pytest.mark.parametrize(
-    ("usage", "concurrent", "obstacle"),
+    ("usage", "concurrent", "obstacle", "why"),
     [
-        (LIGHT, False, PairObstacle.DEVICE_UNSUPPORTED),
-        (replace(LIGHT, block_size=2000), True, PairObstacle.KERNEL_UNRUNNABLE),
-        (replace(LIGHT, regs_per_thread=160), True, PairObstacle.REGISTER_PRESSURE),
-        (replace(LIGHT, dynamic_shared_bytes=120_000), True, PairObstacle.SHARED_MEMORY),
+        (LIGHT, False, PairObstacle.DEVICE_UNSUPPORTED, "the device runs one kernel at a time"),
+        (replace(LIGHT, block_size=2000), True, PairObstacle.KERNEL_UNRUNNABLE, "a kernel does not fit even alone"),
+        (
+            replace(LIGHT, regs_per_thread=136),
+            True,
+            PairObstacle.REGISTER_PRESSURE,
+            "their blocks take too many registers",
+        ),
+        (
+            replace(LIGHT, dynamic_shared_bytes=115_713),
+            True,
+            PairObstacle.SHARED_MEMORY,
+            "their blocks take too much shared memory",
+        ),
     ],
 )
-def test_obstacles_to_sharing(usage: KernelUsage, concurrent: bool, obstacle: PairObstacle) -> None:
-    assert can_run_together(PairInputs(SM_90, usage, usage, concurrent)) == NotConcurrent(obstacle)
+def test_obstacles_to_sharing(usage: KernelUsage, concurrent: bool, obstacle: PairObstacle, why: str) -> None:
+    found = can_run_together(PairInputs(SM_90, usage, usage, concurrent))
+    assert found == NotConcurrent(obstacle)
+    assert str(found.why) == why
+
+
+def test_two_kernels_may_fill_a_multiprocessor() -> None:
+    full = (
+        replace(LIGHT, regs_per_thread=128),
+        replace(LIGHT, dynamic_shared_bytes=115_712),
+        replace(LIGHT, block_size=1024),
+    )
+    assert all(isinstance(can_run_together(PairInputs(SM_90, usage, usage, True)), Concurrent) for usage in full)
+    unfit = replace(LIGHT, block_size=2000)
+    for first, second in ((LIGHT, unfit), (unfit, LIGHT)):
+        assert can_run_together(PairInputs(SM_90, first, second, True)) == NotConcurrent(PairObstacle.KERNEL_UNRUNNABLE)
 
 
 def test_sharing() -> None:
@@ -120,6 +145,8 @@ def test_sharing() -> None:
     assert can_run_together(PairInputs(SM_90, full, full, True)) == Concurrent()
     crowded = can_run_together(PairInputs(SM_MODELS["sm_120"], full, full, True))
     assert crowded == NotConcurrent(PairObstacle.WARP_RESIDENCY)
+    assert str(crowded.why) == "their blocks have too many warps"
+    assert str(can_run_together(PairInputs(SM_90, LIGHT, LIGHT, True)).why) == "one block of each fits"
 
 
 DEVICE = DeviceEnvelope(9, 0, 1024, 49_152, True, True)
@@ -147,6 +174,8 @@ def test_limits_per_axis_and_registers_are_checked_when_known() -> None:
     )
     roomy = replace(limits, block=(1024, 1024, 1024), grid=(2**31 - 1,) * 3, registers_per_block=100_000)
     assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=roomy))).is_launchable
+    exact = AxisLimits((1, 1, 128), (1, 70_000, 1), 76_800)
+    assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=exact))).is_launchable
 
 
 @pytest.mark.parametrize(("limit", "launchable"), [(None, True), (4, True), (3, False)])

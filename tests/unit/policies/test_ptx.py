@@ -83,6 +83,12 @@ def test_drivers(driver: int, version: tuple[int, int]) -> None:
             " Fix: update the driver to CUDA 12.9 or later.",
         ),
         (
+            (8, 8),
+            12_000,
+            "the driver of CUDA 12.0 does not read PTX 8.8, which sm_90 needs."
+            " Fix: update the driver to CUDA 12.9 or later.",
+        ),
+        (
             (9, 0),
             12_090,
             "the driver of CUDA 12.9 does not read PTX 9.0, which sm_90 needs."

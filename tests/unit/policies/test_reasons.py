@@ -40,7 +40,8 @@ from vyre.policies.persistent_kernel import (
     StandardLaunches,
     decide_persistent_kernel,
 )
-from vyre.policies.record import Reason
+from vyre.policies.pipeline_fusion import decide_cross_pipeline_fusion
+from vyre.policies.record import Reason, verdict, why_field
 from vyre.policies.routing import KeyDistribution, select_sort_backend
 from vyre.policies.speculate import (
     PathInputs,
@@ -97,8 +98,8 @@ def fusion(
 
 
 PRODUCER, CONSUMER = kernel("a", "bcdef"), kernel("fedcb", "g")
-NEIGHBOURS = dict.fromkeys("bcdef", AccessRelation.WORKGROUP)
 OWN_LANE = dict.fromkeys("bcdef", AccessRelation.POINTWISE)
+NEIGHBOURS = OWN_LANE | {"b": AccessRelation.WORKGROUP}
 
 CASES = [
     Case(decide_persistent_kernel, (PersistentKernelInputs(1, 9, 9, 9),), "a batch of 1 is below the minimum of 2"),
@@ -155,6 +156,11 @@ CASES = [
         plan_resource_table,
         (ResourceTableInputs(2, FULL, False, 4, 21, 3, 7, 22),),
         "20 bytes of parameters fit 21",
+    ),
+    Case(
+        plan_resource_table,
+        (ResourceTableInputs(2, NONE, True, 0, 99, 0, 0, 0),),
+        "resources are indexed at run time",
     ),
     Case(decide_command_reuse, (CommandReuseInputs(1, 9, 9, 9),), "1 run(s) are below the minimum of 2"),
     Case(
@@ -222,6 +228,12 @@ CASES = [
         (arm(FIRST_HALF), arm(Access(3, AccessMode.WRITE, ((7, 9),)))),
         "the later arm overwrites slot(s) [3]",
     ),
+    Case(
+        decide_cross_pipeline_fusion,
+        (READER, READER),
+        "no slot written by one arm is touched by the other",
+    ),
+    Case(decide_cross_pipeline_fusion, (WRITER, READER), "the later arm reads slot(s) [1, 2]"),
     Case(
         can_overlap_copy_with_kernel,
         (CopyOverlapInputs(1, WRITER),),
@@ -341,6 +353,15 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.text)
 def test_reasons(case: Case) -> None:
     assert str(case.why()) == case.text
+
+
+def test_reasons_are_carried_along_and_not_compared() -> None:
+    @verdict
+    class Yes:
+        why: Reason = why_field()
+
+    assert Yes() == Yes(Reason("{} of {}", (1, 2)))
+    assert (str(Yes().why), str(Yes(Reason("{} of {}", (1, 2))).why)) == ("", "1 of 2")
 
 
 def templates(path: Path) -> Iterator[str]:

@@ -339,6 +339,11 @@ PLANS = [
         (ExpansionProfile(2, 0, 16, 100, HostSync.FINAL_ONLY, 5),),
         f"zero entry bytes. {ANY_VALUES}",
     ),
+    Refusal(
+        plan_queue_with_expansion,
+        (ExpansionProfile(0, 1, 16, 10, HostSync.FINAL_ONLY, 5),),
+        f"zero capacity. {ANY_VALUES}",
+    ),
     Refusal(plan_backpressure, (replace(DRAIN, max_items_per_drain_launch=0),), f"zero drain chunk. {ANY_VALUES}"),
     Refusal(
         plan_backpressure,

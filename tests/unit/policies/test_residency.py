@@ -254,6 +254,8 @@ def test_the_gate() -> None:
         (HEADER, "EmptySamples"),
         (f"{HEADER}\n1,2", "InvalidEvidenceRow"),
         (f"{HEADER}\ncuda,4294967296,1,9,0,1,1,1,1,1,1,0,0,0,0", "InvalidEvidenceValue"),
+        (f"{HEADER}\ncuda,0,18446744073709551616,9,0,1,1,1,1,1,1,0,0,0,0", "InvalidEvidenceValue"),
+        (f"{HEADER}\ncuda,0,{'9' * 5000},9,0,1,1,1,1,1,1,0,0,0,0", "InvalidEvidenceValue"),
         (f"{HEADER}\ncuda,0,1,9,0,1,1,1,fast,1,1,0,0,0,0", "InvalidEvidenceValue"),
         (f"{HEADER}\ncuda,0,1,9,0,1,1,1,1_0,1,1,0,0,0,0", "InvalidEvidenceValue"),
         (f"{HEADER}\ncuda,0,1,9,0,1,1,-1,1,1,1,0,0,0,0", "InvalidEvidenceValue"),
@@ -263,6 +265,21 @@ def test_malformed_evidence(text: str, kind: str) -> None:
     with pytest.raises(PlanError) as error:
         parse_csv(text, 4.0)
     assert error.value.kind == kind
+
+
+def test_evidence_is_written_without_exponents() -> None:
+    large = replace(GOOD, host_orchestrated_ns=1e22, resident_megakernel_ns=0.5, setup_ns=1e-7)
+    written = format_csv(GateInputs((large, GOOD), 4.0)).splitlines()[1]
+    assert written == "cuda,0,34359738368,9,0,10000,80000,64,10000000000000000000000,0.5,0.0000001,0,0,0,0"
+    numbers = written.replace("34359738368", "+00034359738368")
+    assert parse_csv(f"{HEADER}\n{numbers}\n{numbers}", 4.0).min_speedup_x == 2e22
+
+
+def test_what_is_written_passed_the_gate() -> None:
+    few = GateInputs((GOOD,), 4.0)
+    with pytest.raises(PlanError):
+        format_csv(few)
+    assert format_csv(few, GateThresholds(min_samples=1)).count("\n") == 2
 
 
 def test_a_session_becomes_evidence_only_with_measured_counters() -> None:
@@ -281,11 +298,16 @@ def test_claims_from_repetitions() -> None:
     assert sure.supported and sure.lower_bound_x == 10.5  # the 6th smallest of 20 ratios
     assert not claim_from_repetitions(RepetitionInputs(host, (10.0,) * 20, 10.5)).supported
     few = claim_from_repetitions(RepetitionInputs(host[:5], (10.0,) * 5, 1.0))
-    assert (few.supported, few.lower_bound_x) == (False, None)
+    assert (few.supported, few.lower_bound_x, few.median_speedup_x) == (False, None, 10.2)
+    assert sure.median_speedup_x == 10.95
     lax = claim_from_repetitions(RepetitionInputs(host[:5], (10.0,) * 5, 1.0), ClaimThresholds(40_000))
     assert lax.lower_bound_x == 10.0
     certain = claim_from_repetitions(RepetitionInputs((9.0,), (1.0,), 1.0), ClaimThresholds(1_000_000))
     assert certain.lower_bound_x == 9.0
+    even = claim_from_repetitions(RepetitionInputs((9.0,), (1.0,), 1.0), ClaimThresholds(500_000))
+    assert even.lower_bound_x == 9.0  # right half of the time, exactly
+    middle = claim_from_repetitions(RepetitionInputs((7.0, 8.0, 9.0), (1.0,) * 3, 1.0), ClaimThresholds(500_000))
+    assert middle.lower_bound_x == 8.0
 
 
 @pytest.mark.parametrize(

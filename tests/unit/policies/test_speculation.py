@@ -170,6 +170,22 @@ def test_contexts_are_bounded() -> None:
     assert model.predict() == Prediction((1,), 10_000)
 
 
+def test_context_models_remember_eight_predecessors_and_2048_contexts() -> None:
+    eight = list(range(10, 18))
+    model = ContextModel()
+    shape_hits(model, [1, *eight, 2, 3, *eight, 4, 1, *eight])
+    assert model.predict() == Prediction((4,), 5_555)  # the ninth predecessor, 1, would say 2
+    for contexts, expected in ((2048, Prediction((1,), 10_000)), (2049, None)):
+        bounded = ContextModel(max_order=1)
+        shape_hits(bounded, [*range(contexts), 0])
+        assert bounded.predict() == expected
+
+
+def test_the_smallest_context_model() -> None:
+    model = ContextModel(1, 1.0, 1)
+    assert shape_hits(model, [0, 0, 0]) == 1
+
+
 @pytest.mark.parametrize("bad", [{"max_order": 0}, {"decay": 1.5}, {"decay": -0.1}, {"capacity": 0}])
 def test_malformed_context_models(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidField, match=next(iter(bad))):

@@ -88,15 +88,6 @@ def test_checked_arithmetic() -> None:
         assert (error.value.kind, error.value.fields) == ("CountOverflow", {"field": "bytes"})
 
 
-def test_reasons_are_carried_along_and_not_compared() -> None:
-    @verdict
-    class Yes:
-        why: Reason = why_field()
-
-    assert Yes() == Yes(Reason("{} of {}", (1, 2)))
-    assert (str(Yes().why), str(Yes(Reason("{} of {}", (1, 2))).why)) == ("", "1 of 2")
-
-
 @verdict
 class Chosen:
     """A verdict with all that its fields may have."""

@@ -9,6 +9,7 @@ A device newer than the table gets the largest known target below it: PTX of a l
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -32,6 +33,7 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
     121: (8, 8),
 }
 """Lowest version of each target."""
+_TARGETS: Final = sorted(BASE_VERSIONS)
 
 
 class Feature(Enum):
@@ -108,9 +110,10 @@ class PtxTarget:
 
 def select_target(inputs: TargetInputs) -> PtxTarget:
     """Raises ``UnsupportedFeature`` for a feature the target has not, ``InvalidConfig`` below the oldest target."""
-    number = max((known for known in BASE_VERSIONS if known <= inputs.device), default=None)
-    if number is None:
+    place = bisect_right(_TARGETS, inputs.device)
+    if place == 0:
         raise unknown_target(f"sm_{inputs.device}")
+    number = _TARGETS[place - 1]
     version = BASE_VERSIONS[number]
     for feature in sorted(inputs.features, key=lambda f: f.value):
         needed = REQUIREMENTS[feature]

@@ -51,6 +51,8 @@ class PolynomialOp(Enum):
     EXP = "exp"
     LN = "ln"
 
+    __hash__ = object.__hash__
+
 
 @record
 class DefaultHint:

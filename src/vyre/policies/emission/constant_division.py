@@ -139,6 +139,6 @@ def _reciprocal(divisor: int, width: int, precision: int) -> tuple[int, int]:
     shift = (divisor - 1).bit_length()
     low = (1 << (width + shift)) // divisor
     high = ((1 << (width + shift)) + (1 << (width + shift - precision))) // divisor
-    while shift and low >> 1 < high >> 1:
-        low, high, shift = low >> 1, high >> 1, shift - 1
-    return high, shift
+    # Halving both keeps a multiplier between them as long as they differ above the bits that are dropped.
+    halvings = min(shift, (low ^ high).bit_length() - 1)
+    return high >> halvings, shift - halvings

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-if os.environ.get("VYRE_MUTANTS"):
+if os.environ.get("VYRE_MUTANTS", "") not in ("", "0"):
+    from hypothesis import settings
+
     from support.profiles import few_examples
 
-    few_examples()
+    settings.register_profile("mutants", few_examples())
+    settings.load_profile("mutants")
 
 
 @pytest.fixture(autouse=True)

@@ -9,27 +9,29 @@ from hypothesis import HealthCheck, Phase, settings
 
 SOAK: Final = os.environ.get("VYRE_SOAK", "") not in ("", "0")
 _SOAK_FACTOR: Final = 100
+MUTANTS: Final = os.environ.get("VYRE_MUTANTS", "") not in ("", "0")
+_SLOW: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
 def examples(count: int) -> settings:
     """``count`` examples, the same ones in every run; in a soak many more, and new ones every time."""
+    if MUTANTS:
+        return settings(few_examples(), max_examples=min(count, 25))
     return settings(
         max_examples=count * (_SOAK_FACTOR if SOAK else 1),
         derandomize=not SOAK,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+        suppress_health_check=_SLOW,
     )
 
 
-def few_examples() -> None:
-    """For runs against mutants (``make mutants``): a few examples, always the same ones, and no shrinking."""
-    settings.register_profile(
-        "mutants",
+def few_examples() -> settings:
+    """For runs against mutants (``make mutants``): always the same few, and no shrinking."""
+    return settings(
         max_examples=25,
         derandomize=True,
         deadline=None,
         database=None,
         phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=_SLOW,
     )
-    settings.load_profile("mutants")

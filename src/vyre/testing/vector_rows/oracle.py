@@ -16,7 +16,6 @@ from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
 from vyre.policies.arm_independence import (
     ArmAccess,
-    ConflictReason,
     SerializeRequired,
     can_dispatch_concurrently,
 )
@@ -36,6 +35,7 @@ from vyre.policies.command_reuse import (
     decide_command_reuse,
 )
 from vyre.policies.dispatch_policy import RunCommandReuse, RunPersistentKernel, select_primary_execution_mode
+from vyre.policies.hazards import ConflictReason
 from vyre.policies.param_inlining import Inline, ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.persistent_kernel import (
     PersistentKernel,

@@ -1,4 +1,7 @@
-"""Every default threshold is pinned: moving one by a step makes a golden vector fail."""
+"""Every default threshold is pinned: moving one by a step changes the answer to a golden vector or to a case here.
+
+Mutation tools leave constants alone, so this moves them: integers by 1, floats by 1 %, flags to the other value.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,52 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import pytest
 
 import vyre.policies
+from vyre.domain.errors import PlanError
+from vyre.policies import fusion, plan_cache
+from vyre.policies.arm_independence import ArmAccess
+from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.cache_eviction_heat import HeatEntry, heat
+from vyre.policies.claims import (
+    ClaimThresholds,
+    GateInputs,
+    GateThresholds,
+    RepetitionInputs,
+    SpeedupSample,
+    claim_from_repetitions,
+    validate,
+)
+from vyre.policies.command_reuse import CommandReuseInputs
+from vyre.policies.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
+from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
+from vyre.policies.egraph_kernels import LaunchConfig
+from vyre.policies.emission.grid_sync_mode import GridSyncInputs
+from vyre.policies.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
+from vyre.policies.fixpoint import FixpointProfile, choose_executor
+from vyre.policies.param_inlining import (
+    DISABLED,
+    SMALL_INLINE_DEFAULT,
+    ParamInliningInputs,
+    ParamInliningPolicy,
+    decide_param_inlining,
+)
+from vyre.policies.persistent_kernel import PersistentKernelInputs
+from vyre.policies.shape_prediction import ShapeHistory
+from vyre.policies.speculate import SpeculatorSettings
+from vyre.policies.speculation import SequentialThresholds, SpeculationTest
+from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
+from vyre.policies.trace_jit import TraceJitInputs
 from vyre.testing.vector_rows import FILES
 from vyre.testing.vectors import Tally, run_file
 
@@ -25,59 +69,84 @@ STEMS = {
     "topology": "megakernel_execution",
 }
 """Vector file of a module, where the names differ."""
-NOT_IN_VECTORS = {
-    ("extraction_cost", "max_scale_bps"): "no scale of the rule comes near the clamp",
-    ("extraction_cost", "forbid_zero"): "ours; see test_kernel_policies",
-    ("device_extraction", "extraction"): "the thresholds of extraction_cost",
-    ("dispatch_policy", "persistent"): "the thresholds of persistent_kernel",
-    ("dispatch_policy", "graph"): "the thresholds of command_reuse",
-    ("dispatch_policy", "bindless"): "the thresholds of bindless",
-    ("dispatch_policy", "trace_jit"): "the thresholds of trace_jit",
-    ("fixpoint", "max_unrolled_steps"): "ours; see test_fixpoint",
-    ("claims", "error_ppm"): "ours; see test_residency",
-    ("claims", "max_timed_host_syncs"): "see test_residency",
-    ("bindless", "min_resources"): "see test_launch_policies",
-    ("device_extraction", "tile_bps"): "see test_kernel_policies",
-    ("device_extraction", "speculate_bps"): "see test_kernel_policies",
-    ("topology", "provenance"): "a remark; see test_topology",
-    ("topology", "warp_sparse_max_degree_bps"): "see test_topology",
-    ("topology", "density_margin"): "see test_topology",
-    ("topology", "fused_pressure_margin"): "see test_topology",
-    ("topology", "fused_keep_launch_bps"): "see test_topology",
-    ("topology", "fused_keep_memory_bps"): "see test_topology",
-}
+
+PINNED_ELSEWHERE = {"topology"}
+"""Modules whose own tests move every limit both ways: see ``test_a_limit_is_where_it_is_said_to_be``."""
 
 
-class Threshold(NamedTuple):
+class Default(NamedTuple):
+    """A number, flag or text in a default: ``path`` leads to it from the record that ``function`` takes by default."""
+
     module: str
-    function: Callable[..., object]
-    field: str
+    record: str
+    path: tuple[str | int, ...]
 
     def __str__(self) -> str:
-        return f"{self.module}.{self.function.__name__}.{self.field}"
+        return ".".join(map(str, (self.module, self.record, *self.path)))
 
 
-def thresholds() -> Iterator[Threshold]:
-    for found in pkgutil.iter_modules(vyre.policies.__path__):
-        module = importlib.import_module(f"vyre.policies.{found.name}")
-        for function in vars(module).values():
-            if not inspect.isfunction(function) or function.__module__ != module.__name__:
-                continue
-            for default in function.__defaults__ or ():
-                if is_dataclass(default) and type(default).__name__.endswith(("Thresholds", "Weights")):
-                    yield from (Threshold(found.name, function, f.name) for f in fields(default))
+def functions(module: ModuleType) -> Iterator[FunctionType]:
+    """Functions and methods that a module defines."""
+    for value in vars(module).values():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if not inspect.isclass(value):
+            members = [value]
+        elif is_dataclass(value):  # whose constructor runs before anything here
+            members = [member for name, member in vars(value).items() if name != "__init__"]
+        else:
+            members = list(vars(value).values())
+        yield from (m for member in members if isinstance(m := getattr(member, "__func__", member), FunctionType))
 
 
-ALL = list(thresholds())
+def defaults(function: FunctionType) -> tuple[Any, ...]:
+    return (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
 
 
-def moved(value: Any) -> Any:
-    """The next value."""
+def leaves(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Paths to everything in a record that is no record or tuple itself."""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from leaves(getattr(value, field.name), (*path, field.name))
+    elif isinstance(value, tuple):
+        for place, item in enumerate(value):
+            yield from leaves(item, (*path, place))
+    else:
+        yield path
+
+
+def moved(value: Any, path: tuple[str | int, ...]) -> Any:
+    """``value`` with what ``path`` leads to one step further."""
+    match path:
+        case (str(name), *rest):
+            return replace(value, **{name: moved(getattr(value, name), tuple(rest))})
+        case (int(place), *rest):
+            return (*value[:place], moved(value[place], tuple(rest)), *value[place + 1 :])
     if isinstance(value, bool):
         return not value
-    if isinstance(value, tuple):
-        return (*value[:-1], moved(value[-1]))
-    return value + "x" if isinstance(value, str) else value * 2 if isinstance(value, float) else value + 1
+    if isinstance(value, float):
+        return value * 1.01 if value else 0.01
+    return value + ("x" if isinstance(value, str) else 1)
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(vyre.policies.__path__, "vyre.policies."):
+        yield importlib.import_module(found.name)
+
+
+def found_defaults() -> dict[Default, Any]:
+    """Every default, and the record it is in."""
+    return {
+        Default(module.__name__.rpartition(".")[2], type(record).__name__, path): record
+        for module in modules()
+        for function in functions(module)
+        for record in defaults(function)
+        if is_dataclass(record)
+        for path in leaves(record)
+    }
+
+
+ALL = found_defaults()
 
 
 def failures(module: str) -> int:
@@ -86,24 +155,143 @@ def failures(module: str) -> int:
     return tally.failed
 
 
+def seen_by_vectors(default: Default, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Does a vector fail when the default is another in every function of its module?"""
+    if STEMS.get(default.module, default.module) not in FILES:
+        return False
+    record = ALL[default]
+    other = moved(record, default.path)
+    with monkeypatch.context() as patch:
+        for function in functions(importlib.import_module(f"vyre.policies.{default.module}")):
+            positional, named = function.__defaults__ or (), function.__kwdefaults__ or {}
+            patch.setattr(function, "__defaults__", tuple(other if d is record else d for d in positional))
+            patch.setattr(function, "__kwdefaults__", {n: other if d is record else d for n, d in named.items()})
+        return failures(default.module) > 0
+
+
+SAMPLE = SpeedupSample("cuda", 0, 2**35, 9, 0, 10_000, 80_000, 64, 64_000.0, 6_400.0, 10.0, 0, 0, 1, 0)
+CONSTANT = NodeHints(compile_time_constant=True)
+PROFILE = ExtractionProfile(supports_tensor_cores=False, supports_f16=False, hot=False)
+
+
+def gate_accepts(thresholds: GateThresholds) -> bool:
+    try:
+        return bool(validate(GateInputs((SAMPLE, SAMPLE), 1.0), thresholds))
+    except PlanError:
+        return False
+
+
+def lower_bound(thresholds: ClaimThresholds) -> float | None:
+    """Of 2 252 ratios, for which 25 000 and 25 001 ppm are on two sides of a rank."""
+    count = 2252
+    inputs = RepetitionInputs(tuple(float(1 + i) for i in range(count)), (1.0,) * count, 1.0)
+    return claim_from_repetitions(inputs, thresholds).lower_bound_x
+
+
+def race(pairs: int, mean: float, squares: float = 0.0, **others: Any) -> Callable[[SequentialThresholds], object]:
+    test = SpeculationTest(pairs, mean, squares)
+    return lambda t: test.decide(replace(t, **others))
+
+
+def biased(hints: NodeHints, **inputs: Any) -> Callable[[BiasThresholds], object]:
+    asked = ExtractionInputs((), 0, PROFILE, **inputs)
+    return lambda t: node_cost(asked, ENode(0, 10**6, hints), t)
+
+
+def priced(base: int, **others: Any) -> Callable[[ExtractionThresholds], object]:
+    asked = NodeCostInputs(PROFILE, base, NodeHints())
+    return lambda t: device_aware_cost(asked, replace(t, **others))
+
+
+def bundle(thresholds: DispatchPolicyThresholds) -> object:
+    nothing = ArmAccess(frozenset(), frozenset())
+    asked = DispatchPolicyInputs(
+        PersistentKernelInputs(2, 9, 0, 1),
+        nothing,
+        nothing,
+        None,
+        CommandReuseInputs(0, 0, 0, 0),
+        BindlessInputs(0, BindlessSupport.FULL, False),
+        TraceJitInputs(8, 6_000, 0, 100),
+    )
+    return evaluate_dispatch_policy(asked, thresholds)
+
+
+WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
+    ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
+        BindlessInputs(24, BindlessSupport.FULL, False), t
+    ),
+    ("GateThresholds", "max_timed_host_syncs"): gate_accepts,
+    ("ClaimThresholds", "error_ppm"): lower_bound,
+    ("BiasThresholds", "tile_bps"): biased(NodeHints(fp16_eligible=True), autotune=AutotuneRecord(1, (2, 1, 1))),
+    ("BiasThresholds", "speculate_bps"): biased(CONSTANT, trace_jit=TraceJitInputs(9, 9_000, 0, 100)),
+    ("BiasThresholds", "extraction.max_scale_bps"): lambda t: priced(10**6, cold_bps=50_000)(t.extraction),
+    ("BiasThresholds", "extraction.forbid_zero"): lambda t: priced(1, cold_bps=1)(t.extraction),
+    ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
+    ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,
+    ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
+    ("ExtractionThresholds", "forbid_zero"): priced(1, cold_bps=1),
+    ("FixpointThresholds", "max_unrolled_steps"): lambda t: choose_executor(
+        FixpointProfile(1025, GridSyncInputs(False, 1, 1, 1), False), t
+    ),
+    ("HeatThresholds", "half_life_s"): lambda t: heat(HeatEntry(1, 1, 0.0), 300.0, t),
+    ("ParamInliningPolicy", "max_inline_bytes"): lambda p: decide_param_inlining(
+        ParamInliningInputs(3073), replace(p, align_bytes=1)
+    ),
+    ("ParamInliningPolicy", "align_bytes"): lambda p: decide_param_inlining(ParamInliningInputs(4), p),
+    ("ParamInliningPolicy", "allow_padding_to_align"): lambda p: decide_param_inlining(ParamInliningInputs(3), p),
+    ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
+        PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
+    ),
+    ("SequentialThresholds", "error"): lambda t: SpeculationTest(9, 0.0, 1.0).half_width(t),
+    ("SequentialThresholds", "horizon"): lambda t: SpeculationTest(9, 0.0, 1.0).half_width(t),
+    ("SequentialThresholds", "min_gain"): race(9, 0.005, futile_gain=0.0),
+    ("SequentialThresholds", "futile_gain"): race(9, 0.01005, min_gain=1.0),
+    ("SequentialThresholds", "min_pairs"): race(4, 0.5),
+    ("SequentialThresholds", "max_pairs"): race(200, 0.5, 1e9),
+}
+"""What no vector sees, and an answer in which it shows."""
+
+
 def test_thresholds_are_found() -> None:
-    assert len(ALL) > 20
-    assert {(t.module, t.field) for t in ALL} >= set(NOT_IN_VECTORS)
+    assert len(ALL) > 60
+    found = {(default.record, ".".join(map(str, default.path))) for default in ALL}
+    assert WITNESSES.keys() <= found
 
 
-@pytest.mark.parametrize("module", sorted({t.module for t in ALL}))
-def test_every_field_of_a_module_is_seen(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert STEMS.get(module, module) in FILES
+@pytest.mark.parametrize("module", sorted({d.module for d in ALL} - PINNED_ELSEWHERE))
+def test_every_default_of_a_module_is_seen(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unseen = []
-    for field in {t.field for t in ALL if t.module == module and (module, t.field) not in NOT_IN_VECTORS}:
-        with monkeypatch.context() as patch:
-            for _, function, _ in (t for t in ALL if (t.module, t.field) == (module, field)):
-                defaults = tuple(
-                    replace(d, **{field: moved(getattr(d, field))}) if hasattr(d, field) else d
-                    for d in function.__defaults__ or ()
-                )
-                patch.setattr(function, "__defaults__", defaults)
-            if not failures(module):
-                unseen.append(field)
+    for default, record in ALL.items():
+        if default.module != module or type(record).__module__.rpartition(".")[2] in PINNED_ELSEWHERE:
+            continue
+        witness = WITNESSES.get((default.record, ".".join(map(str, default.path))))
+        if witness is not None:
+            seen = witness(record) != witness(moved(record, default.path))
+        else:
+            seen = seen_by_vectors(default, monkeypatch)
+        if not seen:
+            unseen.append(str(default))
     assert unseen == []
-    assert failures(module) == 0
+
+
+def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
+    assert [d for d in {d.module for d in ALL} if STEMS.get(d, d) in FILES and failures(d)] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "number"),
+    [
+        (SMALL_INLINE_DEFAULT, ParamInliningPolicy(128, 4, True)),
+        (DISABLED, ParamInliningPolicy(0, 4, False)),
+        (fusion.CONSERVATIVE_CAPS, fusion.FusionCaps(16_384, 256)),
+        (fusion.HIGH_END_CAPS, fusion.FusionCaps(131_072, 1_024)),
+        (SpeculatorSettings(), SpeculatorSettings(15, 0, False)),
+        (LaunchConfig(), LaunchConfig(256, 65_535)),
+        (ShapeHistory().window, 16),
+        (plan_cache.DEFAULT_CAPACITY, 256),
+    ],
+    ids=str,
+)
+def test_presets(found: object, number: object) -> None:
+    assert found == number

@@ -119,4 +119,4 @@ def float_unit_bps(value: float, if_invalid: int) -> int:
 
 def unit(value: float) -> float:
     """``value`` clamped to 0..1; 0 if it is not finite."""
-    return min(max(value, 0.0), 1.0) if math.isfinite(value) else 0.0
+    return min(value, 1.0) if 0.0 < value < math.inf else 0.0

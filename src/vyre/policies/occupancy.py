@@ -85,6 +85,10 @@ class LimitingFactor(IntFlag):
     BARRIERS = 16
 
 
+_FACTORS: Final = tuple(map(LimitingFactor, range(32)))
+"""Every combination, by its bits."""
+
+
 @verdict
 class Occupancy:
     """Resident blocks, the limit each resource alone would set (``NO_LIMIT`` if unused), and which are tight."""
@@ -114,30 +118,23 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
     warps = usage.warps
     regs_per_warp = _round_up(usage.regs_per_thread * WARP, REGISTER_UNIT)
     shared = usage.static_shared_bytes + usage.dynamic_shared_bytes + RESERVED_SHARED
-    limits = {
-        LimitingFactor.WARPS: sm.warps // warps if 0 < usage.block_size <= MAX_BLOCK else 0,
-        LimitingFactor.REGISTERS: _register_limit(usage.regs_per_thread, regs_per_warp, warps),
-        LimitingFactor.SHARED_MEMORY: (
-            sm.shared_bytes // _round_up(shared, SHARED_UNIT)
-            if shared <= sm.shared_bytes_per_block + RESERVED_SHARED
-            else 0
-        ),
-        LimitingFactor.BLOCKS: sm.blocks,
-        LimitingFactor.BARRIERS: (
-            sm.blocks * sm.barriers_per_block // usage.block_barriers if usage.block_barriers else NO_LIMIT
-        ),
-    }
-    blocks = min(limits.values())
-    tight = LimitingFactor(sum(factor for factor, limit in limits.items() if limit == blocks))
+    shared_allocated = _round_up(shared, SHARED_UNIT)
+    limits = (  # in the order of the factors
+        sm.warps // warps if 0 < usage.block_size <= MAX_BLOCK else 0,
+        _register_limit(usage.regs_per_thread, regs_per_warp, warps),
+        sm.shared_bytes // shared_allocated if shared <= sm.shared_bytes_per_block + RESERVED_SHARED else 0,
+        sm.blocks,
+        sm.blocks * sm.barriers_per_block // usage.block_barriers if usage.block_barriers else NO_LIMIT,
+    )
+    blocks = min(limits)
+    tight = 0
+    for place, limit in enumerate(limits):
+        tight |= (limit == blocks) << place
     return Occupancy(
-        active_blocks_per_sm=blocks,
-        limit_warps=limits[LimitingFactor.WARPS],
-        limit_regs=limits[LimitingFactor.REGISTERS],
-        limit_shared=limits[LimitingFactor.SHARED_MEMORY],
-        limit_blocks=limits[LimitingFactor.BLOCKS],
-        limit_barriers=limits[LimitingFactor.BARRIERS],
-        limiting_factors=tight,
-        shared_allocated_per_block=_round_up(shared, SHARED_UNIT),
+        blocks,
+        *limits,
+        limiting_factors=_FACTORS[tight],
+        shared_allocated_per_block=shared_allocated,
         regs_allocated_per_block=regs_per_warp * warps,
         resident_warps=blocks * warps,
         occupancy_bps=blocks * warps * 10_000 // sm.warps,

@@ -182,7 +182,8 @@ def select(inputs: TopologyInputs, thresholds: TopologyThresholds = DEFAULT_THRE
 
     A decision fed back as ``previous_topology`` with the same inputs settles after one step.
     """
-    figures = _figures(inputs)
+    sample, overhead, fusion = inputs.sample, inputs.launch_overhead_ns, inputs.fusion_pressure
+    figures = _figures(sample, inputs.graph, memory_pressure_bps(inputs.memory), overhead, fusion)
     chosen = _fresh(figures, thresholds)
     short_of_memory = figures.memory >= thresholds.sparse_safety_memory_bps
     if inputs.previous_topology is not None and not short_of_memory:
@@ -202,16 +203,14 @@ def select(inputs: TopologyInputs, thresholds: TopologyThresholds = DEFAULT_THRE
     )
 
 
-def _figures(inputs: TopologyInputs) -> _Figures:
-    sample, graph = inputs.sample, inputs.graph
+def _figures(
+    sample: FrontierSample, graph: GraphSize | WaveMemory, memory_bps: int, launch_overhead: float, fusion: float
+) -> _Figures:
     nodes, edges = graph.node_count, graph.edge_count
+    degree = ratio(edges, nodes, BPS, if_zero=U64_MAX if edges else 0, cap=U64_MAX)
+    launch = _launch_pressure_bps(launch_overhead, sample.dispatch_cost_ns)
     return _Figures(
-        memory=min(memory_pressure_bps(inputs.memory), BPS),
-        degree=ratio(edges, nodes, BPS, if_zero=U64_MAX if edges else 0, cap=U64_MAX),
-        launch=_launch_pressure_bps(inputs.launch_overhead_ns, sample.dispatch_cost_ns),
-        density=unit(sample.frontier_density),
-        fusion=unit(inputs.fusion_pressure),
-        readback=sample.readback_bytes,
+        min(memory_bps, BPS), degree, launch, unit(sample.frontier_density), unit(fusion), sample.readback_bytes
     )
 
 
@@ -353,7 +352,9 @@ def memory_of(topology: Topology, wave: WaveMemory) -> MemoryPlan:
     graph = graph_bytes(wave.node_count, wave.edge_count, wave.bytes_per_node, wave.bytes_per_edge)
     partial = checked_u64(graph + wave.frontier_bytes, "graph plus frontier bytes")
     scaling = _SCRATCH[topology]
-    scratch = checked_u64(scaling.factor * max(wave.scratch_bytes, scaling.minimum), f"{topology.value} scratch bytes")
+    scratch = scaling.factor * max(wave.scratch_bytes, scaling.minimum)
+    if scratch > U64_MAX:
+        raise PlanError("ByteCountOverflow", field=f"{topology.value} scratch bytes")
     partial = checked_u64(partial + scratch, "scratch bytes")
     required = checked_u64(partial + wave.output_bytes, "required bytes")
     if required > wave.budget_bytes:
@@ -387,17 +388,8 @@ def graph_bytes(node_count: int, edge_count: int, bytes_per_node: int, bytes_per
 def execution_plan(inputs: ExecutionInputs, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS) -> ExecutionPlan:
     """Select by what the smallest shape needs, then plan the selected one; see ``fit`` for the errors."""
     smallest = memory_of(Topology.SPARSE_FRONTIER, inputs)
-    decision = select(
-        TopologyInputs(
-            sample=inputs.sample,
-            graph=GraphSize(inputs.node_count, inputs.edge_count),
-            memory=MemoryDemand(smallest.required_bytes, inputs.budget_bytes),
-            launch_overhead_ns=inputs.launch_overhead_ns,
-            fusion_pressure=inputs.fusion_pressure,
-        ),
-        thresholds,
-    )
-    return fit(decision.topology, inputs)
+    pressure, overhead, fusion = smallest.memory_pressure_bps, inputs.launch_overhead_ns, inputs.fusion_pressure
+    return fit(_fresh(_figures(inputs.sample, inputs, pressure, overhead, fusion), thresholds), inputs)
 
 
 def fit(topology: Topology, wave: WaveMemory) -> ExecutionPlan:

@@ -56,9 +56,7 @@ def heat(entry: HeatEntry, current_time_s: float, thresholds: HeatThresholds = D
 
 def entries_to_evict(inputs: HeatEvictionInputs, thresholds: HeatThresholds = DEFAULT_THRESHOLDS) -> tuple[int, ...]:
     """Ids of the ``max(len(entries) - capacity, 0)`` coldest entries, coldest first."""
-    surplus = len(inputs.entries) - inputs.capacity
-    if surplus <= 0:
-        return ()
+    surplus = max(len(inputs.entries) - inputs.capacity, 0)
     now = inputs.current_time_s
     order = ((heat(entry, now, thresholds), position) for position, entry in enumerate(inputs.entries))
     return tuple(inputs.entries[position].id for _, position in heapq.nsmallest(surplus, order))

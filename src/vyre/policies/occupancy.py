@@ -144,8 +144,7 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
 def _register_limit(regs_per_thread: int, regs_per_warp: int, warps: int) -> int:
     if regs_per_warp == 0 or warps == 0:
         return NO_LIMIT
-    whole_partitions = _round_up(warps, PARTITIONS)
-    if regs_per_thread > MAX_REGISTERS_PER_THREAD or regs_per_warp * whole_partitions > REGISTERS_PER_SM:
+    if regs_per_thread > MAX_REGISTERS_PER_THREAD:
         return 0
     return REGISTERS_PER_SM // PARTITIONS // regs_per_warp * PARTITIONS // warps
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.cache_eviction_heat import HeatEntry, HeatThresholds, heat
+from vyre.policies.cache_eviction_heat import HeatEntry, HeatEvictionInputs, HeatThresholds, entries_to_evict, heat
 from vyre.policies.cache_invalidation import InvalidationInputs
 
 
@@ -21,6 +21,14 @@ def test_heat() -> None:
     assert heat(replace(entry, weight=2.0), 400.0) == 8.0
     assert heat(replace(entry, weight=1e308), 100.0) == sys.float_info.max
     assert heat(entry, float("nan")) == heat(replace(entry, last_hit_time_s=float("inf")), 0.0) == 0.0
+
+
+def test_the_coldest_leave_by_the_half_life_given() -> None:
+    entries = (HeatEntry(7, 4, 0.0), HeatEntry(8, 1, 100.0))
+    inputs = HeatEvictionInputs(entries, 1, 100.0)
+    assert entries_to_evict(inputs) == (8,)
+    assert entries_to_evict(inputs, HeatThresholds(half_life_s=10.0)) == (7,)
+    assert entries_to_evict(replace(inputs, capacity=2)) == entries_to_evict(replace(inputs, capacity=9)) == ()
 
 
 @pytest.mark.parametrize("field", ["intervention_mask", "rule_adj", "state", "join_rules"])

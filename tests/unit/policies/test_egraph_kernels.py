@@ -20,6 +20,7 @@ from vyre.domain.graphs.egraph import (
     row_signature,
 )
 from vyre.policies.egraph_kernels import (
+    Bucket,
     BucketInputs,
     FixedPointInputs,
     LaunchConfig,
@@ -159,3 +160,9 @@ def test_the_fixed_point_is_fixed(snapshot: EGraphSnapshot) -> None:
     capped = structural_fixed_point(FixedPointInputs(snapshot, max_rounds=1))
     assert capped.rewrites_per_round == found.rewrites_per_round[:1]
     assert capped.converged == (not capped.rewrites_per_round[0])
+    rest = structural_fixed_point(FixedPointInputs(capped.snapshot))
+    assert rest.rewrites_per_round == found.rewrites_per_round[not capped.converged :]
+
+
+def test_pair_counts_take_two_words() -> None:
+    assert Bucket(1, 2, 3, 0x6_0000_0005).words() == (1, 2, 3, 5, 6)

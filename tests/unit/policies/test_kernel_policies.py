@@ -122,6 +122,23 @@ def test_a_shared_class_is_paid_once_if_asked() -> None:
     assert (dag.cost, dag.chosen[1], dag_cost(inputs, dag)) == (52, 1, 52)
 
 
+def test_classes_shared_on_several_levels_are_no_loop() -> None:
+    hints = NodeHints()
+    nodes = (ENode(0, 8, hints), ENode(1, 4, hints, (0,)), ENode(2, 4, hints, (1, 0)), ENode(3, 2, hints, (1, 2, 1, 0)))
+    inputs = ExtractionInputs(tuple(EClass((node,)) for node in nodes), 3, PLAIN, cost_model=CostModel.DAG)
+    found = extract_best_for_device(inputs)
+    assert found is not None
+    assert found.cost == dag_cost(inputs, found) == 9
+
+
+def test_of_equally_cheap_terms_the_first_wins() -> None:
+    twins = EClass((ENode(0, 10, NodeHints()), ENode(1, 10, NodeHints())))
+    for cost_model in CostModel:
+        found = extract_best_for_device(ExtractionInputs((twins,), 0, PLAIN, cost_model=cost_model))
+        assert found is not None
+        assert (found.chosen, found.tie) == ({0: 0}, True)
+
+
 def test_a_chain_deeper_than_any_sweep_is_extracted() -> None:
     hints = NodeHints()
     depth = 5_000

@@ -19,6 +19,7 @@ from vyre.policies.bindless import (
     decide_bindless,
     plan_resource_table,
 )
+from vyre.policies.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
 from vyre.policies.trace_jit import (
     HoldSteady,
@@ -71,3 +72,9 @@ def test_fixpoint_iterations() -> None:
     assert resolve_fixpoint_iterations(FixpointInputs(7, "b")) == 7
     with pytest.raises(InvalidProgram, match=r"`b`.*Fix: "):
         resolve_fixpoint_iterations(FixpointInputs(0, "b"))
+
+
+def test_an_absent_error_budget_is_none() -> None:
+    share = dispatch_configs_share_launch_shape
+    assert share(LaunchConfig(), LaunchConfig(ulp_budget=0))
+    assert not share(LaunchConfig(), LaunchConfig(ulp_budget=1))

@@ -13,6 +13,7 @@ from vyre.domain.errors import PlanError
 from vyre.policies.occupancy import (
     NO_LIMIT,
     SM_MODELS,
+    AxisLimit,
     AxisLimits,
     BlockSizeInputs,
     Concurrent,
@@ -27,6 +28,7 @@ from vyre.policies.occupancy import (
     PairObstacle,
     ShapeDiagnosisInputs,
     SmModel,
+    ThreadsPerBlock,
     can_run_together,
     diagnose,
     diagnose_shape,
@@ -83,6 +85,21 @@ def test_the_best_block_size_is_picked(sm: SmModel, usage: KernelUsage, sizes: l
     else:
         assert choice.occupancy.occupancy_bps == best
         assert choice.block_size == min(s for s, o in found.items() if o.runnable and o.occupancy_bps == best)
+
+
+def test_registers_of_one_thread_are_bounded() -> None:
+    few = KernelUsage(256, 0, 0, 32)
+    assert estimate(SM_90, few).limit_regs == 8
+    assert estimate(SM_90, replace(few, regs_per_thread=257)).limit_regs == 0
+
+
+def test_blocks_are_bounded_by_what_one_may_share_and_by_barriers() -> None:
+    small = SmModel(2048, 32, 233_472, 49_152, 2)
+    usage = replace(LIGHT, dynamic_shared_bytes=49_152)
+    assert estimate(small, usage).limit_shared == 4
+    assert estimate(small, replace(usage, dynamic_shared_bytes=49_153)).limit_shared == 0
+    barriers = estimate(small, replace(LIGHT, block_barriers=3)).limit_barriers
+    assert (barriers, type(barriers)) == (21, int)
 
 
 def test_light_kernels_do_not_get_one_warp_blocks() -> None:
@@ -178,6 +195,13 @@ def test_limits_per_axis_and_registers_are_checked_when_known() -> None:
     assert diagnose_shape(replace(inputs, device=replace(DEVICE, limits=exact))).is_launchable
 
 
+def test_limits_add_to_what_else_fails() -> None:
+    limits = AxisLimits((1, 1, 1), (1, 1, 1), 1)
+    device = replace(DEVICE, max_threads_per_block=1, limits=limits)
+    found = diagnose_shape(ShapeDiagnosisInputs("k", device, SHAPE, None))
+    assert [type(failure) for failure in found.failures] == [ThreadsPerBlock, AxisLimit, AxisLimit]
+
+
 @pytest.mark.parametrize(("limit", "launchable"), [(None, True), (4, True), (3, False)])
 def test_cooperative_residency(limit: int | None, launchable: bool) -> None:
     assert diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, SHAPE, limit)).is_launchable == launchable
@@ -194,3 +218,11 @@ def test_shapes_never_wrap(shape: LaunchShape, kind: str) -> None:
     with pytest.raises(PlanError) as error:
         diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, shape, None))
     assert error.value.kind == kind
+    assert error.value.fields in ({"grid": shape.grid}, {"block": shape.block})
+
+
+def test_the_largest_shapes() -> None:
+    """2^64 - 1 blocks, and 2^32 - 1 threads."""
+    largest = replace(SHAPE, grid=(2**32 - 1, 641, 6_700_417), block=(65_535, 65_537, 1))
+    found = diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, largest, None))
+    assert (found.grid_blocks, found.threads_per_block) == (2**64 - 1, 2**32 - 1)

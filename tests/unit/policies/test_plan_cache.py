@@ -190,6 +190,10 @@ def test_clear_forgets_decisions_and_keeps_counters() -> None:
     assert cache.get_or_select_topology(lookup(0.69)).topology is Topology.HYBRID_FRONTIER
 
 
+def test_any_capacity_of_64_bits() -> None:
+    assert MegakernelPlanCache(2**64 - 1).stats.entries == 0
+
+
 @pytest.mark.parametrize("capacity", [-1, 2**64, True, 1.0, None])
 def test_capacities_that_are_none(capacity: Any) -> None:
     with pytest.raises(InvalidField) as error:
@@ -227,6 +231,14 @@ def test_launch_pressures_that_share_a_bucket(overhead: float, cost: float, othe
     cache = MegakernelPlanCache()
     found = cache.get_or_select_topology(lookup(overhead=overhead, cost=cost))
     assert cache.get_or_select_topology(other) is found
+
+
+def test_what_is_no_pressure_is_none_in_the_finest_buckets() -> None:
+    finest = BucketThresholds(launch_step_bps=1, fusion_step_bps=1)
+    assert plan_key(IDENTITY, replace(PRESSURES, fusion_pressure=NAN), finest).fusion_pressure_bucket == 0
+    cache = MegakernelPlanCache(buckets=finest)
+    found = cache.get_or_select_topology(lookup(overhead=0.0))
+    assert cache.get_or_select_topology(lookup(overhead=500.0, cost=0.0)) is found
 
 
 def test_limits_and_buckets_are_injected() -> None:

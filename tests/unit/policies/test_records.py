@@ -120,6 +120,17 @@ def test_a_verdict_is_built_like_any_dataclass() -> None:
             Chosen(*wrong)
 
 
+def test_a_verdict_takes_what_has_no_default() -> None:
+    @verdict
+    class Two:
+        size: int
+        why: Reason = why_field()
+
+    assert Two(1) == Two(size=1, why=Reason("because"))
+    with pytest.raises(TypeError):
+        Two()  # type: ignore[call-arg]
+
+
 def test_a_verdict_is_frozen_and_has_no_other_attributes() -> None:
     for name in ("size", "other"):
         with pytest.raises((AttributeError, TypeError)):

@@ -279,7 +279,9 @@ def test_what_is_written_passed_the_gate() -> None:
     few = GateInputs((GOOD,), 4.0)
     with pytest.raises(PlanError):
         format_csv(few)
-    assert format_csv(few, GateThresholds(min_samples=1)).count("\n") == 2
+    one = GateThresholds(min_samples=1)
+    written = format_csv(few, one)
+    assert parse_csv(written, 4.0, one) == validate(few, one)
 
 
 def test_a_session_becomes_evidence_only_with_measured_counters() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
-from vyre.policies.shape_prediction import ContextModel, Prediction
+from vyre.policies.shape_prediction import ContextModel, Prediction, ShapeHistory
 from vyre.policies.speculate import (
     CounterTail,
     PairedWindow,
@@ -179,6 +179,18 @@ def test_context_models_remember_eight_predecessors_and_2048_contexts() -> None:
         bounded = ContextModel(max_order=1)
         shape_hits(bounded, [*range(contexts), 0])
         assert bounded.predict() == expected
+
+
+def test_histories_keep_their_window() -> None:
+    history = ShapeHistory(window=2)
+    for item in (1, 2, 3):
+        history = history.record((item,))
+    assert history == ShapeHistory(((2,), (3,)), 2)
+
+
+def test_no_dispatches_spread_no_compile() -> None:
+    seen = SpeculationObservation(0, 100, 0, 99, 1_000)
+    assert decide_speculation(seen, SpeculationThresholds(0, 0)).choice is SpeculationChoice.ADOPT
 
 
 def test_the_smallest_context_model() -> None:

@@ -11,12 +11,22 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks import emission_rows, engine_rows, host_rows, interpreter_rows, launch_rows, machine, process_rows
+from benchmarks import (
+    decision_rows,
+    emission_rows,
+    engine_rows,
+    host_rows,
+    interpreter_rows,
+    launch_rows,
+    machine,
+    process_rows,
+)
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
 SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
+    "decisions": decision_rows.ROWS,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 
@@ -34,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no row matches {options.only!r} in suite {options.suite!r}; rows: {known}", file=sys.stderr)
         return 2
     missed = False
-    print(f"{'row':<22}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
+    print(f"{'row':<32}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
     for name, rows in chosen.items():
         missed |= _run_suite(name, rows, options)
     return int(missed)
@@ -71,7 +81,7 @@ def _line(outcome: Outcome) -> str:
     row = outcome.row
     aim = "-" if row.aim is None else f"{row.aim:g}"
     return (
-        f"{row.name:<22}{outcome.value:>10.3g}{outcome.spread:>10.2g}  {row.unit:<17}"
+        f"{row.name:<32}{outcome.value:>10.3g}{outcome.spread:>10.2g}  {row.unit:<17}"
         f"{row.required:>9g}{aim:>8}  {outcome.verdict}"
     )
 

@@ -140,7 +140,7 @@ def measure_each(works: Sequence[Work]) -> Samples:
 def _repetitions(work: Work) -> int:
     """How often a sample repeats the work; the first calls also warm it up."""
     work()
-    took = max(_sample(work, 1), 1e-9)
+    took = max(min(_sample(work, 1) for _ in range(3)), 1e-9)
     return max(1, int(_MIN_SAMPLE_S / took))
 
 

@@ -17,6 +17,7 @@ from vyre.testing.vector_rows import (
     residency,
     speculation,
     topology,
+    transfers,
 )
 
 
@@ -37,6 +38,7 @@ FILES: Final[dict[str, VectorFile]] = {
     **{stem: VectorFile(rows, graphs.CODEC) for stem, rows in graphs.FILES.items()},
     **{stem: VectorFile(rows, queues.CODEC) for stem, rows in queues.FILES.items()},
     **{stem: VectorFile(rows, topology.CODEC) for stem, rows in topology.FILES.items()},
+    **{stem: VectorFile(rows, transfers.CODEC) for stem, rows in transfers.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
 """Files that ``vyre.testing.conformance`` takes."""

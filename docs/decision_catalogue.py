@@ -379,9 +379,9 @@ def _is_reason(function: ast.expr) -> bool:
 def page(name: str, module: ModuleType) -> str:
     text, complexity = without_complexity(inspect.cleandoc(module.__doc__ or ""))
     purpose, *body = text.split("\n\n")
-    complexity = complexity or [s for p in body for s in _SENTENCE.split(" ".join(p.split())) if "O(" in s]
     reference = [p for p in body if p.startswith(("What the reference", "The reference"))]
     complexity += [f"`{n}`: {s}" for n, f in functions(module).items() for s in without_complexity(documented(f))[1]]
+    complexity = complexity or [s for p in body for s in _SENTENCE.split(" ".join(p.split())) if "O(" in s]
     sections = {
         "": [f"`{module.__name__}`", prose(purpose)],
         "Rule": [rule(prose(p)) for p in body if p not in reference],

@@ -54,7 +54,7 @@ TOPICS: Final = {
         "cache_invalidation",
         "residency",
     ),
-    "Graphs on the device": ("topology", "plan_cache", "fusion_pressure", "egraph_kernels"),
+    "Graphs on the device": ("waves", "topology", "plan_cache", "fusion_pressure", "egraph_kernels"),
     "What a device can do": ("backend_ranking", "occupancy", "subgroup", "ptx_target", "ptxas_hazards"),
     "Which code to run": ("strategy", "routing", "kernel_variant", "extraction_cost", "device_extraction", "selection"),
     "What an emitter may leave out": (

@@ -18,6 +18,7 @@ from vyre.testing.vector_rows import (
     speculation,
     topology,
     transfers,
+    waves,
 )
 
 
@@ -39,6 +40,7 @@ FILES: Final[dict[str, VectorFile]] = {
     **{stem: VectorFile(rows, queues.CODEC) for stem, rows in queues.FILES.items()},
     **{stem: VectorFile(rows, topology.CODEC) for stem, rows in topology.FILES.items()},
     **{stem: VectorFile(rows, transfers.CODEC) for stem, rows in transfers.FILES.items()},
+    **{stem: VectorFile(rows, waves.CODEC) for stem, rows in waves.FILES.items()},
 }
 CONFORMANCE_FILES: Final = frozenset({"oracle-programs", "oracle-scalar-ops", "ir-conformance"})
 """Files that ``vyre.testing.conformance`` takes."""

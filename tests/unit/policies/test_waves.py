@@ -1,0 +1,238 @@
+"""Waves of a frontier analysis: layers, groups that fit, and the kernel that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vyre.domain.errors import PlanError
+from vyre.policies.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, MegakernelPlanCache, PlanIdentity
+from vyre.policies.topology import FrontierSample, GraphSize
+from vyre.policies.waves import (
+    BarrierInputs,
+    Dependencies,
+    FrontierExecutionInputs,
+    FrontierInputs,
+    WaveEnvelope,
+    fused_wave_bytes,
+    plan_barriers,
+    plan_frontier,
+    plan_frontier_execution,
+)
+
+WAVES = (WaveEnvelope(10, 5, 10), WaveEnvelope(30, 0, 10), WaveEnvelope(0, 10, 0))
+EACH = 40
+"""Fused bytes of every one of them."""
+TOGETHER = FrontierInputs(WAVES, (), resident_graph_bytes=100, budget_bytes=1000, readback_bytes=7)
+
+
+def groups_of(inputs: FrontierInputs) -> tuple[tuple[int, ...], ...]:
+    return plan_frontier(inputs).barriers.groups
+
+
+def error_of(inputs: FrontierInputs) -> PlanError:
+    with pytest.raises(PlanError) as error:
+        plan_frontier(inputs)
+    return error.value
+
+
+def test_a_wave_runs_after_all_that_it_depends_on() -> None:
+    plan = plan_barriers(BarrierInputs(5, ((1, 2), (1, 2), (0, 3), (3, 2))))
+    assert plan.groups == ((0, 1, 4), (3,), (2,))
+    assert plan.global_barriers == 2
+    assert str(plan.why) == "a chain of 3 waves is the longest"
+
+
+@pytest.mark.parametrize(("count", "groups"), [(0, ()), (1, ((0,),)), (3, ((0, 1, 2),))])
+def test_waves_without_dependencies_need_no_barrier(count: int, groups: tuple[tuple[int, ...], ...]) -> None:
+    plan = plan_barriers(BarrierInputs(count, ()))
+    assert (plan.groups, plan.global_barriers) == (groups, 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "dependencies", "kind", "fields"),
+    [
+        (0, ((0, 0),), "InvalidWave", {"wave_count": 0, "before": 0, "after": 0}),
+        (2, ((0, 1), (0, 2)), "InvalidWave", {"wave_count": 2, "before": 0, "after": 2}),
+        (2, ((2, 0), (1, 1)), "InvalidWave", {"wave_count": 2, "before": 2, "after": 0}),
+        (2, ((1, 1), (2, 0)), "SelfDependency", {"wave": 1}),
+        (4, ((0, 1), (1, 2), (2, 1)), "Cycle", {"unscheduled_waves": 2}),
+    ],
+)
+def test_orders_that_do_not_exist(count: int, dependencies: Dependencies, kind: str, fields: dict[str, int]) -> None:
+    with pytest.raises(PlanError) as error:
+        plan_barriers(BarrierInputs(count, dependencies))
+    assert (error.value.kind, error.value.fields) == (kind, fields)
+
+
+def test_a_fused_wave_scales_its_scratch() -> None:
+    assert [fused_wave_bytes(wave) for wave in WAVES] == [EACH] * 3
+    for wave in (WaveEnvelope(0, 2**62, 0), WaveEnvelope(2**64 - 1, 0, 1)):
+        with pytest.raises(PlanError) as error:
+            fused_wave_bytes(wave)
+        assert error.value.kind == "ByteCountOverflow"
+
+
+def test_peaks_are_those_of_any_group_and_live_bytes_those_of_one() -> None:
+    plan = plan_frontier(replace(TOGETHER, budget_bytes=100 + 2 * EACH))
+    assert plan.barriers.groups == ((0, 1), (2,))
+    assert (plan.peak_frontier_bytes, plan.peak_scratch_bytes, plan.peak_output_bytes) == (40, 10, 20)
+    assert plan.peak_live_bytes == 100 + 2 * EACH
+    assert (plan.max_group_width, plan.amortized_readback_bytes) == (2, 20)
+    assert str(plan.barriers.why) == "1 layers take 2 groups of up to 80 bytes"
+    assert plan_frontier(replace(TOGETHER, readback_bytes=21)).amortized_readback_bytes == 21
+
+
+@pytest.mark.parametrize(
+    ("budget", "groups"),
+    [(220, ((0, 1, 2),)), (219, ((0, 1), (2,))), (180, ((0, 1), (2,))), (179, ((0,), (1,), (2,)))],
+)
+def test_groups_are_as_large_as_the_budget_holds(budget: int, groups: tuple[tuple[int, ...], ...]) -> None:
+    assert groups_of(replace(TOGETHER, budget_bytes=budget)) == groups
+
+
+def test_no_waves_take_the_graph_only() -> None:
+    plan = plan_frontier(replace(TOGETHER, waves=(), budget_bytes=100))
+    assert (plan.barriers.groups, plan.max_group_width, plan.peak_live_bytes) == ((), 0, 100)
+    assert (plan.peak_frontier_bytes, plan.peak_scratch_bytes, plan.peak_output_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "fields"),
+    [
+        (99, {"required_bytes": 100, "budget_bytes": 99, "field": "resident graph bytes"}),
+        (139, {"required_bytes": 40, "budget_bytes": 39, "field": "single fused frontier wave bytes"}),
+    ],
+)
+def test_what_does_not_fit_is_named(budget: int, fields: dict[str, object]) -> None:
+    error = error_of(replace(TOGETHER, budget_bytes=budget))
+    assert (error.kind, error.fields) == ("GroupOverBudget", fields)
+
+
+def test_a_large_wave_behind_another_is_refused_on_demand() -> None:
+    hidden = replace(TOGETHER, waves=(WAVES[0], WaveEnvelope(50, 0, 0)), budget_bytes=145)
+    assert groups_of(hidden) == ((0,), (1,))
+    assert error_of(replace(hidden, check_every_wave=True)).fields["required_bytes"] == 50
+    assert groups_of(replace(hidden, check_every_wave=True, budget_bytes=150)) == ((0,), (1,))
+
+
+def test_group_bytes_never_wrap() -> None:
+    waves = (WaveEnvelope(2**63, 0, 0), WaveEnvelope(2**63, 0, 0))
+    assert error_of(FrontierInputs(waves, (), 0, 2**64 - 1, 0)).kind == "ByteCountOverflow"
+
+
+DEVICE = MegakernelDeviceKey(9, 0, 32, supports_grid_sync=True, supports_tensor_cores=True, max_workgroup_size=1024)
+EXECUTION = FrontierExecutionInputs(
+    PlanIdentity(1, MegakernelAnalysisKind.DATAFLOW, DEVICE),
+    FrontierSample(1000.0, 0.5, 3),
+    GraphSize(10, 5),
+    bytes_per_node=8,
+    bytes_per_edge=4,
+    waves=WAVES,
+    dependencies=((0, 1),),
+    budget_bytes=1000,
+    launch_overhead_ns=100.0,
+    fusion_pressure=0.5,
+)
+
+
+def test_the_shape_is_planned_for_the_peaks() -> None:
+    plan = plan_frontier_execution(EXECUTION, MegakernelPlanCache())
+    frontier, memory = plan.frontier, plan.execution.memory
+    assert frontier == plan_frontier(FrontierInputs(WAVES, ((0, 1),), 100, 1000, 3))
+    assert (memory.graph_bytes, memory.frontier_bytes, memory.output_bytes) == (100, 30, 10)
+    assert (memory.frontier_bytes, memory.output_bytes) == (frontier.peak_frontier_bytes, frontier.peak_output_bytes)
+
+
+def test_execution_remembers_shapes() -> None:
+    cache = MegakernelPlanCache()
+    assert plan_frontier_execution(EXECUTION, cache) == plan_frontier_execution(EXECUTION, cache)
+    assert (cache.stats.hits, cache.stats.misses) == (1, 1)
+
+
+def test_a_kernel_that_does_not_fit_is_the_source() -> None:
+    waves = (WaveEnvelope(100, 0, 0), WaveEnvelope(0, 25, 0), WaveEnvelope(0, 0, 100))
+    apart = replace(EXECUTION, waves=waves, dependencies=(), budget_bytes=200)
+    with pytest.raises(PlanError) as error:
+        plan_frontier_execution(apart, MegakernelPlanCache())
+    source = error.value.fields["source"]
+    assert error.value.kind == "Memory" and isinstance(source, PlanError) and source.kind == "OverBudget"
+
+
+SIZES = st.integers(0, 30)
+ENVELOPES = st.lists(st.builds(WaveEnvelope, SIZES, SIZES, SIZES), max_size=9)
+
+
+@st.composite
+def orders(draw: st.DrawFn, waves: int) -> Dependencies:
+    """Dependencies of ``waves`` waves along some order of theirs, hence without a cycle."""
+    rank = draw(st.permutations(range(waves)))
+    if waves < 2:
+        return ()
+    places = st.tuples(st.integers(0, waves - 1), st.integers(0, waves - 1)).filter(lambda pair: pair[0] < pair[1])
+    return tuple((rank[i], rank[j]) for i, j in draw(st.lists(places, max_size=20)))
+
+
+@st.composite
+def frontiers(draw: st.DrawFn) -> FrontierInputs:
+    waves = draw(ENVELOPES)
+    return FrontierInputs(
+        tuple(waves), draw(orders(len(waves))), 10, draw(st.integers(200, 2000)), 0, draw(st.booleans())
+    )
+
+
+def place_of(groups: Sequence[Sequence[int]]) -> dict[int, int]:
+    """Which group each wave is in."""
+    return {wave: place for place, group in enumerate(groups) for wave in group}
+
+
+def longest_chain(waves: int, dependencies: Dependencies) -> int:
+    depth = [1] * waves
+    for _ in range(waves):
+        for before, after in dependencies:
+            depth[after] = max(depth[after], depth[before] + 1)
+    return max(depth, default=0)
+
+
+@given(frontiers())
+def test_layers_are_as_few_as_the_longest_chain(inputs: FrontierInputs) -> None:
+    count = len(inputs.waves)
+    plan = plan_barriers(BarrierInputs(count, inputs.dependencies))
+    assert sorted(wave for group in plan.groups for wave in group) == list(range(count))
+    layer = place_of(plan.groups)
+    assert all(layer[before] < layer[after] for before, after in inputs.dependencies)
+    assert len(plan.groups) == longest_chain(count, inputs.dependencies)
+    assert plan.global_barriers == max(len(plan.groups) - 1, 0)
+
+
+@given(frontiers(), st.randoms())
+def test_other_names_for_waves_change_names_only(inputs: FrontierInputs, random: Random) -> None:
+    count = len(inputs.waves)
+    names = random.sample(range(count), count)
+    renamed = tuple((names[before], names[after]) for before, after in inputs.dependencies)
+    ours = plan_barriers(BarrierInputs(count, inputs.dependencies)).groups
+    theirs = plan_barriers(BarrierInputs(count, renamed)).groups
+    assert [{names[wave] for wave in group} for group in ours] == [set(group) for group in theirs]
+
+
+@given(frontiers())
+def test_groups_cut_layers_and_fit(inputs: FrontierInputs) -> None:
+    plan = plan_frontier(inputs)
+    groups = plan.barriers.groups
+    layers = plan_barriers(BarrierInputs(len(inputs.waves), inputs.dependencies)).groups
+    assert [wave for group in groups for wave in group] == [wave for layer in layers for wave in layer]
+    layer = place_of(layers)
+    assert all(len({layer[wave] for wave in group}) == 1 for group in groups)
+    costs = [sum(fused_wave_bytes(inputs.waves[wave]) for wave in group) for group in groups]
+    assert plan.peak_live_bytes == max(costs, default=0) + 10 <= inputs.budget_bytes
+    assert plan.max_group_width == max(map(len, groups), default=0)
+    assert plan_frontier(inputs) == plan
+    everything = sum(map(fused_wave_bytes, inputs.waves)) + 10
+    assert groups_of(replace(inputs, budget_bytes=everything)) == layers
+    poorer = groups_of(replace(inputs, budget_bytes=max(inputs.budget_bytes - 100, 200)))
+    assert len(poorer) >= len(groups)

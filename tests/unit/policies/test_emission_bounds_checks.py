@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from random import Random
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from vyre.domain.ir.expr import (
     BufferLength,
     Cast,
     Expr,
+    Fma,
     IdKind,
     LaunchId,
     Literal,
@@ -100,6 +102,9 @@ TWICE: Final = op(B.MUL, GID, lit(2))
 QUAD: Final = op(B.MUL, GID, lit(4))
 INP_LENGTH: Final = BufferLength("inp")
 
+UNKNOWN: Final[tuple[Expr, ...]] = tuple(Load("inp", lit(k)) for k in range(10))
+TEN: Final = reduce(add, UNKNOWN)
+
 ROWS: Final = (
     # conditions
     Row("nothing is known", False, (put(GID),)),
@@ -110,6 +115,13 @@ ROWS: Final = (
     Row("if i <= n - 1: n may be 0", False, (when(op(B.LE, GID, op(B.SUB, LENGTH, lit(1))), put(GID)),)),
     Row("if i != n", False, (when(op(B.NE, GID, LENGTH), put(GID)),)),
     Row("in a conjunction", True, (when(both(less(LID, lit(9)), IN_RANGE, less(lit(0), GID)), put(GID)),)),
+    Row("the same condition twice", True, (when(both(IN_RANGE, IN_RANGE), put(GID)),)),
+    Row("a named condition that changes", False, (
+        Let("ok", IN_RANGE), when(less(LID, lit(3)), Assign("ok", less(LID, lit(9)))), when(var("ok"), put(GID)),
+    )),
+    Row("a condition on a multiply-add", False, (
+        Let("x", Load("floats", LID)), when(less(Fma(var("x"), var("x"), var("x")), lit(1.0, f32)), put(GID)),
+    )),
     Row("in a disjunction", False, (when(op(B.OR, IN_RANGE, less(LID, lit(9))), put(GID)),)),
     Row("the else branch", False, (when(IN_RANGE, otherwise=(put(GID),)),)),
     Row("else of a disjunction of opposites", True, (
@@ -255,6 +267,18 @@ ROWS: Final = (
         when(both(less(GID, var("x")), less(GID, var("y")), op(B.LE, op(B.MIN, var("x"), var("y")), LENGTH)),
              put(GID)),
     )),
+    Row("i < x, and max(x, y) <= n", True, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(GID, var("x")), op(B.LE, op(B.MAX, var("x"), var("y")), LENGTH)), put(GID)),
+    )),
+    Row("i < x, and max(y, x) <= n", True, (
+        Let("x", Load("inp", lit(0))), Let("y", Load("inp", lit(1))),
+        when(both(less(GID, var("x")), op(B.LE, op(B.MAX, var("y"), var("x")), LENGTH)), put(GID)),
+    )),
+    Row("a sum of ten unknowns", True, (
+        Let("sum", TEN), when(less(var("sum"), LENGTH), put(var("sum"))),
+    )),
+    Row("a sum of ten unknowns that nobody checked", False, (Let("sum", TEN), when(IN_RANGE, put(var("sum"))))),
     Row("saturating i + 1 under i + 1 < n", False, (
         when(less(add(GID, lit(1)), LENGTH), put(op(B.SATURATING_ADD, GID, lit(1)))),
     )),
@@ -398,6 +422,22 @@ def test_rows(row: Row) -> None:
     accesses = watched(made)
     assert accesses
     assert [facts.proven(access) for access in accesses] == [row.proven] * len(accesses)
+
+
+def test_a_proof_gives_up_in_time() -> None:
+    """Every unknown is below every later one, among which a proof about any of them gets lost."""
+    names = [f"x{k:02}" for k in range(12)]
+    unknowns = [Let(name, Load("inp", lit(k))) for k, name in enumerate(names)]
+
+    def is_proven(inside: Stmt) -> bool:
+        for name in names[:-1]:
+            inside = when(both(*(op(B.LE, var(name), var(later)) for later in names if later > name)), inside)
+        made = program(*unknowns, inside)
+        (access,) = watched(made)
+        return bounds_facts(made).proven(access)
+
+    assert not is_proven(put(var("x00")))
+    assert is_proven(when(less(var("x00"), LENGTH), put(var("x00"))))
 
 
 def test_a_buffer_like_another_has_its_length_only_where_the_launch_says_so() -> None:

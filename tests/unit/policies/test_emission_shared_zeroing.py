@@ -126,7 +126,17 @@ ROWS: Final = (
     Row("read behind the loop, which may not run", {"s"}, (loop("k", GROUPS, put(), BARRIER), use())),
     Row("a break before the store", {"s"}, (loop("k", lit(4), when(UNIFORM, Break()), put(), BARRIER), use())),
     Row("a continue before the store", set(), (loop("k", lit(4), when(UNIFORM, Continue()), put(), BARRIER, use()),)),
+    Row("behind a block that returns", set(), (Block((Return(),)), use())),
+    Row("behind branches that return", set(), (when(UNIFORM, Return(), otherwise=(Return(),)), use())),
     # loops that fill
+    Row("a loop that may not run", {"s"}, (loop("k", GROUPS, put()), BARRIER, use())),
+    Row("a loop of one round", set(), (loop("k", lit(1), put()), BARRIER, use())),
+    Row("a loop of a step nobody knows", {"big"}, (
+        loop("k", lit(4), put(lanes_first(64), "big"), step=GROUPS), BARRIER, use(buffer="big"),
+    )),
+    Row("a loop with a name for the index", set(), (
+        loop("k", lit(4), Let("i", lanes_first(64)), put(var("i"), "big")), BARRIER, use(buffer="big"),
+    )),
     Row("a loop over slices", set(), (
         loop("k", lit(4), put(lanes_first(64), "big")), BARRIER, use(buffer="big"),
     )),
@@ -173,6 +183,11 @@ def program(row: Row) -> Program:
 def test_rows(row: Row) -> None:
     made = program(row)
     assert needs_zeroing(made, bounds_facts(made)) == row.needs
+
+
+def test_without_workgroup_memory_there_is_nothing_to_zero() -> None:
+    made = kernel(Store("out", GID, GID), buffers=(OUT,))
+    assert needs_zeroing(made, bounds_facts(made)) == frozenset()
 
 
 def test_the_workgroup_of_the_launch_counts() -> None:

@@ -292,9 +292,7 @@ class _Walk:
     def _blur(self, names: Iterable[str]) -> None:
         """These locals have values that are not followed."""
         for name in names:
-            old = self._meanings.env.get(name)
-            if old is not None:
-                self._set(name, Version(None, None, self._meanings.dtype(Var(name), None)))
+            self._set(name, Version(None, None, self._meanings.dtype(Var(name), None)))
 
     # ---- statements; each says whether the next one is reached
     def _let(self, stmt: Let) -> bool:
@@ -305,8 +303,7 @@ class _Walk:
         version = self._new_version(stmt.value)
         if self._run and self._run[-1].step is not Step.ASSIGN:
             self._run.append(Event(Step.ASSIGN, stmt, None, False))
-        if stmt.name in self._meanings.env:
-            self._set(stmt.name, version)
+        self._set(stmt.name, version)
         return True
 
     def _new_version(self, value: Expr) -> Version:

@@ -174,8 +174,8 @@ class Values:
 
     def identify(self, outer: Value, factor: int, inner: Value, sum_: Value) -> None:
         """From now on ``outer * factor + inner`` is the atom ``sum_``; all three are atoms."""
-        if outer.atom and inner.atom and sum_.atom:
-            self._products.append((outer.atom, factor, inner.atom, sum_.atom))
+        assert outer.atom is not None and inner.atom is not None and sum_.atom is not None
+        self._products.append((outer.atom, factor, inner.atom, sum_.atom))
 
     def _derived(self, op: BinaryOp, a: Value, b: Value, low: int, high: int, align: int = 0) -> Value:
         """An operation of no linear kind: the same operands give the same value."""

@@ -19,7 +19,7 @@ No member needs a bounds check.  Groups compare by identity.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from vyre.domain.ir.expr import Load
 from vyre.domain.ir.program import Buffer, Program
@@ -104,6 +104,8 @@ class _Grouping:
                     self._add(self._loads, event)
                 case Step.STORE:
                     self._store(event)
+                case _:  # pragma: no cover
+                    assert_never(event.step)
         self._close(self._loads, list(self._loads))
         self._close(self._stores, list(self._stores))
 

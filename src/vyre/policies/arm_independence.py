@@ -50,22 +50,28 @@ ArmVerdict: TypeAlias = Independent | SerializeRequired
 
 def can_dispatch_concurrently(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
     """``Independent`` iff no slot (given ranges: no byte) is written by one arm and touched by the other."""
+    reason, why = judge_arms(a, b)
+    return Independent(why) if reason is None else SerializeRequired(reason, why)
+
+
+def judge_arms(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
+    """The first conflict, by the order of the rule, or None; and why."""
     if a.ranges or b.ranges:
-        return _by_bytes(a, b)
+        return _judge_bytes(a, b)
     if not a.writes.isdisjoint(b.writes):
-        return _serialize(ConflictReason.WRITE_WRITE, a.writes & b.writes)
+        return _conflict(ConflictReason.WRITE_WRITE, a.writes & b.writes)
     if not a.writes.isdisjoint(b.reads):
-        return _serialize(ConflictReason.READ_AFTER_WRITE, a.writes & b.reads)
+        return _conflict(ConflictReason.READ_AFTER_WRITE, a.writes & b.reads)
     if not a.reads.isdisjoint(b.writes):
-        return _serialize(ConflictReason.WRITE_AFTER_READ, a.reads & b.writes)
-    return Independent(Reason("no slot written by one arm is touched by the other"))
+        return _conflict(ConflictReason.WRITE_AFTER_READ, a.reads & b.writes)
+    return None, Reason("no slot written by one arm is touched by the other")
 
 
-def _by_bytes(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
+def _judge_bytes(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
     found = first_conflict(a.accesses, b.accesses)
     if found is None:
-        return Independent(Reason("no byte written by one arm is touched by the other"))
-    return _serialize(found.reason, frozenset({found.resource}))
+        return None, Reason("no byte written by one arm is touched by the other")
+    return _conflict(found.reason, frozenset({found.resource}))
 
 
 _TEMPLATES = {
@@ -75,8 +81,8 @@ _TEMPLATES = {
 }
 
 
-def _serialize(reason: ConflictReason, slots: frozenset[int]) -> SerializeRequired:
-    return SerializeRequired(reason, Reason(_TEMPLATES[reason], (sorted(slots)[:4],)))
+def _conflict(reason: ConflictReason, slots: frozenset[int]) -> tuple[ConflictReason, Reason]:
+    return reason, Reason(_TEMPLATES[reason], (sorted(slots)[:4],))
 
 
 @record

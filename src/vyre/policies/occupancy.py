@@ -115,12 +115,12 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
 
     ``occupancy_bps``: resident warps over the most the multiprocessor holds.
     """
-    warps = usage.warps
+    warps, warps_of_sm = usage.warps, sm.warps
     regs_per_warp = _round_up(usage.regs_per_thread * WARP, REGISTER_UNIT)
     shared = usage.static_shared_bytes + usage.dynamic_shared_bytes + RESERVED_SHARED
     shared_allocated = _round_up(shared, SHARED_UNIT)
     limits = (  # in the order of the factors
-        sm.warps // warps if 0 < usage.block_size <= MAX_BLOCK else 0,
+        warps_of_sm // warps if 0 < usage.block_size <= MAX_BLOCK else 0,
         _register_limit(usage.regs_per_thread, regs_per_warp, warps),
         sm.shared_bytes // shared_allocated if shared <= sm.shared_bytes_per_block + RESERVED_SHARED else 0,
         sm.blocks,
@@ -137,7 +137,7 @@ def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
         shared_allocated_per_block=shared_allocated,
         regs_allocated_per_block=regs_per_warp * warps,
         resident_warps=blocks * warps,
-        occupancy_bps=blocks * warps * 10_000 // sm.warps,
+        occupancy_bps=blocks * warps * 10_000 // warps_of_sm,
     )
 
 
@@ -472,4 +472,4 @@ def _ceil(value: int, divisor: int) -> int:
 
 
 def _round_up(value: int, unit: int) -> int:
-    return _ceil(value, unit) * unit
+    return -(-value // unit) * unit

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from vyre.policies.arm_independence import ArmAccess, SerializeRequired, can_dispatch_concurrently
+from vyre.policies.arm_independence import ArmAccess, judge_arms
 from vyre.policies.hazards import ConflictReason, HazardInputs, first_conflict, hazard_graph
 from vyre.policies.record import Reason, record, verdict, why_field
 
@@ -34,8 +34,8 @@ FusionVerdict: TypeAlias = Fuse | KeepSeparate
 
 def decide_cross_pipeline_fusion(earlier: ArmAccess, later: ArmAccess) -> FusionVerdict:
     """``Fuse`` iff the two are independent."""
-    found = can_dispatch_concurrently(earlier, later)
-    return KeepSeparate(found.reason, found.why) if isinstance(found, SerializeRequired) else Fuse(found.why)
+    reason, why = judge_arms(earlier, later)
+    return Fuse(why) if reason is None else KeepSeparate(reason, why)
 
 
 @record

@@ -32,6 +32,7 @@ from vyre.policies.claims import (
     validate,
 )
 from vyre.policies.command_reuse import CommandReuseInputs
+from vyre.policies.cost_eviction import CostEviction, CostThresholds
 from vyre.policies.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
 from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vyre.policies.egraph_kernels import LaunchConfig
@@ -217,6 +218,26 @@ def bundle(thresholds: DispatchPolicyThresholds) -> object:
     return evaluate_dispatch_policy(asked, thresholds)
 
 
+def learned(thresholds: CostThresholds) -> object:
+    """From keys that are asked for again in many ways, then from those that never are, but one."""
+    cache: CostEviction[int] = CostEviction(thresholds)
+    found: list[object] = []
+    for step in range(1, 400):
+        cache.admit(step, 1, 1)
+        cache.admit(step - step % 7, 1, 1)
+        for _ in range(step // 8):
+            cache.hit(step)
+        if step > 8:
+            found.append((cache.evict().key, cache.ghosts, cache.credits))
+    for step in range(400, 2000):
+        cache.admit(step, 1, 1)
+        cache.admit(0, 1, 10**9)
+        for _ in range(8):
+            cache.hit(0)
+        cache.evict()
+    return found, cache.credits
+
+
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
@@ -227,6 +248,7 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BiasThresholds", "speculate_bps"): biased(CONSTANT, trace_jit=TraceJitInputs(9, 9_000, 0, 100)),
     ("BiasThresholds", "extraction.max_scale_bps"): lambda t: priced(10**6, cold_bps=50_000)(t.extraction),
     ("BiasThresholds", "extraction.forbid_zero"): lambda t: priced(1, cold_bps=1)(t.extraction),
+    **{("CostThresholds", field.name): learned for field in fields(CostThresholds)},
     ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
     ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,
     ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),

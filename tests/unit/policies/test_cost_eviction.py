@@ -1,0 +1,241 @@
+"""Cost, size, frequency, age and ghosts in the default eviction; every figure is worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vyre.domain.errors import InvalidField
+from vyre.policies.cost_eviction import CostEviction, CostThresholds
+
+U64_MAX = 2**64 - 1
+NEVER_REVIEWED = CostThresholds(review_interval=1 << 20)
+PLAIN: dict[str, int] = {"nbytes": 10, "cost_ns": 1_000}
+
+
+def policy(*keys: str, thresholds: CostThresholds = NEVER_REVIEWED) -> CostEviction[str]:
+    found: CostEviction[str] = CostEviction(thresholds)
+    for key in keys:
+        found.admit(key, **PLAIN)
+    return found
+
+
+def order(found: CostEviction[str]) -> str:
+    return "".join(found.evict().key for _ in range(len(found)))
+
+
+def test_defaults() -> None:
+    assert CostThresholds() == CostThresholds(
+        max_frequency=4, ghosts_per_entry=2, fade_per_entry=16, prior_reuses=16, review_interval=32, max_credit=16
+    )
+
+
+def test_equal_entries_leave_in_the_order_of_their_last_use() -> None:
+    found = policy(*"abcd")
+    found.hit("b")
+    found.hit("a")
+    found.hit("nobody")
+    assert len(found) == 4 and "a" in found and "nobody" not in found
+    assert order(found) == "cdba"
+    assert len(found) == 0 and "a" not in found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "leaves"),
+    [
+        ((10, 999), (10, 1_000), "first"),
+        ((10, 1_001), (10, 1_000), "second"),
+        ((11, 1_000), (10, 1_000), "first"),
+        ((10, 1_000), (11, 1_000), "second"),
+        ((20, 2_000), (10, 1_000), "first"),  # worth the same a byte: age decides
+        ((U64_MAX, 2), (U64_MAX, 1), "first"),  # both worth less than the least step
+        ((1, 0), (1, 1), "first"),
+        ((0, 5), (1, 6), "first"),  # no bytes count as one
+        ((0, 6), (1, 5), "second"),
+    ],
+)
+def test_what_is_cheap_to_rebuild_for_its_size_leaves(
+    first: tuple[int, int], second: tuple[int, int], leaves: str
+) -> None:
+    found: CostEviction[str] = CostEviction()
+    found.admit("first", *first)
+    found.admit("second", *second)
+    assert found.evict().key == leaves
+
+
+def test_the_clock_ages_what_is_not_asked_for() -> None:
+    """A kernel of ten times the worth outlives ten generations of cheap ones, and no more."""
+    found: CostEviction[int] = CostEviction(NEVER_REVIEWED)
+    found.admit(-1, 10, 10_000)
+    found.admit(0, 10, 1_000)
+    left = []
+    for generation in range(1, 20):
+        left.append(found.evict().key)
+        found.admit(generation, 10, 1_000)
+    assert left[:10] == [*range(9), -1]
+
+
+def test_why_an_entry_leaves() -> None:
+    found = policy("a", "b")
+    found.hit("a")
+    found.hit("b")
+    found.hit("b")
+    assert (
+        str(found.evict().why)
+        == "1000 ns for 10 bytes, asked for 2 time(s) and last 2 request(s) ago, weighs least of 2"
+    )
+
+
+def test_admitting_again_is_a_request_and_takes_the_new_figures() -> None:
+    found = policy("a", "b")
+    found.admit("a", 10, 10)
+    assert len(found) == 2
+    evicted = found.evict()
+    assert evicted.key == "a"
+    assert str(evicted.why) == "10 ns for 10 bytes, asked for 2 time(s) and last 0 request(s) ago, weighs least of 2"
+
+
+def test_a_ghost_goes_on_with_its_frequency() -> None:
+    found = policy("a")
+    found.hit("a")
+    found.evict()
+    assert found.ghosts == 1 and "a" not in found
+    found.admit("a", **PLAIN)
+    assert found.ghosts == 0
+    assert "asked for 3 time(s)" in str(found.evict().why)
+
+
+def test_frequency_is_bounded() -> None:
+    found = policy("a", thresholds=CostThresholds(max_frequency=3, review_interval=1 << 20))
+    for _ in range(9):
+        found.hit("a")
+    assert "asked for 3 time(s)" in str(found.evict().why)
+    assert len(found.credits) == 3
+
+
+def test_the_oldest_ghosts_are_forgotten_first() -> None:
+    found = policy(*"abcdef", thresholds=CostThresholds(ghosts_per_entry=1, review_interval=1 << 20))
+    for expected in (1, 2, 3, 3, 2):  # as many as entries are held just before
+        found.evict()
+        assert found.ghosts == expected
+    found.admit("e", **PLAIN)
+    found.admit("a", **PLAIN)
+    assert found.ghosts == 1
+    left = [found.evict() for _ in range(3)]
+    assert [evicted.key for evicted in left] == ["f", "e", "a"]
+    assert ["asked for 2 time(s)" in str(evicted.why) for evicted in left] == [False, True, False]
+
+
+def test_no_ghosts_if_none_are_wanted() -> None:
+    found = policy(*"ab", thresholds=CostThresholds(ghosts_per_entry=0))
+    found.evict()
+    assert found.ghosts == 0
+
+
+def test_discard_forgets_entries_and_ghosts() -> None:
+    found = policy(*"abc")
+    found.hit("b")
+    assert found.evict().key == "a"
+    found.discard("a")
+    found.discard("b")
+    found.discard("nobody")
+    assert found.ghosts == 0 and len(found) == 1
+    for key in "ab":
+        found.admit(key, **PLAIN)
+    assert order(found) == "cab"
+    with pytest.raises(IndexError):
+        found.evict()
+
+
+LEARNING = CostThresholds(max_frequency=2, prior_reuses=1, review_interval=4, fade_per_entry=1 << 20)
+
+
+def test_credits_follow_the_reuse_that_was_seen() -> None:
+    """At the fourth request, before it is counted: one reuse from each frequency, each after a wait of one request.
+
+    With 1 reuse and 1 request for each entry more in the totals, 3 reuses in 4 requests; so with the one supposed reuse
+    each credit is (1 + 1) / (1 + 4/3) * 4/3 = 8/7.
+    """
+    found = policy("a", thresholds=LEARNING)
+    for _ in range(2):
+        found.hit("a")
+    assert found.credits == (1.0, 1.0)
+    found.hit("a")
+    assert found.credits == (8 * 1024 // 7 / 1024,) * 2
+
+
+def test_ghosts_that_nobody_wants_lower_the_credit_of_their_frequency() -> None:
+    """`x` is asked for again and again, the others never: what was asked for once is worth less from the review on."""
+    thresholds = CostThresholds(max_frequency=2, prior_reuses=1, review_interval=8, ghosts_per_entry=1)
+    found = policy("x", thresholds=thresholds)  # request 1
+    for name in "ab":
+        found.admit(name, **PLAIN)  # 2, 4
+        found.hit("x")  # 3, 5
+    assert [found.evict().key for _ in range(2)] == ["a", "b"]
+    assert found.ghosts == 2
+    found.discard("x")
+    found.admit("c", **PLAIN)  # 6
+    found.admit("d", **PLAIN)  # 7
+    assert [found.evict().key for _ in range(2)] == ["c", "d"]
+    assert found.ghosts == 1  # `a`, `b` and `c` went unwanted for 5, 3 and 1 requests
+    assert found.credits == (1.0, 1.0)
+    found.admit("e", **PLAIN)  # 8
+    # `x` came back after 2 requests from either frequency: reuses (1, 1) and waits (2 + 9, 2), in all 3 and 14
+    assert found.credits == (2 * 14 * 1024 // (11 * 3 + 14) / 1024, 2 * 14 * 1024 // (2 * 3 + 14) / 1024)
+
+
+def test_credits_are_bounded() -> None:
+    thresholds = CostThresholds(max_frequency=2, prior_reuses=1, review_interval=64, max_credit=2, ghosts_per_entry=0)
+    found: CostEviction[int] = CostEviction(thresholds)
+    found.admit(-1, 1, 10**9)
+    for name in range(2_000):
+        found.admit(name, **PLAIN)
+        found.hit(-1)
+        if len(found) > 64:
+            found.evict()
+    assert found.credits == (0.5, 2.0)
+
+
+def test_observations_fade() -> None:
+    """A popularity that ended is outweighed sooner by the present if the past counts half again and again."""
+
+    def credit_of_newcomers(fade_per_entry: int) -> float:
+        thresholds = CostThresholds(max_frequency=2, prior_reuses=1, review_interval=8, fade_per_entry=fade_per_entry)
+        found: CostEviction[int] = CostEviction(thresholds)
+        fresh = iter(range(10**6))
+        for _ in range(400):  # nobody comes back but 0
+            found.admit(next(fresh), **PLAIN)
+            found.hit(0)
+            if len(found) > 8:
+                found.evict()
+        for _ in range(400):  # everybody comes back at once
+            name = next(fresh)
+            found.admit(name, **PLAIN)
+            found.hit(name)
+            if len(found) > 8:
+                found.evict()
+        return found.credits[0]
+
+    assert credit_of_newcomers(4) > 2 * credit_of_newcomers(1 << 20)
+
+
+def test_the_queue_stays_small() -> None:
+    found = policy(*"ab")
+    for _ in range(5_000):
+        found.hit("a")
+    assert len(found._queue) <= 2 * 2 + NEVER_REVIEWED.review_interval
+    busy = policy(*"ab", thresholds=CostThresholds(review_interval=4))
+    for _ in range(5_000):
+        busy.hit("a")
+        assert len(busy._queue) <= 2 * 2 + 4
+    assert order(busy) == "ba"
+
+
+@pytest.mark.parametrize("value", [-1, 2**64, True, 1.0, None])
+@pytest.mark.parametrize("field", ["nbytes", "cost_ns"])
+def test_figures_outside_their_domain(field: str, value: Any) -> None:
+    found: CostEviction[str] = CostEviction()
+    with pytest.raises(InvalidField, match=rf"CostEviction\.{field} = .* is not an int in 0\.\.18446744073709551615"):
+        found.admit("a", **PLAIN | {field: value})
+    assert len(found) == 0

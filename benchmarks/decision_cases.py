@@ -221,12 +221,7 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
         ),
     ),
     "topology.memory": _calls(topology.memory_plan, *(topology.MemoryInputs(*_WAVE, t) for t in topology.Topology)),
-    "topology.execution": _calls(
-        topology.execution_plan,
-        *(topology.ExecutionInputs(*_WAVE, _SAMPLE, 5000.0, pressure) for pressure in (0.2, 0.9)),
-    ),
     "occupancy": _calls(occupancy.estimate, (_SM, _USAGE)),
-    "occupancy.pair": _calls(occupancy.can_run_together, occupancy.PairInputs(_SM, _USAGE, _USAGE, True)),
     "occupancy.cooperative": _calls(
         occupancy.max_cooperative_blocks, occupancy.CooperativeInputs(_SM, _USAGE, 132, True)
     ),
@@ -235,22 +230,30 @@ SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
         residency.SessionProfile(1, 10**6, 100, 1000, 1000, 1000, 10**8, residency.Readback.FINAL_ONLY),
     ),
 }
-"""The same, but the answer is a record of several figures, or rests on other decisions."""
+"""The same, but the answer is a record of several figures."""
 
-BUNDLE: Final[tuple[Call, ...]] = _calls(
-    dispatch_policy.evaluate_dispatch_policy,
-    *(
-        dispatch_policy.DispatchPolicyInputs(
-            _Persistent(64, 5000, 900, 50_000),
-            _READER,
-            other,
-            slot,
-            _Reuse(64, 5000, 900, 500),
-            _Bindless(64, _FULL, True),
-            _Jit(9, 9000, 100, 1000),
-        )
-        for other in (_APART, _SAME)
-        for slot in (None, 0, 9)
+COMPOSED: Final[dict[str, tuple[Call, ...]]] = {
+    "dispatch_policy": _calls(
+        dispatch_policy.evaluate_dispatch_policy,
+        *(
+            dispatch_policy.DispatchPolicyInputs(
+                _Persistent(64, 5000, 900, 50_000),
+                _READER,
+                other,
+                slot,
+                _Reuse(64, 5000, 900, 500),
+                _Bindless(64, _FULL, True),
+                _Jit(9, 9000, 100, 1000),
+            )
+            for other in (_APART, _SAME)
+            for slot in (None, 0, 9)
+        ),
     ),
-)
-"""All launch decisions of a dispatch, every one of them positive."""
+    "topology.execution": _calls(
+        topology.execution_plan,
+        *(topology.ExecutionInputs(*_WAVE, _SAMPLE, 5000.0, pressure) for pressure in (0.2, 0.9)),
+    ),
+    "occupancy.pair": _calls(occupancy.can_run_together, occupancy.PairInputs(_SM, _USAGE, _USAGE, True)),
+}
+"""Several decisions in one: all launch decisions of a dispatch, each of them positive; shape and memory of a wave; two
+estimates."""

@@ -7,7 +7,7 @@ import json
 from timeit import timeit
 from typing import Final
 
-from benchmarks.decision_cases import BUNDLE, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
+from benchmarks.decision_cases import COMPOSED, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
 from benchmarks.decision_rows import dearest
 
 _ROUNDS: Final = 40
@@ -16,7 +16,7 @@ _CALLS: Final = 400
 
 def multiples() -> dict[str, dict[str, float]]:
     """By kind and name."""
-    kinds = {"bundle": {"bundle": BUNDLE}, "decision": SCALAR_DECISIONS, "plan": SCALAR_PLANS}
+    kinds = {"decision": SCALAR_DECISIONS, "plan": SCALAR_PLANS, "composed": COMPOSED}
     return {kind: {name: _multiple(dearest(calls)) for name, calls in cases.items()} for kind, cases in kinds.items()}
 
 

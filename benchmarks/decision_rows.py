@@ -11,19 +11,22 @@ import timeit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from benchmarks.decision_cases import BUNDLE, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
+from benchmarks.decision_cases import COMPOSED, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
 from benchmarks.harness import Metric, Row, Samples, compare, measure
 from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
+from vyre.policies.waves import BarrierInputs, plan_barriers
 
 DECISION_MULTIPLES: Final = 3.0
-DECISION_US: Final = 5.0
-PLAN_MULTIPLES: Final = 16.0
-BUNDLE_MULTIPLES: Final = 16.0
-BUNDLE_US: Final = 25.0
+PLAN_MULTIPLES: Final = 12.0
+COMPOSED_MULTIPLES: Final = 16.0
+SCALAR_US: Final = 5.0
+COMPOSED_US: Final = 25.0
 
 _ACCESSES: Final = 1_000
 _RESOURCES: Final = 32
 _MOST_INTERVALS: Final = 8
+_WAVES: Final = 10_000
+_DEPENDENCIES: Final = 40_000
 
 
 def dearest(calls: Iterable[Call]) -> Call:
@@ -44,18 +47,23 @@ def mixed_accesses() -> HazardInputs:
 
 
 def readers_of_everything() -> HazardInputs:
-    """One resource, of which half of the operations write a part each that the others all read: 250 000 edges."""
+    """One resource, of which half of the operations write parts of their own that the others all read: as many edges
+    as there can be, 250 000."""
     half = _ACCESSES // 2
-    written = [((2 * i, 2 * i + 1),) for i in range(half)]
-    accesses = [Access(0, AccessMode.WRITE, part) for part in written]
-    accesses += [Access(0, AccessMode.READ, ((0, 2 * half),))] * half
+    accesses = [Access(0, AccessMode.WRITE, _parts(first, _MOST_INTERVALS, half)) for first in range(half)]
+    accesses += [Access(0, AccessMode.READ)] * half
     return HazardInputs(tuple((access,) for access in accesses))
 
 
 def interleaved_writers() -> HazardInputs:
-    """One resource; each operation writes every second of 400 parts, the odd and the even ones in turn."""
-    parts = [tuple((20 * i + 10 * odd, 20 * i + 10 * odd + 10) for i in range(200)) for odd in (0, 1)]
-    return HazardInputs(tuple((Access(0, AccessMode.WRITE, parts[i % 2]),) for i in range(_ACCESSES)))
+    """One resource; operations write many parts, every second one, the even and the odd ones in turn."""
+    written = [_parts(first, 8 * _MOST_INTERVALS, 2) for first in (0, 1)]
+    return HazardInputs(tuple((Access(0, AccessMode.WRITE, written[i % 2]),) for i in range(_ACCESSES)))
+
+
+def _parts(first: int, count: int, apart: int) -> tuple[tuple[int, int], ...]:
+    """Intervals of 16 bytes; ``first`` and ``apart`` in intervals."""
+    return tuple((16 * i, 16 * i + 16) for i in range(first, first + count * apart, apart))
 
 
 def _hazards(inputs: Callable[[], HazardInputs], edges: int | None = None) -> Callable[[int], Samples]:
@@ -65,6 +73,23 @@ def _hazards(inputs: Callable[[], HazardInputs], edges: int | None = None) -> Ca
         if edges not in (None, found):
             raise AssertionError(f"{found} edges instead of {edges}")
         return measure(lambda: hazard_graph(given), rounds)
+
+    return run
+
+
+def waves(reach: int) -> BarrierInputs:
+    """Dependencies of a wave on another at most ``reach`` before it: the shorter, the more barriers."""
+    random_ = random.Random(1)
+    firsts = (random_.randrange(_WAVES - reach) for _ in range(_DEPENDENCIES))
+    return BarrierInputs(_WAVES, tuple((first, first + random_.randint(1, reach)) for first in firsts))
+
+
+def _waves(reach: int, least_barriers: int) -> Callable[[int], Samples]:
+    def run(rounds: int) -> Samples:
+        given = waves(reach)
+        if plan_barriers(given).global_barriers < least_barriers:
+            raise AssertionError("fewer barriers than the dependencies need")
+        return measure(lambda: plan_barriers(given), rounds)
 
     return run
 
@@ -89,12 +114,14 @@ def _every(cases: Mapping[str, Sequence[Call]]) -> tuple[Call, ...]:
 
 
 ROWS: Final = (
-    _row("worst_decision", _every(SCALAR_DECISIONS), DECISION_US),
-    _row("worst_plan", _every(SCALAR_PLANS), DECISION_US),
-    _row("bundle", BUNDLE, BUNDLE_US),
-    *_multiples("multiples_of_the_", {"bundle": BUNDLE}, BUNDLE_MULTIPLES),
+    _row("worst_decision", _every(SCALAR_DECISIONS), SCALAR_US),
+    _row("worst_plan", _every(SCALAR_PLANS), SCALAR_US),
+    _row("dispatch_policy", COMPOSED["dispatch_policy"], COMPOSED_US),
+    *_multiples("composed:", COMPOSED, COMPOSED_MULTIPLES),
     *_multiples("decision:", SCALAR_DECISIONS, DECISION_MULTIPLES),
     *_multiples("plan:", SCALAR_PLANS, PLAN_MULTIPLES),
+    Row("waves_shallow", Metric.COST, "ms", 100.0, None, _waves(_WAVES // 2, 10), _BUILT, scale=1e3),
+    Row("waves_deep", Metric.COST, "ms", 100.0, None, _waves(20, 2000), _BUILT, scale=1e3),
     Row("hazards_mixed", Metric.COST, "ms", 5.0, None, _hazards(mixed_accesses), _BUILT, scale=1e3),
     Row(
         "hazards_most_edges",

@@ -95,9 +95,7 @@ def float_to_u32(value: float, *, rounded: bool) -> int:
     """Truncated or rounded into 0..2^32-1; too large or not finite gives 2^32-1, negative gives 0."""
     if not math.isfinite(value):
         return U32_MAX
-    if value <= 0:
-        return 0
-    return min(round_half_away(value) if rounded else math.floor(value), U32_MAX)
+    return min(max(round_half_away(value) if rounded else math.floor(value), 0), U32_MAX)
 
 
 def float_ratio_bps(

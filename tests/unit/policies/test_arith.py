@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from vyre.policies.arith import U64_MAX, align_up, dim_product, float_to_u64
+from typing import Any
+
+from vyre.policies.arith import (
+    U64_MAX,
+    align_up,
+    dim_product,
+    float_ratio_bps,
+    float_to_u32,
+    float_to_u64,
+    float_unit_bps,
+)
 
 
 def test_products_up_to_the_cap() -> None:
@@ -18,3 +28,14 @@ def test_nothing_is_aligned() -> None:
 
 def test_the_largest_float() -> None:
     assert float_to_u64(2.0**64 - 2048) == U64_MAX - 2047
+
+
+def test_ratios_of_floats_are_never_negative() -> None:
+    options: dict[str, Any] = {"rounded": False, "if_bad_numerator": 7, "if_bad_denominator": 8}
+    assert float_ratio_bps(-1e308, 1e-10, **options) == 0  # although the quotient is not finite
+    assert float_ratio_bps(-1.0, 2.0, **options) == float_ratio_bps(0.0, 2.0, **options) == 0
+    assert float_to_u32(-0.4, rounded=True) == float_to_u32(-0.6, rounded=False) == 0
+
+
+def test_shares_are_truncated() -> None:
+    assert float_unit_bps(0.00019, 0) == 1

@@ -166,3 +166,10 @@ def test_the_fixed_point_is_fixed(snapshot: EGraphSnapshot) -> None:
 
 def test_pair_counts_take_two_words() -> None:
     assert Bucket(1, 2, 3, 0x6_0000_0005).words() == (1, 2, 3, 5, 6)
+
+
+def test_leaders_are_paired_with_the_others_only() -> None:
+    snapshot = EGraphSnapshot(tuple(ENodeRow(eclass, "f", ()) for eclass in (3, 1, 2)))
+    leaders = plan_structural_equivalences(StructuralInputs(snapshot, leaders_only=True))
+    assert leaders.equivalences == ((1, 2), (1, 3))
+    assert plan_structural_equivalences(StructuralInputs(snapshot)).equivalences == ((1, 2), (1, 3), (2, 3))

@@ -27,7 +27,15 @@ from vyre.policies.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.hazards import Access, AccessMode, ConflictReason, HazardInputs, Interval, hazard_graph
+from vyre.policies.hazards import (
+    Access,
+    AccessMode,
+    ConflictReason,
+    HazardInputs,
+    Interval,
+    first_conflict,
+    hazard_graph,
+)
 from vyre.policies.persistent_kernel import PersistentKernelInputs
 from vyre.policies.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
 from vyre.policies.trace_jit import TraceJitInputs
@@ -179,3 +187,11 @@ def test_no_thousand_accesses_take_long(name: str) -> None:
     graph = hazard_graph(inputs)
     assert time.process_time() - start < 1.0
     assert sum(map(len, graph.predecessors)) == (250_000 if "then" in name else 999)
+
+
+@pytest.mark.parametrize(("start", "conflict"), [(k, k % 3 == 0) for k in range(15)])
+def test_any_interval_of_two_accesses_may_be_shared(start: int, conflict: bool) -> None:
+    many = Access(1, W, tuple((k, k + 1) for k in range(0, 15, 3)))
+    before = Access(1, R, (*((k, k + 1) for k in range(1, start - 1, 3)), (start, start + 1)))
+    for pair in (((many,), (before,)), ((before,), (many,))):
+        assert (first_conflict(*pair) is not None) == conflict

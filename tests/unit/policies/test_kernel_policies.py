@@ -14,6 +14,7 @@ from vyre.domain.errors import InvalidField
 from vyre.policies import arith
 from vyre.policies.device_extraction import (
     AutotuneRecord,
+    BiasThresholds,
     CostModel,
     EClass,
     ENode,
@@ -24,7 +25,10 @@ from vyre.policies.device_extraction import (
 )
 from vyre.policies.extraction_cost import (
     ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
     NodeHints,
+    device_aware_cost,
 )
 from vyre.policies.fusion import (
     Accept,
@@ -264,3 +268,28 @@ def test_biases(hints: NodeHints, speculates: bool, expected: int) -> None:
     node = ENode(0, 10**8, hints)
     inputs = ExtractionInputs((), 0, ExtractionProfile(False, False, True), AutotuneRecord(2, (2, 1, 1)), jit)
     assert node_cost(inputs, node) == expected
+
+
+def test_factors_of_a_caller_reach_every_node() -> None:
+    thresholds = BiasThresholds(unroll_bps=0, extraction=ExtractionThresholds(hot_bps=10_000))
+    constant = ENode(0, 50_000, NodeHints(compile_time_constant=True))
+    inputs = ExtractionInputs((EClass((constant, ENode(1, 7, NodeHints()))),), 0, PLAIN, AutotuneRecord(2, (1, 1, 1)))
+    assert node_cost(inputs, constant, thresholds) == 5  # never free
+    found = extract_best_for_device(inputs, thresholds)
+    assert found is not None
+    assert (found.cost, found.chosen) == (5, {0: 0})
+
+
+@pytest.mark.parametrize(
+    ("base", "thresholds", "cost"),
+    [
+        (1_000, ExtractionThresholds(hot_bps=50_000), 4_000),
+        (1_000, ExtractionThresholds(hot_bps=50_000, max_scale_bps=0), 5_000),
+        (1_000, ExtractionThresholds(hot_bps=0), 1_000),
+        (1, ExtractionThresholds(hot_bps=1), 0),
+        (1, ExtractionThresholds(hot_bps=1, forbid_zero=True), 1),
+        (0, ExtractionThresholds(hot_bps=1, forbid_zero=True), 0),
+    ],
+)
+def test_costs_are_clamped(base: int, thresholds: ExtractionThresholds, cost: int) -> None:
+    assert device_aware_cost(NodeCostInputs(PLAIN, base, NodeHints()), thresholds) == cost

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidProgram
+from vyre.policies.arm_independence import ArmAccess
+from vyre.policies.async_copy_overlap import Overlap, Serialize
 from vyre.policies.bindless import (
     Bindless,
     BindlessInputs,
     BindlessSupport,
+    BindlessThresholds,
     Parameters,
     PointerTable,
     ResourceTableInputs,
@@ -19,8 +22,12 @@ from vyre.policies.bindless import (
     decide_bindless,
     plan_resource_table,
 )
+from vyre.policies.command_reuse import CommandReuseInputs, CommandReuseThresholds
+from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vyre.policies.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
 from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.hazards import Access, AccessMode
+from vyre.policies.persistent_kernel import PersistentKernelInputs, PersistentKernelThresholds
 from vyre.policies.trace_jit import (
     HoldSteady,
     Speculate,
@@ -78,3 +85,39 @@ def test_an_absent_error_budget_is_none() -> None:
     share = dispatch_configs_share_launch_shape
     assert share(LaunchConfig(), LaunchConfig(ulp_budget=0))
     assert not share(LaunchConfig(), LaunchConfig(ulp_budget=1))
+
+
+ALL_POSITIVE = DispatchPolicyInputs(
+    PersistentKernelInputs(9, 100, 0, 100),
+    ArmAccess(frozenset(), frozenset(), (Access(3, AccessMode.READ, ((0, 8),)),)),
+    ArmAccess(frozenset(), frozenset()),
+    3,
+    CommandReuseInputs(9, 100, 100, 10),
+    BindlessInputs(99, BindlessSupport.FULL, False),
+    TraceJitInputs(99, 10_000, 0, 100),
+    (8, 16),
+)
+
+
+@pytest.mark.parametrize(
+    ("stricter", "verdict"),
+    [
+        ({"persistent": PersistentKernelThresholds(10)}, "persistent"),
+        ({"graph": CommandReuseThresholds(10)}, "command_reuse"),
+        ({"bindless": BindlessThresholds(100)}, "bindless"),
+        ({"trace_jit": TraceJitThresholds(100)}, "trace_jit"),
+    ],
+)
+def test_the_bundle_hands_thresholds_on(stricter: dict[str, Any], verdict: str) -> None:
+    usual = evaluate_dispatch_policy(ALL_POSITIVE)
+    found = evaluate_dispatch_policy(ALL_POSITIVE, DispatchPolicyThresholds(**stricter))
+    assert len(usual.audit_events) == 4
+    (gone,) = set(usual.audit_events) - set(found.audit_events)
+    assert gone.substrate.startswith(verdict)
+    assert getattr(found, verdict) != getattr(usual, verdict)
+
+
+def test_a_copy_is_judged_by_the_bytes_it_writes() -> None:
+    assert evaluate_dispatch_policy(ALL_POSITIVE).copy_overlap == Overlap()
+    assert evaluate_dispatch_policy(replace(ALL_POSITIVE, copy_bytes=(7, 16))).copy_overlap == Serialize()
+    assert evaluate_dispatch_policy(replace(ALL_POSITIVE, copy_bytes=None)).copy_overlap == Serialize()

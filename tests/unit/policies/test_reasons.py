@@ -170,6 +170,11 @@ CASES = [
     ),
     Case(
         decide_command_reuse,
+        (CommandReuseInputs(2, 10, 9, 10),),
+        "a launch of 10 ns is no dearer than a replay of 10 ns",
+    ),
+    Case(
+        decide_command_reuse,
         (CommandReuseInputs(5, 30, 40, 10),),
         "5 replays save 60 ns after recording for 40 ns",
     ),

@@ -409,7 +409,19 @@ SAID = [
         "polluted timed region: index = 1, graph_uploads = 0, host_allocations = 0, host_syncs = 3, "
         "borrowed_fallback_dispatches = 0",
     ),
-    (gate(MEASURED, replace(MEASURED, setup_ns=-1.0)), "invalid timing: index = 1"),
+    (
+        gate(MEASURED, replace(MEASURED, repetitions=2)),
+        "insufficient scale: index = 1, graph_nodes = 1000000, graph_edges = 1000000, repetitions = 2",
+    ),
+    *(
+        (gate(MEASURED, replace(MEASURED, **dict[str, Any]({field: value}))), "invalid timing: index = 1")
+        for field, value in (
+            ("setup_ns", -1.0),
+            ("host_orchestrated_ns", 0.0),
+            ("host_orchestrated_ns", float("inf")),
+            ("resident_megakernel_ns", 0.0),
+        )
+    ),
     (
         gate(MEASURED, required=3.5),
         "speedup below threshold: index = 0, observed_x = 3.0, required_x = 3.5",

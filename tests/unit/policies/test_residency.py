@@ -106,6 +106,14 @@ def test_graphs_that_stay_count_against_the_budget() -> None:
     with pytest.raises(PlanError) as error:
         plan_queries(QueryBatch(queries, 152, graphs_stay_resident=True))
     assert error.value.fields["required_bytes"] == 153
+    one_graph = (GraphQuery(1, 1, 1, 100, 1, 1, 1), GraphQuery(2, 1, 2, 100, 1, 1, 1))
+    assert plan_queries(QueryBatch(one_graph, 103, graphs_stay_resident=True)).peak_resident_bytes == 103
+
+
+def test_queries_may_fill_the_budget() -> None:
+    queries = (GraphQuery(1, 1, 1, 100, 1, 1, 1), GraphQuery(2, 1, 1, 100, 1, 1, 1))
+    assert plan_queries(QueryBatch(queries, 105)).launch_count == 1
+    assert plan_queries(QueryBatch(queries, 104)).launch_count == 2
 
 
 @pytest.mark.parametrize("field", ["frontier_bytes", "scratch_bytes", "output_bytes", "graph_upload_bytes"])
@@ -273,6 +281,11 @@ def test_evidence_is_written_without_exponents() -> None:
     assert written == "cuda,0,34359738368,9,0,10000,80000,64,10000000000000000000000,0.5,0.0000001,0,0,0,0"
     numbers = written.replace("34359738368", "+00034359738368")
     assert parse_csv(f"{HEADER}\n{numbers}\n{numbers}", 4.0).min_speedup_x == 2e22
+
+
+def test_times_below_a_nanosecond_are_times() -> None:
+    quick = replace(GOOD, host_orchestrated_ns=1.0, resident_megakernel_ns=0.125, setup_ns=0.0)
+    assert validate(GateInputs((quick, GOOD), 4.0)).min_speedup_x == 8.0
 
 
 def test_what_is_written_passed_the_gate() -> None:

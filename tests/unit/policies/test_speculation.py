@@ -25,6 +25,7 @@ from vyre.policies.speculate import (
     read_fused_result,
 )
 from vyre.policies.speculation import (
+    SequentialThresholds,
     SpeculationChoice,
     SpeculationObservation,
     SpeculationTest,
@@ -179,6 +180,26 @@ def test_context_models_remember_eight_predecessors_and_2048_contexts() -> None:
         bounded = ContextModel(max_order=1)
         shape_hits(bounded, [*range(contexts), 0])
         assert bounded.predict() == expected
+
+
+def test_the_width_of_the_interval() -> None:
+    """sqrt(2 * 0.125 * 39 / 81 * ln(sqrt(39 / 30) / 0.05))."""
+    assert SpeculationTest(9, 0.0, 1.0).half_width() == pytest.approx(0.6135045600002631, rel=1e-12)
+    assert SpeculationTest(1, 0.0, 0.0).half_width() == math.inf
+    assert SpeculationTest(2, 0.0, 1.0).half_width() < math.inf
+
+
+@pytest.mark.parametrize(
+    ("test", "thresholds", "choice"),
+    [
+        (SpeculationTest(9, 0.0, 0.0), SequentialThresholds(), SpeculationChoice.REJECT),
+        (SpeculationTest(9, 0.01, 0.0), SequentialThresholds(min_gain=1.0), SpeculationChoice.KEEP_RACING),
+        (SpeculationTest(199, 0.0, 1e9), SequentialThresholds(), SpeculationChoice.KEEP_RACING),
+        (SpeculationTest(200, 0.0, 1e9), SequentialThresholds(), SpeculationChoice.REJECT),
+    ],
+)
+def test_limits_of_a_race(test: SpeculationTest, thresholds: SequentialThresholds, choice: SpeculationChoice) -> None:
+    assert test.decide(thresholds).choice is choice
 
 
 def test_histories_keep_their_window() -> None:

@@ -59,7 +59,7 @@ TOPICS: Final = {
         "transfers",
         "readback",
     ),
-    "Graphs on the device": ("waves", "topology", "plan_cache", "fusion_pressure", "egraph_kernels"),
+    "Graphs on the device": ("topology", "plan_cache", "fusion_pressure", "egraph_kernels"),
     "What a device can do": ("backend_ranking", "occupancy", "subgroup", "ptx_target", "ptxas_hazards"),
     "Which code to run": ("strategy", "routing", "kernel_variant", "extraction_cost", "device_extraction", "selection"),
     "What an emitter may leave out": (
@@ -127,6 +127,19 @@ def _is_own(item: object, module: ModuleType) -> bool:
 
 def functions(module: ModuleType) -> dict[str, types.FunctionType]:
     return {name: item for name, item in public(module).items() if inspect.isfunction(item)}
+
+
+def is_state(cls: type) -> bool:
+    """Does it change in place, unlike a record or a verdict?"""
+    return not (is_dataclass(cls) or issubclass(cls, Enum | tuple))
+
+
+def decided_by(module: ModuleType) -> Iterator[types.FunctionType]:
+    """Public functions, and the constructors and public methods of what is state."""
+    yield from functions(module).values()
+    for cls in public(module).values():
+        if isinstance(cls, type) and is_state(cls):
+            yield from (f for n, f in vars(cls).items() if inspect.isfunction(f) and (n == "__init__" or n[0] != "_"))
 
 
 def classes_in(hint: Any) -> Iterator[type]:
@@ -295,6 +308,8 @@ def _field_default(cls: Any, name: str) -> object:
 
 
 def methods(cls: type) -> Iterator[str]:
+    if is_state(cls) and "__init__" in vars(cls):
+        yield _item(f"`{signature(cls.__name__, cls.__init__).removesuffix(' -> None')}`", cls.__init__)  # type: ignore[misc]
     for name, item in vars(cls).items():
         function = item.__func__ if isinstance(item, classmethod | staticmethod) else item
         if name.startswith("_") or (cls.__module__ != getattr(function, "__module__", cls.__module__)):
@@ -424,13 +439,13 @@ def records(name: str, module: ModuleType) -> dict[str, list[str]]:
     inputs: list[Any] = []
     outputs: list[Any] = []
     defaults: dict[type, object] = {}
-    for function in functions(module).values():
+    for function in decided_by(module):
         hints = hints_of(function)
         outputs.append(hints.pop("return"))
         for parameter in inspect.signature(function).parameters.values():
             if is_dataclass(parameter.default):
                 defaults.setdefault(type(parameter.default), parameter.default)
-            else:
+            elif parameter.name in hints:  # self has no type
                 inputs.append(hints[parameter.name])
     taken, given = reachable(inputs, module), reachable(outputs, module)
     owned = [item for item in public(module).values() if isinstance(item, type)]

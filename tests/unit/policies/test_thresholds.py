@@ -53,6 +53,7 @@ from vyre.policies.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.persistent_kernel import PersistentKernelInputs
+from vyre.policies.readback import SlabInputs, plan_slab
 from vyre.policies.shape_prediction import ShapeHistory
 from vyre.policies.speculate import SpeculatorSettings
 from vyre.policies.speculation import SequentialThresholds, SpeculationTest
@@ -271,6 +272,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("SequentialThresholds", "futile_gain"): race(9, 0.01005, min_gain=1.0),
     ("SequentialThresholds", "min_pairs"): race(4, 0.5),
     ("SequentialThresholds", "max_pairs"): race(200, 0.5, 1e9),
+    ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
+    ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
+        SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)
+    ),
 }
 """What no vector sees, and an answer in which it shows."""
 

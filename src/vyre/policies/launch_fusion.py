@@ -152,7 +152,7 @@ def plan_dataflow(inputs: DataflowInputs) -> DataflowPlan:
 
     An intermediate is avoided if its launch has all of its uses, the first of them replaces it, each later one is
     point-wise, and nobody keeps it: then every lane holds its own element.  Raises what ``plan`` does, and
-    ``DuplicateBuffer``, ``UnknownBuffer``, ``DuplicateUse``.  O(uses + pairs of conflicting uses in a launch).
+    ``DuplicateBuffer``, ``UnknownBuffer``, ``DuplicateUse``.  O(uses + pairs of uses of a buffer in one launch).
     """
     rule = _Dataflow(inputs)
     groups = _cut(inputs.stages, inputs.max_group_bytes, rule)
@@ -286,7 +286,7 @@ class _Dataflow:
         self._before: list[dict[int, int]] = [self._uses_before(*found) for found in enumerate(self._stages)]
         self._accesses = [[Access(use.resource, use.mode) for use in stage.uses] for stage in self._stages]
         self.barriers = [AccessRelation.POINTWISE] * len(self._stages)
-        self._pending: list[tuple[int, Access]] = []
+        self._earlier: dict[int, list[tuple[int, Access]]] = {}
         self._ordered: dict[AccessRelation, int] = {}
 
     def _uses_before(self, place: int, stage: DataflowStage) -> dict[int, int]:
@@ -328,13 +328,14 @@ class _Dataflow:
 
     def obstacle(self, first: int, place: int) -> Reason | None:
         if place == first + 1:
-            self._pending = [(first, access) for access in self._accesses[first]]
+            self._earlier = {access.resource: [(first, access)] for access in self._accesses[first]}
             self._ordered = dict.fromkeys(AccessRelation, first)
         stage, accesses = self._stages[place], self._accesses[place]
+        earlier = [found for access in accesses for found in self._earlier.get(access.resource, ())]
         barrier = AccessRelation.POINTWISE
-        for conflict in conflicts([access for _, access in self._pending], accesses):
+        for conflict in conflicts([access for _, access in earlier], accesses):
             relation = stage.uses[conflict.later].relation
-            if self._pending[conflict.earlier][0] < self._ordered[relation]:
+            if earlier[conflict.earlier][0] < self._ordered[relation]:
                 continue  # a barrier stands between the two already
             if relation is AccessRelation.GLOBAL and not self._cooperative:
                 return Reason("stage {} shares buffer {} between workgroups", (stage.id, conflict.resource))
@@ -343,7 +344,8 @@ class _Dataflow:
         for relation in AccessRelation:
             if _WIDTH[AccessRelation.POINTWISE] < _WIDTH[relation] <= _WIDTH[barrier]:
                 self._ordered[relation] = place
-        self._pending += [(place, access) for access in accesses]
+        for access in accesses:
+            self._earlier.setdefault(access.resource, []).append((place, access))
         return None
 
     def peak_bytes(self, groups: Sequence[_Group]) -> int:

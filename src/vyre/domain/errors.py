@@ -43,6 +43,7 @@ class ErrorCode(IntEnum):
     UNREADABLE_FILE = 1106
     INVALID_FIELD = 1107
     INVALID_PLAN = 1108
+    UNFINISHED_BUILD = 1109
     UNKNOWN = 1999
 
 
@@ -301,6 +302,15 @@ class PlanError(VyreError):
         words = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip()
         seen = ", ".join(f"{name} = {value}" for name, value in fields.items())
         super().__init__(f"{words}: {seen}" if seen else words, fix=fix)
+
+
+class UnfinishedBuild(VyreError):
+    """A value that threads share did not come about: its build failed or was cancelled in another thread, or waits for
+    itself.
+    """
+
+    code = ErrorCode.UNFINISHED_BUILD
+    default_fix = "ask for it again."
 
 
 class UnreadableFile(VyreError):

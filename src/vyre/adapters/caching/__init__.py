@@ -1,0 +1,1 @@
+"""Caches of what is expensive to build."""

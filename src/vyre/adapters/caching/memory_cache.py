@@ -1,0 +1,350 @@
+"""A cache in memory: bounded in bytes and entries, one build per key, values that are their own leases.
+
+Eviction drops the cache's reference and nothing else: whoever holds a value goes on using it, and it is unloaded when
+the last of them lets go.  While it lives it can come back without a build, so that there are never two of a key.  The
+budgets bound what the cache holds; what it let go and others still use is reported beside it.
+
+A hit is a look-up in a dict and an entry in a log; the policy reads the log when something is missed.  A log that grows
+too long loses its older half: what is in memory and asked for that often is in no danger.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+
+from vyre.adapters.caching.retention import Retention
+from vyre.adapters.caching.single_flight import SingleFlight
+from vyre.domain.errors import InvalidField
+from vyre.domain.record import U64, IntRange, record
+from vyre.policies.cost_eviction import CostEviction
+from vyre.policies.record import U64_MAX, Reason
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+LOG: Final = 512
+"""Hits that are remembered between two misses."""
+DEPARTURES: Final = 64
+"""The latest departures that are remembered with their reasons."""
+_SPARE: Final = 16
+_NOT_ASKED: Final = Reason("")
+
+
+@record
+class MemoryBudget:
+    """What a cache may hold."""
+
+    nbytes: U64 = 256 << 20
+    entries: Annotated[int, IntRange(1, U64_MAX)] = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Built(Generic[V]):
+    """What a build hands to the cache.
+
+    ``unload`` is called once, when ``value`` has died, by whichever thread let go of it last and possibly within a
+    garbage collection: it should do no more than note what to free, and must not hold ``value``.  ``cost_ns`` is what
+    another build would take; None is the time that this one took.
+    """
+
+    value: V
+    nbytes: int
+    unload: Callable[[], object] | None = None
+    cost_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("nbytes", self.nbytes), ("cost_ns", 0 if self.cost_ns is None else self.cost_ns)):
+            if type(value) is not int or not 0 <= value <= U64_MAX:
+                raise InvalidField(record="Built", field=name, value=value, expected=f"an int in 0..{U64_MAX}")
+
+
+class Cause(Enum):
+    """Why a value left."""
+
+    BYTES = "byte budget"
+    ENTRIES = "entry budget"
+    TOO_LARGE = "larger than the byte budget"
+    DISCARDED = "discarded"
+
+
+class Departure(NamedTuple):
+    """A key that left; ``why`` is what the policy said, empty where it was not asked."""
+
+    key: Any
+    cause: Cause
+    why: Reason
+
+
+class MemoryCacheStats(NamedTuple):
+    """``entries`` and ``nbytes`` are held now; ``leases`` and ``leased_bytes`` have left and are still used, as far as
+    they can be referenced weakly.  Since the cache was made: ``hits``; ``misses``, each of which started a build, of
+    which ``failures`` failed; ``shared``, waits for a build of another thread that succeeded; ``revived``, values that
+    came back without a build; ``evicted``, departures by cause.
+    """
+
+    entries: int
+    nbytes: int
+    leases: int
+    leased_bytes: int
+    hits: int
+    misses: int
+    shared: int
+    revived: int
+    failures: int
+    evicted: Mapping[Cause, int]
+
+
+class _Held(NamedTuple):
+    """``life`` ends with the value; None if the value cannot be referenced weakly."""
+
+    lease: int
+    nbytes: int
+    cost_ns: int
+    life: weakref.finalize[..., Any] | None
+
+
+class MemoryCache(Generic[K, V]):
+    """Values by key; every method may be called from any thread, and from inside a build.
+
+    ``retention`` decides who leaves; by default that is ``CostEviction``.
+    """
+
+    def __init__(
+        self,
+        budget: MemoryBudget | None = None,
+        *,
+        retention: Retention[K] | None = None,
+        now_ns: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self._budget = budget if budget is not None else MemoryBudget()
+        self._retention: Retention[K] = retention if retention is not None else CostEviction[K]()
+        self._now_ns = now_ns
+        self._lock = threading.Lock()
+        self._flights: SingleFlight[K, V] = SingleFlight()
+        self._values: dict[K, V] = {}
+        self._log: list[K] = []
+        self._held: dict[K, _Held] = {}
+        self._nbytes = 0
+        self._gone: dict[K, _Held] = {}
+        # Changed by finalizers, which run anywhere, also under the lock: so without it, one atomic call at a time.
+        self._leases: dict[int, int] = {}
+        self._lease_numbers = itertools.count()
+        self._wanted: dict[K, object] = {}
+        self._logged = self._misses = self._shared = self._revived = self._failures = 0
+        self._evicted: Counter[Cause] = Counter()
+        self._departures: deque[Departure] = deque(maxlen=DEPARTURES)
+
+    def get(self, key: K) -> V | None:
+        """The value if it is held; nothing is counted where it is not."""
+        try:
+            value = self._values[key]
+        except KeyError:
+            return None
+        self._log.append(key)
+        if len(self._log) >= LOG:
+            self._shorten_log()
+        return value
+
+    def get_or_build(self, key: K, build: Callable[[], Built[V]], *, timeout_s: float | None = None) -> V:
+        """The value of ``key``, built if need be, by one thread for all that ask meanwhile.
+
+        ``timeout_s`` bounds the wait for another thread's build.  Raises what ``build`` raises; in the threads that
+        waited for it an error of the same class and text where it is a ``VyreError``, else ``UnfinishedBuild``; also
+        ``UnfinishedBuild`` if a build waits for itself, and ``DispatchTimeout``.  A failure leaves nothing behind.
+        """
+        try:
+            value = self._values[key]
+        except KeyError:
+            return self._miss(key, build, timeout_s)
+        self._log.append(key)  # as in `get`, which would cost another call
+        if len(self._log) >= LOG:
+            self._shorten_log()
+        return value
+
+    def discard(self, key: K) -> bool:
+        """Drop a value that is no longer valid, also one that is being built or that others use; was it held?"""
+        return self._discard([key]) > 0
+
+    def clear(self) -> int:
+        """``discard`` everything; how many values were held?"""
+        return self._discard(None)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._held
+
+    def stats(self) -> MemoryCacheStats:
+        """Everything at one moment."""
+        with self._lock:
+            leased = list(self._leases.values())
+            return MemoryCacheStats(
+                entries=len(self._held),
+                nbytes=self._nbytes,
+                leases=len(leased),
+                leased_bytes=sum(leased),
+                hits=self._logged + len(self._log),
+                misses=self._misses,
+                shared=self._shared,
+                revived=self._revived,
+                failures=self._failures,
+                evicted={cause: self._evicted[cause] for cause in Cause},
+            )
+
+    def departures(self) -> tuple[Departure, ...]:
+        """The latest ``DEPARTURES`` of them, oldest first."""
+        with self._lock:
+            return tuple(self._departures)
+
+    # ---- what is missed
+    def _miss(self, key: K, build: Callable[[], Built[V]], timeout_s: float | None) -> V:
+        value, own = self._flights.run(key, lambda: self._fill(key, build), timeout_s)
+        if not own:
+            with self._lock:
+                self._shared += 1
+        return value
+
+    def _fill(self, key: K, build: Callable[[], Built[V]]) -> V:
+        """What the one thread does."""
+        ticket, left = object(), list[V]()
+        with self._lock:
+            self._read_log()
+            if key in self._values:  # a build ended between the look-up and this one
+                self._log.append(key)
+                return self._values[key]
+            value = self._revive(key, left)
+            if value is None:
+                self._misses += 1
+                self._wanted[key] = ticket
+        if value is not None:
+            return value
+        started = self._now_ns()
+        try:
+            built = build()
+            cost_ns = max(self._now_ns() - started, 0) if built.cost_ns is None else built.cost_ns
+            held = self._tracked(built, cost_ns)
+        except BaseException:
+            with self._lock:
+                self._failures += 1
+                self._is_wanted(key, ticket)
+            raise
+        with self._lock:
+            if self._is_wanted(key, ticket):
+                self._keep(key, built.value, held, left)
+            else:
+                self._depart(key, held, Cause.DISCARDED)
+        return built.value
+
+    def _tracked(self, built: Built[V], cost_ns: int) -> _Held:
+        number = next(self._lease_numbers)
+        try:
+            life = weakref.finalize(built.value, _let_go, self._leases, number, built.unload)
+        except TypeError:
+            if built.unload is not None:
+                expected = "an object that can be referenced weakly, since it is to be unloaded"
+                raise InvalidField(record="Built", field="value", value=built.value, expected=expected) from None
+            return _Held(number, built.nbytes, cost_ns, None)
+        life.atexit = False  # whoever loaded it is gone by then
+        return _Held(number, built.nbytes, cost_ns, life)
+
+    def _is_wanted(self, key: K, ticket: object) -> bool:
+        """Is what was built under ``ticket`` still valid?  The ticket is used up."""
+        if self._wanted.get(key) is not ticket:
+            return False
+        del self._wanted[key]
+        return True
+
+    def _revive(self, key: K, left: list[V]) -> V | None:
+        """The value of a key that left, if somebody still uses it; held again if it fits."""
+        gone = self._gone.pop(key, None)
+        alive = None if gone is None or gone.life is None else gone.life.peek()
+        if gone is None or alive is None:
+            return None
+        value: V = alive[0]
+        self._revived += 1
+        if gone.nbytes <= self._budget.nbytes:
+            self._leases.pop(gone.lease, None)
+            self._keep(key, value, gone, left)
+        else:
+            self._gone[key] = gone
+        return value
+
+    # ---- what is held; under the lock
+    def _keep(self, key: K, value: V, new: _Held, left: list[V]) -> None:
+        """Hold a value and append those that leave for it to ``left``, whose owner drops them outside the lock."""
+        budget = self._budget
+        if new.nbytes > budget.nbytes:
+            self._depart(key, new, Cause.TOO_LARGE)
+            self._remember(key, new)
+            return
+        while (too_big := self._nbytes + new.nbytes > budget.nbytes) or len(self._held) >= budget.entries:
+            victim = self._retention.evict()
+            left.append(self._values.pop(victim.key))
+            held = self._held.pop(victim.key)
+            self._nbytes -= held.nbytes
+            self._depart(victim.key, held, Cause.BYTES if too_big else Cause.ENTRIES, victim.why)
+            self._remember(victim.key, held)
+        self._retention.admit(key, new.nbytes, new.cost_ns)
+        self._held[key], self._values[key] = new, value
+        self._nbytes += new.nbytes
+
+    def _depart(self, key: K, held: _Held, cause: Cause, why: Reason = _NOT_ASKED) -> None:
+        if held.life is not None:
+            self._leases[held.lease] = held.nbytes
+        self._evicted[cause] += 1
+        self._departures.append(Departure(key, cause, why))
+
+    def _remember(self, key: K, held: _Held) -> None:
+        """So that the value can come back while it lives."""
+        if held.life is None:
+            return
+        self._gone[key] = held
+        if len(self._gone) > 2 * len(self._leases) + _SPARE:
+            self._gone = {k: gone for k, gone in self._gone.items() if gone.life is not None and gone.life.alive}
+
+    def _discard(self, keys: Iterable[K] | None) -> int:
+        left: list[V] = []
+        with self._lock:
+            for key in [*self._held, *self._gone, *self._wanted] if keys is None else keys:
+                self._flights.forget(key)
+                self._wanted.pop(key, None)
+                self._gone.pop(key, None)
+                self._retention.discard(key)
+                if key in self._held:
+                    held = self._held.pop(key)
+                    left.append(self._values.pop(key))
+                    self._nbytes -= held.nbytes
+                    self._depart(key, held, Cause.DISCARDED)
+        return len(left)
+
+    # ---- the log of hits
+    def _read_log(self) -> None:
+        """Tell the policy; under the lock.  Other threads go on appending."""
+        hits = self._log[:]
+        del self._log[: len(hits)]
+        self._logged += len(hits)
+        for key in hits:
+            self._retention.hit(key)
+
+    def _shorten_log(self) -> None:
+        with self._lock:
+            surplus = len(self._log) - LOG // 2
+            if surplus > 0:
+                del self._log[:surplus]
+                self._logged += surplus
+
+
+def _let_go(leases: dict[int, int], lease: int, unload: Callable[[], object] | None) -> None:
+    """A value has died.  This may run within any other call, so it takes no lock."""
+    leases.pop(lease, None)
+    if unload is not None:
+        unload()

@@ -1,0 +1,86 @@
+"""What a cache asks about eviction, and ``cache_eviction_heat`` as an answer; ``CostEviction`` is the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from vyre.domain.record import U32_MAX
+from vyre.policies.cache_eviction_heat import (
+    DEFAULT_THRESHOLDS,
+    HeatEntry,
+    HeatEvictionInputs,
+    HeatThresholds,
+    entries_to_evict,
+)
+from vyre.policies.cost_eviction import Evicted
+from vyre.policies.record import Reason
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Retention(Protocol[K]):
+    """State of one cache; the cache calls it from one thread at a time."""
+
+    def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
+        """``key`` was built, at that cost, and is kept."""
+        ...
+
+    def hit(self, key: K) -> None:
+        """``key`` was asked for; it may have left meanwhile."""
+        ...
+
+    def discard(self, key: K) -> None:
+        """``key`` is no longer valid."""
+        ...
+
+    def evict(self) -> Evicted[K]:
+        """Choose who leaves and forget it; there is at least one."""
+        ...
+
+
+class _Warm(NamedTuple):
+    hits: int
+    last_s: float
+    weight: float
+
+
+class HeatRetention(Generic[K]):
+    """The coldest by ``cache_eviction_heat`` leaves; O(n) each.
+
+    ``by_cost`` weighs heat by rebuild cost per byte.  A cache reports hits when something is missed, so that a hit
+    counts from the next miss on.
+    """
+
+    def __init__(
+        self,
+        thresholds: HeatThresholds = DEFAULT_THRESHOLDS,
+        *,
+        by_cost: bool = False,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._thresholds, self._by_cost, self._now_s = thresholds, by_cost, now_s
+        self._entries: dict[K, _Warm] = {}
+
+    def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
+        self._entries[key] = _Warm(1, self._now_s(), cost_ns / max(nbytes, 1) if self._by_cost else 1.0)
+
+    def hit(self, key: K) -> None:
+        warm = self._entries.get(key)
+        if warm is not None:
+            self._entries[key] = _Warm(min(warm.hits + 1, U32_MAX), self._now_s(), warm.weight)
+
+    def discard(self, key: K) -> None:
+        self._entries.pop(key, None)
+
+    def evict(self) -> Evicted[K]:
+        held, now = tuple(self._entries.items()), self._now_s()
+        entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(held))
+        (coldest,) = entries_to_evict(HeatEvictionInputs(entries, len(entries) - 1, now), self._thresholds)
+        key, warm = held[coldest]
+        del self._entries[key]
+        return Evicted(key, Reason(_COLDEST, (warm.hits, now - warm.last_s, len(held))))
+
+
+_COLDEST: Final = "asked for {} time(s), last {:.3g} s ago, is the coldest of {}"

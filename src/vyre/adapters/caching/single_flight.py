@@ -1,0 +1,126 @@
+"""One thread builds what several ask for at once; the others wait for its result.
+
+A failed or cancelled build releases everybody: the builder with what it raised, those who wait with an error of the
+same class and text where it is one of ours, else with ``UnfinishedBuild``.  A build may ask for other keys.  If it asks
+for its own, directly or through what another thread builds, waiting would never end: that is an error.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from vyre.domain.errors import DispatchTimeout, UnfinishedBuild, VyreError
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Flight(Generic[V]):
+    """A build under way; ``result`` or ``error`` is there once it has landed."""
+
+    __slots__ = ("error", "landed", "owner", "result")
+
+    def __init__(self, owner: int) -> None:
+        self.owner = owner
+        self.landed = threading.Event()
+        self.result: V
+        self.error: VyreError | None = None
+
+
+class SingleFlight(Generic[K, V]):
+    """Builds under way by key; every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._flights: dict[K, _Flight[V]] = {}
+        self._waiting: dict[int, _Flight[V]] = {}
+
+    def run(self, key: K, build: Callable[[], V], timeout_s: float | None = None) -> tuple[V, bool]:
+        """The result of ``build``, and whether this thread ran it.
+
+        ``timeout_s`` bounds the wait for another thread, not a build of one's own.  Raises what ``build`` raises,
+        ``UnfinishedBuild``, and ``DispatchTimeout`` once the wait is over; the build goes on then.
+        """
+        own = _Flight[V](threading.get_ident())
+        try:
+            flight = self._join(key, own)
+            if flight is own:
+                own.result = build()
+                return own.result, True
+        except BaseException as error:
+            own.error = _for_the_others(key, error)
+            raise
+        finally:
+            self._land(key, own)
+        return self._wait(key, flight, timeout_s), False
+
+    def forget(self, key: K) -> None:
+        """Who asks from now on does not get the result of a build that runs already."""
+        with self._lock:
+            self._flights.pop(key, None)
+
+    # ---- details
+    def _join(self, key: K, own: _Flight[V]) -> _Flight[V]:
+        """The flight to wait for, or ``own`` if it is the first."""
+        with self._lock:
+            flight = self._flights.get(key)
+            if flight is None or flight.landed.is_set():  # it lands first and leaves the table then
+                self._flights[key] = own
+                return own
+            if self._waits_for(flight, own.owner):
+                raise UnfinishedBuild(
+                    f"the build of {key!r} waits for itself", fix="do not ask for a key inside its own build."
+                )
+            self._waiting[own.owner] = flight
+            return flight
+
+    def _waits_for(self, flight: _Flight[V], thread: int) -> bool:
+        """Does ``flight`` end only after ``thread`` goes on?"""
+        following: _Flight[V] | None = flight
+        while following is not None and not following.landed.is_set():
+            if following.owner == thread:
+                return True
+            following = self._waiting.get(following.owner)
+        return False
+
+    def _wait(self, key: K, flight: _Flight[V], timeout_s: float | None) -> V:
+        try:
+            landed = flight.landed.wait(timeout_s)
+        finally:
+            with self._lock:
+                self._waiting.pop(threading.get_ident(), None)
+        if not landed:
+            raise DispatchTimeout(
+                f"waited {timeout_s} s for another thread to build {key!r}",
+                fix="allow more time, or prepare the program before its first dispatch.",
+            )
+        if flight.error is not None:
+            raise _copied(flight.error)
+        return flight.result
+
+    def _land(self, key: K, flight: _Flight[V]) -> None:
+        flight.landed.set()
+        with self._lock:
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+
+
+def _for_the_others(key: object, error: BaseException) -> VyreError:
+    """What those who wait are told.  It holds no traceback, which would keep the builder's frames alive."""
+    if isinstance(error, VyreError):
+        return _copied(error)
+    how = "failed" if isinstance(error, Exception) else "was cancelled"
+    told = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return UnfinishedBuild(f"the build of {key!r} in another thread {how} ({told})")
+
+
+def _copied(error: VyreError) -> VyreError:
+    """For one thread to raise: notes and tracebacks of several would mix."""
+    own = copy.copy(error)
+    notes: list[str] | None = getattr(error, "__notes__", None)
+    if notes is not None:
+        own.__notes__ = list(notes)
+    return own

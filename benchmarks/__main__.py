@@ -19,6 +19,7 @@ from benchmarks import (
     interpreter_rows,
     launch_rows,
     machine,
+    memory_cache_rows,
     process_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
@@ -27,6 +28,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
     "decisions": decision_rows.ROWS,
+    "caches": memory_cache_rows.ROWS,
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -342,7 +342,7 @@ class _Dataflow:
             barrier = max(barrier, relation, key=_WIDTH.__getitem__)
         self.barriers[place] = barrier
         for relation in AccessRelation:
-            if _WIDTH[AccessRelation.POINTWISE] < _WIDTH[relation] <= _WIDTH[barrier]:
+            if _WIDTH[relation] <= _WIDTH[barrier]:
                 self._ordered[relation] = place
         for access in accesses:
             self._earlier.setdefault(access.resource, []).append((place, access))

@@ -69,6 +69,10 @@ def test_a_launch_may_fill_its_budget() -> None:
     assert (found.avoided_launches, found.avoided_intermediate_bytes) == (0, 0)
 
 
+def test_a_stage_may_fill_its_budget() -> None:
+    assert plan(chain((1, 2, 3), budget=6)).groups[0].required_bytes == 6
+
+
 def test_no_stages() -> None:
     assert plan(ChainInputs((), 1)) == LaunchFusionPlan((), 0, 0, 0)
     assert plan_dataflow(DataflowInputs((), (), 1)) == DataflowPlan(LaunchFusionPlan((), 0, 0, 0), (), 0)
@@ -157,6 +161,17 @@ def test_which_buffers_need_no_memory(
     found = plan_dataflow(flow((first,), (second,), sizes=SIZES, kept=kept))
     assert found.dataflow == (GroupDataflow((second.relation,), unallocated),)
     assert found.launches.groups[0].required_bytes == (2 if unallocated else 22)
+
+
+def test_unallocated_buffers_ascend() -> None:
+    uses = (write(3),), (read(3, POINTWISE), write(2)), (read(2, POINTWISE),)
+    assert plan_dataflow(flow(*uses, sizes=SIZES)).dataflow[0].unallocated == (2, 3)
+
+
+def test_what_nobody_said_counts_as_unordered_and_dropped() -> None:
+    assert BufferUse(1, READ) == read(1, GLOBAL)
+    assert StageBuffer(1, 2) == StageBuffer(1, 2, kept=False)
+    assert not DataflowInputs((), (), 1).cooperative
 
 
 def test_what_a_later_launch_reads_is_written() -> None:

@@ -101,6 +101,21 @@ def test_diagnostics_are_packed_up_to_the_cap_and_counted_beyond() -> None:
     assert str(found.why) == "52 bytes instead of 120; 2 diagnostics are only counted"
 
 
+def test_one_diagnostic_beyond_the_cap_is_overflow() -> None:
+    found = plan_diagnostics(replace(DIAGNOSTICS, max_records_per_shard=4))
+    assert (found.overflow_records, found.requires_overflow_flag) == (1, True)
+
+
+def test_no_diagnostics() -> None:
+    found = plan_diagnostics(DiagnosticInputs((), 1, 0))
+    assert found == DiagnosticPlan((), 0, 0, 0, 0, 0, 0, 0, False, False, True)
+
+
+def test_records_are_dense_unless_aligned() -> None:
+    assert ResultInputs((), 0) == ResultInputs((), 0, alignment=1)
+    assert DiagnosticInputs((), 1, 0) == DiagnosticInputs((), 1, 0, alignment=1)
+
+
 def test_a_single_list_needs_no_scan() -> None:
     found = plan_diagnostics(replace(DIAGNOSTICS, shards=SHARDS[1:], max_records_per_shard=5))
     assert (found.requires_device_prefix_scan, found.requires_overflow_flag) == (False, False)
@@ -154,6 +169,10 @@ def test_a_small_slab_comes_with_its_header() -> None:
     found = plan_slab(SlabInputs((12, 0, 24, 16), 20, 128))
     assert found == SlabPlan(32, 64, 96, SlabReadback.ONE_COPY, 1)
     assert str(found.why) == "header and slab take 96 bytes, a first copy 65536"
+
+
+def test_a_slab_may_fill_its_budget() -> None:
+    assert plan_slab(SlabInputs((64,), 32, 96)).resident_bytes == 96
 
 
 @pytest.mark.parametrize(("chunk", "copies"), [(96, 1), (95, 2)])

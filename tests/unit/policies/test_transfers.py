@@ -40,6 +40,10 @@ def test_reads_that_touch_are_one_copy() -> None:
     assert str(found.why) == "3 transfers in 1 copies, which move 12 bytes for 12"
 
 
+def test_gaps_are_not_read_unless_wanted() -> None:
+    assert ReadInputs(()) == ReadInputs((), max_gap=0)
+
+
 def test_reads_that_overlap_move_shared_bytes_once() -> None:
     found = reads((1, 0, 16), (1, 4, 4), (1, 10, 10))
     assert (found.copies, found.bytes) == ((ReadCopy(1, 0, 20),), 20)
@@ -94,6 +98,16 @@ def test_a_write_that_covers_the_one_before_is_passed_on_as_it_is() -> None:
     assert found == WritePlan((WriteCopy(1, 0, data, owned=False),), 4, 6)
     assert found.copies[0].data is data
     assert str(found.why) == "2 transfers in 1 copies, which move 4 bytes for 6"
+
+
+def test_covering_includes_both_ends() -> None:
+    assert [c.owned for c in writes((1, 3, b"ab"), (1, 3, b"cde")).copies] == [False]
+    assert [c.owned for c in writes((1, 3, b"ab"), (1, 2, b"cde")).copies] == [False]
+    assert [c.owned for c in writes((1, 3, b"ab"), (1, 3, b"c")).copies] == [True]
+
+
+def test_copies_begin_where_the_first_byte_goes() -> None:
+    assert writes((1, 90, b"ab"), (1, 92, b"cd")).copies == (WriteCopy(1, 90, b"abcd", owned=True),)
 
 
 def test_a_write_may_join_all_that_came_before() -> None:

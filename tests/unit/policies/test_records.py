@@ -112,6 +112,7 @@ def test_a_verdict_is_built_like_any_dataclass() -> None:
     assert [f.name for f in fields(Chosen)] == ["colour", "size", "why"]
     assert pickle.loads(pickle.dumps(Chosen(Colour.RED, 7, why))).why == why
     assert Nothing() == Nothing()
+    assert Chosen.__init__.__qualname__ == "Chosen.__init__"
     match Chosen(Colour.RED, 8):
         case Chosen(colour, size):
             assert (colour, size) == (Colour.RED, 8)
@@ -140,5 +141,5 @@ def test_a_verdict_is_frozen_and_has_no_other_attributes() -> None:
 def test_a_field_of_a_verdict_is_plain() -> None:
     several: tuple[Any, ...] = (field(default_factory=list), field(kw_only=True))
     for refused in several:
-        with pytest.raises(TypeError, match=r"Bad\.many"):
+        with pytest.raises(TypeError, match=r"^Bad\.many: a field of a verdict is positional and has no factory$"):
             verdict(type("Bad", (), {"__annotations__": {"many": list}, "many": refused}))

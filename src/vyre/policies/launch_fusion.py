@@ -156,10 +156,11 @@ def plan_dataflow(inputs: DataflowInputs) -> DataflowPlan:
     """
     rule = _Dataflow(inputs)
     groups = _cut(inputs.stages, inputs.max_group_bytes, rule)
+    spans = [range(g.first, g.stop) for g in groups]
     dataflow = tuple(
-        GroupDataflow(tuple(rule.barriers[g.first + 1 : g.stop]), tuple(sorted(rule.unallocated(g)))) for g in groups
+        GroupDataflow(tuple(rule.barriers[s.start + 1 : s.stop]), tuple(sorted(rule.unallocated(s)))) for s in spans
     )
-    return DataflowPlan(_plan_of(groups), dataflow, rule.peak_bytes(groups))
+    return DataflowPlan(_plan_of(groups), dataflow, rule.peak_bytes(spans))
 
 
 @dataclass(slots=True)
@@ -316,15 +317,16 @@ class _Dataflow:
         return sum(self._buffers[resource].byte_len for resource in self._ended(first, place))
 
     def _ended(self, first: int, place: int) -> Iterable[int]:
-        """Buffers that the launch need not allocate, known with the last stage that uses them."""
+        """Buffers that a launch from stage ``first`` on need not allocate, which this stage is the last to use."""
         for resource in self._before[place]:
             life = self._lifetimes[resource]
             private = life.written_first and life.pointwise and not self._buffers[resource].kept
             if private and first <= life.first < life.last == place:
                 yield resource
 
-    def unallocated(self, group: _Group) -> Iterable[int]:
-        return (r for place in range(group.first, group.stop) for r in self._ended(group.first, place))
+    def unallocated(self, span: range) -> Iterable[int]:
+        """Buffers that a launch of these stages need not allocate."""
+        return (resource for place in span for resource in self._ended(span.start, place))
 
     def obstacle(self, first: int, place: int) -> Reason | None:
         if place == first + 1:
@@ -348,16 +350,16 @@ class _Dataflow:
             self._earlier.setdefault(access.resource, []).append((place, access))
         return None
 
-    def peak_bytes(self, groups: Sequence[_Group]) -> int:
-        """Largest sum, over the launches, of live buffers and scratch."""
-        change = [0] * (len(groups) + 1)
-        launch_of = [number for number, g in enumerate(groups) for _ in range(g.first, g.stop)]
-        absent = {resource for g in groups for resource in self.unallocated(g)}
+    def peak_bytes(self, spans: Sequence[range]) -> int:
+        """Largest sum, over the launches of these stages, of live buffers and scratch."""
+        change = [0] * (len(spans) + 1)
+        launch_of = [number for number, span in enumerate(spans) for _ in span]
+        absent = {resource for span in spans for resource in self.unallocated(span)}
         for resource, life in self._lifetimes.items():
             if resource not in absent:
                 size, kept = self._buffers[resource].byte_len, self._buffers[resource].kept
                 change[launch_of[life.first] if life.written_first else 0] += size
-                change[len(groups) if kept else launch_of[life.last] + 1] -= size
+                change[len(spans) if kept else launch_of[life.last] + 1] -= size
         for stage, number in zip(self._stages, launch_of, strict=True):
             change[number] += stage.scratch_bytes
             change[number + 1] -= stage.scratch_bytes

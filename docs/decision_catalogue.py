@@ -47,6 +47,7 @@ TOPICS: Final = {
         "pipeline_fusion",
         "fusion",
         "waves",
+        "frontier_ir",
         "fixpoint",
     ),
     "What to guess, and when to stop": ("shape_prediction", "trace_jit", "speculation", "speculate"),

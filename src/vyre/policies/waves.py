@@ -201,30 +201,39 @@ def as_source(kind: str) -> Iterator[None]:
 
 
 def _layers(wave_count: int, dependencies: Dependencies) -> list[list[int]]:
-    successors: list[list[int]] = [[] for _ in range(wave_count)]
-    waits_for = [0] * wave_count
     for before, after in dependencies:
         if before >= wave_count or after >= wave_count:
             raise PlanError("InvalidWave", wave_count=wave_count, before=before, after=after)
         if before == after:
             raise PlanError("SelfDependency", wave=before)
-        successors[before].append(after)
-        waits_for[after] += 1
-    layers: list[list[int]] = []
-    ready = [wave for wave, count in enumerate(waits_for) if count == 0]
-    while ready:
-        layers.append(ready)
-        ready = list(_released(ready, successors, waits_for))
-    scheduled = sum(map(len, layers))
-    if scheduled < wave_count:
-        raise PlanError("Cycle", unscheduled_waves=wave_count - scheduled)
+    layers, unscheduled = layers_of(wave_count, dependencies)
+    if unscheduled:
+        raise PlanError("Cycle", unscheduled_waves=unscheduled)
     return layers
 
 
+def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], int]:
+    """Layers of a graph of ``count`` nodes, and how many nodes are on or behind a cycle and so in none of them.
+
+    Topological order by in-degrees (Kahn): the first layer ascends, in a later one nodes stand as they became ready.
+    """
+    successors: list[list[int]] = [[] for _ in range(count)]
+    waits_for = [0] * count
+    for before, after in edges:
+        successors[before].append(after)
+        waits_for[after] += 1
+    layers: list[list[int]] = []
+    ready = [node for node, open_edges in enumerate(waits_for) if open_edges == 0]
+    while ready:
+        layers.append(ready)
+        ready = list(_released(ready, successors, waits_for))
+    return layers, count - sum(map(len, layers))
+
+
 def _released(layer: Iterable[int], successors: list[list[int]], waits_for: list[int]) -> Iterator[int]:
-    """Waves that wait for nothing more once ``layer`` has run."""
-    for wave in layer:
-        for successor in successors[wave]:
+    """Nodes that wait for nothing more once ``layer`` has run."""
+    for node in layer:
+        for successor in successors[node]:
             waits_for[successor] -= 1
             if waits_for[successor] == 0:
                 yield successor

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from vyre.policies.frontier_ir import (
+    FrontierIr,
+    FrontierIrPlan,
+    FrontierWaves,
+    FrontierWaveSizes,
+    plan_frontier_ir,
+    waves_from_frontier_ir,
+)
 from vyre.policies.plan_cache import MegakernelPlanCache
 from vyre.policies.residency import TokenFactProfile, plan_token_fact
 from vyre.policies.waves import (
@@ -70,6 +78,17 @@ def _execution(given: Given) -> Given:
     return _encode_execution(plan_frontier_execution(inputs, MegakernelPlanCache()))
 
 
+def _frontier_ir(ir: FrontierIr) -> Given:
+    encoded: Given = CODEC.encode(FrontierIrPlan, plan_frontier_ir(ir))
+    return encoded
+
+
+def _frontier_waves(sizes: FrontierWaveSizes) -> Given:
+    made = waves_from_frontier_ir(sizes)
+    encoded: Given = CODEC.encode(FrontierWaves, made)
+    return encoded | {"dependencies": [{"before": before, "after": after} for before, after in made.dependencies]}
+
+
 def _token_fact(given: Given) -> Given:
     profile = CODEC.decode(TokenFactProfile, _identified(given))
     plan = plan_token_fact(profile, MegakernelPlanCache())
@@ -96,6 +115,10 @@ FILES: Final[Mapping[str, Mapping[str, Row]]] = {
         "megakernel_frontier_fused_wave_budget_bytes": Row(fused_wave_bytes, fallible=True),
     },
     "megakernel_frontier_execution": {"plan_cuda_frontier_megakernel_execution": Row(_execution, fallible=True)},
+    "frontier_typed_ir": {
+        "plan_frontier_typed_ir": Row(_frontier_ir, fallible=True),
+        "adapt_frontier_typed_ir_to_cuda": Row(_frontier_waves, fallible=True),
+    },
     "token_fact_frontier_execution": {
         "plan_cuda_token_fact_frontier_execution_envelope": Row(_token_fact, fallible=True)
     },

@@ -447,6 +447,12 @@ def test_a_buffer_like_another_has_its_length_only_where_the_launch_says_so() ->
     assert bounds_facts(made, same_length=True).proven(access)
 
 
+def test_an_exact_grid_of_no_bindings() -> None:
+    made = kernel(put(LID, "shared"), buffers=(SHARED,))
+    (access,) = watched(made)
+    assert bounds_facts(made, exact_grid=True).proven(access)
+
+
 def test_an_exact_grid_is_one_lane_for_each_element() -> None:
     def proven(buffer: Buffer, *others: Buffer) -> bool:
         made = kernel(put(GID, buffer.name), buffers=(buffer, *others))

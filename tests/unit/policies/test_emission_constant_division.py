@@ -136,6 +136,7 @@ def test_every_quotient_of_a_narrow_range_is_exact() -> None:
         (0, _S.U32, ByZero(0xFFFF_FFFF)),
         (0, _S.I64, ByZero(0)),
         (1, _S.I32, ByOne(negate=False)),
+        (1, _S.U32, ByOne(negate=False)),
         (0xFFFF_FFFF, _S.I32, ByOne(negate=True)),
         (0xFFFF_FFFF, _S.U32, Compare(0xFFFF_FFFF)),
         (8, _S.U64, Shift(3, 7)),
@@ -152,6 +153,7 @@ def test_known_plans(divisor: int, dtype: ScalarType, plan: DivisionPlan) -> Non
     assert divide_by(divisor, dtype.bits, signed=dtype.is_signed) == plan
 
 
-def test_a_divisor_is_a_bit_pattern() -> None:
+@pytest.mark.parametrize("divisor", [-3, 1 << 32, (1 << 33) - 1])
+def test_a_divisor_is_a_bit_pattern(divisor: int) -> None:
     with pytest.raises(ValueError, match="no pattern of 32 bits"):
-        divide_by(-3, 32, signed=True)
+        divide_by(divisor, 32, signed=True)

@@ -69,6 +69,10 @@ def lanes_first(factor: int) -> Expr:
     return add(op(B.MUL, var("k"), lit(factor)), LID)
 
 
+def at(base: Expr, offset: int) -> Expr:
+    return add(base, lit(offset))
+
+
 ROW_MAJOR: Final = add(op(B.MUL, local(1), lit(8)), local(0))
 COLUMN_MAJOR: Final = add(op(B.MUL, local(0), lit(8)), local(1))
 GROUPS: Final = LaunchId(IdKind.NUM_GROUPS, 0)
@@ -168,6 +172,26 @@ ROWS: Final = (
         loop("k", lit(256), when(BOUNDED, Break()), put(var("k"), "big"), start=LID, step=lit(64)), BARRIER,
         use(buffer="big"),
     )),
+    Row("a loop from the lane on", set(), (
+        loop("k", lit(256), put(var("k"), "big"), start=LID), BARRIER, use(buffer="big"),
+    )),
+    Row("strides from the second slice, one slice further on", set(), (
+        put(buffer="big"), loop("k", lit(192), put(at(var("k"), 64), "big"), start=LID, step=lit(64)), BARRIER,
+        use(buffer="big"),
+    )),
+    Row("strides from the second slice that leave gaps", {"big"}, (
+        put(buffer="big"), loop("k", lit(256), put(var("k"), "big"), start=at(LID, 64), step=lit(128)), BARRIER,
+        use(buffer="big"),
+    )),
+    Row("strides that no lane takes", {"big"}, (
+        *(put(at(LID, first), "big") for first in (0, 128, 192)),
+        loop("k", lit(32), put(var("k"), "big"), start=at(LID, 64), step=lit(64)), BARRIER, use(buffer="big"),
+    )),
+    Row("all but the first element", {"big"}, (
+        *(put(at(LID, first), "big") for first in (1, 65, 129, 192)), BARRIER, use(buffer="big"),
+    )),
+    Row("a loop of no rounds", {"s"}, (loop("k", lit(4), put(), start=lit(4)), BARRIER, use())),
+    Row("stores to a binding count for nothing", set(), (put(LID, "out"), put(), BARRIER, use())),
     Row("every lane fills all", set(), (loop("k", lit(64), put(var("k"))), BARRIER, use())),
 )  # fmt: skip
 

@@ -49,6 +49,7 @@ def at(base: Expr, offset: int) -> Expr:
 
 SAFE: Final = op(B.BIT_AND, GID, lit(1023))
 QUAD: Final = mul(SAFE, 4)
+EIGHT: Final = mul(op(B.BIT_AND, GID, lit(255)), 8)
 
 
 def loads(buffer: str, base: Expr, *offsets: int) -> Body:
@@ -166,6 +167,7 @@ ROWS: Final = (
     Row("six stores", {"b": [2, 4]}, stores("b", mul(op(B.BIT_AND, GID, lit(255)), 8), 0, 1, 2, 3, 4, 5)),
     Row("stores of 8 bytes", {"double": [2, 2]}, stores("double", QUAD, 0, 1, 2, 3, value=lit(1.0, f64))),
     Row("one of them twice", {"b": [2]}, stores("b", QUAD, 0, 0, 1)),
+    Row("one of them again before the last", {"b": [2]}, stores("b", EIGHT, 4, 5, 6, 4, 7)),
     Row("twice before the second", {}, stores("b", QUAD, 1, 1, 3)),
     Row("an assignment between stores", {}, (
         Let("m", lit(0)), *stores("b", QUAD, 0, value=var("m")), Assign("m", lit(1)),

@@ -105,7 +105,7 @@ def _unsigned(divisor: int, width: int) -> DivisionPlan:
         return ByZero((1 << width) - 1)
     if divisor == 1:
         return ByOne(negate=False)
-    if divisor & (divisor - 1) == 0:
+    if divisor.bit_count() == 1:
         return Shift(divisor.bit_length() - 1, divisor - 1)
     if divisor >> (width - 1):
         return Compare(divisor)
@@ -127,7 +127,7 @@ def _signed(divisor: int, width: int) -> DivisionPlan:
         return ByZero(0)
     if size == 1:
         return ByOne(negate)
-    if size & (size - 1) == 0:
+    if size.bit_count() == 1:
         shift = size.bit_length() - 1
         return SignedShift(shift, width - shift, (1 << width) - size, negate)
     multiplier, post_shift = _reciprocal(size, width, width - 1)

@@ -173,10 +173,10 @@ class _Grouping:
 
 def _widest(buffer: Buffer) -> int:
     """Elements in a wide access: 1 where there is none."""
-    return _WIDEST.get(buffer.element, 1) if isinstance(buffer.element, ScalarType) else 1
+    return _WIDEST.get(buffer.element, 1)
 
 
-_WIDEST: Final = {
+_WIDEST: Final[dict[object, int]] = {
     dtype: WIDE_BYTES // dtype.size
     for dtype in (
         ScalarType.U32,

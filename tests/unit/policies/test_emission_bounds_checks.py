@@ -521,6 +521,7 @@ def _larger(case: Case) -> Case:
     return replace(case, config=config)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", Order)
 def test_no_proven_access_is_out_of_range_seeded(order: Order) -> None:
     _Guard.proven = _Guard.outside = 0
@@ -531,6 +532,7 @@ def test_no_proven_access_is_out_of_range_seeded(order: Order) -> None:
     assert _Guard.proven > 1_000 and _Guard.outside > 1_000
 
 
+@pytest.mark.thorough
 @examples(40)
 @given(case=cases())
 def test_no_proven_access_is_out_of_range(case: Case) -> None:
@@ -663,6 +665,7 @@ def _maze_case(seed: int) -> Case:
     return Case(made, inputs, DispatchConfig(grid=(3, 1, 1), step_budget=400), Order.RACY)
 
 
+@pytest.mark.thorough
 def test_no_proven_access_in_a_maze_of_conditions_is_out_of_range() -> None:
     _Guard.proven = _Guard.outside = 0
     for seed in range(120):

@@ -101,6 +101,7 @@ def _check(dtype: ScalarType, divisor: int, dividends: Iterator[int] | list[int]
         assert machine.divide(plan, divisor, n) == wanted, (dtype, divisor, n, plan)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", _TYPES)
 def test_every_plan_divides_as_the_language_does(dtype: ScalarType) -> None:
     dividends = sorted(set(_interesting(dtype.bits)))
@@ -123,6 +124,7 @@ def test_any_divisor_and_dividend(data: st.DataObject) -> None:
     _check(dtype, data.draw(patterns), data.draw(st.lists(patterns, min_size=1, max_size=8)))
 
 
+@pytest.mark.thorough
 def test_every_quotient_of_a_narrow_range_is_exact() -> None:
     """A reciprocal that is one too small or too large shows at consecutive dividends."""
     for divisor in (3, 5, 6, 7, 10, 14, 28, 641, 1000):

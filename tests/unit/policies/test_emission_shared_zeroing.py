@@ -264,6 +264,7 @@ class _Guard:
         self.load(buffer, start, nbytes, lane)
 
 
+@pytest.mark.thorough
 def test_no_row_reads_what_nobody_stored() -> None:
     _Guard.reads = _Guard.unwritten = 0
     for row in ROWS:
@@ -298,6 +299,7 @@ def _random_body(random: Random, depth: int) -> Body:
     return tuple(body)
 
 
+@pytest.mark.thorough
 def test_random_programs_do_not_read_what_nobody_stored() -> None:
     _Guard.reads = _Guard.unwritten = 0
     for seed in range(300):

@@ -322,6 +322,7 @@ def straight_line(seed: int) -> Program:
     return made
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("noalias", [False, True])
 def test_groups_can_move_together(noalias: bool) -> None:
     loads_moved = stores_moved = 0
@@ -351,6 +352,7 @@ class _Guard:
             assert first >= 0 and first % width == 0 and first + width <= count, node
 
 
+@pytest.mark.thorough
 def test_groups_of_random_programs_are_aligned_and_in_range() -> None:
     for seed in range(60):
         run(WatchedEngine(_Guard), generate(seed, work=10_000))

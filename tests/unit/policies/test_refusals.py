@@ -445,6 +445,11 @@ CLAIMS = [
     Refusal(claim_from_repetitions, (RepetitionInputs((), (), 1.0),), f"empty samples. {ANY_VALUES}"),
     Refusal(
         claim_from_repetitions,
+        (RepetitionInputs((1.0, 0.0), (1.0, 1.0), 1.0),),
+        f"invalid timing: index = 1. {ANY_VALUES}",
+    ),
+    Refusal(
+        claim_from_repetitions,
         (RepetitionInputs((1.0, 1.0), (1.0, 0.0), 1.0),),
         f"invalid timing: index = 1. {ANY_VALUES}",
     ),

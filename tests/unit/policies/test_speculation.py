@@ -234,6 +234,7 @@ def race(gain: float, noise: float, seed: int) -> SpeculationVerdict:
     return verdict
 
 
+@pytest.mark.thorough
 def test_real_gains_are_adopted_and_noise_is_not() -> None:
     real = [race(0.3, 0.1, seed).choice for seed in range(200)]
     none = [race(0.0, 0.3, seed).choice for seed in range(200)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vyre.policies.cost_eviction import UNIT, CostEviction, CostThresholds
@@ -48,7 +51,7 @@ class Known:
 class Definition:
     def __init__(self, t: CostThresholds) -> None:
         self.t = t
-        self.now = self.clock = self.fade_at = 0
+        self.now = self.clock = self.faded = 0
         self.held: dict[int, Known] = {}
         self.ghosts: list[tuple[int, Known]] = []
         self.seen: list[tuple[int, int]] = [(0, 0)] * t.max_frequency
@@ -66,9 +69,9 @@ class Definition:
             p, c = self.t.prior_reuses, self.t.max_credit
             raw = [(r + p) * waited * UNIT // (w * reuses + p * waited) for r, w in self.seen]
             self.credits = [sorted((UNIT // c, credit, UNIT * c))[1] for credit in raw]
-            if self.now >= self.fade_at:
+            if self.now - self.faded >= self.t.fade_per_entry * max(len(self.held), 1):
                 self.seen = [(r // 2, w // 2) for r, w in self.seen]
-                self.fade_at = self.now + self.t.fade_per_entry * max(len(self.held), 1)
+                self.faded = self.now
         known = self.held.get(key) or next((ghost for name, ghost in self.ghosts if name == key), None)
         self.ghosts = [(name, ghost) for name, ghost in self.ghosts if name != key]
         frequency = 1
@@ -94,9 +97,7 @@ class Definition:
         self.ghosts = [(name, ghost) for name, ghost in self.ghosts if name != key]
 
 
-@given(THRESHOLDS, CALLS)
-@settings(max_examples=300)
-def test_it_does_what_its_definition_says(thresholds: CostThresholds, calls: list[Call]) -> None:
+def compare(thresholds: CostThresholds, calls: Iterable[Call]) -> None:
     ours: CostEviction[int] = CostEviction(thresholds)
     definition = Definition(thresholds)
     for call in calls:
@@ -117,6 +118,27 @@ def test_it_does_what_its_definition_says(thresholds: CostThresholds, calls: lis
         assert ours.ghosts == len(definition.ghosts)
         assert ours.credits == tuple(credit / UNIT for credit in definition.credits)
     assert [ours.evict().key for _ in range(len(ours))] == [definition.evict() for _ in range(len(definition.held))]
+
+
+@given(THRESHOLDS, CALLS)
+def test_it_does_what_its_definition_says(thresholds: CostThresholds, calls: list[Call]) -> None:
+    compare(thresholds, calls)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_does_so_in_the_long_run(seed: int) -> None:
+    """With figures so alike that credits decide, and keys that come back at very different rates."""
+    rng = random.Random(seed)
+    thresholds = CostThresholds(
+        max_frequency=rng.randint(1, 5),
+        ghosts_per_entry=rng.randint(0, 3),
+        fade_per_entry=rng.randint(1, 8),
+        prior_reuses=rng.randint(1, 3),
+        review_interval=rng.randint(1, 6),
+        max_credit=rng.randint(2, 16),
+    )
+    names = rng.choices(("admit", "hit", "evict", "discard"), (50, 25, 24, 1), k=600)
+    compare(thresholds, [Call(n, int(rng.expovariate(0.2)), rng.randint(8, 10), rng.randint(8, 10)) for n in names])
 
 
 @given(THRESHOLDS, CALLS)

@@ -36,8 +36,8 @@ K = TypeVar("K", bound=Hashable)
 
 UNIT: Final = 1 << 10
 """The credit of an average frequency."""
-_FRACTION: Final = 1 << 20
-"""Priorities are in nanoseconds a byte, in steps of this part of one."""
+_STEPS: Final = 1 << 10
+"""Priorities are whole numbers; this makes a nanosecond for 1 MiB one of them, at the average credit."""
 
 
 @record
@@ -96,7 +96,7 @@ class CostEviction(Generic[K]):
         frequencies = thresholds.max_frequency
         self._reuses, self._waited = [0] * frequencies, [0] * frequencies
         self._credits = [UNIT] * frequencies
-        self._fade_at = 0
+        self._faded = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -160,7 +160,7 @@ class CostEviction(Generic[K]):
 
     # ---- details
     def _touch(self, key: K, frequency: int, nbytes: int, cost_ns: int) -> None:
-        worth = self._credits[frequency - 1] * cost_ns * (_FRACTION // UNIT) // max(nbytes, 1)
+        worth = self._credits[frequency - 1] * cost_ns * _STEPS // max(nbytes, 1)
         entry = _Entry(self._clock + worth, self._now, frequency, nbytes, cost_ns)
         self._entries[key] = entry
         heapq.heappush(self._queue, (entry.priority, entry.since, key))
@@ -181,10 +181,10 @@ class CostEviction(Generic[K]):
         if self._now % self._thresholds.review_interval:
             return
         self._review()
-        if self._now >= self._fade_at:
+        if self._now - self._faded >= self._thresholds.fade_per_entry * max(len(self._entries), 1):
             self._reuses = [reuses // 2 for reuses in self._reuses]
             self._waited = [waited // 2 for waited in self._waited]
-            self._fade_at = self._now + self._thresholds.fade_per_entry * max(len(self._entries), 1)
+            self._faded = self._now
 
     def _review(self) -> None:
         """Credits from the rates: ``(reuses + prior) / (waited + prior * mean wait)``, in parts of the mean rate."""

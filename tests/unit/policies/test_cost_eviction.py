@@ -53,6 +53,7 @@ def test_equal_entries_leave_in_the_order_of_their_last_use() -> None:
         ((1, 0), (1, 1), "first"),
         ((0, 5), (1, 6), "first"),  # no bytes count as one
         ((0, 6), (1, 5), "second"),
+        ((1, 5), (2, 9), "second"),
     ],
 )
 def test_what_is_cheap_to_rebuild_for_its_size_leaves(
@@ -230,6 +231,18 @@ def test_the_queue_stays_small() -> None:
         busy.hit("a")
         assert len(busy._queue) <= 2 * 2 + 4
     assert order(busy) == "ba"
+
+
+def test_the_queue_is_seldom_made_anew() -> None:
+    """Each time it is, as many touches as there are entries and requests in a review come first."""
+    found: CostEviction[int] = CostEviction(CostThresholds(review_interval=4))
+    for name in range(50):
+        found.admit(name, **PLAIN)
+    queues = {id(queue): queue for queue in [found._queue]}
+    for step in range(1_080):
+        found.hit(step % 50)
+        queues[id(found._queue)] = found._queue
+    assert len(queues) == 1 + 1_080 // (50 + 4 + 1)
 
 
 @pytest.mark.parametrize("value", [-1, 2**64, True, 1.0, None])

@@ -18,8 +18,7 @@ from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.kernels import Emitter, KernelCache
-from vyre.adapters.cuda.seam import CudaCallError
-from vyre.domain.errors import KernelCompileFailed, UnsupportedFeature
+from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.specialization import spec_literals
@@ -48,7 +47,6 @@ def program(value: int = 1, name: str = "y") -> Program:
 def test_a_module_is_loaded_once_and_stays_while_the_device_is_open() -> None:
     r = rig()
     first = r.cache.get(program(), DEFAULT_OPTIONS, {})
-    r.cache.unpin(first)
     assert r.cache.get(program(), DEFAULT_OPTIONS, {}) is first
     assert first.kernels[0].facts.parameters == tuple((p.offset, p.size) for p in first.kernels[0].emitted.parameters)
     assert r.driver.calls["library_load"] == 1
@@ -113,7 +111,7 @@ def test_a_failure_is_not_remembered() -> None:
     with pytest.raises(UnsupportedFeature):
         r.cache.get(program(), DEFAULT_OPTIONS, {})
     assert len(r.cache) == 0
-    assert r.cache.get(program(), DEFAULT_OPTIONS, {}).pins == 1
+    assert r.cache.get(program(), DEFAULT_OPTIONS, {}).kernels
     r.device.close()
 
 
@@ -121,7 +119,7 @@ def test_a_failure_is_not_remembered() -> None:
 def test_a_half_loaded_module_is_unloaded(method: str) -> None:
     r = rig()
     r.driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE, method=method),)))
-    with pytest.raises(CudaCallError):
+    with pytest.raises(DispatchFailed):
         r.cache.get(program(), DEFAULT_OPTIONS, {})
     assert r.driver.live()["library"] == 0
     r.device.close()
@@ -141,14 +139,31 @@ def test_parameters_that_the_driver_sees_elsewhere_are_an_error() -> None:
     r.device.close()
 
 
-def test_unused_modules_give_way_and_pinned_ones_stay() -> None:
+def test_a_module_that_gave_way_is_unloaded_once_nobody_holds_it() -> None:
     r = rig(limit=2)
-    pinned = r.cache.get(program(0), DEFAULT_OPTIONS, {})
-    for value in range(1, 5):
-        r.cache.unpin(r.cache.get(program(value), DEFAULT_OPTIONS, {}))
-    assert len(r.cache) == r.driver.live()["library"] == 2
-    assert r.cache.get(program(0), DEFAULT_OPTIONS, {}) is pinned
+    held = r.cache.get(program(0), DEFAULT_OPTIONS, {})
+    for value in range(1, 8):
+        r.cache.get(program(value), DEFAULT_OPTIONS, {})
+    r.device.enter()
+    assert len(r.cache) == 2
+    assert r.driver.live()["library"] == 3
+    assert r.cache.get(program(0), DEFAULT_OPTIONS, {}) is held
+    del held
+    for value in range(8, 16):
+        r.cache.get(program(value), DEFAULT_OPTIONS, {})
+    r.device.enter()
+    assert r.driver.live()["library"] == 2
     r.device.close()
+    assert not any(r.driver.live().values())
+
+
+def test_a_module_that_outlives_its_device_unloads_nothing() -> None:
+    r = rig()
+    held = r.cache.get(program(), DEFAULT_OPTIONS, {})
+    r.device.close()
+    del held
+    assert not any(r.driver.live().values())
+    assert not r.driver.violations
 
 
 def test_modules_of_an_earlier_epoch_are_compiled_again() -> None:

@@ -40,7 +40,7 @@ def kernel(*parameters: Parameter, tags: Sequence[str] = ()) -> LoadedKernel:
 
 
 def module(*kernels: LoadedKernel) -> LoadedModule:
-    return LoadedModule((), 1, kernels, 0)
+    return LoadedModule(1, kernels)
 
 
 EVERY_KIND = (

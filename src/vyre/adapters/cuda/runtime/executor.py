@@ -28,9 +28,10 @@ from vyre.domain.errors import DispatchTimeout, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.identity import program_digest
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.launch import Launch, resolve_launch
+from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.ports.backend import HostBytes, OutputStorage
@@ -97,7 +98,7 @@ class CudaPipeline:
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
         self._lock = threading.Lock()
         with device.calls:
-            resources.kernels.unpin(self._module(self._options(native=self._native((1, 1, 1)))))
+            self._module(self._options(native=self._native((1, 1, 1))))
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Run once; on an error ``outputs`` is cleared."""
@@ -181,7 +182,7 @@ class CudaPipeline:
         return self._config.cooperative
 
     def module_for(self, grid: Dim3, assume: frozenset[Assumption], *, inline_uniforms: bool) -> LoadedModule:
-        """The variant for memory of which only ``assume`` is known, pinned.  Call inside the door.
+        """The variant for memory of which only ``assume`` is known.  Call inside the door.
 
         ``inline_uniforms`` False: uniform buffers are resident, so their bytes cannot travel as parameters.
         """
@@ -209,10 +210,7 @@ class CudaPipeline:
     def _resident_natively(self) -> int:
         """Workgroups of the native kernel that one multiprocessor holds at once."""
         module = self._module(self._options(native=True))
-        try:
-            return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
-        finally:
-            self._resources.kernels.unpin(module)
+        return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
 
     def _options(self, *, native: bool) -> EmitOptions:
         facts = self._resources.device.facts

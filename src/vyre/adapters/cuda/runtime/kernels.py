@@ -2,18 +2,17 @@
 
 The key is everything that decides the machine code: the program's digest, its buffers' names (they appear in the
 kernel record), the emission options and the values of specialization constants.  Two threads that ask for one key wait
-for one compilation.  A module stays loaded while somebody has it pinned.
+for one compilation.  A module stays loaded while the cache or anybody else refers to it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.options import EmitOptions
@@ -40,16 +39,13 @@ class LoadedKernel:
     facts: KernelFacts
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LoadedModule:
-    """A module in the driver.  ``kernels`` are launched in order.  ``pins`` counts who may still launch them."""
+    """A module in the driver.  ``kernels`` are launched in order.  Whoever launches them holds the module."""
 
-    key: Key
     library: Library
     kernels: tuple[LoadedKernel, ...]
-    epoch: int
     log: str = ""
-    pins: int = field(default=0)
 
     @property
     def cooperative(self) -> bool:
@@ -57,82 +53,67 @@ class LoadedModule:
 
 
 class KernelCache(DeviceMember):
-    """Loaded modules by identity.  Call inside the door of the device.
-
-    ``get`` raises ``KernelCompileFailed`` with the compiler's log, what the emitter raises, and ``CudaCallError``.
-    """
+    """Loaded modules by identity.  Call inside the door of the device."""
 
     def __init__(self, device: CudaDevice, emitter: Emitter, *, limit: int = MODULES) -> None:
         self._device = device
         self._emitter = emitter
-        self._limit = limit
-        self._modules: OrderedDict[Key, LoadedModule] = OrderedDict()
+        self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(MemoryBudget(entries=limit))
+        self._loaded: set[Library] = set()
         self._orphans: list[Library] = []
-        self._compiling: dict[Key, threading.Lock] = {}
-        self._lock = threading.Lock()
         device.add(self)
 
     def get(self, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> LoadedModule:
-        """The module of ``program``, pinned: call ``unpin`` when it is launched no more."""
+        """The module of ``program``; hold it as long as its kernels may be launched.
+
+        Raises ``KernelCompileFailed`` with the compiler's log, what the emitter raises, and what a failed call of the
+        driver raises.
+        """
         values = tuple((name, value.dtype.value, value.bits) for name, value in sorted(spec.items()))
         names = tuple(buffer.name for buffer in program.abi_buffers)
         key = (program_digest(program), program.workgroup_size, names, options, values)
-        with self._lock:
-            found = self._pinned(key)
-            if found is not None:
-                self._device.counters.kernel_cache_hits += 1
-                return found
-            compiling = self._compiling.setdefault(key, threading.Lock())
-        with compiling:
-            with self._lock:
-                found = self._pinned(key)
-                if found is not None:
-                    self._device.counters.kernel_cache_hits += 1
-                    return found
-            self._device.counters.kernel_cache_misses += 1
-            try:
-                module = self._load(key, self._emit(program, options, spec))
-            finally:
-                with self._lock:
-                    self._compiling.pop(key, None)
-            with self._lock:
-                module.pins = 1
-                self._modules[key] = module
-        self._evict()
-        return module
-
-    def unpin(self, module: LoadedModule) -> None:
-        """The caller launches ``module`` no more; its work may still be running on a stream it waits for."""
-        with self._lock:
-            module.pins -= 1
+        counters = self._device.counters
+        module = self._modules.get(key)
+        if module is not None:
+            counters.kernel_cache_hits += 1
+            return module
+        counters.kernel_cache_misses += 1
+        return self._modules.get_or_build(key, lambda: self._build(program, options, spec))
 
     def __len__(self) -> int:
         return len(self._modules)
 
     # ---- as a member of the device
     def release(self) -> None:
-        with self._lock:
-            modules = list(self._modules.values())
-            self._modules.clear()
-        release_all([partial(self._device.driver.library_unload, module.library) for module in modules])
+        libraries, self._loaded = self._loaded, set()
+        self._modules.clear()
+        release_all([partial(self._device.driver.library_unload, library) for library in libraries])
 
     def forget(self) -> None:
-        with self._lock:
-            self._orphans += [module.library for module in self._modules.values()]
-            self._modules.clear()
+        libraries, self._loaded = self._loaded, set()
+        self._orphans += libraries
+        self._modules.clear()
 
     def sweep(self) -> None:
         orphans, self._orphans = self._orphans, []
         release_all([partial(self._device.driver.library_unload, library) for library in orphans])
 
     # ---- details
-    def _pinned(self, key: Key) -> LoadedModule | None:
-        found = self._modules.get(key)
-        if found is None or found.epoch != self._device.epoch:
-            return None
-        found.pins += 1
-        self._modules.move_to_end(key)
-        return found
+    def _build(self, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> Built[LoadedModule]:
+        emitted = self._emit(program, options, spec)
+        try:
+            module = self._load(emitted)
+        except CudaCallError as error:  # threads that wait for this build get the same typed error
+            raise self._device.fault(error) from error
+        self._loaded.add(module.library)
+        unload = partial(self._device.discard, partial(self._unload, module.library))
+        return Built(module, len(emitted.ptx), unload)
+
+    def _unload(self, library: Library) -> None:
+        """Give back a library whose module has died, unless all were given back meanwhile."""
+        if library in self._loaded:
+            self._loaded.discard(library)
+            self._device.driver.library_unload(library)
 
     def _emit(self, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
         now_ns = self._device.clock.now_ns
@@ -142,7 +123,7 @@ class KernelCache(DeviceMember):
         self._device.counters.emit_ns += now_ns() - started
         return emitted
 
-    def _load(self, key: Key, emitted: EmittedModule) -> LoadedModule:
+    def _load(self, emitted: EmittedModule) -> LoadedModule:
         device, driver = self._device, self._device.driver
         started = device.clock.now_ns()
         loaded = driver.library_load(emitted.ptx.encode() + b"\0", device.options.jit)
@@ -158,7 +139,7 @@ class KernelCache(DeviceMember):
             raise
         device.counters.jit_count += 1
         device.counters.jit_ns += device.clock.now_ns() - started
-        return LoadedModule(key, loaded.library, kernels, device.epoch, loaded.log)
+        return LoadedModule(loaded.library, kernels, loaded.log)
 
     def _kernel(self, library: Library, emitted: EmittedKernel, log: str) -> LoadedKernel:
         driver = self._device.driver
@@ -173,14 +154,3 @@ class KernelCache(DeviceMember):
         if emitted.shared_dynamic + emitted.shared_static > STATIC_SHARED_LIMIT:
             driver.kernel_allow_dynamic_shared(handle, emitted.shared_dynamic)
         return LoadedKernel(handle, emitted, facts)
-
-    def _evict(self) -> None:
-        """Unload the modules unused for longest until the limit holds; pinned ones stay."""
-        with self._lock:
-            over = len(self._modules) - self._limit
-            if over <= 0:
-                return
-            idle = [module for module in self._modules.values() if module.pins == 0][:over]
-            for module in idle:
-                del self._modules[module.key]
-        release_all([partial(self._device.driver.library_unload, module.library) for module in idle])

@@ -232,7 +232,6 @@ class Lane:
         """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
         resources, stream = self._resources, self.lease.stream
         block, self._block = self._block, NO_BLOCK
-        resources.kernels.unpin(self.module)
         graph, self._graph = self._graph, None
         release_all(
             (
@@ -302,13 +301,9 @@ class LanePool(DeviceMember):
         return len(self._lanes)
 
     def make(self, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> Lane:
-        """A new lane, in use.  Call inside the door; takes over one pin of ``module``, also when it fails."""
+        """A new lane, in use.  Call inside the door."""
         self._resources.quarantine.reap()
-        try:
-            lane = Lane(self._resources, module, spec, home)
-        except BaseException:
-            self._resources.kernels.unpin(module)
-            raise
+        lane = Lane(self._resources, module, spec, home)
         with self._lock:
             self._lanes[lane] = None
             self._bytes += lane.nbytes

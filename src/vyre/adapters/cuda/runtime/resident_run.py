@@ -101,7 +101,7 @@ class StepLaunch:
         resident = [(address, n if not host else 0) for (address, n), host in zip(bound, host_only, strict=True)]
         assume = assumptions(plan, [a for a, _ in resident], [n for _, n in resident])
         module = step.pipeline.module_for(step.launch.grid, assume, inline_uniforms=inline)
-        undo: list[Callable[[], None]] = [partial(resources.kernels.unpin, module)]
+        undo: list[Callable[[], None]] = []
         try:
             scratch = plan_scratch(module)
             carried = carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels])
@@ -175,7 +175,6 @@ class StepLaunch:
     def release(self) -> None:
         """Give everything back behind the work on its stream."""
         block, self._block = self._block, NO_BLOCK
-        self._resources.kernels.unpin(self._launch.module)
         self._resources.memory.free(block, self._stream)
 
 

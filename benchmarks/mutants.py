@@ -130,11 +130,7 @@ def differences(module: str, path: Path, names: Iterable[str]) -> Iterator[Mutan
 def known_survivors() -> dict[Mutant, str]:
     """The listed survivors and why each may live."""
     listed = tomllib.loads(SURVIVORS.read_text())
-    return {
-        Mutant(m["module"], m["function"], m["was"], m["becomes"]): group["why"]
-        for group in listed.get("group", ())
-        for m in group["mutants"]
-    }
+    return {Mutant(*mutant): group["why"] for group in listed.get("group", ()) for mutant in group["mutants"]}
 
 
 def judge(found: Mapping[str, Tally], known: Mapping[Mutant, str]) -> list[str]:

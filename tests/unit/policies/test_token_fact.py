@@ -128,15 +128,27 @@ def test_what_does_not_agree_is_named(profile: TokenFactProfile, kind: str, fiel
 
 
 @pytest.mark.parametrize(
-    "profile",
+    ("profile", "field"),
     [
-        with_layout(node_bytes=2**64 - 1),
-        with_layout(payload_bytes=2**64 - 1),
-        with_frontier(active_items=(2**64 - 1, 1, 0)),
+        (with_layout(node_bytes=2**64 - 1), "resident graph bytes"),
+        (with_layout(payload_bytes=2**64 - 1), "resident graph bytes"),
+        (with_frontier(active_items=(2**64 - 1, 1, 0)), "active items"),
+        (
+            replace(
+                with_frontier(active_items=(2**64 - 1, 1, 0), dependencies=()), queue_scope=QueueScope.LARGEST_LAYER
+            ),
+            "active items",
+        ),
     ],
 )
-def test_sums_never_wrap(profile: TokenFactProfile) -> None:
-    assert error_of(profile).kind == "ByteCountOverflow"
+def test_sums_never_wrap(profile: TokenFactProfile, field: str) -> None:
+    error = error_of(profile)
+    assert (error.kind, error.fields) == ("ByteCountOverflow", {"field": field})
+
+
+def test_a_payload_that_takes_all_leaves_no_queue() -> None:
+    error = error_of(replace(PROFILE, budget_bytes=100))
+    assert error.kind == "WorkQueue"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from vyre.domain.errors import PlanError
 from vyre.policies.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, MegakernelPlanCache, PlanIdentity
-from vyre.policies.topology import FrontierSample, GraphSize
+from vyre.policies.topology import FrontierSample, GraphSize, Topology
 from vyre.policies.waves import (
     BarrierInputs,
     Dependencies,
@@ -147,6 +147,21 @@ def test_the_shape_is_planned_for_the_peaks() -> None:
     assert frontier == plan_frontier(FrontierInputs(WAVES, ((0, 1),), 100, 1000, 3))
     assert (memory.graph_bytes, memory.frontier_bytes, memory.output_bytes) == (100, 30, 10)
     assert (memory.frontier_bytes, memory.output_bytes) == (frontier.peak_frontier_bytes, frontier.peak_output_bytes)
+
+
+def test_the_largest_output_is_what_is_read_back() -> None:
+    """Of two waves alike but for their output only the one that is worth reading back runs in one kernel."""
+    for output, topology in ((4096, Topology.FUSED_WAVE), (4095, Topology.HYBRID_FRONTIER)):
+        inputs = replace(
+            EXECUTION,
+            graph=GraphSize(10, 20),
+            waves=(WaveEnvelope(1, 1, output),),
+            dependencies=(),
+            budget_bytes=100_000,
+            launch_overhead_ns=500.0,
+            fusion_pressure=0.9,
+        )
+        assert plan_frontier_execution(inputs, MegakernelPlanCache()).execution.topology is topology
 
 
 def test_execution_remembers_shapes() -> None:

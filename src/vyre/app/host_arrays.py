@@ -16,7 +16,7 @@ import numpy as np
 from vyre.app.resident import ResidentArray
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
-from vyre.domain.ir.expr import value_bits
+from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType, TypeKind
 

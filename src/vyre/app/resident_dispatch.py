@@ -22,9 +22,9 @@ from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.launch import resolve_launch
 from vyre.ports.backend import (
     BoundResidentStep,
     HostBytes,

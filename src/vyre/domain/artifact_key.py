@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import MalformedWire
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 DOMAIN: Final = b"vyre.artifact.v1\0"
 

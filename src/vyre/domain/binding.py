@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind, abi_order
 from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vyre.domain.ir.program import Program
 
 
 class BindingRole(Enum):
@@ -79,17 +85,25 @@ def role_of(buffer: Buffer) -> BindingRole:
 
 
 def plan_bindings(program: Program) -> BindingPlan:
-    """The plan of a program; cached on it.
-
-    Raises ``InvalidProgram`` for a reserved element type or an alignment hint that is no power of two.
-    """
+    """The plan of a program, as ``plan_buffers`` makes it; cached on it."""
     cached = program._cache.get("binding_plan")
     if isinstance(cached, BindingPlan):
         return cached
+    plan = plan_buffers(program.buffers)
+    program._cache["binding_plan"] = plan
+    return plan
+
+
+def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
+    """The plan of a program with these buffers, in any order.
+
+    Raises ``InvalidProgram`` for a reserved element type or an alignment hint that is no power of two.
+    """
+    buffers = tuple(buffers)
     bindings: list[Binding] = []
     inputs: list[int] = []
     outputs: list[int] = []
-    for position, buffer in enumerate(program.abi_buffers):
+    for position, buffer in enumerate(abi_order(buffers)):
         element = buffer.element
         if not isinstance(element, ScalarType):
             raise InvalidProgram(f"buffer `{buffer.name}` has elements of {element.text}", fix="use a scalar type.")
@@ -113,8 +127,4 @@ def plan_bindings(program: Program) -> BindingPlan:
             inputs.append(position)
         if buffer.is_returned:
             outputs.append(position)
-    plan = BindingPlan(
-        tuple(bindings), tuple(inputs), tuple(outputs), tuple(b for b in program.buffers if b.is_workgroup)
-    )
-    program._cache["binding_plan"] = plan
-    return plan
+    return BindingPlan(tuple(bindings), tuple(inputs), tuple(outputs), tuple(b for b in buffers if b.is_workgroup))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from vyre.domain.dispatch import TimingQuality
-from vyre.domain.ir.program import BackendId, Dim3
+from vyre.domain.names import BackendId, Dim3
 
 OptionalDim3: TypeAlias = Dim3 | None
 

@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vyre.domain.errors import InvalidConfig, InvalidProgram
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 U32_MAX = 0xFFFF_FFFF
 

@@ -1,17 +1,15 @@
-"""Everything about one launch that follows from program, input lengths and config."""
+"""Everything about one launch that follows from a program's interface, input lengths and config."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vyre.domain.binding import Binding, BindingPlan, BindingRole, plan_bindings
+from vyre.domain.binding import Binding, BindingPlan, BindingRole
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
 from vyre.domain.geometry import LaunchLimits, check_geometry, element_count, grid_of_extent, infer_grid
-from vyre.domain.ir.expr import Atomic
-from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.names import Dim3
 
 U32_MAX = 0xFFFF_FFFF
 
@@ -32,19 +30,31 @@ class Launch:
     output_ranges: tuple[tuple[int, int], ...]
 
 
-def resolve_launch(
-    program: Program, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What the caller of a program must know of it.
+
+    ``driven_by_input``: inputs count when the launch is sized, because workgroup memory or atomics fold them.
+    """
+
+    plan: BindingPlan
+    workgroup: Dim3
+    driven_by_input: bool
+
+
+def launch_of(
+    interface: Interface, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
 ) -> Launch:
-    """The launch of a valid program.
+    """The launch of a valid program with this interface.
 
     Raises ``InvalidInput`` for inputs that do not fit, ``InvalidProgram`` for an output whose size is unknown or
     limits of the backend, ``InvalidConfig`` for geometry.
     """
-    plan = plan_bindings(program)
+    plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
     nbytes = tuple(n * b.element_size for n, b in zip(counts, plan.bindings, strict=True))
-    workgroup = config.workgroup or program.workgroup_size
-    covered = _covered(program, plan, counts, config)
+    workgroup = config.workgroup or interface.workgroup
+    covered = _covered(interface, counts, config)
     if config.grid is not None:
         grid = config.grid
     elif config.extent is not None:
@@ -62,22 +72,14 @@ def resolve_launch(
     return Launch(grid, workgroup, covered, counts, nbytes, sizes, ranges)
 
 
-def uses_atomics(program: Program) -> bool:
-    """True if any expression is an atomic; cached on the program."""
-    cached = program._cache.get("uses_atomics")
-    if cached is None:
-        cached = any(isinstance(e, Atomic) for e in unique_expressions(program))
-        program._cache["uses_atomics"] = cached
-    return cached is True
-
-
-def _covered(program: Program, plan: BindingPlan, counts: tuple[int, ...], config: DispatchConfig) -> int:
+def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConfig) -> int:
     if config.element_count_override is not None:
         return max(1, config.element_count_override)
     driven = (BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT)
-    returned = [n for n, b in zip(counts, plan.bindings, strict=True) if b.role in driven]
-    others = [n for n, b in zip(counts, plan.bindings, strict=True) if b.role not in driven]
-    return element_count(returned, others, driven_by_input=bool(plan.shared) or uses_atomics(program))
+    bindings = interface.plan.bindings
+    returned = [n for n, b in zip(counts, bindings, strict=True) if b.role in driven]
+    others = [n for n, b in zip(counts, bindings, strict=True) if b.role not in driven]
+    return element_count(returned, others, driven_by_input=interface.driven_by_input)
 
 
 def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchConfig) -> tuple[int, ...]:

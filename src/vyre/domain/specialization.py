@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 from blake3 import blake3
 
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.ir.expr import Literal, SpecConst, value_bits
+from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import ErrorCode, InvalidConfig, MalformedText
-from vyre.domain.ir.expr import bits_value
+from vyre.domain.ir.bits import bits_value
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.text_cursor import Cursor

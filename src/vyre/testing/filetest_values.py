@@ -20,7 +20,7 @@ from typing import Final
 
 from blake3 import blake3
 
-from vyre.domain.ir.expr import bits_value, value_bits
+from vyre.domain.ir.bits import bits_value, value_bits
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_format import SUFFIX, float_bits, literal_text
 from vyre.domain.ir.text_lexer import NAME, NUMBER

@@ -6,7 +6,8 @@ import random
 from typing import Final
 
 from support.random_programs.choices import Choices
-from vyre.domain.ir.expr import Literal, value_bits
+from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 _EDGES: Final = (0, 1, 2, 3, 5, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF)

@@ -13,8 +13,8 @@ from vyre.adapters.cuda.runtime.arena import ALIGNMENT, GAP, Arena, Range, fuse,
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
-from vyre.domain.launch import resolve_launch
 
 
 def program() -> Program:

@@ -8,12 +8,13 @@ from support.kernels import GID, kernel, lit, load
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch, uses_atomics
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
 from vyre.domain.ir.stmt import Let, Stmt, Store
 from vyre.domain.ir.types import DataType, u8, u16, u32, u64
-from vyre.domain.launch import Launch, resolve_launch, uses_atomics
+from vyre.domain.launch import Launch
 
 UNLIMITED = LaunchLimits("free")
 U32_MAX = 2**32 - 1

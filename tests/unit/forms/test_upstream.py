@@ -8,7 +8,7 @@ import pytest
 
 from support.form_corpus import conformance_programs, oracle_programs
 from vyre.domain.errors import InvalidProgram, MalformedJson, UnsupportedFeature
-from vyre.domain.ir.expr import bits_value
+from vyre.domain.ir.bits import bits_value
 from vyre.domain.ir.program import Access
 from vyre.domain.ir.text import parse_program, print_program
 from vyre.domain.ir.types import f32

@@ -17,8 +17,9 @@ from vyre.adapters.reference.scalar_oracle import ScalarEngine, ScalarKernel, Wo
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.launch import Launch, resolve_launch
+from vyre.domain.launch import Launch
 from vyre.testing.execution import execute, open_backend
 
 U32_MAX = 2**32 - 1

@@ -12,8 +12,8 @@ from vyre.adapters.reference.engine import RunOptions
 from vyre.adapters.reference.vector.engine import CHUNK_BYTES
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
-from vyre.domain.launch import resolve_launch
 
 _COUNTER = """
 program counter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from vyre.domain.ir.program import BackendId
+from vyre.domain.names import BackendId
 
 CUDA: Final = BackendId("cuda")
 MACHINE: Final = BackendId("cuda-machine")

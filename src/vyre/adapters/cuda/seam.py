@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 Context: TypeAlias = int
 Stream: TypeAlias = int

@@ -21,8 +21,9 @@ from vyre.domain.errors import BackendError, DeviceOutOfMemory, UnsupportedFeatu
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.identity import program_digest
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
-from vyre.domain.launch import Launch, resolve_launch
+from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
 from vyre.ports.backend import HostBytes, OutputStorage
 

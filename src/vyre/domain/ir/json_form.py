@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, assert_never
 from vyre.domain.errors import InvalidProgram, MalformedJson
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.bits import bits_value, integer_range
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.json_tree import (
     Child,
@@ -63,7 +64,7 @@ def literal_production(dtype: ScalarType) -> Production:
         return Production((hex_bits(_HEX_DIGITS[dtype]),), lambda bits: Literal(dtype, bits))
     if dtype is ScalarType.BOOL:
         return Production((boolean,), lambda value: Literal.of(dtype, value))
-    return Production((integer(*x.integer_range(dtype)),), lambda value: Literal.of(dtype, value))
+    return Production((integer(*integer_range(dtype)),), lambda value: Literal.of(dtype, value))
 
 
 LITERALS: Final = {t.text: literal_production(t) for t in (*_INTEGER_TYPES, *_HEX_DIGITS, ScalarType.BOOL)}
@@ -278,7 +279,7 @@ def _expr_to_json(node: Expr) -> list[Any]:
 def _literal_to_json(dtype: ScalarType, bits: int) -> list[Any]:
     if dtype in _HEX_DIGITS:
         return [dtype.text, f"{bits:0{_HEX_DIGITS[dtype]}x}"]
-    return [dtype.text, x.bits_value(dtype, bits)]
+    return [dtype.text, bits_value(dtype, bits)]
 
 
 def _axes(value: object) -> tuple[int, int, int]:

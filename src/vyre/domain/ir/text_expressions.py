@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir import expr as x
-from vyre.domain.ir.expr import Expr, Literal, integer_range
+from vyre.domain.ir.bits import integer_range
+from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, Ordering

@@ -7,7 +7,8 @@ import struct
 from fractions import Fraction
 from typing import Final
 
-from vyre.domain.ir.expr import IdKind, bits_value, value_bits
+from vyre.domain.ir.bits import bits_value, value_bits
+from vyre.domain.ir.expr import IdKind
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Access
 from vyre.domain.ir.types import ScalarType

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.bits import integer_range
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.json_form import ID_TAGS
 from vyre.domain.ir.json_tree import Child, Grammar, Production, boolean, hex_bits, integer, optional_text, text
@@ -104,7 +105,7 @@ class BodyImporter:
             )
         )
         return {
-            **{t.text: Production((integer(*x.integer_range(t)),), _literal(t)) for t in (U32, I32, U64, I64)},
+            **{t.text: Production((integer(*integer_range(t)),), _literal(t)) for t in (U32, I32, U64, I64)},
             **{
                 t.text: Production((schema.float_bits(t.bits // 4),), lambda bits, t=t: _known(Literal(t, bits), t))
                 for t in (F32, F64)

@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from vyre.domain.errors import BuildError
-from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, value_bits
+from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import (
     BINARY,

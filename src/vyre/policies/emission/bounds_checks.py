@@ -8,10 +8,10 @@ minima against a static count.  Sums count only where they provably do not wrap.
 
 from __future__ import annotations
 
+from vyre.domain.interface import uses_atomics
 from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import Store
-from vyre.domain.launch import uses_atomics
 from vyre.policies.emission.index_flow import IndexFlow, index_flow
 from vyre.policies.emission.index_meanings import length_model
 

@@ -17,7 +17,7 @@ from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, EntryText, Variable, 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.memory import DeviceMemory
     from vyre.adapters.cuda.seam import DeviceAddress
-    from vyre.domain.ir.program import Dim3
+    from vyre.domain.names import Dim3
 
 _PARAMETER_LIMIT: Final = 4352
 _LARGE_PARAMETER_LIMIT: Final = 32764

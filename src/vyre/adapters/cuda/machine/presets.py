@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from vyre.adapters.cuda.codes import Attribute
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 from vyre.policies.occupancy import SmModel
 
 STATIC_SHARED_LIMIT: Final = 48 * 1024

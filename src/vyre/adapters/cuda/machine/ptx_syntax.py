@@ -11,7 +11,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.machine.faults import PtxError
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 
 class Instruction(NamedTuple):

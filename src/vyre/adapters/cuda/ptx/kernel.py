@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 
 FORMAT: Final = 1
 

@@ -10,7 +10,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
-from vyre.domain.ir.program import BackendId, Dim3
+from vyre.domain.names import BackendId, Dim3
 from vyre.policies.occupancy import AxisLimits, DeviceEnvelope
 from vyre.policies.ptx_target import BASE_VERSIONS, TargetInputs, check_driver, select_target
 

@@ -14,7 +14,7 @@ from vyre.adapters.cuda.runtime.kernels import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG
-from vyre.domain.launch import resolve_launch
+from vyre.domain.interface import resolve_launch
 from vyre.testing.gpu.check.operator_programs import OperatorCase
 from vyre.testing.gpu.workbench import Workbench
 from vyre.testing.ptxas import joined

@@ -1,0 +1,38 @@
+"""The interface of a program, and the launches that follow from it."""
+
+from __future__ import annotations
+
+from vyre.domain.binding import plan_bindings
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.launch import Interface, Launch, launch_of
+
+
+def interface_of(program: Program) -> Interface:
+    """What a caller must know of ``program``; cached on it.  Raises as ``plan_bindings`` does."""
+    cached = program._cache.get("interface")
+    if isinstance(cached, Interface):
+        return cached
+    plan = plan_bindings(program)
+    interface = Interface(plan, program.workgroup_size, bool(plan.shared) or uses_atomics(program))
+    program._cache["interface"] = interface
+    return interface
+
+
+def resolve_launch(
+    program: Program, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
+) -> Launch:
+    """The launch of a valid program.  Raises as ``launch_of`` does."""
+    return launch_of(interface_of(program), input_nbytes, config, limits)
+
+
+def uses_atomics(program: Program) -> bool:
+    """True if any expression is an atomic; cached on the program."""
+    cached = program._cache.get("uses_atomics")
+    if cached is None:
+        cached = any(isinstance(e, Atomic) for e in unique_expressions(program))
+        program._cache["uses_atomics"] = cached
+    return cached is True

@@ -39,6 +39,7 @@ from vyre.domain.ir.types import f32, i32, u8, u32
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.validation.validator import validate
 from vyre.policies.emission.bounds_checks import BoundsFacts, bounds_facts
+from vyre.policies.emission.index_meanings import length_model
 
 B: Final = BinaryOp
 OUT: Final = Buffer.make("out", 0, BufferAccess.READ_WRITE, u32)
@@ -445,6 +446,12 @@ def test_a_buffer_like_another_has_its_length_only_where_the_launch_says_so() ->
     (access,) = watched(made)
     assert not bounds_facts(made).proven(access)
     assert bounds_facts(made, same_length=True).proven(access)
+
+
+def test_a_counted_buffer_takes_over_no_length() -> None:
+    sized = Buffer.make("sized", 9, BufferAccess.READ_WRITE, u32, 50, like="inp")
+    buffers = {buffer.name: buffer for buffer in (sized, INP, LIKE)}
+    assert [length_model(buffers, name) for name in ("sized", "like", "inp")] == ["sized", "inp", "inp"]
 
 
 def test_an_exact_grid_of_no_bindings() -> None:

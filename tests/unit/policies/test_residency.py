@@ -114,6 +114,8 @@ def test_queries_may_fill_the_budget() -> None:
     queries = (GraphQuery(1, 1, 1, 100, 1, 1, 1), GraphQuery(2, 1, 1, 100, 1, 1, 1))
     assert plan_queries(QueryBatch(queries, 105)).launch_count == 1
     assert plan_queries(QueryBatch(queries, 104)).launch_count == 2
+    largest = GraphQuery(1, 1, 1, 2**64 - 4, 1, 1, 1)
+    assert plan_queries(QueryBatch((largest,), 2**64 - 1)).peak_resident_bytes == 2**64 - 1
 
 
 @pytest.mark.parametrize("field", ["frontier_bytes", "scratch_bytes", "output_bytes", "graph_upload_bytes"])

@@ -26,8 +26,10 @@ from vyre.policies.topology import (
     TopologyInputs,
     TopologyReason,
     TopologyThresholds,
+    WaveMemory,
     execution_plan,
     fit,
+    memory_of,
     memory_plan,
     select,
 )
@@ -242,6 +244,11 @@ def test_a_shape_that_does_not_fit_gives_way_to_the_smallest() -> None:
     with pytest.raises(PlanError) as error:
         execution_plan(replace(EXECUTION, budget_bytes=229))
     assert (error.value.kind, error.value.fields["topology"]) == ("OverBudget", SPARSE)
+
+
+def test_scratch_may_be_all_there_is() -> None:
+    most = WaveMemory(0, 0, 0, 0, 0, 2**64 - 1, 0, 2**64 - 1)
+    assert memory_of(SPARSE, most).required_bytes == 2**64 - 1
 
 
 def test_an_overflow_is_no_reason_for_a_smaller_shape() -> None:

@@ -77,7 +77,7 @@ def test_reads_never_wrap() -> None:
     assert str(error.value).startswith(f"address overflow: handle_id = 1, address = {TOP - 3}, byte_len = 4. Fix: ")
     with pytest.raises(PlanError) as error:
         reads((1, 0, TOP), (2, 0, 1))
-    assert error.value.kind == "ByteCountOverflow"
+    assert (error.value.kind, error.value.fields) == ("ByteCountOverflow", {"field": "transferred bytes"})
 
 
 def test_a_write_that_touches_the_one_before_is_joined_with_it() -> None:

@@ -122,8 +122,14 @@ def test_a_large_wave_behind_another_is_refused_on_demand() -> None:
 
 
 def test_group_bytes_never_wrap() -> None:
-    waves = (WaveEnvelope(2**63, 0, 0), WaveEnvelope(2**63, 0, 0))
-    assert error_of(FrontierInputs(waves, (), 0, 2**64 - 1, 0)).kind == "ByteCountOverflow"
+    half = 2**63
+    for waves, field in (
+        ((WaveEnvelope(half, 0, 0), WaveEnvelope(half, 0, 0)), "frontier group bytes"),
+        ((WaveEnvelope(half, 0, half),), "fused wave bytes"),
+        ((WaveEnvelope(0, half, 0),), "fused wave scratch bytes"),
+    ):
+        error = error_of(FrontierInputs(waves, (), 0, 2**64 - 1, 0))
+        assert (error.kind, error.fields) == ("ByteCountOverflow", {"field": field})
 
 
 DEVICE = MegakernelDeviceKey(9, 0, 32, supports_grid_sync=True, supports_tensor_cores=True, max_workgroup_size=1024)

@@ -9,7 +9,6 @@ import pytest
 
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, Init, Parameter, ParameterKind
-from vyre.adapters.cuda.runtime.kernels import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.runtime.launch import (
     BoundKernel,
     ScratchAddresses,
@@ -18,6 +17,7 @@ from vyre.adapters.cuda.runtime.launch import (
     plan_scratch,
     read_trap,
 )
+from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import KernelFacts, LaunchShape
 from vyre.domain.binding import BindingPlan, plan_bindings
 

@@ -19,8 +19,9 @@ from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
-from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
+from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, plan_scratch
+from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, Event, LaunchShape, ParameterBlock, Stream
 from vyre.adapters.fakes import registration_of
 from vyre.app.session import Session
@@ -140,11 +141,7 @@ class Workbench:
     @contextmanager
     def module(self, program: Program, options: EmitOptions = _TARGET_FREE) -> Iterator[LoadedModule]:
         """``program``, emitted for this device and loaded."""
-        module = self.kernels.get(program, self.options(options), {})
-        try:
-            yield module
-        finally:
-            self.kernels.unpin(module)
+        yield self.kernels.get(program, self.options(options), {})
 
     def prepare(
         self,

@@ -15,10 +15,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.domain.binding import BindingPlan
 from vyre.domain.launch import Launch
 
 ALIGNMENT: Final = 256
+ARENA_FACTS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
+"""What kernels may assume of it: its parts are aligned and apart."""
 GAP: Final = 4096
 """Bytes that are cheaper to copy along than to start another copy for."""
 

@@ -6,12 +6,13 @@ from typing import Final
 
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, Profiler
+from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
+from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
@@ -84,9 +85,9 @@ def make_backend(
     profile = _profile(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = StreamPool(device), KernelCache(device, emit)
-    resources = Resources(device, memory, pinned, streams, kernels, Quarantine(device))
+    resources = Resources(device, memory, pinned, streams, Quarantine(device))
     profiler = profiler or NullProfiler()
-    executor = CudaExecutor(resources, LanePool(resources), profiler)
+    executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)
     runner = ResidentRunner(resources, executor, store, profiler)
     return Backend(

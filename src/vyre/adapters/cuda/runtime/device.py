@@ -30,7 +30,7 @@ from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
-from vyre.domain.ir.program import BackendId
+from vyre.domain.names import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 
 MIB: Final = 1024 * 1024

@@ -16,7 +16,6 @@ from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.arena import plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT, DispatchGraph, Recording
-from vyre.adapters.cuda.runtime.kernels import KernelCache, LoadedModule
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
     PreparedLaunch,
@@ -26,6 +25,7 @@ from vyre.adapters.cuda.runtime.launch import (
     plan_scratch,
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
 from vyre.adapters.cuda.runtime.transfer import Copies, Transfer, make_transfer
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
@@ -48,7 +48,6 @@ class Resources(NamedTuple):
     memory: DeviceMemory
     pinned: PinnedMemory
     streams: StreamPool
-    kernels: KernelCache
     quarantine: Quarantine
 
 

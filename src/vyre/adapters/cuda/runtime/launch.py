@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Parameter, ParameterKind
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.kernels import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
 from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, ParameterBlock, ParameterSlot, Stream
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import InvalidProgram, TrapError
-from vyre.domain.ir.program import Dim3
+from vyre.domain.names import Dim3
 from vyre.policies import occupancy
 from vyre.policies.kernel_variant import BoundRange, VariantInputs, choose_variant
 
@@ -183,7 +183,7 @@ class BoundKernel:
 class PreparedLaunch:
     """The kernels of a module on one stream, in order.  Calling it enqueues them; raises ``CudaCallError``.
 
-    Holds its module pinned until ``KernelCache.unpin``.  Not for two threads at once.
+    Holds its module, which is then not unloaded.  Not for two threads at once.
     """
 
     __slots__ = ("kernels", "launchers", "module", "scratch")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline, Running
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
+from vyre.adapters.cuda.runtime.pipeline import Running
 from vyre.adapters.cuda.runtime.waiting import FIRST_SLEEP_NS, LONGEST_SLEEP_NS, deadline_after
 from vyre.domain.dispatch import DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError

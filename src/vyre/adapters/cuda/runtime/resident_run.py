@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline, Profiler
+from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
 from vyre.adapters.cuda.runtime.lane import Resources, carried_as_parameters
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
@@ -28,6 +28,7 @@ from vyre.adapters.cuda.runtime.launch import (
     plan_scratch,
 )
 from vyre.adapters.cuda.runtime.memory import ALIGNMENT, NO_BLOCK, DeviceBlock
+from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.resident import CudaBuffer, ResidentStore
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after

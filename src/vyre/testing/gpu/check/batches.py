@@ -9,8 +9,8 @@ import numpy as np
 
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
-from vyre.adapters.cuda.runtime.executor import launch_limits
-from vyre.adapters.cuda.runtime.kernels import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.modules import LoadedKernel, LoadedModule
+from vyre.adapters.cuda.runtime.pipeline import launch_limits
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DEFAULT_CONFIG
@@ -61,7 +61,7 @@ def _launch(bench: Workbench, library: int, case: OperatorCase, emitted: Emitted
         LoadedKernel(handle, kernel, driver.kernel_facts(handle))
         for handle, kernel in zip(handles, emitted.kernels, strict=True)
     )
-    module = LoadedModule((), library, kernels, bench.device.epoch)
+    module = LoadedModule(library, kernels)
     bench.prepare(case.program, module, shape.grid, addresses, shape.counts)()
     return {
         binding.buffer.name: (address, nbytes)

@@ -74,7 +74,11 @@ class FrontierInputs:
 
 @verdict
 class FrontierPlan:
-    """Groups of waves, and the largest of their sums; ``peak_live_bytes`` counts the graph and scaled scratch."""
+    """Groups of waves, and the largest of their sums.
+
+    ``peak_live_bytes`` counts the graph and scaled scratch.  Only if a wave that exceeds the budget was let through, it
+    exceeds the budget too, and perhaps 64 bits.
+    """
 
     barriers: BarrierPlan
     peak_frontier_bytes: int

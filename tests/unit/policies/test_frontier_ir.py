@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vyre.domain.errors import PlanError
 from vyre.policies.frontier_ir import (
@@ -58,28 +56,6 @@ def test_what_has_no_order_is_refused(
     with pytest.raises(PlanError) as error:
         plan_frontier_ir(ir([(node, PARSER, 1) for node in ids], dependencies))
     assert (error.value.kind, error.value.fields) == (kind, fields)
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> FrontierIr:
-    """Acyclic programs whose ids say nothing about their order."""
-    ids = draw(st.lists(st.integers(0, 99), unique=True, max_size=12))
-    nodes = [(node, draw(st.sampled_from(FrontierDomain)), draw(st.integers(0, 2**32 - 1))) for node in ids]
-    pairs = [(before, after) for place, before in enumerate(ids) for after in ids[place + 1 :]]
-    chosen = draw(st.lists(st.sampled_from(pairs), max_size=20)) if pairs else []
-    return ir(draw(st.permutations(nodes)), tuple(chosen))
-
-
-@given(programs())
-def test_every_node_runs_once_and_after_all_it_depends_on(program: FrontierIr) -> None:
-    waves = plan_frontier_ir(program).waves
-    wave_of = {node: wave.index for wave in waves for node in wave.node_ids}
-    assert sorted(wave_of) == sorted(node.id for node in program.nodes) == sorted(n for w in waves for n in w.node_ids)
-    assert all(wave_of[before] < wave_of[after] for before, after in program.dependencies)
-    for node, wave in wave_of.items():  # as early as it can
-        before = [wave_of[first] for first, second in program.dependencies if second == node]
-        assert wave == max(before, default=-1) + 1
-    assert sum(wave.active_items for wave in waves) == sum(node.active_items for node in program.nodes)
 
 
 def test_waves_take_memory_by_their_items() -> None:

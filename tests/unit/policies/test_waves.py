@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from vyre.domain.errors import PlanError
 from vyre.policies.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, MegakernelPlanCache, PlanIdentity
@@ -183,77 +179,3 @@ def test_a_kernel_that_does_not_fit_is_the_source() -> None:
         plan_frontier_execution(apart, MegakernelPlanCache())
     source = error.value.fields["source"]
     assert error.value.kind == "Memory" and isinstance(source, PlanError) and source.kind == "OverBudget"
-
-
-SIZES = st.integers(0, 30)
-ENVELOPES = st.lists(st.builds(WaveEnvelope, SIZES, SIZES, SIZES), max_size=9)
-
-
-@st.composite
-def orders(draw: st.DrawFn, waves: int) -> Dependencies:
-    """Dependencies of ``waves`` waves along some order of theirs, hence without a cycle."""
-    rank = draw(st.permutations(range(waves)))
-    if waves < 2:
-        return ()
-    places = st.tuples(st.integers(0, waves - 1), st.integers(0, waves - 1)).filter(lambda pair: pair[0] < pair[1])
-    return tuple((rank[i], rank[j]) for i, j in draw(st.lists(places, max_size=20)))
-
-
-@st.composite
-def frontiers(draw: st.DrawFn) -> FrontierInputs:
-    waves = draw(ENVELOPES)
-    return FrontierInputs(
-        tuple(waves), draw(orders(len(waves))), 10, draw(st.integers(200, 2000)), 0, draw(st.booleans())
-    )
-
-
-def place_of(groups: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Which group each wave is in."""
-    return {wave: place for place, group in enumerate(groups) for wave in group}
-
-
-def longest_chain(waves: int, dependencies: Dependencies) -> int:
-    depth = [1] * waves
-    for _ in range(waves):
-        for before, after in dependencies:
-            depth[after] = max(depth[after], depth[before] + 1)
-    return max(depth, default=0)
-
-
-@given(frontiers())
-def test_layers_are_as_few_as_the_longest_chain(inputs: FrontierInputs) -> None:
-    count = len(inputs.waves)
-    plan = plan_barriers(BarrierInputs(count, inputs.dependencies))
-    assert sorted(wave for group in plan.groups for wave in group) == list(range(count))
-    layer = place_of(plan.groups)
-    assert all(layer[before] < layer[after] for before, after in inputs.dependencies)
-    assert len(plan.groups) == longest_chain(count, inputs.dependencies)
-    assert plan.global_barriers == max(len(plan.groups) - 1, 0)
-
-
-@given(frontiers(), st.randoms())
-def test_other_names_for_waves_change_names_only(inputs: FrontierInputs, random: Random) -> None:
-    count = len(inputs.waves)
-    names = random.sample(range(count), count)
-    renamed = tuple((names[before], names[after]) for before, after in inputs.dependencies)
-    ours = plan_barriers(BarrierInputs(count, inputs.dependencies)).groups
-    theirs = plan_barriers(BarrierInputs(count, renamed)).groups
-    assert [{names[wave] for wave in group} for group in ours] == [set(group) for group in theirs]
-
-
-@given(frontiers())
-def test_groups_cut_layers_and_fit(inputs: FrontierInputs) -> None:
-    plan = plan_frontier(inputs)
-    groups = plan.barriers.groups
-    layers = plan_barriers(BarrierInputs(len(inputs.waves), inputs.dependencies)).groups
-    assert [wave for group in groups for wave in group] == [wave for layer in layers for wave in layer]
-    layer = place_of(layers)
-    assert all(len({layer[wave] for wave in group}) == 1 for group in groups)
-    costs = [sum(fused_wave_bytes(inputs.waves[wave]) for wave in group) for group in groups]
-    assert plan.peak_live_bytes == max(costs, default=0) + 10 <= inputs.budget_bytes
-    assert plan.max_group_width == max(map(len, groups), default=0)
-    assert plan_frontier(inputs) == plan
-    everything = sum(map(fused_wave_bytes, inputs.waves)) + 10
-    assert groups_of(replace(inputs, budget_bytes=everything)) == layers
-    poorer = groups_of(replace(inputs, budget_bytes=max(inputs.budget_bytes - 100, 200)))
-    assert len(poorer) >= len(groups)

@@ -130,8 +130,8 @@ class _Compiler:
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         self.hook(Call("compiler.compile", program))
-        pipeline, cache = self.inner.compile(program, config)
-        return CompileResult(_Pipeline(pipeline, program, self.hook), cache)
+        compiled = self.inner.compile(program, config)
+        return compiled._replace(pipeline=_Pipeline(compiled.pipeline, program, self.hook))
 
     def cache_counters(self) -> CacheCounters:
         return self.inner.cache_counters()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import time
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
+from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
@@ -21,47 +21,54 @@ from vyre.ports.backend import (
 )
 
 PIPELINES: Final = 1024
-"""Pipelines kept, the least recently used going first."""
+"""Pipelines kept."""
+
+
 PipelineT = TypeVar("PipelineT", bound=CompiledPipeline)
 
 
 class PipelineExecutor(Generic[PipelineT]):
-    """``ProgramExecutor`` and ``PipelineCompiler`` over ``make``; pipelines are shared by digest and config."""
+    """``ProgramExecutor`` and ``PipelineCompiler`` over ``make``; pipelines are shared by digest and config.
+
+    Threads that want one pipeline wait for one compilation, as long as the timeout of their config allows.
+    """
 
     def __init__(self, make: Callable[[Program, DispatchConfig], PipelineT]) -> None:
         self._make = make
-        self._pipelines: OrderedDict[tuple[Any, ...], PipelineT] = OrderedDict()
-        self._lock = Lock()
-        self._hits = self._misses = 0
+        self._pipelines: MemoryCache[tuple[Any, ...], PipelineT] = MemoryCache(
+            MemoryBudget(entries=PIPELINES), name=lambda key: f"the pipeline of program {key[0].hex()[:16]}"
+        )
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
-        pipeline, hit = self.pipeline(program, config)
-        return CompileResult(pipeline, CacheOutcome.HIT if hit else CacheOutcome.MISS)
+        started = time.perf_counter_ns()
+        pipeline, built = self.pipeline(program, config)
+        if not built:
+            return CompileResult(pipeline, CacheOutcome.HIT)
+        return CompileResult(pipeline, CacheOutcome.MISS, (("compile", time.perf_counter_ns() - started),))
 
     def cache_counters(self) -> CacheCounters:
-        return CacheCounters(self._hits, self._misses)
+        stats = self._pipelines.stats()
+        return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
     def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, bool]:
-        """The pipeline of a program under a config, and whether it was there already."""
+        """The pipeline of a program under a config, and whether it was compiled for this call."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         if config.label is not None and config.timeout_s is None:
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
             config = replace(config, label=None)
         # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
         key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
-        with self._lock:
-            found = self._pipelines.get(key)
-            if found is not None:
-                self._hits += 1
-                self._pipelines.move_to_end(key)
-                return found, True
-        made = self._make(program, config)
-        with self._lock:
-            self._misses += 1
-            made = self._pipelines.setdefault(key, made)
-            if len(self._pipelines) > PIPELINES:
-                self._pipelines.popitem(last=False)
-        return made, False
+        found = self._pipelines.get(key)
+        if found is not None:
+            return found, False
+        built = False
+
+        def build() -> Built[PipelineT]:
+            nonlocal built
+            built = True
+            return Built(self._make(program, config), 0)
+
+        return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), built

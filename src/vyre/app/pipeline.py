@@ -23,6 +23,7 @@ from vyre.ports.backend import (
     HostBytes,
     OutputStorage,
     PendingDispatch,
+    Phases,
     ProgramExecutor,
 )
 
@@ -63,12 +64,24 @@ class Pipeline:
     """Call it with inputs as often as you like, from any thread: ``pipeline({"x": xs})``.
 
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
-    between calls.  ``cache`` says whether the backend had compiled the program before.
+    between calls.  ``cache`` says whether the backend had compiled the program before, ``phases`` what preparing this
+    pipeline took: names and nanoseconds, in order.
     """
 
-    __slots__ = ("__weakref__", "_compiled", "_inputs", "_lease", "_outputs", "backend", "cache", "config", "program")
+    __slots__ = (
+        "__weakref__",
+        "_compiled",
+        "_inputs",
+        "_lease",
+        "_outputs",
+        "backend",
+        "cache",
+        "config",
+        "phases",
+        "program",
+    )
 
-    def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig) -> None:
+    def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
         compiled = compile_on(lease.backend, program, config)
         self._lease = lease
         self._compiled: CompiledPipeline = compiled.pipeline
@@ -77,6 +90,7 @@ class Pipeline:
         self.backend = str(lease.backend.id)
         self.cache = compiled.cache
         self.config = config
+        self.phases = before + compiled.phases
         self.program = program
 
     @property

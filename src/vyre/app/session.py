@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
@@ -70,6 +72,7 @@ class Session:
         self._telemetry = telemetry
         self._lease = BackendLease(selection.backend)
         self._prepared: dict[tuple[object, ...], tuple[Pipeline, DispatchConfig | None]] = {}
+        self._preparing: SingleFlight[tuple[object, ...], Pipeline] = SingleFlight(lambda key: "the same program")
         self._lock = Lock()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -114,7 +117,11 @@ class Session:
         extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
     ) -> Pipeline:
-        """The program, validated and compiled; call the pipeline with inputs to run it."""
+        """The program, validated and compiled; call the pipeline with inputs to run it.
+
+        Threads that ask for the same at once share one compilation, and its error if it fails; ``timeout_s`` of the
+        config bounds how long they wait for it (``DispatchTimeout``).
+        """
         return self._pipeline(program, config, spec, grid, extent, output_counts)
 
     def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Any) -> None:
@@ -291,23 +298,29 @@ class Session:
         except TypeError:  # an unhashable grid, such as a list
             raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
         merged = _merged(program, config, spec, grid, extent, output_counts)
-        with self._lock:
-            entry = self._prepared.get(key)
+
+        def prepare() -> Pipeline:
+            entry = self._prepared.get(key)  # another thread may have ended its preparation since we looked
             if entry is None:
                 entry = (self._prepare(program, merged), config)
-                while len(self._prepared) >= _PREPARED_LIMIT:
-                    del self._prepared[next(iter(self._prepared))]
-                self._prepared[key] = entry
-        return entry[0]
+                with self._lock:
+                    while len(self._prepared) >= _PREPARED_LIMIT:
+                        del self._prepared[next(iter(self._prepared))]
+                    self._prepared[key] = entry
+            return entry[0]
+
+        return self._preparing.run(key, prepare, merged.timeout_s)[0]
 
     def _prepare(self, program: Program, config: DispatchConfig) -> Pipeline:
         self._lease.check_open()
+        started = time.perf_counter_ns()
         validate(program).raise_if_invalid()
+        validated = time.perf_counter_ns() - started
         backend = self._lease.backend
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        pipeline = Pipeline(self._lease, program, config)
+        pipeline = Pipeline(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
 

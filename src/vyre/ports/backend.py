@@ -187,9 +187,16 @@ class CacheCounters(NamedTuple):
     misses: int = 0
 
 
+Phases: TypeAlias = "tuple[tuple[str, int], ...]"
+"""What a compilation did, in order, and the nanoseconds that each part took."""
+
+
 class CompileResult(NamedTuple):
+    """``phases``: empty where nothing was compiled, or nobody measured."""
+
     pipeline: CompiledPipeline
     cache: CacheOutcome = CacheOutcome.UNKNOWN
+    phases: Phases = ()
 
 
 class PipelineCompiler(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,16 +20,28 @@ from support.small_programs import catalog_of, saxpy_catalog, saxpy_kernel, saxp
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
 from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import (
     DispatchFailed,
+    DispatchTimeout,
     InvalidConfig,
     InvalidInput,
     InvalidProgram,
     InvalidResource,
+    KernelCompileFailed,
+    UnfinishedBuild,
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import OpId
-from vyre.ports.backend import Backend, DispatchRequest, OutputStorage
+from vyre.ports.backend import (
+    Backend,
+    CacheCounters,
+    CompileResult,
+    DispatchRequest,
+    OutputStorage,
+    PipelineCompiler,
+    require,
+)
 
 Floats = npt.NDArray[np.float32]
 X: Floats = np.arange(8, dtype=np.float32)
@@ -328,6 +341,104 @@ def test_sixteen_threads_share_a_session_and_a_pipeline(make: Callable[[], Backe
         with ThreadPoolExecutor(16) as pool:
             assert sum(pool.map(work, range(16))) == 0
     assert sum(call.name in ("executor.execute", "pipeline.dispatch") for call in log.calls) == 16 * 50 * 2
+
+
+class SlowCompiler:
+    """Compiles once it may; ``failures`` are raised first."""
+
+    def __init__(self, inner: PipelineCompiler, failures: list[BaseException]) -> None:
+        self.inner, self.failures = inner, failures
+        self.entered, self.release = threading.Event(), threading.Event()
+        self.calls = 0
+
+    def compile(self, program: vyre.Program, config: DispatchConfig, /) -> CompileResult:
+        self.calls += 1
+        self.entered.set()
+        assert self.release.wait(10)
+        if self.failures:
+            raise self.failures.pop()
+        return self.inner.compile(program, config)
+
+    def cache_counters(self) -> CacheCounters:
+        return self.inner.cache_counters()
+
+
+def slow_backend(*failures: BaseException) -> tuple[Backend, SlowCompiler]:
+    backend = reference_backend()
+    compiler = SlowCompiler(require(backend.compiler, feature="compiler", backend=backend.id), list(failures))
+    return replace(backend, compiler=compiler), compiler
+
+
+def ask_together(session: vyre.Session, compiler: SlowCompiler, config: DispatchConfig | None = None) -> list[object]:
+    """What eight threads get, or what they are told, that ask for one pipeline while it is compiled."""
+    program = saxpy_program("shared")
+
+    def work(_: int) -> object:
+        try:
+            return session.compile(program, config)
+        except BaseException as error:
+            return error
+
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(work, 0)]
+        assert compiler.entered.wait(10)
+        futures += [pool.submit(work, number) for number in range(1, 8)]
+        time.sleep(0.05)
+        compiler.release.set()
+        return [future.result() for future in futures]
+
+
+def test_threads_share_one_compilation() -> None:
+    backend, compiler = slow_backend()
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        assert len(set(map(id, ask_together(session, compiler)))) == compiler.calls == 1
+
+
+def test_a_failed_compilation_releases_every_thread_and_is_forgotten() -> None:
+    backend, compiler = slow_backend(KernelCompileFailed(backend="reference", compiler_log="no"))
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        told = ask_together(session, compiler)
+        assert {type(error) for error in told} == {KernelCompileFailed}
+        assert len(set(map(str, told))) == compiler.calls == 1
+        assert session.compile(saxpy_program("again"), None).phases
+
+
+def test_a_cancelled_compilation_releases_the_other_threads() -> None:
+    backend, compiler = slow_backend(KeyboardInterrupt())
+    with vyre.open(catalog=catalog_of(backend)) as session:
+        first, *others = ask_together(session, compiler)
+        assert isinstance(first, KeyboardInterrupt)
+        assert {type(error) for error in others} == {UnfinishedBuild}
+        assert "the same program" in str(others[0])
+
+
+def test_waiting_for_a_compilation_has_a_deadline() -> None:
+    backend, compiler = slow_backend()
+    program, config = saxpy_program("slow"), DispatchConfig(timeout_s=0.05)
+    with vyre.open(catalog=catalog_of(backend)) as session, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(session.compile, program, config)
+        assert compiler.entered.wait(10)
+        with pytest.raises(DispatchTimeout, match="another thread"):
+            session.compile(program, config)
+        compiler.release.set()
+        assert first.result().program is program
+
+
+def test_compiling_one_program_does_not_keep_others_waiting() -> None:
+    backend, compiler = slow_backend()
+    with vyre.open(catalog=catalog_of(backend)) as session, ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(session.compile, saxpy_program(name)) for name in ("one", "two")]
+        while compiler.calls < 2:
+            time.sleep(0.001)
+        compiler.release.set()
+        assert futures[0].result() is not futures[1].result()
+
+
+def test_a_pipeline_tells_what_its_preparation_took(saxpy: vyre.Program) -> None:
+    with vyre.open("reference") as session:
+        phases = session.compile(saxpy, DispatchConfig(max_output_bytes=12345)).phases
+    assert [name for name, _ in phases] == ["validate", "compile"]
+    assert all(nanoseconds >= 0 for _, nanoseconds in phases)
 
 
 # ---------------------------------------------------------------- a backend with an async executor

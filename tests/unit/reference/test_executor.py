@@ -311,13 +311,20 @@ def test_refused_programs_are_not_cached(executor: ReferenceExecutor) -> None:
     assert executor.cache_counters() == CacheCounters(hits=0, misses=0)
 
 
-def test_the_least_recently_used_pipeline_goes_first(
-    executor: ReferenceExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_pipelines_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelines, "PIPELINES", 2)
-    a, b, c = (DispatchConfig(max_output_bytes=n) for n in (100, 200, 300))
-    outcomes = [executor.compile(INCREMENT, config).cache is CacheOutcome.HIT for config in (a, b, a, c, a, b)]
-    assert outcomes == [False, False, True, False, True, False]
+    small = ReferenceExecutor(BackendId("reference"), VectorEngine())
+    configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200, 300)]
+    held = [small.compile(INCREMENT, config).cache for config in configs * 2]
+    assert held[:3] == [CacheOutcome.MISS] * 3
+    assert CacheOutcome.MISS in held[3:]
+
+
+def test_a_miss_tells_what_it_took(executor: ReferenceExecutor) -> None:
+    missed, hit = (executor.compile(INCREMENT, DispatchConfig()) for _ in range(2))
+    assert [name for name, _ in missed.phases] == ["compile"]
+    assert missed.phases[0][1] > 0
+    assert hit.phases == ()
 
 
 def test_launches_are_forgotten_but_not_wrong(executor: ReferenceExecutor, monkeypatch: pytest.MonkeyPatch) -> None:

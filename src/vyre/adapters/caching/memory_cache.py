@@ -114,7 +114,8 @@ class _Held(NamedTuple):
 class MemoryCache(Generic[K, V]):
     """Values by key; every method may be called from any thread, and from inside a build.
 
-    ``retention`` decides who leaves; by default that is ``CostEviction``.
+    ``retention`` decides who leaves; by default that is ``CostEviction``.  ``name`` says in messages what a key stands
+    for.
     """
 
     def __init__(
@@ -123,12 +124,13 @@ class MemoryCache(Generic[K, V]):
         *,
         retention: Retention[K] | None = None,
         now_ns: Callable[[], int] = time.perf_counter_ns,
+        name: Callable[[K], str] = repr,
     ) -> None:
         self._budget = budget if budget is not None else MemoryBudget()
         self._retention: Retention[K] = retention if retention is not None else CostEviction[K]()
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._flights: SingleFlight[K, V] = SingleFlight()
+        self._flights: SingleFlight[K, V] = SingleFlight(name)
         self._values: dict[K, V] = {}
         self._log: list[K] = []
         self._held: dict[K, _Held] = {}

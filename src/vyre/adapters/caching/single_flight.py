@@ -31,9 +31,13 @@ class _Flight(Generic[V]):
 
 
 class SingleFlight(Generic[K, V]):
-    """Builds under way by key; every method may be called from any thread."""
+    """Builds under way by key; every method may be called from any thread.
 
-    def __init__(self) -> None:
+    ``name`` says in messages what a key stands for.
+    """
+
+    def __init__(self, name: Callable[[K], str] = repr) -> None:
+        self._name = name
         self._lock = threading.Lock()
         self._flights: dict[K, _Flight[V]] = {}
         self._waiting: dict[int, _Flight[V]] = {}
@@ -51,7 +55,7 @@ class SingleFlight(Generic[K, V]):
                 own.result = build()
                 return own.result, True
         except BaseException as error:
-            own.error = _for_the_others(key, error)
+            own.error = _for_the_others(self._name(key), error)
             raise
         finally:
             self._land(key, own)
@@ -72,7 +76,7 @@ class SingleFlight(Generic[K, V]):
                 return own
             if self._waits_for(flight, own.owner):
                 raise UnfinishedBuild(
-                    f"the build of {key!r} waits for itself", fix="do not ask for a key inside its own build."
+                    f"the build of {self._name(key)} waits for itself", fix="do not ask for a key inside its own build."
                 )
             self._waiting[own.owner] = flight
             return flight
@@ -94,7 +98,7 @@ class SingleFlight(Generic[K, V]):
                 self._waiting.pop(threading.get_ident(), None)
         if not landed:
             raise DispatchTimeout(
-                f"waited {timeout_s} s for another thread to build {key!r}",
+                f"waited {timeout_s} s for another thread to build {self._name(key)}",
                 fix="allow more time, or prepare the program before its first dispatch.",
             )
         if flight.error is not None:
@@ -108,13 +112,13 @@ class SingleFlight(Generic[K, V]):
                 del self._flights[key]
 
 
-def _for_the_others(key: object, error: BaseException) -> VyreError:
+def _for_the_others(name: str, error: BaseException) -> VyreError:
     """What those who wait are told.  It holds no traceback, which would keep the builder's frames alive."""
     if isinstance(error, VyreError):
         return _copied(error)
     how = "failed" if isinstance(error, Exception) else "was cancelled"
     told = f"{type(error).__name__}: {error}".removesuffix(": ")
-    return UnfinishedBuild(f"the build of {key!r} in another thread {how} ({told})")
+    return UnfinishedBuild(f"the build of {name} in another thread {how} ({told})")
 
 
 def _copied(error: VyreError) -> VyreError:

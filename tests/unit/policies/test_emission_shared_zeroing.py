@@ -132,6 +132,10 @@ ROWS: Final = (
     Row("a continue before the store", set(), (loop("k", lit(4), when(UNIFORM, Continue()), put(), BARRIER, use()),)),
     Row("behind a block that returns", set(), (Block((Return(),)), use())),
     Row("behind branches that return", set(), (when(UNIFORM, Return(), otherwise=(Return(),)), use())),
+    Row("behind such branches in a block", set(), (
+        Block((when(UNIFORM, Return(), otherwise=(Return(),)),)), use(),
+    )),
+    Row("behind a block in a block", set(), (Block((Block((Return(),)),)), use())),
     # loops that fill
     Row("a loop that may not run", {"s"}, (loop("k", GROUPS, put()), BARRIER, use())),
     Row("a loop of one round", set(), (loop("k", lit(1), put()), BARRIER, use())),
@@ -178,6 +182,9 @@ ROWS: Final = (
     Row("strides from the second slice, one slice further on", set(), (
         put(buffer="big"), loop("k", lit(192), put(at(var("k"), 64), "big"), start=LID, step=lit(64)), BARRIER,
         use(buffer="big"),
+    )),
+    Row("strides two slices further on", {"big"}, (
+        loop("k", lit(128), put(at(var("k"), 128), "big"), start=LID, step=lit(64)), BARRIER, use(buffer="big"),
     )),
     Row("strides from the second slice that leave gaps", {"big"}, (
         put(buffer="big"), loop("k", lit(256), put(var("k"), "big"), start=at(LID, 64), step=lit(128)), BARRIER,

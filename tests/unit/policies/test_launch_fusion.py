@@ -163,6 +163,12 @@ def test_which_buffers_need_no_memory(
     assert found.launches.groups[0].required_bytes == (2 if unallocated else 22)
 
 
+def test_one_use_by_another_lane_is_enough_to_need_memory() -> None:
+    uses = (write(2),), (read(2, WORKGROUP),), (read(2, POINTWISE),)
+    found = plan_dataflow(flow(*uses, sizes=SIZES))
+    assert [launch.unallocated for launch in found.dataflow] == [()]
+
+
 def test_unallocated_buffers_ascend() -> None:
     uses = (write(3),), (read(3, POINTWISE), write(2)), (read(2, POINTWISE),)
     assert plan_dataflow(flow(*uses, sizes=SIZES)).dataflow[0].unallocated == (2, 3)

@@ -75,6 +75,7 @@ class Case(NamedTuple):
 
 FULL, STATIC, NONE = BindlessSupport.FULL, BindlessSupport.STATIC, BindlessSupport.UNSUPPORTED
 READER, WRITER = ArmAccess(frozenset({1, 2}), frozenset()), ArmAccess(frozenset(), frozenset({2, 1}))
+OTHER_WRITER = ArmAccess(frozenset(), frozenset({0, 2}))
 FIRST_HALF = Access(3, AccessMode.READ, ((0, 8),))
 STATE = SpeculatorState.start()
 OFF = SpeculatorState(SpeculatorSettings(), 7, 3, False)
@@ -218,6 +219,9 @@ CASES = [
     Case(can_dispatch_concurrently, (WRITER, WRITER), "both arms write slot(s) [1, 2]"),
     Case(can_dispatch_concurrently, (WRITER, READER), "the later arm reads slot(s) [1, 2]"),
     Case(can_dispatch_concurrently, (READER, WRITER), "the later arm overwrites slot(s) [1, 2]"),
+    Case(can_dispatch_concurrently, (WRITER, OTHER_WRITER), "both arms write slot(s) [2]"),
+    Case(can_dispatch_concurrently, (OTHER_WRITER, READER), "the later arm reads slot(s) [2]"),
+    Case(can_dispatch_concurrently, (READER, OTHER_WRITER), "the later arm overwrites slot(s) [2]"),
     Case(
         can_dispatch_concurrently,
         (ArmAccess(frozenset(), frozenset(range(9))),) * 2,

@@ -17,6 +17,7 @@ from vyre.policies.cache_invalidation import InvalidationInputs
 from vyre.policies.claims import HEADER, GateInputs, RepetitionInputs, SpeedupSample, claim_from_repetitions, parse_csv
 from vyre.policies.claims import validate as validate_samples
 from vyre.policies.command_reuse import CommandReuseInputs
+from vyre.policies.cost_eviction import CostEviction
 from vyre.policies.dispatch_policy import DispatchPolicyInputs
 from vyre.policies.egraph_kernels import LaunchConfig
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode
@@ -131,6 +132,11 @@ BOUNDS = [
             f"MegakernelPlanCache.max_entries = {size} is not an int in 0..{TOP}. Fix: pass an int in 0..{TOP}.",
         )
         for size in (-1, TOP + 1, True)
+    ),
+    Refusal(
+        CostEviction[str]().admit,
+        ("key", -1, 0),
+        f"CostEviction.nbytes = -1 is not an int in 0..{TOP}. Fix: pass an int in 0..{TOP}.",
     ),
     *(
         Refusal(

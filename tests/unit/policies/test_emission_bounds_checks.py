@@ -98,6 +98,10 @@ def both(*conditions: Expr) -> Expr:
     return first
 
 
+def negative(expr: Expr) -> Expr:
+    return Unary(UnaryOp.NEGATE, expr)
+
+
 IN_RANGE: Final = less(GID, LENGTH)
 TWICE: Final = op(B.MUL, GID, lit(2))
 QUAD: Final = op(B.MUL, GID, lit(4))
@@ -394,6 +398,29 @@ ROWS: Final = (
     Row("behind the loop that has the break", False, (
         Let("i", GID),
         loop("k", lit(9), when(op(B.GE, var("i"), LENGTH), Break()), store(lit(1), "like")), put(var("i")),
+    )),
+    Row("63 + the negative of the local id", True, (put(add(lit(63), negative(LID)), "shared"),)),
+    Row("64 + the complement of the local id", True, (
+        put(add(lit(64), Unary(UnaryOp.BIT_NOT, LID)), "shared"),
+    )),
+    Row("the negative of a name that changes later", True, (
+        Let("i", LID), Let("j", add(lit(63), negative(var("i")))), Assign("i", lit(900)), put(var("j"), "shared"),
+    )),
+    Row("a choice of names that change later", True, (
+        Let("i", LID), Let("j", Select(less(GID, lit(3)), var("i"), op(B.SUB, lit(63), var("i")))),
+        Assign("i", lit(900)), put(var("j"), "shared"),
+    )),
+    Row("a cast from u32", True, (put(Cast(u32, LID), "shared"),)),
+    Row("a cast of a name that changes later", True, (
+        Let("i", LID), Let("j", Cast(u32, var("i"))), Assign("i", lit(900)), put(var("j"), "shared"),
+    )),
+    Row("99 times a bool", True, (read(op(B.MUL, Cast(u32, less(GID, lit(4))), lit(99)), "fixed"),)),
+    Row("a bool - 1", False, (read(op(B.SUB, Cast(u32, less(GID, lit(4))), lit(1)), "fixed"),)),
+    Row("a constant chosen at compile time, checked", True, (
+        when(less(SpecConst("c", lit(5)), LENGTH), put(SpecConst("c", lit(5)))),
+    )),
+    Row("another constant chosen at compile time", False, (
+        when(less(SpecConst("c", lit(5)), LENGTH), put(SpecConst("d", lit(5)))),
     )),
     Row("a constant chosen at compile time", False, (read(SpecConst("c", lit(5)), "fixed"),)),
     Row("an index that an atomic returned", True, (

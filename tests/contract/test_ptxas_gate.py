@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.op_matrix import op_matrix
+from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import EmitOptions
@@ -17,7 +18,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
 from vyre.gallery.registry import examples
 from vyre.testing.filetests import load_filetests
-from vyre.testing.ptxas import TARGETS, Assembler, GateReport, assemble_all, assemblers
+from vyre.testing.ptxas import TARGETS, GateReport, assemble_all
 
 FILETESTS = Path(__file__).parents[1] / "filetests"
 MAY_SPILL: frozenset[str] = frozenset()

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
+from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed
+from vyre.adapters.cuda.assembler import assemble as run_assembler
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 
 TARGETS: Final = (75, 80, 86, 89, 90, 100, 120)
@@ -25,52 +22,11 @@ TARGETS: Final = (75, 80, 86, 89, 90, 100, 120)
 ENTRIES: Final = 48
 """Kernels of one module."""
 _HEADER_LINES: Final = 3
-_TIMEOUT_S: Final = 300.0
 
 _ENTRY: Final = re.compile(r"Compiling entry function '(\w+)'")
 _SPILLS: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED: Final = re.compile(r"Used (\d+) registers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
-
-
-def find_tools(name: str) -> tuple[Path, ...]:
-    """Every ``ptxas``, ``nvdisasm``, ... at hand: on PATH, in the toolkit, in the NVIDIA wheels."""
-    found = [shutil.which(name), *(shutil.which(name, path=str(folder)) for folder in _folders())]
-    return tuple(dict.fromkeys(Path(path).resolve() for path in found if path))
-
-
-def _folders() -> Iterator[Path]:
-    for variable in ("CUDA_HOME", "CUDA_PATH"):
-        if os.environ.get(variable):
-            yield Path(os.environ[variable], "bin")
-    yield Path("/usr/local/cuda/bin")
-    wheels = find_spec("nvidia")
-    for root in wheels.submodule_search_locations or () if wheels else ():
-        yield from sorted(Path(root).glob("*/bin"))
-
-
-@dataclass(frozen=True, slots=True)
-class Assembler:
-    """``version`` as (major, minor); ``build`` as it prints it, ``13.0.88``."""
-
-    path: Path
-    version: tuple[int, int]
-    build: str
-
-
-def assemblers() -> tuple[Assembler, ...]:
-    """One of each build, the first found first; empty where there is none."""
-    found: dict[str, Assembler] = {}
-    for path in find_tools("ptxas"):
-        text = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True).stdout
-        match = re.search(r"V((\d+)\.(\d+)\.\d+)", text)
-        if match:
-            found.setdefault(match[1], Assembler(path, (int(match[2]), int(match[3])), match[1]))
-    return tuple(found.values())
-
-
-class AssemblyFailed(Exception):
-    """The assembler refused a module; the text is its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +47,8 @@ class Resources:
 
 def assemble(assembler: Assembler, ptx: str, target: int, *options: str) -> tuple[bytes, dict[str, Resources]]:
     """The cubin of one module, and the needs of its entries by name.  Raises ``AssemblyFailed``."""
-    with tempfile.TemporaryDirectory(prefix="vyre-ptxas-") as folder:
-        source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        command = [str(assembler.path), f"-arch=sm_{target}", "-v", *options, str(source), "-o", str(cubin)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-        log = done.stdout + done.stderr
-        if done.returncode:
-            raise AssemblyFailed(log.replace(str(source), "kernel.ptx").strip() or f"exit code {done.returncode}")
-        return cubin.read_bytes(), {found.entry: found for found in _resources(log)}
+    cubin, log = run_assembler(assembler, ptx, f"sm_{target}", *options)
+    return cubin, {found.entry: found for found in _resources(log)}
 
 
 def _resources(log: str) -> Iterator[Resources]:

@@ -10,6 +10,7 @@ from itertools import product
 
 import pytest
 
+from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
 from vyre.adapters.cuda.machine.execution import run_kernel
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
@@ -26,7 +27,7 @@ from vyre.policies.ptxas_hazards import (
     fences_needed,
     reduced_ptx,
 )
-from vyre.testing.ptxas import Assembler, assemble, assemblers, find_tools
+from vyre.testing.ptxas import assemble
 from vyre.testing.sass import listings
 
 REDUCED = [hazard for hazard in HAZARDS if hazard.reduced]

@@ -1,0 +1,78 @@
+"""The assembler ``ptxas``, where one is at hand: PTX text to machine code in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+TIMEOUT_S: Final = 300.0
+"""Of one assembly."""
+
+
+def find_tools(name: str) -> tuple[Path, ...]:
+    """Every ``ptxas``, ``nvdisasm``, ... at hand: on PATH, in the toolkit, in the NVIDIA wheels."""
+    found = [shutil.which(name), *(shutil.which(name, path=str(folder)) for folder in _folders())]
+    return tuple(dict.fromkeys(Path(path).resolve() for path in found if path))
+
+
+def _folders() -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable], "bin")
+    yield Path("/usr/local/cuda/bin")
+    wheels = find_spec("nvidia")
+    for root in wheels.submodule_search_locations or () if wheels else ():
+        yield from sorted(Path(root).glob("*/bin"))
+
+
+@dataclass(frozen=True, slots=True)
+class Assembler:
+    """``version`` as (major, minor); ``build`` as it prints it, ``13.0.88``."""
+
+    path: Path
+    version: tuple[int, int]
+    build: str
+
+
+def assemblers() -> tuple[Assembler, ...]:
+    """One of each build, the first found first; empty where there is none."""
+    found: dict[str, Assembler] = {}
+    for path in find_tools("ptxas"):
+        try:
+            text = subprocess.run(
+                [str(path), "--version"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+            ).stdout
+        except (OSError, subprocess.SubprocessError):  # found, but it does not run here
+            continue
+        match = re.search(r"V((\d+)\.(\d+)\.\d+)", text)
+        if match:
+            found.setdefault(match[1], Assembler(path, (int(match[2]), int(match[3])), match[1]))
+    return tuple(found.values())
+
+
+class AssemblyFailed(Exception):
+    """The assembler refused a module; the text is its log."""
+
+
+def assemble(assembler: Assembler, ptx: str, target: str, *options: str) -> tuple[bytes, str]:
+    """The cubin of one module for ``target`` (``sm_90``), and the assembler's log.  Raises ``AssemblyFailed``."""
+    with tempfile.TemporaryDirectory(prefix="vyre-ptxas-") as folder:
+        source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [str(assembler.path), f"-arch={target}", "-v", *options, str(source), "-o", str(cubin)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise AssemblyFailed(str(error)) from error
+        log = done.stdout + done.stderr
+        if done.returncode:
+            raise AssemblyFailed(log.replace(str(source), "kernel.ptx").strip() or f"exit code {done.returncode}")
+        return cubin.read_bytes(), log

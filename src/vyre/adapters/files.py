@@ -19,10 +19,11 @@ def read_file(path: Path) -> bytes:
         raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def write_files(contents: Mapping[Path, bytes]) -> None:
+def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
     """Write every file beside its target and rename them only when all are complete on disk.
 
-    On any failure the targets keep what they had, and no temporary file stays.  Raises ``UnreadableFile``.
+    On any failure before the first renaming the targets keep what they had, and no temporary file stays.
+    ``durable``: the new names too are on disk when this returns.  Raises ``UnreadableFile``.
     """
     with ExitStack() as cleanup:
         written: list[tuple[Path, Path]] = []
@@ -34,8 +35,21 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
         for temporary, target in written:
             try:
                 temporary.replace(target)
+                if durable:
+                    _sync_directory(target.parent)
             except OSError as error:
                 raise _unwritable(target, error) from None
+
+
+def _sync_directory(directory: Path) -> None:
+    """Directories can be opened, and need it, on POSIX systems only."""
+    if os.name != "posix":
+        return
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _write_temporary(target: Path, data: bytes, cleanup: ExitStack) -> Path:

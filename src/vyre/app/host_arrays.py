@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from vyre.app.resident import ResidentArray
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.bits import value_bits
-from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 if TYPE_CHECKING:
@@ -43,12 +43,21 @@ def host_dtype(element: ScalarType) -> np.dtype[Any]:
     return np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
 
 
+class Signature(Protocol):
+    """What binds arguments to buffers: a program, or what is left of one in a bundle."""
+
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def abi_buffers(self) -> tuple[Buffer, ...]: ...
+
+
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
     __slots__ = ("_converters", "_names", "_slots", "_title")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Signature) -> None:
         buffers = [b for b in program.abi_buffers if b.takes_input]
         self._title = program.name or "the program"
         self._names = tuple(b.name for b in buffers)

@@ -35,6 +35,7 @@ class ErrorCode(IntEnum):
     STEP_BUDGET_EXCEEDED = 1012
     DATA_RACE = 1013
     BACKEND_UNAVAILABLE = 1014
+    UNUSABLE_BUNDLE = 1015
     BUILD_ERROR = 1101
     MALFORMED_TEXT = 1102
     MALFORMED_WIRE = 1103
@@ -44,6 +45,8 @@ class ErrorCode(IntEnum):
     INVALID_FIELD = 1107
     INVALID_PLAN = 1108
     UNFINISHED_BUILD = 1109
+    MALFORMED_BUNDLE = 1110
+    UNEXPECTED_DIGEST = 1111
     UNKNOWN = 1999
 
 
@@ -226,6 +229,18 @@ class BackendUnavailable(BackendError):
     default_fix = "run `vyre doctor` to see what is missing, or ask for `reference`."
 
 
+class UnusableBundle(BackendError):
+    """No code of a bundle runs on this device.  ``refused``: every member with the reason."""
+
+    code = ErrorCode.UNUSABLE_BUNDLE
+    default_fix = "build the bundle again with `vyre aot --target` for this device."
+
+    def __init__(self, *, device: str, refused: tuple[tuple[str, str], ...]) -> None:
+        self.device, self.refused = device, refused
+        listed = "; ".join(f"{member}: {reason}" for member, reason in refused) or "it holds no code"
+        super().__init__(f"nothing in the bundle runs on {device}: {listed}")
+
+
 class LocatedError(VyreError):
     """An error at a place in the user's source or text."""
 
@@ -268,6 +283,24 @@ class MalformedJson(VyreError):
     def __init__(self, message: str, *, fix: str | None = None, path: str = "$") -> None:
         self.path = path
         super().__init__(f"{path}: {message}", fix=fix)
+
+
+class MalformedBundle(VyreError):
+    """Bytes that are no bundle, or no longer the bundle that was written."""
+
+    code = ErrorCode.MALFORMED_BUNDLE
+    default_fix = "build the bundle again with `vyre aot`, or copy it again."
+
+
+class UnexpectedDigest(VyreError):
+    """What was loaded is not what the caller expects; both digests are hexadecimal."""
+
+    code = ErrorCode.UNEXPECTED_DIGEST
+    default_fix = "load what the digest was taken of, or check it and expect the new digest."
+
+    def __init__(self, *, what: str, expected: str, actual: str) -> None:
+        self.what, self.expected, self.actual = what, expected, actual
+        super().__init__(f"{what} has the digest {actual}, expected was {expected}")
 
 
 class InvalidConfig(VyreError):

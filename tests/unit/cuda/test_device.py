@@ -18,9 +18,9 @@ from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200
-from vyre.adapters.cuda.runtime.backend import ORDINAL_VARIABLE, options_from
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import DeviceMemory
+from vyre.adapters.cuda.runtime.options import ORDINAL_VARIABLE, options_from
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.ir.program import BackendId

@@ -37,6 +37,10 @@ SAMPLES: dict[str, object] = {
     "field": "f",
     "value": -1,
     "expected": "an int",
+    "device": "a GPU",
+    "refused": (("sm_90.ptx", "it is newer"),),
+    "what": "the bundle",
+    "actual": "00",
     "races": (
         errors.DataRace("y", 3, errors.RacingAccess("load", (0, 0, 0)), errors.RacingAccess("store", (1, 0, 0))),
     ),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vyre.adapters.files import read_file
-from vyre.app.host_arrays import host_dtype
+from vyre.app.host_arrays import Signature, host_dtype
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnreadableFile
-from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
     return found
 
 
-def inputs(options: Iterable[str], program: Program) -> dict[str, Any]:
+def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
     """Arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
     takes = {b.name: b for b in program.abi_buffers if b.takes_input}
     given = pairs(options, "--in")
@@ -46,7 +46,7 @@ def inputs(options: Iterable[str], program: Program) -> dict[str, Any]:
     return {name: _input(takes[name], text) for name, text in given.items()}
 
 
-def outputs(options: Iterable[str], program: Program) -> dict[str, Path]:
+def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
     """Files by output name."""
     returned = [b.name for b in program.abi_buffers if b.is_returned]
     given = pairs(options, "--out")

@@ -11,11 +11,14 @@ from vyre.domain.errors import (
     InvalidConfig,
     InvalidInput,
     InvalidProgram,
+    MalformedBundle,
     MalformedJson,
     MalformedText,
     MalformedWire,
+    UnexpectedDigest,
     UnreadableFile,
     UnsupportedFeature,
+    UnusableBundle,
     VyreError,
 )
 
@@ -38,12 +41,15 @@ _EXIT_OF: Final[dict[type[VyreError], Exit]] = {
     MalformedText: Exit.WRONG,
     MalformedWire: Exit.WRONG,
     MalformedJson: Exit.WRONG,
+    MalformedBundle: Exit.WRONG,
+    UnexpectedDigest: Exit.WRONG,
     BuildError: Exit.WRONG,
     UnreadableFile: Exit.USAGE,
     InvalidInput: Exit.USAGE,
     InvalidConfig: Exit.USAGE,
     BackendUnavailable: Exit.UNAVAILABLE,
     UnsupportedFeature: Exit.UNAVAILABLE,
+    UnusableBundle: Exit.UNAVAILABLE,
     VyreError: Exit.FAILED,
 }
 

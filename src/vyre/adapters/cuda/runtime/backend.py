@@ -20,25 +20,11 @@ from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
-from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend
-from vyre.ports.support import Environment
 
 VERSION: Final = "1"
-ORDINAL_VARIABLE: Final = "VYRE_CUDA_DEVICE_ORDINAL"
-
-
-def options_from(environment: Environment) -> CudaOptions:
-    """The options of the installed backend.  ``VYRE_CUDA_DEVICE_ORDINAL`` chooses among the visible devices.
-
-    Raises ``BackendUnavailable`` if it is no number.
-    """
-    ordinal = environment.get(ORDINAL_VARIABLE) or "0"
-    if not (ordinal.isascii() and ordinal.isdigit()):
-        raise BackendUnavailable(f"{ORDINAL_VARIABLE}={ordinal!r} is no ordinal", fix="use 0, 1, ... or unset it.")
-    return CudaOptions(ordinal=int(ordinal))
 
 
 class CudaLifecycle:

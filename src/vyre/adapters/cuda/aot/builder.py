@@ -1,0 +1,42 @@
+"""A program as a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vyre.adapters.cuda.aot.bundle import Bundle, SpecConstant
+from vyre.adapters.cuda.aot.emitters import AotRegistry, AotTargetId
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.interface import interface_of
+from vyre.domain.ir.program import Program
+from vyre.domain.specialization import spec_literals
+from vyre.domain.validation.validator import validate
+
+
+def build_bundle(
+    program: Program, targets: Sequence[str], registry: AotRegistry, config: DispatchConfig = DEFAULT_CONFIG
+) -> Bundle:
+    """``program`` for every one of ``targets``, under the ``workgroup`` and ``spec`` of ``config``.
+
+    Raises ``InvalidProgram``, ``InvalidConfig`` for no target or one named twice, and what ``AotRegistry.emit`` raises.
+    """
+    from importlib.metadata import version
+
+    validate(program).raise_if_invalid()
+    if not targets or len(set(targets)) < len(targets):
+        raise InvalidConfig(
+            f"the targets are {', '.join(targets) or 'none'}", fix="name at least one target, each of them once."
+        )
+    interface = interface_of(program)
+    literals = spec_literals(program, config.spec)
+    return Bundle(
+        program=program.digest,
+        name=program.name,
+        vyre=version("vyre"),
+        workgroup=config.workgroup or program.workgroup_size,
+        driven_by_input=interface.driven_by_input,
+        buffers=program.abi_buffers,
+        spec=tuple(SpecConstant(name, value.dtype.text, value.bits) for name, value in sorted(literals.items())),
+        builds=tuple(registry.emit(AotTargetId(target), program, config) for target in targets),
+    )

@@ -1,0 +1,99 @@
+"""Which code of a bundle runs on a device, and why the rest does not.
+
+PTX text runs on its own and every higher capability.  A target with the suffix ``a`` (architecture-specific) runs on
+that capability only, one with ``f`` (family) on its major with a minor not below its own.  Machine code runs on the
+major it was made for, with a minor not below its own.  A driver reads PTX up to a version of its own, and machine code
+made by toolkits of its major or an older one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.aot.bundle import Build, Bundle, Member, MemberKind
+from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
+from vyre.domain.errors import UnusableBundle
+from vyre.policies.ptx_target import highest_version
+
+_TARGET: Final = re.compile(r"sm_(\d+)([af]?)")
+
+
+class Chosen(NamedTuple):
+    build: Build
+    member: Member
+
+
+def choose(bundle: Bundle, facts: CudaDeviceFacts, *, machine_code: bool) -> Chosen:
+    """Machine code before text, then the highest target.  ``machine_code``: whether the driver takes any.
+
+    Raises ``UnusableBundle`` with every member and why it cannot be taken.
+    """
+    usable: list[tuple[tuple[bool, int, str], Chosen]] = []
+    refused: list[tuple[str, str]] = []
+    for build in bundle.builds:
+        for member in build.members:
+            reasons = list(_reasons(build, member, facts, machine_code))
+            if reasons:
+                refused.append((build.name_of(member), ", ".join(reasons)))
+            else:
+                number, suffix = _parse(build.target)
+                usable.append(((member.kind is MemberKind.CUBIN, number, suffix), Chosen(build, member)))
+    if not usable:
+        device = f"{facts.name} (sm_{facts.target}, driver of CUDA {_cuda(facts)[0]}.{_cuda(facts)[1]})"
+        raise UnusableBundle(device=device, refused=tuple(refused))
+    return max(usable, key=lambda ranked: ranked[0])[1]
+
+
+def _reasons(build: Build, member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
+    number, suffix = _parse(build.target)
+    same_major, higher = number // 10 == facts.target // 10, facts.target >= number
+    if suffix == "a":
+        if facts.target != number:
+            yield f"it is specific to sm_{number}"
+    elif member.kind is MemberKind.CUBIN or suffix == "f":
+        if not (same_major and higher):
+            yield f"it runs on capability {number // 10}.{number % 10} and higher minors of {number // 10} only"
+    elif not higher:
+        yield f"it needs sm_{number} or higher"
+    yield from _driver_reasons(member, facts, machine_code)
+    yield from _needs(build, facts)
+
+
+def _driver_reasons(member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
+    version = f"{member.version[0]}.{member.version[1]}"
+    if member.kind is MemberKind.PTX:
+        if member.version > highest_version(facts.driver_version):
+            yield f"the driver does not read PTX {version}"
+    elif not machine_code:
+        yield "this driver runs no machine code"
+    elif member.version[0] > _cuda(facts)[0]:
+        yield f"the driver is older than the toolkit of CUDA {version} that made it"
+
+
+def _needs(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
+    """What a launch of any size needs and the device has not."""
+    offered = facts.envelope
+    for kernel in build.kernels:
+        x, y, z = kernel.block
+        shared = kernel.shared_static + kernel.shared_dynamic
+        for lacking, reason in (
+            (x * y * z > facts.max_threads_per_block, f"{x * y * z} lanes in a workgroup"),
+            (any(a > b for a, b in zip(kernel.block, facts.max_block, strict=True)), f"a workgroup of {kernel.block}"),
+            (shared > offered.shared_memory_per_block_bytes, f"{shared} bytes of workgroup memory"),
+            (kernel.parameter_bytes > facts.parameter_limit, f"{kernel.parameter_bytes} bytes of parameters"),
+            (kernel.cooperative and not facts.cooperative_launch, "cooperative launches"),
+        ):
+            if lacking:
+                yield f"`{kernel.entry}` needs {reason}"
+
+
+def _parse(target: str) -> tuple[int, str]:
+    match = _TARGET.fullmatch(target)
+    assert match is not None, target  # a bundle has no other
+    return int(match[1]), match[2]
+
+
+def _cuda(facts: CudaDeviceFacts) -> tuple[int, int]:
+    return facts.driver_version // 1000, facts.driver_version % 1000 // 10

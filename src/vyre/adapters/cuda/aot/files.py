@@ -1,0 +1,58 @@
+"""Bundles in files: read within bounds, written to last."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from vyre.adapters.cuda.aot.bundle import Bundle
+from vyre.adapters.cuda.aot.container import MAX_BYTES
+from vyre.adapters.cuda.aot.manifest import Loaded, decode, encode
+from vyre.adapters.files import write_files
+from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile
+
+
+def read_bundle(path: Path, expect: str | None = None) -> Loaded:
+    """The bundle in the file at ``path``, verified.
+
+    ``expect``: the digest of the file, hexadecimal; any other file is refused.  Raises ``UnreadableFile``,
+    ``MalformedBundle`` and ``UnexpectedDigest``.
+    """
+    data = _read(path)
+    try:
+        loaded = decode(data)
+    except MalformedBundle as error:
+        raise MalformedBundle(f"{path}: {error.message}", fix=error.fix) from None
+    check_digest(f"the bundle {path}", expect, loaded.digest)
+    return loaded
+
+
+def write_bundle(path: Path, bundle: Bundle) -> bytes:
+    """Write the file and return its digest; it is there whole, also after a loss of power, when this returns.
+
+    Raises ``UnreadableFile``; a file that was there before is then still there.
+    """
+    data = encode(bundle)
+    write_files({path: data}, durable=True)
+    return decode(data).digest
+
+
+def check_digest(what: str, expect: str | None, actual: bytes) -> None:
+    """Raises ``UnexpectedDigest`` unless ``expect`` is None or the hexadecimal form of ``actual``."""
+    if expect is not None and expect.strip().lower() != actual.hex():
+        raise UnexpectedDigest(what=what, expected=expect, actual=actual.hex())
+
+
+def _read(path: Path) -> bytes:
+    """The content of a regular file of at most ``MAX_BYTES``; of a longer one no byte more is read."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise UnreadableFile(f"cannot read {path}: it is no regular file")
+            if facts.st_size > MAX_BYTES:
+                raise MalformedBundle(f"{path}: it has {facts.st_size} bytes, more than {MAX_BYTES}")
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None

@@ -1,0 +1,120 @@
+"""Bundles on a CUDA device: the runtime of the backend below the compiler."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from vyre.adapters.cuda.aot.bundle import Bundle, Member, MemberKind
+from vyre.adapters.cuda.aot.choice import Chosen, choose
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
+from vyre.adapters.cuda.runtime.lane import LanePool, Resources
+from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
+from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
+from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
+from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.streams import StreamPool
+from vyre.adapters.cuda.seam import CudaDriver
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.launch import Interface, Launch, launch_of
+from vyre.domain.names import BackendId
+
+
+class BundlePipeline(KernelPipeline):
+    """A bundle under one config; ``dispatch`` gives the bytes that a dispatch of the program would."""
+
+    def __init__(
+        self,
+        runner: BundleRunner,
+        resources: Resources,
+        lanes: LanePool,
+        profiler: Profiler,
+        interface: Interface,
+        config: DispatchConfig,
+    ) -> None:
+        device = resources.device
+        refuse_unsupported(device, config)
+        for set_, what in ((config.workgroup is not None, "workgroup"), (config.spec is not None, "spec")):
+            if set_:
+                raise InvalidConfig(
+                    f"{what} cannot be chosen: the bundle was compiled for one", fix="build a bundle for it."
+                )
+        super().__init__(
+            resources,
+            lanes,
+            profiler,
+            id=f"{device.backend}:bundle:{runner.bundle.program.hex()[:16]}",
+            title=runner.bundle.name or "unnamed",
+            plan=interface.plan,
+            config=config,
+        )
+        self._runner = runner
+        self._interface = interface
+        self._limits = launch_limits(device)
+
+    def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
+        return launch_of(self._interface, input_nbytes, self._config, self._limits)
+
+    def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
+        return self._runner.module
+
+
+class BundleRunner:
+    """One bundle on one device, from ``open`` to ``close``.  ``chosen``: the code that runs."""
+
+    def __init__(
+        self,
+        driver: CudaDriver,
+        backend: BackendId,
+        bundle: Bundle,
+        options: CudaOptions = DEFAULT_OPTIONS,
+        *,
+        machine_code: bool = True,
+        profiler: Profiler | None = None,
+    ) -> None:
+        """Chooses the code; creates no context.  ``machine_code``: whether the driver takes any.
+
+        Raises ``BackendUnavailable`` where no driver or no such device is, ``UnusableBundle`` if nothing runs on it.
+        """
+        self.bundle: Final = bundle
+        self.device: Final = CudaDevice(driver, options, backend=backend)
+        self.chosen: Final[Chosen] = choose(bundle, self.device.facts, machine_code=machine_code)
+        memory, pinned = DeviceMemory(self.device), PinnedMemory(self.device)
+        streams, self._loader = StreamPool(self.device), ModuleLoader(self.device)
+        self._resources = Resources(self.device, memory, pinned, streams, Quarantine(self.device))
+        self._lanes = LanePool(self._resources)
+        self._profiler = profiler or NullProfiler()
+        self._interface = bundle.interface
+        self._module: tuple[int, LoadedModule] | None = None
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Take the device and load the code.  Raises ``KernelCompileFailed`` if the driver refuses it."""
+        self.device.open()
+        with self.device.calls:
+            self.module()
+
+    def pipeline(self, config: DispatchConfig = DEFAULT_CONFIG) -> BundlePipeline:
+        """The bundle under ``config``.  Raises ``InvalidConfig`` for what was decided when it was built."""
+        return BundlePipeline(self, self._resources, self._lanes, self._profiler, self._interface, config)
+
+    def module(self) -> LoadedModule:
+        """The code in the driver; loaded again after the device was lost.  Call inside the door."""
+        with self._lock:
+            if self._module is None or self._module[0] != self.device.epoch:
+                build, member = self.chosen
+                self._module = self.device.epoch, self._loader.load(_image(member), build.kernels)
+            return self._module[1]
+
+    def recover(self) -> None:
+        """Open the device anew after ``DeviceLost``."""
+        self.device.recover()
+
+    def close(self) -> None:
+        self.device.close()
+
+
+def _image(member: Member) -> bytes:
+    return member.code + b"\0" if member.kind is MemberKind.PTX else member.code

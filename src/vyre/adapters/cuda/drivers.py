@@ -1,0 +1,34 @@
+"""The drivers of the two CUDA backends, each imported when it is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre.domain.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.seam import CudaDriver
+
+
+def real_driver() -> CudaDriver:
+    """Raises ``BackendUnavailable`` where cuda-python, a dependency on Linux and Windows only, is missing."""
+    try:
+        from vyre.adapters.cuda.driver import RealDriver
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"the CUDA driver cannot be called from Python: {error}", fix="install cuda-python 13 or later."
+        ) from error
+    return RealDriver()
+
+
+def machine_driver() -> MachineDriver:
+    """Runs every valid program as the reference does: one that races on purpose is no fault here.
+
+    ``vyre.testing.cuda_machine`` reports races.
+    """
+    from vyre.adapters.cuda.machine.driver import MachineDriver
+    from vyre.adapters.cuda.machine.machine_options import MachineOptions
+    from vyre.adapters.cuda.machine.options import RunOptions
+
+    return MachineDriver(MachineOptions(kernels=RunOptions(check_races=False)))

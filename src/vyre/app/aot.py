@@ -1,0 +1,78 @@
+"""Programs compiled ahead of time into bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.aot.emitters import AotRegistry
+    from vyre.domain.ir.program import Program
+    from vyre.domain.specialization import SpecInput
+
+DEFAULT_TARGETS: Final = ("sm_75",)
+"""Its PTX runs on every device that vyre supports."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBundle:
+    """``digest`` (of the file, what ``expect`` compares) and ``program`` are hexadecimal; ``nbytes``: of the file.
+
+    ``assembler``: version of the one that made the machine code, None if there is text only.
+    """
+
+    path: Path
+    digest: str
+    program: str
+    nbytes: int
+    members: tuple[str, ...]
+    assembler: str | None
+
+
+def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
+    """The emitters of this installation, to which you can ``add`` your own.
+
+    ``machine_code``: let them use the assembler where there is one; without one they emit PTX text only.
+    """
+    from vyre.adapters.cuda.aot.emitters import cuda_emitters
+    from vyre.adapters.cuda.assembler import assemblers
+
+    found = assemblers() if machine_code else ()
+    return cuda_emitters(max(found, key=lambda assembler: assembler.version, default=None))
+
+
+def build_bundle(
+    program: Program,
+    path: Path | str,
+    *,
+    targets: Sequence[str] = DEFAULT_TARGETS,
+    spec: Mapping[str, SpecInput] | None = None,
+    workgroup: tuple[int, int, int] | None = None,
+    emitters: AotRegistry | None = None,
+) -> WrittenBundle:
+    """Compile ``program`` for every target and write the bundle to ``path``; it is on disk when this returns.
+
+    ``spec`` and ``workgroup`` are built in.  ``emitters``: default ``aot_emitters()``.  Raises ``InvalidProgram``,
+    ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature the target has not,
+    ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
+    """
+    from vyre.adapters.cuda.aot import builder, files
+    from vyre.adapters.cuda.aot.bundle import MemberKind
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.specialization import resolve_spec
+
+    config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(program, spec))
+    bundle = builder.build_bundle(program, targets, aot_emitters() if emitters is None else emitters, config)
+    target = Path(path)
+    digest = files.write_bundle(target, bundle)
+    made = [m.version for build in bundle.builds for m in build.members if m.kind is MemberKind.CUBIN]
+    return WrittenBundle(
+        target,
+        digest.hex(),
+        bundle.program.hex(),
+        target.stat().st_size,
+        bundle.members,
+        "{}.{}".format(*max(made)) if made else None,
+    )

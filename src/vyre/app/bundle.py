@@ -1,0 +1,143 @@
+"""Bundles in use: no compiler, no validator, no program, and the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from vyre.adapters.cuda.aot.devices import open_runner
+from vyre.adapters.cuda.aot.files import read_bundle
+from vyre.app.host_arrays import HostInputs, HostOutputs
+from vyre.app.result import Result
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidResource
+from vyre.domain.ir.buffers import Buffer
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.aot.manifest import Loaded
+    from vyre.adapters.cuda.aot.running import BundlePipeline, BundleRunner
+    from vyre.app.pipeline import Inputs
+
+PIPELINES: Final = 64
+"""Configs of one bundle that are kept prepared."""
+
+
+def load_bundle(path: Path | str, *, backend: str = "cuda", expect: str | None = None) -> LoadedBundle:
+    """The bundle in the file at ``path`` on a device: call it with inputs, close it after use.
+
+    ``backend``: ``cuda``, or ``cuda-machine``, which emulates a device.  ``expect``: the hexadecimal digest of the
+    file; any other file is refused before any of its code is loaded.
+
+    Raises ``UnreadableFile``, ``MalformedBundle`` for anything but a whole bundle, ``UnexpectedDigest``,
+    ``BackendUnavailable``, and ``UnusableBundle`` with every member and the reason if none runs on the device.
+    """
+    loaded = read_bundle(Path(path), expect)
+    return LoadedBundle(loaded, open_runner(loaded.bundle, backend))
+
+
+class LoadedBundle:
+    """A compiled program on a device, from ``load_bundle`` to ``close``; may be called from any thread.
+
+    ``digest`` is that of the file and ``program`` that of the program it was built from, as the file says; both are
+    hexadecimal.  ``image`` is the member that runs.
+    """
+
+    def __init__(self, loaded: Loaded, runner: BundleRunner) -> None:
+        bundle = loaded.bundle
+        self.digest: Final = loaded.digest.hex()
+        self.program: Final = bundle.program.hex()
+        self.name: Final = bundle.name
+        self.backend: Final = str(runner.device.backend)
+        self.image: Final = runner.chosen.build.name_of(runner.chosen.member)
+        self._bundle = bundle
+        self._runner = runner
+        self._inputs = HostInputs(bundle)
+        self._outputs = HostOutputs([b for b in bundle.buffers if b.is_returned])
+        self._pipelines: dict[DispatchConfig, BundlePipeline] = {}
+        self._lock = Lock()
+        self._closed = False
+
+    @property
+    def abi_buffers(self) -> tuple[Buffer, ...]:
+        """The buffers that a caller binds, in binding order."""
+        return self._bundle.buffers
+
+    def __call__(
+        self,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        *,
+        grid: int | tuple[int, ...] | None = None,
+        extent: int | tuple[int, ...] | None = None,
+        output_counts: Mapping[str, int] | None = None,
+    ) -> Result:
+        """Run once, as ``Session.dispatch`` runs the program.
+
+        The workgroup size and the specialization constants were chosen when the bundle was built.  Raises what
+        ``Session.dispatch`` raises.
+        """
+        if self._closed:
+            raise InvalidResource("the bundle is closed", fix="load it again with vyre.load_bundle().")
+        pipeline = self._pipeline(_merged(config, grid, extent, output_counts))
+        storage = self._outputs.storage()
+        try:
+            timing = pipeline.dispatch(self._inputs.views(inputs), storage)
+        except BackendError as error:
+            error.add_note(f"backend={self.backend} bundle={self.name or 'unnamed'} image={self.image}")
+            raise
+        return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+
+    def recover(self) -> None:
+        """Open the device anew after ``DeviceLost``; the code is loaded again when it is next used."""
+        self._runner.recover()
+
+    def close(self) -> None:
+        """Give the device back; calling it again does nothing."""
+        self._closed = True
+        self._runner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<LoadedBundle {self.name or 'unnamed'} {self.image} on {self.backend}>"
+
+    def _pipeline(self, config: DispatchConfig) -> BundlePipeline:
+        if config.output_counts is not None:  # a mapping, and so no key
+            return self._runner.pipeline(config)
+        with self._lock:
+            found = self._pipelines.get(config)
+            if found is None:
+                found = self._pipelines[config] = self._runner.pipeline(config)
+                if len(self._pipelines) > PIPELINES:
+                    del self._pipelines[next(iter(self._pipelines))]
+            return found
+
+
+def _merged(
+    config: DispatchConfig | None,
+    grid: int | tuple[int, ...] | None,
+    extent: int | tuple[int, ...] | None,
+    output_counts: Mapping[str, int] | None,
+) -> DispatchConfig:
+    base = DEFAULT_CONFIG if config is None else config
+    given: dict[str, object] = {}
+    if grid is not None:
+        axes = grid if isinstance(grid, tuple) else (grid,)
+        if not 1 <= len(axes) <= 3:
+            raise InvalidConfig(f"grid={grid!r} has {len(axes)} axes", fix="give one to three values.")
+        given["grid"] = (*axes, 1, 1)[:3]
+    if extent is not None:
+        given["extent"] = extent if isinstance(extent, tuple) else (extent,)
+    if output_counts is not None:
+        given["output_counts"] = dict(output_counts)
+    return replace(base, **given) if given else base  # type: ignore[arg-type]  # keys are field names

@@ -20,7 +20,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -90,17 +91,17 @@ def run(modules: Iterable[str], jobs: int) -> None:
     subprocess.run(command, cwd=ROOT, check=True, env=os.environ | {"VYRE_MUTANTS": "1"})
 
 
-def results() -> dict[str, Tally]:
-    """What became of the mutants, by module."""
+def results(modules: Collection[str]) -> dict[str, Tally]:
+    """What became of the mutants of ``modules``, or of all policies."""
     found = {}
     for path in sorted((MUTANTS / POLICIES).rglob("*.py.meta")):
         module = path.relative_to(MUTANTS / POLICIES).as_posix().removesuffix(".py.meta")
         codes: Mapping[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
-        if not codes:
+        if not codes or (modules and module not in modules):
             continue
-        strange = {name: code for name, code in codes.items() if code not in SURVIVED | KILLED | TIMED_OUT}
-        if strange:
-            raise SystemExit(f"mutants that were not judged, with their exit codes: {strange}")
+        unclear = Counter(code for code in codes.values() if code not in SURVIVED | KILLED | TIMED_OUT)
+        if unclear:
+            raise SystemExit(f"{module} has mutants that were not judged; their exit codes: {dict(unclear)}")
         alive = [name.rpartition(".")[2] for name, code in codes.items() if code in SURVIVED]
         timeouts = sum(code in TIMED_OUT for code in codes.values())
         found[module] = Tally(len(codes), tuple(differences(module, path.with_suffix(""), alive)), timeouts)
@@ -195,9 +196,7 @@ def main() -> int:
         parser.error(f"add to [tool.mutmut] in pyproject.toml: {', '.join(missing)}")
     if not arguments.report:
         run(arguments.modules, arguments.jobs)
-    found = results()
-    if arguments.modules:
-        found = {module: t for module, t in found.items() if module in arguments.modules}
+    found = results(arguments.modules)
     for module, t in found.items():
         print(f"{module:32}{t.killed:6} of {t.mutants:5} killed {t.share:7.2f} %")
     total = total_of(found)

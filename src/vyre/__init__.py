@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
+    from vyre.app.aot import build_bundle as build_bundle
+    from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
     from vyre.app.emission import emit as emit
     from vyre.app.pipeline import Pipeline as Pipeline
     from vyre.app.resident import ResidentArray as ResidentArray
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 
 # What the block above says, for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
+    "vyre.app.aot": "build_bundle",
+    "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.emission": "emit",
     "vyre.app.pipeline": "Pipeline",
     "vyre.app.resident": "ResidentArray",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
     from vyre.domain.specialization import SpecInput
 
+BUNDLE_SUFFIX: Final = ".vyrz"
 DEFAULT_TARGETS: Final = ("sm_75",)
 """Its PTX runs on every device that vyre supports."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -13,8 +12,9 @@ from vyre.adapters.cuda.aot.devices import open_runner
 from vyre.adapters.cuda.aot.files import read_bundle
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.result import Result
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidResource
+from vyre.app.shorthand import Grid, merged
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import BackendError, InvalidResource
 from vyre.domain.ir.buffers import Buffer
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class LoadedBundle:
         inputs: Inputs = (),
         config: DispatchConfig | None = None,
         *,
-        grid: int | tuple[int, ...] | None = None,
-        extent: int | tuple[int, ...] | None = None,
+        grid: Grid | None = None,
+        extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
     ) -> Result:
         """Run once, as ``Session.dispatch`` runs the program.
@@ -82,7 +82,7 @@ class LoadedBundle:
         """
         if self._closed:
             raise InvalidResource("the bundle is closed", fix="load it again with vyre.load_bundle().")
-        pipeline = self._pipeline(_merged(config, grid, extent, output_counts))
+        pipeline = self._pipeline(merged(config, grid, extent, output_counts))
         storage = self._outputs.storage()
         try:
             timing = pipeline.dispatch(self._inputs.views(inputs), storage)
@@ -121,23 +121,3 @@ class LoadedBundle:
                 if len(self._pipelines) > PIPELINES:
                     del self._pipelines[next(iter(self._pipelines))]
             return found
-
-
-def _merged(
-    config: DispatchConfig | None,
-    grid: int | tuple[int, ...] | None,
-    extent: int | tuple[int, ...] | None,
-    output_counts: Mapping[str, int] | None,
-) -> DispatchConfig:
-    base = DEFAULT_CONFIG if config is None else config
-    given: dict[str, object] = {}
-    if grid is not None:
-        axes = grid if isinstance(grid, tuple) else (grid,)
-        if not 1 <= len(axes) <= 3:
-            raise InvalidConfig(f"grid={grid!r} has {len(axes)} axes", fix="give one to three values.")
-        given["grid"] = (*axes, 1, 1)[:3]
-    if extent is not None:
-        given["extent"] = extent if isinstance(extent, tuple) else (extent,)
-    if output_counts is not None:
-        given["output_counts"] = dict(output_counts)
-    return replace(base, **given) if given else base  # type: ignore[arg-type]  # keys are field names

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.adapters.discovery import load_catalog
@@ -17,9 +17,10 @@ from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
 from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
+from vyre.app.shorthand import Grid, merged
+from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
-from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
 from vyre.domain.specialization import SpecInput, resolve_spec
 from vyre.domain.validation.report import Report
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
-Grid: TypeAlias = "int | tuple[int, ...]"
 _PREPARED_LIMIT: Final = 1024
 _SUBMIT_THREADS: Final = 4
 
@@ -357,32 +357,10 @@ def _merged(
     """``config`` with the shorthand folded in and its constants checked against the program."""
     if not isinstance(program, Program):
         raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
-    base = config if config is not None else DEFAULT_CONFIG
-    if not isinstance(base, DispatchConfig):
-        raise InvalidConfig(f"config is a {type(base).__name__}", fix="pass a DispatchConfig or keywords.")
-    given: dict[str, object] = {}
-    if spec is not None:
-        given["spec"] = resolve_spec(program, spec)
-    if grid is not None:
-        given["grid"] = _dim3(grid)
-    if extent is not None:
-        given["extent"] = extent if isinstance(extent, tuple) else (extent,)
-    if output_counts is not None:
-        given["output_counts"] = dict(output_counts)
-    for name in given:
-        if getattr(base, name):
-            raise InvalidConfig(f"{name} is given twice", fix="pass it as a keyword or in the config, not both.")
-    if base.spec is not None and spec is None:
-        given["spec"] = resolve_spec(program, base.spec)
-    return replace(base, **given) if given else base  # type: ignore[arg-type]  # keys are field names
-
-
-def _dim3(grid: Grid) -> Dim3:
-    axes = grid if isinstance(grid, tuple) else (grid,)
-    if not 1 <= len(axes) <= 3:
-        raise InvalidConfig(f"grid={grid!r} has {len(axes)} axes", fix="give one to three values.")
-    x, y, z = (*axes, 1, 1)[:3]
-    return x, y, z
+    result = merged(config, grid, extent, output_counts, None if spec is None else resolve_spec(program, spec))
+    if result.spec is not None and spec is None:
+        result = replace(result, spec=resolve_spec(program, result.spec))
+    return result
 
 
 def _frozen(values: Mapping[str, object]) -> tuple[object, ...]:

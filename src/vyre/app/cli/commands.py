@@ -13,11 +13,15 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from vyre.adapters.cuda.aot.files import check_digest
 from vyre.adapters.files import read_file, write_files
 from vyre.adapters.program_files import LoadedProgram, ProgramForm, parse_program_file, render_program
+from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
+from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.session import open as open_session
+from vyre.app.shorthand import dim3
 from vyre.domain.errors import InvalidConfig, InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -71,7 +75,7 @@ def run_command(args: list[str]) -> int:
 
 @app.command()
 def run(
-    program: ProgramPath,
+    program: Annotated[Path, typer.Argument(help="A program (.vyre text, .vyrb wire or .json), or a .vyrz bundle.")],
     input_: Annotated[
         list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
     ] = [],  # noqa: B006  # typer copies defaults
@@ -80,21 +84,38 @@ def run(
     extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
     spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
     size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    expect: Annotated[
+        str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
+    ] = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Run a program once on files or literals."""
+    """Run a program or a bundle once on files or literals."""
+    groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
+    counts = arguments.counts(size)
+    if program.suffix == BUNDLE_SUFFIX:
+        if spec:
+            raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
+        with load_bundle(program, backend="cuda" if backend == "auto" else backend, expect=expect) as bundle:
+            targets = arguments.outputs(out, bundle)
+            given = arguments.inputs(input_, bundle)
+            result = bundle(given, grid=groups, extent=lanes, output_counts=counts)
+            reason = f"{bundle.image} of the bundle"
+        write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
+        report.print_result(result, targets, reason, as_json=as_json)
+        return Exit.OK
     loaded = _load_valid(program)
+    check_digest(f"the program {program}", expect, loaded.program.digest)
     targets = arguments.outputs(out, loaded.program)
     given = arguments.inputs(input_, loaded.program)
     with open_session(backend) as session, _progress(f"running {program.name} on {session.backend}"):
         result = session.dispatch(
             loaded.program,
             given,
-            grid=arguments.shape(grid, "--grid"),
-            extent=arguments.shape(extent, "--extent"),
+            grid=groups,
+            extent=lanes,
             spec=arguments.constants(spec),
-            output_counts=arguments.counts(size),
+            output_counts=counts,
         )
         reason = session.explain().reason
     write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
@@ -156,6 +177,33 @@ def emit(
         write_files({out: text.encode() + b"\n"})
     else:
         report.put(text)
+    return Exit.OK
+
+
+@app.command()
+def aot(
+    program: ProgramPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The bundle's file, e.g. kernel.vyrz.")],
+    target: Annotated[
+        str, typer.Option("--target", help="Architectures, e.g. sm_90,sm_120; text for one runs on later ones.")
+    ] = ",".join(DEFAULT_TARGETS),
+    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
+    ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Leave machine code out.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compile a program ahead of time: one file that runs without a compiler."""
+    loaded = _load_valid(program)
+    size = arguments.shape(workgroup, "--workgroup")
+    written = build_bundle(
+        loaded.program,
+        out,
+        targets=target.split(","),
+        spec=arguments.constants(spec),
+        workgroup=None if size is None else dim3(size, "--workgroup"),
+        emitters=aot_emitters(machine_code=not ptx_only),
+    )
+    report.print_bundle(written, ptx_only=ptx_only, as_json=as_json)
     return Exit.OK
 
 

@@ -29,6 +29,7 @@ from vyre.domain.validation.validator import validate
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vyre.app.aot import WrittenBundle
     from vyre.app.cli.doctor import Finding
     from vyre.app.demo import DemoRow
 
@@ -88,6 +89,28 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
         shown = f"-> {target}" if target is not None else _first(array)
         put(f"{name}: {array.dtype}[{array.size}] {shown}")
     put(f"{result.backend}, {result.timing.wall_ns / 1e6:.3f} ms ({reason})")
+
+
+def print_bundle(written: WrittenBundle, *, ptx_only: bool, as_json: bool) -> None:
+    """What a bundle holds, and the digest to expect."""
+    if as_json:
+        put_json(
+            {
+                "file": str(written.path),
+                "digest": written.digest,
+                "program": written.program,
+                "bytes": written.nbytes,
+                "members": list(written.members),
+                "assembler": written.assembler,
+            }
+        )
+        return
+    made = f"machine code by ptxas of CUDA {written.assembler}"
+    if written.assembler is None:
+        made = "PTX only" if ptx_only else "PTX only: no ptxas was found"
+    put(f"{written.path}: {', '.join(written.members)} ({written.nbytes} bytes; {made})")
+    put(f"program {written.program}")
+    put(f"digest  {written.digest}")
 
 
 def _output_json(name: str, array: npt.NDArray[Any], target: Path | None) -> dict[str, object]:

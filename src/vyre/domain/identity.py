@@ -19,9 +19,9 @@ def program_digest(program: Program) -> bytes:
     """
     digest = program._cache.get(_CACHE_KEY)
     if not isinstance(digest, bytes):
-        from vyre.domain.ir.wire_encoder import encode_sections
+        from vyre.domain.ir.wire_encoder import encode_body
 
-        digest = body_digest(encode_sections(program).body)
+        digest = body_digest(encode_body(program))
         remember_digest(program, digest)
     return digest
 

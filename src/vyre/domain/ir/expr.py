@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.bits import bits_value, value_bits
-from vyre.domain.ir.node import Node
+from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.types import ScalarType
 
@@ -230,12 +230,15 @@ _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     SpecConst: (),
 }
 EXPR_TYPES: Final[tuple[type[Node], ...]] = tuple(_CHILD_FIELDS)
+_CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.items()}
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """Operands in evaluation order."""
-    values = (getattr(expr, name) for name in _CHILD_FIELDS[type(expr)])
-    return tuple(v for v in values if v is not None)
+    found: tuple[Expr, ...] = _CHILDREN[type(expr)](expr)
+    if type(expr) is Atomic and expr.expected is None:
+        return expr.index, expr.value
+    return found
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

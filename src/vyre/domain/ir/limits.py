@@ -6,13 +6,14 @@ with shared sub-expressions written out, has a bounded size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.expr import Atomic, Expr, LaunchId
+from vyre.domain.ir.expr import Atomic, LaunchId
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.stmt import Body, IndirectDispatch, bodies, operands
-from vyre.domain.ir.walk import measure, unique_nodes
+from vyre.domain.ir.walk import measure
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Buffer, Program
@@ -43,7 +44,6 @@ def check_writable(program: Program) -> None:
         return
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
-    checked: set[int] = set()
     total = 0
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     while pending:
@@ -57,17 +57,15 @@ def check_writable(program: Program) -> None:
             total += 1
             if isinstance(stmt, IndirectDispatch):
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
-            for node in unique_nodes(operands(stmt), checked):
-                _check_expression(node)
             for operand in operands(stmt):
-                height, size = measure(operand, measured, MAX_NODES + 1)
+                height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
                 if height > MAX_EXPRESSION_DEPTH:
                     raise InvalidProgram(
                         f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
                         fix="name parts of it with let.",
                     )
                 total += size
-            pending.extend((nested, depth + 1) for nested in bodies(stmt))
+            pending += [(nested, depth + 1) for nested in bodies(stmt)]
         if total > MAX_NODES:
             raise InvalidProgram(
                 f"written out, the program has more than {MAX_NODES} nodes",
@@ -76,14 +74,19 @@ def check_writable(program: Program) -> None:
     program._cache[_CHECKED] = True
 
 
-def _check_expression(node: Expr) -> None:
-    if isinstance(node, LaunchId):
-        _check_range("the axis of a launch id", node.axis, 2)
-    elif isinstance(node, Atomic) and (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
+def _check_launch_id(node: LaunchId) -> None:
+    _check_range("the axis of a launch id", node.axis, 2)
+
+
+def _check_atomic(node: Atomic) -> None:
+    if (node.expected is None) is (node.op is AtomicOp.COMPARE_EXCHANGE):
         raise InvalidProgram(
             f"atomic {node.op.name.lower()} on `{node.buffer}` has the wrong operands",
             fix="give an expected value to compare_exchange and to no other operator.",
         )
+
+
+_CHECKS: Final[dict[type, Callable[[Any], None]]] = {LaunchId: _check_launch_id, Atomic: _check_atomic}
 
 
 def _check_header(program: Program) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar
 
 
@@ -49,6 +50,16 @@ class Node:
 
     def __repr__(self) -> str:
         return _render(self, 6)
+
+
+def fields_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function from a node to the values of those fields: walks call it for every node."""
+    if not names:
+        return lambda _: ()
+    if len(names) > 1:
+        return attrgetter(*names)
+    get = attrgetter(names[0])
+    return lambda node: (get(node),)
 
 
 def _paired_leaves(left: object, right: object) -> Iterator[tuple[object, object]]:

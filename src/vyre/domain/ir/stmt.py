@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.expr import Expr
-from vyre.domain.ir.node import Node
+from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import Ordering
 
 
@@ -186,16 +186,18 @@ _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Region: ("body",),
 }
 STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(_EXPR_FIELDS)
+_OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.items()}
+_BODIES: Final = {cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_TYPES}
 
 
 def operands(stmt: Stmt) -> tuple[Expr, ...]:
     """Expressions the statement itself evaluates, in evaluation order (not those of nested bodies)."""
-    return tuple(getattr(stmt, name) for name in _EXPR_FIELDS[type(stmt)])
+    return _OPERANDS[type(stmt)](stmt)
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
     """Nested statement lists, in program order."""
-    return tuple(getattr(stmt, name) for name in _BODY_FIELDS.get(type(stmt), ()))
+    return _BODIES[type(stmt)](stmt)
 
 
 def walk_statements(body: Body) -> Iterator[Stmt]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from vyre.domain.ir.expr import Expr, children
 from vyre.domain.ir.program import Program
@@ -31,10 +32,20 @@ def unique_expressions(program: Program) -> Iterator[Expr]:
         yield from unique_nodes(operands(stmt), seen)
 
 
-def measure(root: Expr, known: dict[int, tuple[int, int]], most: int) -> tuple[int, int]:
+_LEAF: Final = (0, 1)
+_NO_CHECKS: Final[Mapping[type, Callable[[Any], None]]] = {}
+
+
+def measure(
+    root: Expr,
+    known: dict[int, tuple[int, int]],
+    most: int,
+    checks: Mapping[type, Callable[[Any], None]] = _NO_CHECKS,
+) -> tuple[int, int]:
     """Height of an expression (0 for a leaf) and size with shared nodes written out, but at most ``most``.
 
-    ``known`` remembers nodes by identity, so that the cost is linear in distinct nodes.
+    ``known`` remembers nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
+    node, are called with each that was not known.
     """
     found = known.get(id(root))
     if found is not None:
@@ -42,15 +53,19 @@ def measure(root: Expr, known: dict[int, tuple[int, int]], most: int) -> tuple[i
     stack: list[Expr] = [root]
     while stack:
         node = stack[-1]
-        height, size, ready = 0, 1, True
+        height, size = _LEAF
+        waiting = len(stack)
         for child in children(node):
             below = known.get(id(child))
             if below is None:
                 stack.append(child)
-                ready = False
-            elif ready:
-                height, size = max(height, below[0] + 1), size + below[1]
-        if ready:
-            known[id(node)] = (height, min(size, most))
+            else:
+                size += below[1]
+                if below[0] >= height:
+                    height = below[0] + 1
+        if len(stack) == waiting:
+            if type(node) in checks:
+                checks[type(node)](node)
+            known[id(node)] = (height, size if size < most else most)
             stack.pop()
     return known[id(root)]

@@ -11,7 +11,7 @@ from vyre.domain.errors import MalformedWire
 from vyre.domain.identity import body_digest, names_digest, remember_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.wire_decoder import decode_sections
-from vyre.domain.ir.wire_encoder import encode_sections, uleb
+from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
 from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
 from vyre.domain.ir.wire_reader import WireReader
 
@@ -27,7 +27,7 @@ def encode(program: Program) -> bytes:
 
 def semantic_body(program: Program) -> bytes:
     """What can change a result of the program, in its one encoding; raises ``InvalidProgram``."""
-    return encode_sections(program).body
+    return encode_body(program)
 
 
 def decode(data: bytes | bytearray | memoryview) -> Program:

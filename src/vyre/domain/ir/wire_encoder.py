@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
+from vyre.domain.ir.buffers import Access, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, children
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
@@ -26,17 +29,30 @@ class Sections(NamedTuple):
 def encode_sections(program: Program) -> Sections:
     """Semantic body and names section; raises ``InvalidProgram`` where a name does not resolve, is
     declared twice where it is visible, or the program exceeds the limits of every written form."""
+    writer, order = _written(program)
+    return Sections(writer.body(order), writer.names(order))
+
+
+def encode_body(program: Program) -> bytes:
+    """The semantic body alone; raises as ``encode_sections``."""
+    writer, order = _written(program)
+    return writer.body(order)
+
+
+def _written(program: Program) -> tuple[_Writer, list[Buffer]]:
     check_writable(program)
     writer = _Writer(program)
     writer.statements(program.body)
-    order = writer.buffer_order()
-    return Sections(writer.body(order), writer.names(order))
+    return writer, writer.buffer_order()
+
+
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def uleb(value: int) -> bytes:
     """Unsigned LEB128 in its shortest form."""
     if value < 0x80:
-        return bytes((value,))
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -54,7 +70,7 @@ def _string(value: str) -> bytes:
 
 def _type(dtype: DataType) -> bytes:
     if isinstance(dtype, ScalarType):
-        return bytes((dtype.tag,))
+        return bytes((_TAG_OF[dtype],))
     try:
         type_to_json(dtype)
     except ValueError as error:
@@ -88,6 +104,12 @@ class _Numbering:
         return number, number == known
 
 
+# Reading ``value`` of an enum member costs more than all the rest that is written of a node.
+_TAG_OF: Final[dict[Enum, int]] = {
+    member: member.value
+    for enum in (AtomicOp, BinaryOp, Ordering, UnaryOp, x.IdKind, Access, MemoryKind, ScalarType)
+    for member in enum
+}
 _CLOSE: Final = object()
 _ELSE: Final = object()
 
@@ -232,7 +254,7 @@ class _Writer:
         while stack:
             node = stack.pop()
             order.append(node)
-            stack.extend(children(node))
+            stack += children(node)
         for node in reversed(order):
             _EMIT[type(node)](self, node)
 
@@ -254,19 +276,19 @@ class _Writer:
         self._out += self._buffer(node.buffer)
 
     def _emit_launch_id(self, node: x.LaunchId) -> None:
-        self._out += bytes((w.LAUNCH_ID, node.kind.value, node.axis))
+        self._out += bytes((w.LAUNCH_ID, _TAG_OF[node.kind], node.axis))
 
     def _emit_binary(self, node: x.Binary) -> None:
-        self._out.append(w.BINARY + node.op.value)
+        self._out.append(w.BINARY + _TAG_OF[node.op])
 
     def _emit_unary(self, node: x.Unary) -> None:
-        self._out.append(w.UNARY + node.op.value)
+        self._out.append(w.UNARY + _TAG_OF[node.op])
 
     def _emit_cast(self, node: x.Cast | x.Bitcast) -> None:
-        self._out += bytes((w.CAST if isinstance(node, x.Cast) else w.BITCAST, node.dtype.tag))
+        self._out += bytes((w.CAST if isinstance(node, x.Cast) else w.BITCAST, _TAG_OF[node.dtype]))
 
     def _emit_atomic(self, node: x.Atomic) -> None:
-        self._out += bytes((w.ATOMIC, node.op.value, node.ordering.value))
+        self._out += bytes((w.ATOMIC, _TAG_OF[node.op], _TAG_OF[node.ordering]))
         self._out += self._buffer(node.buffer)
 
     def _emit_spec_const(self, node: x.SpecConst) -> None:
@@ -306,7 +328,7 @@ class _Writer:
         if buffer.output_range is not None:
             flags |= w.HAS_RANGE
             tail += b"".join(map(uleb, buffer.output_range))
-        head = bytes((buffer.access.value, flags, buffer.kind.value))
+        head = bytes((_TAG_OF[buffer.access], flags, _TAG_OF[buffer.kind]))
         return head + _type(buffer.element) + uleb(buffer.count) + tail
 
     def names(self, order: list[Buffer]) -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar
+from dataclasses import fields, replace
+from threading import Lock
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -24,7 +26,24 @@ PIPELINES: Final = 1024
 """Pipelines kept."""
 
 
+VARIANTS: Final = 16
+"""Pipelines of one program that are remembered to say why another one had to be compiled."""
 PipelineT = TypeVar("PipelineT", bound=CompiledPipeline)
+
+
+class PipelineKey(NamedTuple):
+    """``interface``: names of buffers, which keep programs of one digest apart.  ``config`` without its label."""
+
+    program: bytes
+    interface: tuple[str, ...]
+    config: DispatchConfig
+    output_counts: tuple[tuple[str, int], ...]
+
+    def differences(self, other: PipelineKey) -> tuple[str, ...]:
+        """Names of what differs, between keys of one program."""
+        ours, theirs = self.config, other.config
+        settings = [f.name for f in fields(DispatchConfig) if getattr(ours, f.name) != getattr(theirs, f.name)]
+        return ("interface", *settings) if self.interface != other.interface else tuple(settings)
 
 
 class PipelineExecutor(Generic[PipelineT]):
@@ -35,40 +54,59 @@ class PipelineExecutor(Generic[PipelineT]):
 
     def __init__(self, make: Callable[[Program, DispatchConfig], PipelineT]) -> None:
         self._make = make
-        self._pipelines: MemoryCache[tuple[Any, ...], PipelineT] = MemoryCache(
-            MemoryBudget(entries=PIPELINES), name=lambda key: f"the pipeline of program {key[0].hex()[:16]}"
+        self._pipelines: MemoryCache[PipelineKey, PipelineT] = MemoryCache(
+            MemoryBudget(entries=PIPELINES), name=lambda key: f"the pipeline of program {key.program.hex()[:16]}"
         )
+        self._variants: OrderedDict[bytes, deque[PipelineKey]] = OrderedDict()
+        self._lock = Lock()
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
         return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         started = time.perf_counter_ns()
-        pipeline, built = self.pipeline(program, config)
-        if not built:
+        pipeline, reason = self.pipeline(program, config)
+        if reason is None:
             return CompileResult(pipeline, CacheOutcome.HIT)
-        return CompileResult(pipeline, CacheOutcome.MISS, (("compile", time.perf_counter_ns() - started),))
+        return CompileResult(pipeline, CacheOutcome.MISS, (("compile", time.perf_counter_ns() - started),), reason)
 
     def cache_counters(self) -> CacheCounters:
         stats = self._pipelines.stats()
         return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
-    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, bool]:
-        """The pipeline of a program under a config, and whether it was compiled for this call."""
+    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, str | None]:
+        """The pipeline of a program under a config, and why it had to be compiled for this call, if it had to."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         if config.label is not None and config.timeout_s is None:
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
             config = replace(config, label=None)
         # Names of buffers and spec constants are interface: programs that differ in them are kept apart.
-        key = (program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
+        key = PipelineKey(program_digest(program), tuple(b.name for b in program.abi_buffers), config, counts)
         found = self._pipelines.get(key)
         if found is not None:
-            return found, False
-        built = False
+            return found, None
+        reason = None
 
         def build() -> Built[PipelineT]:
-            nonlocal built
-            built = True
-            return Built(self._make(program, config), 0)
+            nonlocal reason
+            made = self._make(program, config)
+            reason = self._note(key)
+            return Built(made, 0)
 
-        return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), built
+        return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), reason
+
+    def _note(self, key: PipelineKey) -> str:
+        """Why ``key``, which is remembered from now on, was not there."""
+        with self._lock:
+            known = self._variants.setdefault(key.program, deque(maxlen=VARIANTS))
+            self._variants.move_to_end(key.program)
+            if len(self._variants) > PIPELINES:
+                self._variants.popitem(last=False)
+            others = tuple(known)
+            known.append(key)
+        if not others:
+            return "the program is new here"
+        if key in others:
+            return "it had been evicted"
+        nearest: tuple[str, ...] = min((key.differences(other) for other in others), key=len)
+        return f"the program is known, but with another {', '.join(nearest)}"

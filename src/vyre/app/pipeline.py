@@ -64,8 +64,8 @@ class Pipeline:
     """Call it with inputs as often as you like, from any thread: ``pipeline({"x": xs})``.
 
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
-    between calls.  ``cache`` says whether the backend had compiled the program before, ``phases`` what preparing this
-    pipeline took: names and nanoseconds, in order.
+    between calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to
+    compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.
     """
 
     __slots__ = (
@@ -79,6 +79,7 @@ class Pipeline:
         "config",
         "phases",
         "program",
+        "reason",
     )
 
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
@@ -92,6 +93,7 @@ class Pipeline:
         self.config = config
         self.phases = before + compiled.phases
         self.program = program
+        self.reason = compiled.reason
 
     @property
     def id(self) -> str:

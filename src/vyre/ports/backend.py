@@ -34,7 +34,7 @@ from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, OpId, Program
 from vyre.domain.op_ids import ALL_OPS
 
-PORT_API_VERSION: Final = 2
+PORT_API_VERSION: Final = 3
 FacetT = TypeVar("FacetT")
 
 
@@ -192,11 +192,12 @@ Phases: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
 class CompileResult(NamedTuple):
-    """``phases``: empty where nothing was compiled, or nobody measured."""
+    """``phases``: empty where nothing was compiled, or nobody measured.  ``reason``: why it was compiled."""
 
     pipeline: CompiledPipeline
     cache: CacheOutcome = CacheOutcome.UNKNOWN
     phases: Phases = ()
+    reason: str = ""
 
 
 class PipelineCompiler(Protocol):

@@ -320,6 +320,28 @@ def test_no_more_pipelines_are_kept_than_there_is_room_for(monkeypatch: pytest.M
     assert CacheOutcome.MISS in held[3:]
 
 
+def test_a_miss_tells_its_reason(executor: ReferenceExecutor) -> None:
+    def reason(kernel: Program = INCREMENT, **config: Any) -> str:
+        return executor.compile(kernel, DispatchConfig(**config)).reason
+
+    assert reason() == "the program is new here"
+    assert reason() == ""
+    assert reason(max_output_bytes=7) == "the program is known, but with another max_output_bytes"
+    assert reason(max_output_bytes=7, step_budget=9) == "the program is known, but with another step_budget"
+    assert reason(output_counts={"z": 1}) == "the program is known, but with another output_counts"
+    text = "workgroup_size 1, 1, 1 buffer {0} @0 write u32[1] body {{ {0}[gid.x] = 1u }}"
+    assert reason(program(text.format("y"))) == "the program is new here"
+    assert reason(program(text.format("z"))) == "the program is known, but with another interface"
+
+
+def test_a_pipeline_that_was_evicted_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines, "PIPELINES", 1)
+    small = ReferenceExecutor(BackendId("reference"), VectorEngine())
+    configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200)]
+    reasons = [small.compile(INCREMENT, config).reason for config in configs * 2]
+    assert reasons[2:] == ["it had been evicted"] * 2
+
+
 def test_a_miss_tells_what_it_took(executor: ReferenceExecutor) -> None:
     missed, hit = (executor.compile(INCREMENT, DispatchConfig()) for _ in range(2))
     assert [name for name, _ in missed.phases] == ["compile"]

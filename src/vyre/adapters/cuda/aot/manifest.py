@@ -259,6 +259,7 @@ def _buffer_problems(buffers: tuple[Buffer, ...]) -> Iterator[str]:
         good = (
             _texts(buffer.name)
             and _counts(buffer.binding, buffer.count, alignment)
+            and not alignment & (alignment - 1)
             and _flags(buffer.is_output)
             and not buffer.is_workgroup
             and (buffer.like is None or buffer.like in names)

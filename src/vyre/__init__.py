@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
         KernelCompileFailed as KernelCompileFailed, MalformedJson as MalformedJson, MalformedText as MalformedText,
         MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
-        UnsupportedFeature as UnsupportedFeature, VyreError as VyreError,
+        UnfinishedBuild as UnfinishedBuild, UnsupportedFeature as UnsupportedFeature, VyreError as VyreError,
     )
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
@@ -76,7 +76,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DeviceLost DeviceOutOfMemory DispatchFailed DispatchTimeout "
         "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedJson "
-        "MalformedText MalformedWire StepBudgetExceeded TrapError UnsupportedFeature VyreError"
+        "MalformedText MalformedWire StepBudgetExceeded TrapError UnfinishedBuild UnsupportedFeature VyreError"
     ),
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (

@@ -17,7 +17,7 @@ from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.launch import Interface, Launch, launch_of
 from vyre.domain.names import BackendId
 
@@ -91,10 +91,20 @@ class BundleRunner:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Take the device and load the code.  Raises ``KernelCompileFailed`` if the driver refuses it."""
-        self.device.open()
-        with self.device.calls:
-            self.module()
+        """Take the device and load the code; if that fails, the device is given back.
+
+        Raises ``KernelCompileFailed`` if the driver refuses the code.
+        """
+        try:
+            self.device.open()
+            with self.device.calls:
+                self.module()
+        except BaseException as error:
+            try:
+                self.close()
+            except BackendError as failed:
+                error.add_note(f"giving the device back failed too: {failed}")
+            raise
 
     def pipeline(self, config: DispatchConfig = DEFAULT_CONFIG) -> BundlePipeline:
         """The bundle under ``config``.  Raises ``InvalidConfig`` for what was decided when it was built."""

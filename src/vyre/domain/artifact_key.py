@@ -2,13 +2,17 @@
 
 The digest is BLAKE3-256 over a domain tag and, for each field in order, the length-framed name and the length-framed
 encoding, so no two keys share an encoding.  Fields stay apart so that a miss can name the one that changed.
+
+What configurations decide comes first, what the program decides last: a ``KeyFamily`` encodes the first part once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from struct import Struct
+from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import MalformedWire
@@ -18,6 +22,11 @@ DOMAIN: Final = b"vyre.artifact.v1\0"
 
 Facts: TypeAlias = "tuple[tuple[str, str], ...]"
 """Names and values, sorted by name."""
+
+
+def facts(values: Mapping[str, str]) -> Facts:
+    """``values`` as a key holds them."""
+    return tuple(sorted(values.items()))
 
 
 class ArtifactKind(Enum):
@@ -31,40 +40,44 @@ class ArtifactKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactKey:
-    """``program``: digest of the program, 32 bytes.  ``interface``: names of its buffers and constants, which appear
-    in what is stored.  ``workgroup``: lanes per axis, as launched.  ``spec``: canonical bytes of the specialization.
-    ``policy``: options of code generation.  ``target``: the architecture, ``sm_90``.  ``device``: facts about the
-    device that the artifact depends on.  ``driver``: its version.  ``tool``: the assembler or linker with its version
-    and options.  ``emitter``: digest of the source that generates code, 32 bytes.
+    """``target``: the architecture, ``sm_90``.  ``device``: facts about the device that the artifact depends on.
+    ``driver``: its version.  ``tool``: the assembler or linker with its version and options.  ``emitter``: digest of
+    the source that generates code, 32 bytes.  ``policy``: options of code generation.  ``program``: digest of the
+    program, 32 bytes.  ``interface``: its buffers as a caller sees them, which appear in what is stored.
+    ``workgroup``: lanes per axis, as launched.  ``spec``: canonical bytes of the specialization.
 
     What an artifact does not depend on stays empty, so that it is shared as widely as it may be.
     """
 
     kind: ArtifactKind
-    program: bytes
-    interface: tuple[str, ...] = ()
-    workgroup: Dim3 = (1, 1, 1)
-    spec: bytes = b""
-    policy: Facts = ()
     target: str = ""
     device: Facts = ()
     driver: str = ""
     tool: str = ""
     emitter: bytes = b""
+    policy: Facts = ()
+    program: bytes
+    interface: tuple[str, ...] = ()
+    workgroup: Dim3 = (1, 1, 1)
+    spec: bytes = b""
+    _encoded: bytes = field(default=b"", init=False, repr=False, compare=False)
+    _digest: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     @property
     def digest(self) -> bytes:
-        """32 bytes; equal keys and no others share it."""
-        from blake3 import blake3
+        """32 bytes, computed once; equal keys and no others share it."""
+        if not self._digest:
+            from blake3 import blake3
 
-        return blake3(self.encode()).digest()
+            object.__setattr__(self, "_digest", blake3(self.encode()).digest())
+        return self._digest
 
     def encode(self) -> bytes:
         """The canonical bytes, from which ``decode`` restores the key."""
-        parts = [DOMAIN]
-        for name, codec in _CODECS.items():
-            parts += _frame(name.encode()), _frame(codec.encode(getattr(self, name)))
-        return b"".join(parts)
+        if not self._encoded:
+            encoded = b"".join((DOMAIN, *(_field(name, getattr(self, name)) for name in FIELDS)))
+            object.__setattr__(self, "_encoded", encoded)
+        return self._encoded
 
     @classmethod
     def decode(cls, data: bytes) -> ArtifactKey:
@@ -72,23 +85,58 @@ class ArtifactKey:
         try:
             if not data.startswith(DOMAIN):
                 raise ValueError("it is a key of another version")
-            values, rest = {}, data[len(DOMAIN) :]
+            items = _framed(data, len(DOMAIN))
+            values = {}
             for name, codec in _CODECS.items():
-                found, rest = _take(rest)
-                if found != name.encode():
+                if next(items, b"") != name.encode():
                     raise ValueError(f"`{name}` is missing")
-                value, rest = _take(rest)
-                values[name] = codec.decode(value)
+                values[name] = codec.decode(next(items, b""))
             key = cls(**values)
-            if rest or key.encode() != data:
+            if key.encode() != data:
                 raise ValueError("it is not canonical")
-        except ValueError as error:  # of which UnicodeDecodeError is one
+        except (ValueError, StructError) as error:  # UnicodeDecodeError is a ValueError
             raise MalformedWire(f"not an artifact key: {error}", fix="rebuild the artifact.") from None
         return key
 
     def differences(self, other: ArtifactKey) -> tuple[str, ...]:
         """Names of the fields in which the keys differ, in order."""
-        return tuple(name for name in _CODECS if getattr(self, name) != getattr(other, name))
+        return tuple(name for name in FIELDS if getattr(self, name) != getattr(other, name))
+
+
+class KeyFamily:
+    """The keys that differ from ``common`` only in what the program decides."""
+
+    __slots__ = ("_common", "_head")
+
+    def __init__(self, common: ArtifactKey) -> None:
+        self._common: Final = common
+        shared = FIELDS[: FIELDS.index("program")]
+        self._head: Final = b"".join((DOMAIN, *(_field(name, getattr(common, name)) for name in shared)))
+
+    def key(self, program: bytes, interface: tuple[str, ...], workgroup: Dim3, spec: bytes) -> ArtifactKey:
+        """``replace(common, program=program, ...)``, encoded."""
+        common = self._common
+        key = ArtifactKey(
+            kind=common.kind,
+            target=common.target,
+            device=common.device,
+            driver=common.driver,
+            tool=common.tool,
+            emitter=common.emitter,
+            policy=common.policy,
+            program=program,
+            interface=interface,
+            workgroup=workgroup,
+            spec=spec,
+        )
+        own = (
+            _field("program", program),
+            _field("interface", interface),
+            _field("workgroup", workgroup),
+            _field("spec", spec),
+        )
+        object.__setattr__(key, "_encoded", b"".join((self._head, *own)))
+        return key
 
 
 class _Codec(NamedTuple):
@@ -96,54 +144,64 @@ class _Codec(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
+_LENGTH: Final = Struct("<Q")
+_WORKGROUP: Final = Struct("<3I")
+
+
 def _frame(data: bytes) -> bytes:
-    return len(data).to_bytes(8, "little") + data
+    return _LENGTH.pack(len(data)) + data
 
 
-def _take(data: bytes) -> tuple[bytes, bytes]:
-    """The first framed item, and what follows it."""
-    end = 8 + int.from_bytes(data[:8], "little")
-    if len(data) < max(8, end):
-        raise ValueError("it ends early")
-    return data[8:end], data[end:]
+def _framed(data: bytes, start: int = 0) -> Iterator[bytes]:
+    """The framed items that follow ``start``; raises ``ValueError`` where the last one is cut short."""
+    while start < len(data):
+        end = start + 8
+        if end <= len(data):
+            start, end = end, end + _LENGTH.unpack_from(data, start)[0]
+        if end > len(data):
+            raise ValueError("it ends early")
+        yield data[start:end]
+        start = end
 
 
-def _frames(items: tuple[str, ...]) -> bytes:
-    return b"".join(_frame(item.encode()) for item in items)
+def _text(value: str) -> bytes:
+    return value.encode("utf-8", "surrogatepass")  # names of buffers may hold anything that a str does
 
 
-def _items(data: bytes) -> tuple[str, ...]:
-    found = []
-    while data:
-        item, data = _take(data)
-        found.append(item.decode())
-    return tuple(found)
+def _from_text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
 
 
 def _pairs(data: bytes) -> Facts:
-    items = _items(data)
+    items = [_from_text(item) for item in _framed(data)]
     if len(items) % 2:
         raise ValueError("a fact has no value")
     return tuple(zip(items[::2], items[1::2], strict=True))
 
 
 _BYTES: Final = _Codec(bytes, bytes)
-_TEXT: Final = _Codec(str.encode, bytes.decode)
-_TEXTS: Final = _Codec(_frames, _items)
-_FACTS: Final = _Codec(lambda facts: _frames(tuple(text for fact in facts for text in fact)), _pairs)
+_TEXT: Final = _Codec(_text, _from_text)
+_FACTS: Final = _Codec(lambda value: b"".join([_frame(_text(text)) for fact in value for text in fact]), _pairs)
 _CODECS: Final = {
-    "kind": _Codec(lambda kind: kind.value.encode(), lambda data: ArtifactKind(data.decode())),
-    "program": _BYTES,
-    "interface": _TEXTS,
-    "workgroup": _Codec(
-        lambda size: b"".join(axis.to_bytes(4, "little") for axis in size),
-        lambda data: tuple(int.from_bytes(data[at : at + 4], "little") for at in (0, 4, 8)),
-    ),
-    "spec": _BYTES,
-    "policy": _FACTS,
+    "kind": _Codec(lambda kind: _text(kind.value), lambda data: ArtifactKind(_from_text(data))),
     "target": _TEXT,
     "device": _FACTS,
     "driver": _TEXT,
     "tool": _TEXT,
     "emitter": _BYTES,
+    "policy": _FACTS,
+    "program": _BYTES,
+    "interface": _Codec(
+        lambda names: b"".join([_frame(_text(name)) for name in names]),
+        lambda data: tuple(map(_from_text, _framed(data))),
+    ),
+    "workgroup": _Codec(lambda size: _WORKGROUP.pack(*size), _WORKGROUP.unpack),
+    "spec": _BYTES,
 }
+FIELDS: Final = tuple(_CODECS)
+"""Names of the fields, in the order of their encodings."""
+_NAMES: Final = {name: _frame(name.encode()) for name in FIELDS}
+
+
+def _field(name: str, value: object) -> bytes:
+    return _NAMES[name] + _frame(_CODECS[name].encode(value))

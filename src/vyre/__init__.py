@@ -30,9 +30,11 @@ if TYPE_CHECKING:
         DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory, DispatchFailed as DispatchFailed,
         DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode, InvalidConfig as InvalidConfig,
         InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
-        KernelCompileFailed as KernelCompileFailed, MalformedJson as MalformedJson, MalformedText as MalformedText,
-        MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
-        UnfinishedBuild as UnfinishedBuild, UnsupportedFeature as UnsupportedFeature, VyreError as VyreError,
+        KernelCompileFailed as KernelCompileFailed, MalformedBundle as MalformedBundle,
+        MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
+        StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError, UnexpectedDigest as UnexpectedDigest,
+        UnfinishedBuild as UnfinishedBuild, UnsupportedFeature as UnsupportedFeature,
+        UnusableBundle as UnusableBundle, VyreError as VyreError,
     )
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
@@ -75,8 +77,9 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DeviceLost DeviceOutOfMemory DispatchFailed DispatchTimeout "
-        "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedJson "
-        "MalformedText MalformedWire StepBudgetExceeded TrapError UnfinishedBuild UnsupportedFeature VyreError"
+        "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedBundle "
+        "MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest UnfinishedBuild "
+        "UnsupportedFeature UnusableBundle VyreError"
     ),
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (

@@ -108,6 +108,10 @@ QUAD: Final = op(B.MUL, GID, lit(4))
 INP_LENGTH: Final = BufferLength("inp")
 
 UNKNOWN: Final[tuple[Expr, ...]] = tuple(Load("inp", lit(k)) for k in range(10))
+X: Final[Body] = (Let("x", Load("inp", lit(0))),)
+Y: Final[Body] = (Let("y", Load("inp", lit(1))),)
+X_BELOW_64: Final = less(var("x"), lit(64))
+Y_BELOW_64: Final = less(var("y"), lit(64))
 TEN: Final = reduce(add, UNKNOWN)
 
 ROWS: Final = (
@@ -399,6 +403,34 @@ ROWS: Final = (
         Let("i", GID),
         loop("k", lit(9), when(op(B.GE, var("i"), LENGTH), Break()), store(lit(1), "like")), put(var("i")),
     )),
+    Row("the subgroup's lane + 32", True, (put(add(SubgroupLane(), lit(32)), "shared"),)),
+    Row("the subgroup's lane + 33", False, (put(add(SubgroupLane(), lit(33)), "shared"),)),
+    Row("the subgroup's lane - 1", False, (put(op(B.SUB, SubgroupLane(), lit(1)), "shared"),)),
+    Row("min(x, i) under x < 64", True, (*X, when(X_BELOW_64, put(op(B.MIN, var("x"), GID), "shared")))),
+    Row("x & i under x < 64", True, (*X, when(X_BELOW_64, put(op(B.BIT_AND, var("x"), GID), "shared")))),
+    Row("max(x, y) under both < 64", True, (
+        *X, *Y, when(both(X_BELOW_64, Y_BELOW_64), put(op(B.MAX, var("x"), var("y")), "shared")),
+    )),
+    Row("max(x, y) under x < 64", False, (*X, *Y, when(X_BELOW_64, put(op(B.MAX, var("x"), var("y")), "shared")))),
+    Row("a select of x and y under both < 64", True, (
+        *X, *Y, when(both(X_BELOW_64, Y_BELOW_64), put(Select(less(LID, lit(3)), var("x"), var("y")), "shared")),
+    )),
+    *(
+        Row(f"x {operator.name} {by} under x < {limit}", limit == 128, (
+            *X, when(less(var("x"), lit(limit)), put(op(operator, var("x"), lit(by)), "shared")),
+        ))
+        for operator, by in ((B.SHR, 1), (B.DIV, 2)) for limit in (128, 130)
+    ),
+    Row("x / y under x < 64 and y > 0", True, (
+        *X, *Y, when(both(X_BELOW_64, less(lit(0), var("y"))), put(op(B.DIV, var("x"), var("y")), "shared")),
+    )),
+    Row("8i under i < n >> 2", False, (
+        when(less(GID, op(B.SHR, LENGTH, lit(2))), put(op(B.MUL, GID, lit(8)))),
+    )),
+    Row("8i under i < n | 3", False, (
+        when(less(GID, op(B.BIT_OR, LENGTH, lit(3))), put(op(B.MUL, GID, lit(8)))),
+    )),
+    Row("i under i < n * x", False, (when(less(GID, op(B.MUL, LENGTH, Load("n", lit(0)))), put(GID)),)),
     Row("63 + the negative of the local id", True, (put(add(lit(63), negative(LID)), "shared"),)),
     Row("64 + the complement of the local id", True, (
         put(add(lit(64), Unary(UnaryOp.BIT_NOT, LID)), "shared"),
@@ -479,6 +511,11 @@ def test_a_counted_buffer_takes_over_no_length() -> None:
     sized = Buffer.make("sized", 9, BufferAccess.READ_WRITE, u32, 50, like="inp")
     buffers = {buffer.name: buffer for buffer in (sized, INP, LIKE)}
     assert [length_model(buffers, name) for name in ("sized", "like", "inp")] == ["sized", "inp", "inp"]
+
+
+def test_nothing_is_known_of_other_accesses() -> None:
+    facts = bounds_facts(program(put(LID, "shared")))
+    assert facts.proven(put(LID, "shared")) is False
 
 
 def test_an_exact_grid_of_no_bindings() -> None:

@@ -79,6 +79,7 @@ FULL = (0, U32_MAX)
         (B.MOD, (8, 9), (1, 7), (0, 6)),
         (B.MOD, (3, 9), (0, 20), (0, 9)),
         (B.MOD, (3, 9), (0, 4), (0, 3)),
+        (B.MOD, (3, 9), (0, 1), (0, 0)),
         (B.MOD, (3, 9), (5, 5), (0, 4)),
         (B.MOD, (3, 9), (8, 8), (0, 7)),
         (B.BIT_AND, A, Z, (0, 6)),
@@ -93,6 +94,7 @@ FULL = (0, U32_MAX)
         (B.SHR, (64, 90), (2, 31), (0, 22)),
         (B.ABS_DIFF, A, Z, (0, 39)),
         (B.ABS_DIFF, Z, A, (0, 39)),
+        (B.ABS_DIFF, (10, 12), (10, 12), (0, 2)),
         (B.SATURATING_ADD, (3, U32_MAX), (4, 9), (7, U32_MAX)),
         (B.SATURATING_SUB, (3, 20), (4, 9), (0, 16)),
         (B.SATURATING_MUL, (3, U32_MAX), (4, 9), (12, U32_MAX)),
@@ -169,6 +171,11 @@ def test_operands_that_decide() -> None:
     assert values.binary(B.SATURATING_ADD, a, b) is values.binary(B.ADD, a, b)
     assert values.binary(B.SATURATING_SUB, b, a) is values.binary(B.SUB, b, a)
     assert values.binary(B.SATURATING_MUL, a, b) is values.binary(B.MUL, a, b)
+    most, rest = values.fresh(0, U32_MAX - 5), values.fresh(0, 5)
+    assert values.binary(B.SATURATING_ADD, most, rest) is values.binary(B.ADD, most, rest)
+    wide, wider = values.fresh(0, 65_535), values.fresh(0, 65_537)
+    assert values.binary(B.SATURATING_MUL, wide, wider) is values.binary(B.MUL, wide, wider)
+    assert values.binary(B.MOD, wide, values.constant(8)) is values.binary(B.BIT_AND, wide, values.constant(7))
     high = values.fresh(0, 2**20, 4)
     assert values.binary(B.BIT_OR, high, a) is values.binary(B.BIT_XOR, a, high) is values.binary(B.ADD, a, high)
 

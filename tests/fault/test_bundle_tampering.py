@@ -159,6 +159,7 @@ INNER: Final[dict[str, Callable[[Manifest], object]]] = {
     "a target twice": lambda m: m["builds"][1].update(target="sm_75"),
     "no target": build(target="../../etc/passwd"),
     "a target of no number": build(target="sm_"),
+    "needs that are not those of the kernels": lambda m: m["builds"][0]["needs"].update(shared=1),
     "no kernels": build(kernels=[]),
     "no members": build(members=[]),
     "a member twice": lambda m: m["builds"][0]["members"].append(m["builds"][0]["members"][0]),
@@ -305,6 +306,7 @@ def test_a_crafted_layout_fails_typed_when_the_driver_disagrees(tmp_path: Path) 
                 | {"offset": b["kernels"][0]["param_bytes"], "size": 4, "align": 4, "value": 1}
             )
             b["kernels"][0]["param_bytes"] += 4
+            b["needs"]["parameters"] += 4
 
     path = tmp_path / "a.vyrz"
     path.write_bytes(crafted(longer, small_bundle()))

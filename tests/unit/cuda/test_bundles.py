@@ -23,7 +23,8 @@ from vyre.adapters.cuda.aot.running import BundleRunner
 from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.drivers import machine_driver
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
-from vyre.domain.dispatch import DispatchConfig
+from vyre.adapters.cuda.seam import JitOptions, LoadedLibrary
+from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import (
     BackendUnavailable,
     InvalidConfig,
@@ -325,6 +326,27 @@ def test_a_closed_bundle_says_so(tmp_path: Path) -> None:
     bundle.close()
     with pytest.raises(InvalidResource, match="closed"):
         bundle({"a": 1.0, "x": X, "y": Y})
+
+
+@pytest.mark.skipif(not assemblers(), reason="there is no ptxas")
+def test_machine_code_reaches_the_driver_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = build_bundle(SAXPY, ["sm_90"], cuda_emitters(assemblers()[0]))
+    text, machine_code = bundle.builds[0].members
+    driver = machine_driver()
+    load, images = driver.library_load, []
+
+    def takes_machine_code(image: bytes, options: JitOptions) -> LoadedLibrary:
+        images.append(image)
+        return load(text.code + b"\0", options)
+
+    monkeypatch.setattr(driver, "library_load", takes_machine_code)
+    runner = BundleRunner(driver, ids.MACHINE, bundle)
+    runner.open()
+    arena = OutputArena()
+    runner.pipeline().dispatch([memoryview(v.tobytes()) for v in (np.float32(2), X, Y)], arena)
+    assert b"".join(arena.to_bytes()) == (2 * X + Y).tobytes()
+    assert images == [machine_code.code]
+    runner.close()
 
 
 def test_only_cuda_backends_run_bundles(tmp_path: Path) -> None:

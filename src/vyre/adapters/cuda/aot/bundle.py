@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 from vyre.domain.binding import plan_buffers
@@ -34,16 +34,34 @@ class Member:
     code: bytes
 
 
+class Needs(NamedTuple):
+    """What launches of any size need of a device.  ``shared`` and ``parameters`` in bytes, of the largest kernel."""
+
+    block: Dim3
+    shared: int
+    parameters: int
+    cooperative: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Build:
     """A program for one target (``sm_90``): its kernels, in the order of their launches, and their code.
 
-    Every member has the same kernels with the same parameters.
+    Every member has the same kernels with the same parameters, and all kernels have the same block.
     """
 
     target: str
     kernels: tuple[EmittedKernel, ...]
     members: tuple[Member, ...]
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(
+            self.kernels[0].block,
+            max(kernel.shared_static + kernel.shared_dynamic for kernel in self.kernels),
+            max(kernel.parameter_bytes for kernel in self.kernels),
+            any(kernel.cooperative for kernel in self.kernels),
+        )
 
     def name_of(self, member: Member) -> str:
         return f"{self.target}.{member.kind.value}"

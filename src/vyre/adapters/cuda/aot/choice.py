@@ -58,7 +58,7 @@ def _reasons(build: Build, member: Member, facts: CudaDeviceFacts, machine_code:
     elif not higher:
         yield f"it needs sm_{number} or higher"
     yield from _driver_reasons(member, facts, machine_code)
-    yield from _needs(build, facts)
+    yield from _lacks(build, facts)
 
 
 def _driver_reasons(member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
@@ -72,21 +72,18 @@ def _driver_reasons(member: Member, facts: CudaDeviceFacts, machine_code: bool) 
         yield f"the driver is older than the toolkit of CUDA {version} that made it"
 
 
-def _needs(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
-    """What a launch of any size needs and the device has not."""
-    offered = facts.envelope
-    for kernel in build.kernels:
-        x, y, z = kernel.block
-        shared = kernel.shared_static + kernel.shared_dynamic
-        for lacking, reason in (
-            (x * y * z > facts.max_threads_per_block, f"{x * y * z} lanes in a workgroup"),
-            (any(a > b for a, b in zip(kernel.block, facts.max_block, strict=True)), f"a workgroup of {kernel.block}"),
-            (shared > offered.shared_memory_per_block_bytes, f"{shared} bytes of workgroup memory"),
-            (kernel.parameter_bytes > facts.parameter_limit, f"{kernel.parameter_bytes} bytes of parameters"),
-            (kernel.cooperative and not facts.cooperative_launch, "cooperative launches"),
-        ):
-            if lacking:
-                yield f"`{kernel.entry}` needs {reason}"
+def _lacks(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
+    """What the kernels need and the device has not."""
+    (x, y, z), shared, parameters, cooperative = build.needs
+    for lacking, what in (
+        (x * y * z > facts.max_threads_per_block, f"{x * y * z} lanes in a workgroup"),
+        (x > facts.max_block[0] or y > facts.max_block[1] or z > facts.max_block[2], f"a workgroup of {x, y, z}"),
+        (shared > facts.envelope.shared_memory_per_block_bytes, f"{shared} bytes of workgroup memory"),
+        (parameters > facts.parameter_limit, f"{parameters} bytes of parameters"),
+        (cooperative and not facts.cooperative_launch, "cooperative launches"),
+    ):
+        if lacking:
+            yield f"it needs {what}"
 
 
 def _parse(target: str) -> tuple[int, str]:

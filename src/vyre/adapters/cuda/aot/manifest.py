@@ -98,6 +98,7 @@ def _build_json(build: Build) -> dict[str, Any]:
 
     return {
         "target": build.target,
+        "needs": build.needs._asdict(),
         "kernels": [kernel.to_json() for kernel in build.kernels],
         "members": [
             {

@@ -56,6 +56,7 @@ TOPICS: Final = {
         "cache_eviction_heat",
         "cost_eviction",
         "cache_invalidation",
+        "cache_outcome",
         "residency",
         "transfers",
         "readback",

@@ -185,14 +185,33 @@ class SpecMap(Mapping[str, SpecValue]):
         """64-bit FNV-1a over names and value hashes, without frames: for interchange only."""
         state = _FNV_OFFSET
         for name, value in self._entries.items():
-            for byte in name.encode() + value.cache_hash().to_bytes(8, "little"):
+            for byte in _text(name) + value.cache_hash().to_bytes(8, "little"):
                 state = ((state ^ byte) * _FNV_PRIME) & U64_MASK
         return state
 
     def canonical_bytes(self) -> bytes:
         """Injective encoding: the count, then each name and value in a length frame."""
-        frames = [_frame(name.encode()) + _frame(value.canonical_bytes()) for name, value in self._entries.items()]
+        frames = [_frame(_text(name)) + _frame(value.canonical_bytes()) for name, value in self._entries.items()]
         return len(frames).to_bytes(8, "little") + b"".join(frames)
+
+
+def written_spec(canonical: bytes) -> dict[str, str]:
+    """What ``SpecMap.canonical_bytes`` holds, for people: ``u32 0x10`` by name; of a data type its encoding.
+
+    Raises ``ValueError`` for other bytes.
+    """
+    at, found = 8, {}
+    for _ in range(int.from_bytes(canonical[:8], "little")):
+        name, at = _unframe(canonical, at)
+        value, at = _unframe(canonical, at)
+        kind = SpecKind(value[0]) if value else None
+        if kind is None or (kind is not SpecKind.DTYPE and len(value) != 5):
+            raise ValueError("no value of a specialization constant")
+        bits = value[1:].hex() if kind is SpecKind.DTYPE else f"{int.from_bytes(value[1:], 'little'):#x}"
+        found[name.decode("utf-8", "surrogatepass")] = f"{kind.name.lower()} {bits}"
+    if at != len(canonical):
+        raise ValueError("bytes follow the last constant")
+    return found
 
 
 def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
@@ -285,8 +304,21 @@ def _checked(value: int, bits: int, name: str) -> int:
     return value
 
 
+def _text(name: str) -> bytes:
+    return name.encode("utf-8", "surrogatepass")  # a name may be any str
+
+
 def _frame(data: bytes) -> bytes:
     return len(data).to_bytes(8, "little") + data
+
+
+def _unframe(data: bytes, at: int) -> tuple[bytes, int]:
+    """The framed item at ``at``, and where it ends."""
+    start = at + 8
+    end = start + int.from_bytes(data[at:start], "little")
+    if end > len(data):
+        raise ValueError("it ends early")
+    return data[start:end], end
 
 
 def _type_bytes(dtype: DataType) -> bytes:

@@ -34,6 +34,7 @@ from vyre.domain.specialization import (
     spec_literals,
     versioned_specialization_artifact_key,
     vsa_specialization_key,
+    written_spec,
 )
 
 DATA_TYPES: list[DataType] = [*ScalarType, *(ReservedType(name) for name in RESERVED_TAGS)]
@@ -199,3 +200,31 @@ def test_a_program_gives_its_constants_their_types() -> None:
 def test_constants_that_do_not_fit_the_program(given_: dict[str, SpecValue | int | float | ScalarType]) -> None:
     with pytest.raises(InvalidConfig, match="Fix:"):
         resolve_spec(_program(), given_)
+
+
+@given(entries)
+def test_canonical_bytes_are_written_for_people_by_name(found: dict[str, SpecValue]) -> None:
+    spec = SpecMap(found)
+    written = written_spec(spec.canonical_bytes())
+    assert list(written) == sorted(found)
+    for name, value in found.items():
+        kind, _, bits = written[name].partition(" ")
+        assert kind == value.kind.name.lower()
+        assert value.data_type is not None or int(bits, 16) == value.bits
+
+
+@given(st.binary(max_size=60), entries, st.data())
+def test_bytes_that_are_no_spec_are_refused(noise: bytes, found: dict[str, SpecValue], data: st.DataObject) -> None:
+    canonical = SpecMap(found).canonical_bytes()
+    cut = canonical[: data.draw(st.integers(0, len(canonical) - 1))]
+    for wrong in (canonical + b"x", cut, noise):
+        try:
+            written_spec(wrong)
+        except ValueError:
+            continue
+        assert wrong not in (canonical + b"x", cut)
+
+
+def test_a_name_may_hold_any_character() -> None:
+    assert written_spec(SpecMap({"\ud800": 1}).canonical_bytes()) == {"\ud800": "u32 0x1"}
+    assert SpecMap({"\ud800": 1}).cache_hash() != SpecMap({"\ud801": 1}).cache_hash()

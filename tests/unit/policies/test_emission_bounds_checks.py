@@ -102,12 +102,14 @@ def negative(expr: Expr) -> Expr:
     return Unary(UnaryOp.NEGATE, expr)
 
 
+LOW_LANES: Final = less(LID, lit(9))
 IN_RANGE: Final = less(GID, LENGTH)
 TWICE: Final = op(B.MUL, GID, lit(2))
 QUAD: Final = op(B.MUL, GID, lit(4))
 INP_LENGTH: Final = BufferLength("inp")
 
 UNKNOWN: Final[tuple[Expr, ...]] = tuple(Load("inp", lit(k)) for k in range(10))
+ROUNDED: Final = op(B.BIT_AND, LENGTH, lit(0xFFFF_FFFC))
 X: Final[Body] = (Let("x", Load("inp", lit(0))),)
 Y: Final[Body] = (Let("y", Load("inp", lit(1))),)
 X_BELOW_64: Final = less(var("x"), lit(64))
@@ -125,6 +127,16 @@ ROWS: Final = (
     Row("if i != n", False, (when(op(B.NE, GID, LENGTH), put(GID)),)),
     Row("in a conjunction", True, (when(both(less(LID, lit(9)), IN_RANGE, less(lit(0), GID)), put(GID)),)),
     Row("the same condition twice", True, (when(both(IN_RANGE, IN_RANGE), put(GID)),)),
+    Row("a condition, and another one twice", True, (
+        when(both(IN_RANGE, LOW_LANES, LOW_LANES), put(GID)),
+    )),
+    Row("a copy of a condition that changes", True, (
+        Let("ok", IN_RANGE), Let("was", var("ok")), Assign("ok", less(LID, lit(9))), when(var("was"), put(GID)),
+    )),
+    Row("a condition on a name that changes", True, (
+        Let("i", GID), Let("j", var("i")), Let("ok", less(var("i"), LENGTH)), Assign("i", lit(0)),
+        when(var("ok"), put(var("j"))),
+    )),
     Row("a named condition that changes", False, (
         Let("ok", IN_RANGE), when(less(LID, lit(3)), Assign("ok", less(LID, lit(9)))), when(var("ok"), put(GID)),
     )),
@@ -361,6 +373,23 @@ ROWS: Final = (
     Row("for k in i..n step s", True, (
         loop("k", LENGTH, put(var("k")), start=GID, step=Load("n", lit(0))),
     )),
+    Row("for k in 0..1000 under k < n", True, (
+        loop("k", lit(1000), when(less(var("k"), LENGTH), put(var("k")))),
+    )),
+    Row("for k in 0..100 step s", True, (loop("k", lit(100), read(var("k"), "fixed"), step=Load("n", lit(0))),)),
+    Row("for k in 0..101 step s", False, (loop("k", lit(101), read(var("k"), "fixed"), step=Load("n", lit(0))),)),
+    Row("for k in 0..100 step s + 2: k + 1", False, (
+        loop("k", lit(100), read(add(var("k"), lit(1)), "fixed"), step=add(Load("n", lit(0)), lit(2))),
+    )),
+    Row("for k in 0..n & ~3 step 4s: k + 3", True, (
+        loop("k", ROUNDED, put(add(var("k"), lit(3))), step=op(B.MUL, Load("n", lit(0)), lit(4))),
+    )),
+    Row("for k in lane..n & ~3 step 4: k + 3", False, (
+        loop("k", ROUNDED, put(add(var("k"), lit(3))), start=LID, step=lit(4)),
+    )),
+    Row("behind a loop, where the other branch returns", True, (
+        when(IN_RANGE, loop("k", lit(2), store(lit(1), "like")), otherwise=(Return(),)), put(GID),
+    )),
     Row("for k in 0..n: k + 1", False, (loop("k", LENGTH, put(add(var("k"), lit(1)))),)),
     Row("for k in 0..n-1: k + 1; n may be 0", False, (
         loop("k", op(B.SUB, LENGTH, lit(1)), put(add(var("k"), lit(1)))),
@@ -423,6 +452,28 @@ ROWS: Final = (
     ),
     Row("x / y under x < 64 and y > 0", True, (
         *X, *Y, when(both(X_BELOW_64, less(lit(0), var("y"))), put(op(B.DIV, var("x"), var("y")), "shared")),
+    )),
+    *(
+        Row(f"{what} + {offset} of 100", offset == 36, (*X, *Y, when(known, read(add(value, lit(offset)), "fixed"))))
+        for what, known, value in (
+            ("min(x, i) under x < 64:", X_BELOW_64, op(B.MIN, var("x"), GID)),
+            ("x & i under x < 64:", X_BELOW_64, op(B.BIT_AND, var("x"), GID)),
+            ("saturating x - i under x < 64:", X_BELOW_64, op(B.SATURATING_SUB, var("x"), GID)),
+            ("x / groups under x < 64:", X_BELOW_64, op(B.DIV, var("x"), LaunchId(IdKind.NUM_GROUPS, 0))),
+            ("max(x, y) under both < 64:", both(X_BELOW_64, Y_BELOW_64), op(B.MAX, var("x"), var("y"))),
+            ("x or y, both < 64:", both(X_BELOW_64, Y_BELOW_64), Select(less(LID, lit(3)), var("x"), var("y"))),
+            ("x % y under 0 < y < 65:", both(less(lit(0), var("y")), less(var("y"), lit(65))),
+             op(B.MOD, var("x"), var("y"))),
+        )
+        for offset in (36, 37)
+    ),
+    Row("x - y under 9 < x < 64 and y < 10", True, (
+        *X, *Y, when(both(X_BELOW_64, less(lit(9), var("x")), less(var("y"), lit(10))),
+                     put(op(B.SUB, var("x"), var("y")), "shared")),
+    )),
+    Row("x - y under 8 < x < 64 and y < 11", False, (
+        *X, *Y, when(both(X_BELOW_64, less(lit(8), var("x")), less(var("y"), lit(11))),
+                     put(op(B.SUB, var("x"), var("y")), "shared")),
     )),
     Row("8i under i < n >> 2", False, (
         when(less(GID, op(B.SHR, LENGTH, lit(2))), put(op(B.MUL, GID, lit(8)))),
@@ -511,6 +562,12 @@ def test_a_counted_buffer_takes_over_no_length() -> None:
     sized = Buffer.make("sized", 9, BufferAccess.READ_WRITE, u32, 50, like="inp")
     buffers = {buffer.name: buffer for buffer in (sized, INP, LIKE)}
     assert [length_model(buffers, name) for name in ("sized", "like", "inp")] == ["sized", "inp", "inp"]
+
+
+def test_the_bounds_of_a_loop_have_accesses_too() -> None:
+    bounds = [Load("fixed", lit(k)) for k in range(3)]
+    facts = bounds_facts(program(loop("k", bounds[0], store(lit(1), "like"), start=bounds[1], step=bounds[2])))
+    assert all(facts.proven(load) for load in bounds)
 
 
 def test_nothing_is_known_of_other_accesses() -> None:

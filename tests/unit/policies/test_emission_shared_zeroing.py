@@ -78,6 +78,8 @@ COLUMN_MAJOR: Final = add(op(B.MUL, local(0), lit(8)), local(1))
 GROUPS: Final = LaunchId(IdKind.NUM_GROUPS, 0)
 BOUNDED: Final = less(LID, lit(3))
 
+FILL: Final = loop("k", var("n"), put(lanes_first(64), "big"))
+
 ROWS: Final = (
     Row("never touched", set(), ()),
     Row("never read", set(), (put(lit(3)),)),
@@ -199,6 +201,19 @@ ROWS: Final = (
     )),
     Row("a loop of no rounds", {"s"}, (loop("k", lit(4), put(), start=lit(4)), BARRIER, use())),
     Row("stores to a binding count for nothing", set(), (put(LID, "out"), put(), BARRIER, use())),
+    Row("slices in steps of their width", set(), (
+        loop("k", lit(256), put(add(var("k"), LID), "big"), step=lit(64)), BARRIER, use(buffer="big"),
+    )),
+    Row("slices in steps of their width, but for the last", {"big"}, (
+        loop("k", lit(192), put(add(var("k"), LID), "big"), step=lit(64)), BARRIER, use(buffer="big"),
+    )),
+    Row("slices from the second on, but for the last", {"big"}, (
+        put(buffer="big"), loop("k", lit(192), put(add(var("k"), LID), "big"), start=lit(64), step=lit(64)), BARRIER,
+        use(buffer="big"),
+    )),
+    Row("a loop that occurs twice, and fills the second time", {"big"}, (
+        Let("n", lit(0)), FILL, BARRIER, use(buffer="big"), Assign("n", lit(4)), FILL, BARRIER,
+    )),
     Row("every lane fills all", set(), (loop("k", lit(64), put(var("k"))), BARRIER, use())),
 )  # fmt: skip
 

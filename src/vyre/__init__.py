@@ -9,7 +9,11 @@ Names are imported when they are first used, so that ``import vyre`` loads nothi
 from __future__ import annotations
 
 from importlib import import_module
+from time import time_ns
 from typing import TYPE_CHECKING, Final
+
+IMPORTED_NS: Final = time_ns()
+"""Since the epoch: source files that changed later are not the ones that run."""
 
 # fmt: off
 # isort: off

@@ -1,0 +1,109 @@
+"""Digest of the source that generates code: kernels made by other source are never served.
+
+A version number would do only if nobody forgot to raise it.  So every file that the emitter imports counts, as it is on
+disk; in a wheel, whose files nobody edits, the digest was computed when the wheel was built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vyre.domain.errors import UnreadableFile
+
+EMITTER: Final = (
+    "adapters/cuda/ptx",
+    "domain",
+    "policies/bindless.py",
+    "policies/emission",
+    "policies/param_inlining.py",
+    "policies/ptx_target.py",
+    "policies/ptxas_hazard_table.py",
+    "policies/ptxas_hazards.py",
+    "policies/record.py",
+)
+"""Modules and packages that the PTX emitter is made of, below the package ``vyre``."""
+FROZEN: Final = "adapters/emitter_source.txt"
+"""Where a wheel keeps its digest, in hexadecimal, below the package."""
+
+COARSENESS_NS: Final = 2_000_000_000
+"""How far the time of a file may lie before the clock's: file systems count in ticks, some in steps of two seconds."""
+
+
+class SourceState(NamedTuple):
+    """``changed_ns``: when the latest of the files was changed, since the epoch."""
+
+    digest: bytes
+    changed_ns: int
+
+
+@cache
+def emitter_digest() -> bytes:
+    """32 bytes: of the emitter as this process has imported it.
+
+    If a file changed after the import began, nobody can tell which of its versions runs; then the digest is of this
+    process alone.  Raises ``UnreadableFile`` where the files cannot be read.
+    """
+    package = Path(__file__).parents[1]
+    try:
+        return bytes.fromhex((package / FROZEN).read_text("ascii"))
+    except FileNotFoundError:
+        # Not an import statement: adapters do not depend on what the package makes public.
+        since_ns: int = import_module("vyre").IMPORTED_NS
+        return running_digest(read_sources(package), since_ns)
+
+
+def running_digest(state: SourceState, since_ns: int) -> bytes:
+    """The digest that stands for the code of a process which began to import it at ``since_ns``."""
+    if state.changed_ns < since_ns - COARSENESS_NS:
+        return state.digest
+    return hashlib.sha256(state.digest + os.urandom(16)).digest()
+
+
+def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
+    """SHA-256 over the path and the content of every module, length-framed, in the order of paths.
+
+    SHA-256 because the build of a wheel has it without a package.  Raises ``UnreadableFile``.
+    """
+    state, changed_ns = hashlib.sha256(), 0
+    for path in source_files(package, parts):
+        try:
+            with (package / path).open("rb") as file:
+                # Before reading: a change meanwhile is noticed, even if this read the old content.
+                changed_ns = max(changed_ns, os.fstat(file.fileno()).st_mtime_ns)
+                content = file.read()
+        except OSError as error:
+            raise UnreadableFile(f"cannot read {package / path}: {error.strerror or error}") from None
+        for item in (path.encode(), content):
+            state.update(len(item).to_bytes(8, "little"))
+            state.update(item)
+    return SourceState(state.digest(), changed_ns)
+
+
+def source_files(package: Path, parts: Sequence[str] = EMITTER) -> list[str]:
+    """Sorted paths below ``package``, with slashes.  Raises ``UnreadableFile`` for a part without any."""
+    found: list[str] = []
+    for part in parts:
+        modules = [part] if part.endswith(".py") else list(_modules(package, part))
+        if not modules:
+            raise UnreadableFile(f"{package / part} has no source files", fix="install vyre with its sources.")
+        found += modules
+    return sorted(found)
+
+
+def _modules(package: Path, folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(package / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                if entry.name.endswith(".py"):
+                    yield path
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    yield from _modules(package, path)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {package / folder}: {error.strerror or error}") from None

@@ -1,0 +1,255 @@
+"""The artifact store on disk: one directory of our own, and others that are only read."""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
+from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
+from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
+from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
+from vyre.adapters.disk.inventory import key_of_entry
+from vyre.adapters.disk.layout import Place, parse_entry_name, place_of
+from vyre.adapters.disk.ledger import Totals
+from vyre.adapters.disk.space import RECENT_NS, Space
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import VyreError
+from vyre.policies.cost_eviction import CostEviction
+from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoreStats
+
+if TYPE_CHECKING:
+    from vyre.adapters.caching.retention import Retention
+    from vyre.ports.support import Environment, Telemetry
+
+_NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
+_FIXES: Final = {
+    errno.ENOSPC: "free some space, or set VYRE_CACHE_DIR to a directory on another disk.",
+    errno.EDQUOT: "free some of your quota, or set VYRE_CACHE_DIR to a directory on another disk.",
+    errno.EROFS: "set VYRE_CACHE_DIR to a directory that can be written, or VYRE_CACHE_DISABLE=1.",
+    errno.EACCES: "make the directory readable and writable for you, or set VYRE_CACHE_DIR to another one.",
+    errno.EPERM: "make the directory readable and writable for you, or set VYRE_CACHE_DIR to another one.",
+}
+_OTHER_FIX: Final = "check the disk with `vyre cache verify`, or set VYRE_CACHE_DIR to a directory on another one."
+
+
+class _Layer(NamedTuple):
+    """``label`` stands in telemetry."""
+
+    directory: EntryDirectory
+    label: str
+
+
+class DiskArtifactStore:
+    """Artifacts in the directory of ``settings``, shared with every process that uses it.
+
+    What the disk cannot do is reported once a cause, as the event ``vyre.cache.unusable``, and done without.  Counts go
+    out as ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
+
+    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.  ``retention``
+    decides who leaves when the directory is full.
+    """
+
+    def __init__(
+        self,
+        settings: CacheSettings,
+        telemetry: Telemetry,
+        *,
+        retention: Retention[str] | None = None,
+        files: FileOperations = REAL_FILES,
+        now_ns: Callable[[], int] = time.time_ns,
+        user: Callable[[], int] = os.geteuid,
+    ) -> None:
+        self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
+        self._lock = Lock()
+        self._counts: Counter[str] = Counter()
+        self._reported: set[object] = set()
+        self._own = self._opened(settings.directory, files, user())
+        lower = [self._opened(path, files, user()) for path in settings.layers]
+        self._layers = [_Layer(self._own, "own")] if self._own is not None else []
+        self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
+        if self._own is not None:
+            limits = Totals(settings.max_entries, settings.max_bytes)
+            self._space = Space(self._own, files, limits, retention or CostEviction[str](), now_ns)
+
+    # ---- the port
+    def get(self, key: ArtifactKey, /) -> Artifact | None:
+        place, reason = place_of(key), "absent"
+        for layer in self._layers:
+            try:
+                return self._read(layer, place)
+            except OSError as error:
+                if error.errno not in _NOTHING_THERE:
+                    reason = "unreadable"
+                    self._report(error)
+            except Untrusted as refusal:
+                reason = "untrusted"
+                self._complain(f"{layer.directory.layout.entries}/{place.path}: {refusal}", "remove it.")
+            except Damaged:
+                reason = "corrupt"
+        self._count("miss", reason=reason)
+        return None
+
+    def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
+        if self._own is None:
+            return False
+        place = place_of(key)
+        data = encode(place.key, artifact)
+        if len(data) > min(self._settings.max_bytes, MAX_ENTRY_BYTES):
+            return False
+        try:
+            try:
+                stored = self._put(self._own, place, data, artifact.cost_ns)
+            except FileNotFoundError:  # on the first put, or after somebody removed the whole directory
+                self._own.prepare()
+                stored = self._put(self._own, place, data, artifact.cost_ns)
+        except OSError as error:
+            self._report(error)
+            return False
+        except VyreError as refusal:
+            self._complain(refusal.message, refusal.fix)
+            return False
+        if stored:
+            self._count("put")
+        return stored
+
+    def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
+        """The latest used ones."""
+        place = place_of(key)
+        latest = heapq.nlargest(NEIGHBOURS, self._entries_like(key, place), key=lambda found: found[1].used_ns)
+        keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
+        return [found for found in keys if found is not None]
+
+    def stats(self) -> StoreStats:
+        """``entries`` and ``nbytes`` from a scan of our own directory."""
+        found = [] if self._own is None else [entry.nbytes for entry in self._own.scan()]
+        with self._lock:
+            counts = self._counts
+            return StoreStats(
+                entries=len(found),
+                nbytes=sum(found),
+                hits=counts["hit"],
+                misses=counts["miss"],
+                puts=counts["put"],
+                corrupt=counts["corrupt"],
+                evicted=counts["evicted"],
+            )
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    # ---- reading
+    def _read(self, layer: _Layer, place: Place) -> Artifact:
+        directory = layer.directory
+        read = directory.read(place.path)
+        try:
+            entry = decode(read.data)
+            if entry.key != place.key:
+                raise Damaged("it is of another key")
+        except Damaged as damage:
+            self._count("corrupt")
+            self._telemetry.event(
+                "vyre.cache.corrupt",
+                level="warning",
+                entry=f"{directory.layout.entries}/{place.path}",
+                problem=str(damage),
+            )
+            if directory is self._own:
+                directory.quarantine(place.path, read.inode)
+            raise
+        if directory is self._own:
+            self._note_use(directory, place.path, read.used_ns)
+        self._count("hit", layer=layer.label)
+        return entry.artifact
+
+    def _note_use(self, directory: EntryDirectory, path: str, used_ns: int) -> None:
+        """Times of use are kept to within an hour, so that a hit does not write."""
+        self._space.used(path)
+        now_ns = self._now_ns()
+        if abs(now_ns - used_ns) > RECENT_NS:
+            with suppress(OSError):  # it is evicted sooner: that is all
+                directory.touch(path, now_ns)
+
+    def _entries_like(self, key: ArtifactKey, place: Place) -> Iterator[tuple[EntryDirectory, Found]]:
+        """Other entries of the program and kind, of which the first layer that has one counts."""
+        seen = {place.path}
+        for layer in self._layers:
+            for entry in layer.directory.scan_group(place.group):
+                name = parse_entry_name(entry.path.rpartition("/")[2])
+                if entry.path not in seen and name is not None and name.kind == key.kind.value:
+                    seen.add(entry.path)
+                    yield layer.directory, entry
+
+    # ---- writing
+    def _put(self, directory: EntryDirectory, place: Place, data: bytes, cost_ns: int) -> bool:
+        with self._lock:
+            before = self._space.evicted
+            has_room = self._space.reserve(place.path, len(data))
+            evicted = self._space.evicted - before
+        if evicted:
+            self._count("evicted", evicted)
+        if not has_room:
+            self._complain(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
+            return False
+        directory.write(place, data, self._settings.durability)
+        with self._lock:
+            self._space.kept(place.path, len(data), cost_ns)
+        return True
+
+    # ---- telling
+    def _opened(self, path: Path, files: FileOperations, user: int) -> EntryDirectory | None:
+        """None if it cannot be used, which is reported."""
+        directory = EntryDirectory(files, str(path), user)
+        try:
+            directory.check()
+        except VyreError as refusal:
+            self._complain(refusal.message, refusal.fix)
+        except OSError as error:
+            self._report(error)
+        else:
+            return directory
+        return None
+
+    def _count(self, what: str, value: int = 1, **labels: str) -> None:
+        with self._lock:
+            self._counts[what] += value
+        self._telemetry.count(f"vyre.cache.{what}", value, **labels)
+
+    def _report(self, error: OSError) -> None:
+        where = error.filename if isinstance(error.filename, str) else str(self._settings.directory)
+        code = error.errno if error.errno is not None else 0
+        self._complain(f"{where}: {error.strerror or error}", _FIXES.get(code, _OTHER_FIX), cause=code)
+
+    def _complain(self, problem: str, fix: str, *, cause: object = None) -> None:
+        """Once for each cause."""
+        cause = problem if cause is None else cause
+        with self._lock:
+            if cause in self._reported:
+                return
+            self._reported.add(cause)
+        self._telemetry.event(
+            "vyre.cache.unusable",
+            level="warning",
+            directory=str(self._settings.directory),
+            problem=problem,
+            fix=fix,
+        )
+
+
+def open_disk_store(
+    cache: CacheOption, environment: Environment, telemetry: Telemetry, *, retention: Retention[str] | None = None
+) -> DiskArtifactStore | None:
+    """What ``cache`` asks for, completed from the environment; None for no cache on disk.
+
+    Raises ``InvalidConfig`` for what cannot be meant; what the disk cannot do is only reported.
+    """
+    settings = cache_settings(cache, environment)
+    return None if settings is None else DiskArtifactStore(settings, telemetry, retention=retention)

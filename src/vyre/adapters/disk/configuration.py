@@ -1,0 +1,132 @@
+"""Where the cache is and what it may hold: from the code, the environment and the defaults, in that order.
+
+    variable               meaning                                         default
+    VYRE_CACHE_DIR         the directory                                   the user's cache directory, ``vyre`` in it
+    VYRE_CACHE_BYTES       bytes it may hold                               1 GiB
+    VYRE_CACHE_ENTRIES     entries it may hold                             4096
+    VYRE_CACHE_LAYERS      directories that are only read, as in ``PATH``  none
+    VYRE_CACHE_DISABLE     1: no cache on disk, whatever the code says     0
+
+An empty variable is as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from vyre.domain.cache_config import CacheConfig, Durability
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.record import U64_MAX
+from vyre.ports.support import Environment
+
+T = TypeVar("T")
+
+DIRECTORY: Final = "VYRE_CACHE_DIR"
+BYTES: Final = "VYRE_CACHE_BYTES"
+ENTRIES: Final = "VYRE_CACHE_ENTRIES"
+LAYERS: Final = "VYRE_CACHE_LAYERS"
+DISABLE: Final = "VYRE_CACHE_DISABLE"
+DEFAULT_BYTES: Final = 1 << 30
+DEFAULT_ENTRIES: Final = 4096
+_FLAGS: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+CacheOption: TypeAlias = "CacheConfig | Path | str | Literal[False] | None"
+"""A configuration; a directory; False for no cache on disk; None for what the environment says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheSettings:
+    """What is used; the paths are absolute."""
+
+    directory: Path
+    max_bytes: int = DEFAULT_BYTES
+    max_entries: int = DEFAULT_ENTRIES
+    durability: Durability = Durability.NONE
+    layers: tuple[Path, ...] = ()
+
+
+def cache_settings(cache: CacheOption, environment: Environment) -> CacheSettings | None:
+    """None where the cache is turned off; raises ``InvalidConfig`` naming what is wrong."""
+    if cache is False or _flag(environment, DISABLE):
+        return None
+    config = _config(cache)
+    return CacheSettings(
+        directory=_absolute(config.directory or _directory(environment) or default_directory()),
+        max_bytes=config.max_bytes or _positive(environment, BYTES) or DEFAULT_BYTES,
+        max_entries=config.max_entries or _positive(environment, ENTRIES) or DEFAULT_ENTRIES,
+        durability=config.durability,
+        layers=tuple(map(_absolute, _layers(environment) if config.layers is None else config.layers)),
+    )
+
+
+def default_directory() -> Path:
+    """``vyre`` in the user's cache directory.
+
+    Links on the way there are followed once, here, since a home behind a link is nothing unusual; what they lead to is
+    then checked like any other directory.
+    """
+    from platformdirs import user_cache_path
+
+    return user_cache_path().resolve() / "vyre"
+
+
+def _config(cache: CacheOption) -> CacheConfig:
+    match cache:
+        case CacheConfig():
+            return cache
+        case None:
+            return CacheConfig()
+        case Path() | str() if str(cache):
+            return CacheConfig(directory=Path(cache))
+    raise InvalidConfig(f"cache={cache!r} is no cache", fix="pass a directory, a CacheConfig or False.")
+
+
+def _absolute(path: Path) -> Path:
+    # Not resolve(): a link is to be seen, and refused, where the directory is checked.
+    return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
+
+
+def _directory(environment: Environment) -> Path | None:
+    return _value(environment, DIRECTORY, Path)
+
+
+def _layers(environment: Environment) -> tuple[Path, ...]:
+    listed = environment.get(LAYERS) or ""
+    return tuple(Path(part) for part in listed.split(os.pathsep) if part)
+
+
+def _positive(environment: Environment, name: str) -> int | None:
+    def parse(text: str) -> int:
+        number = int(text)
+        if not 1 <= number <= U64_MAX:
+            raise ValueError
+        return number
+
+    return _value(environment, name, parse, "a positive whole number")
+
+
+def _flag(environment: Environment, name: str) -> bool:
+    return _value(environment, name, lambda text: _FLAGS[text.lower()], "1 or 0") or False
+
+
+def _value(environment: Environment, name: str, parse: Callable[[str], T], expected: str = "") -> T | None:
+    text = (environment.get(name) or "").strip()
+    if not text:
+        return None
+    try:
+        return parse(text)
+    except (ValueError, KeyError):
+        raise InvalidConfig(f"{name}={text!r} is not {expected}", fix=f"set {name} to {expected}.") from None

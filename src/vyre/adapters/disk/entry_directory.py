@@ -1,0 +1,265 @@
+"""The entries below one root: read, written and removed one at a time.
+
+Nothing here needs a lock.  An entry appears whole, by a rename; whoever reads one that is being replaced has the old
+or the new one; whoever finds one gone has a miss.  Directories are made when they turn out to be missing, since any
+process may remove an empty one at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from vyre.adapters.disk.entry_format import HEADER_BYTES, MAX_ENTRY_BYTES, MAX_KEY_BYTES, Damaged, read_header
+from vyre.adapters.disk.file_operations import FileOperations
+from vyre.adapters.disk.layout import Layout, Place, groups, parse_entry_name, shards
+from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
+from vyre.domain.cache_config import Durability
+
+# A pipe that somebody put there must not block us; for regular files the flag means nothing.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE_FILE: Final = 0o600
+_PRIVATE_DIRECTORY: Final = 0o700
+_ATTEMPTS: Final = 16
+"""Times that a directory may vanish before a put gives up."""
+QUARANTINE_FILES: Final = 16
+QUARANTINE_BYTES: Final = 64 << 20
+STALE_S: Final = 3600
+"""Age at which a temporary file belongs to nobody: writing one takes seconds at most."""
+
+
+class Untrusted(Exception):
+    """A file that others could have written; ``str`` says why."""
+
+
+class Read(NamedTuple):
+    """``inode`` tells whether a path still names the same file.  ``used_ns``: since the epoch."""
+
+    data: bytes
+    inode: int
+    used_ns: int
+
+
+class Found(NamedTuple):
+    """An entry that a scan came across.  ``nbytes``: of its file.  ``used_ns``: last use, since the epoch."""
+
+    path: str
+    nbytes: int
+    used_ns: int
+
+
+class EntryDirectory:
+    """Paths of entries are relative; every method raises ``OSError`` unless it says otherwise."""
+
+    def __init__(self, files: FileOperations, root: str, user: int) -> None:
+        self._files = files
+        self._user = user
+        self._owners = trusted_owners(user)
+        self.layout: Final = Layout(root)
+
+    def check(self) -> bool:
+        """Does it exist?  Raises ``UntrustedDirectory`` if others could change what is in it."""
+        return check_directory(self._files, self.layout.root, self._user) and all(
+            check_directory(self._files, path, self._user) for path in self.layout.directories
+        )
+
+    # ---- reading
+    def read(self, path: str) -> Read:
+        """All bytes of an entry; raises also ``Damaged`` and ``Untrusted``."""
+        return self._read(path, None)
+
+    def read_key(self, path: str) -> bytes:
+        """The key of an entry, encoded and not verified; raises also ``Damaged`` and ``Untrusted``."""
+        data = self._read(path, HEADER_BYTES).data
+        length = read_header(data).key_bytes
+        if length > MAX_KEY_BYTES:
+            raise Damaged(f"its key has {length} bytes")
+        return self._read(path, HEADER_BYTES + length).data[HEADER_BYTES:]
+
+    def cost_ns(self, path: str) -> int:
+        """What an entry says it takes to build; 0 if it cannot be read.  Raises nothing."""
+        try:
+            return read_header(self._read(path, HEADER_BYTES).data).cost_ns
+        except (OSError, Damaged, Untrusted):
+            return 0
+
+    def _read(self, path: str, limit: int | None) -> Read:
+        files = self._files
+        descriptor = files.open(f"{self.layout.entries}/{path}", _READ)
+        try:
+            found = files.fstat(descriptor)
+            problem = check_file(found, self._owners)
+            if problem is not None:
+                raise Untrusted(problem)
+            if found.st_size > MAX_ENTRY_BYTES:
+                raise Damaged(f"it has {found.st_size} bytes")
+            wanted = found.st_size if limit is None else limit
+            data = files.read(descriptor, wanted)
+            while len(data) < wanted and (more := files.read(descriptor, wanted - len(data))):
+                data += more
+        finally:
+            files.close(descriptor)
+        return Read(data, found.st_ino, found.st_mtime_ns)
+
+    def scan(self) -> Iterator[Found]:
+        """Every entry; whatever vanishes or cannot be looked at meanwhile is left out.  Raises nothing."""
+        for shard in shards(self._names(self.layout.entries)):
+            for group in groups(self._names(f"{self.layout.entries}/{shard}")):
+                yield from self.scan_group(f"{shard}/{group}")
+
+    def scan_group(self, group: str) -> Iterator[Found]:
+        """The entries of one program.  Raises nothing."""
+        for name in self._names(f"{self.layout.entries}/{group}"):
+            if parse_entry_name(name) is None:
+                continue
+            path = f"{group}/{name}"
+            with suppress(OSError):
+                found = self._files.lstat(f"{self.layout.entries}/{path}")
+                if stat.S_ISREG(found.st_mode):
+                    yield Found(path, found.st_size, found.st_mtime_ns)
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            if stat.S_ISDIR(self._files.lstat(path).st_mode):
+                return self._files.listdir(path)
+        except OSError:
+            pass
+        return []
+
+    # ---- writing
+    def prepare(self) -> None:
+        """Make what is missing; raises also ``UntrustedDirectory``."""
+        if self.check():
+            return
+        path = ""
+        for part in self.layout.root.split("/")[1:]:
+            path += f"/{part}"
+            self._make(path)
+        for path in self.layout.directories:
+            self._make(path)
+        self.check()
+
+    def write(self, place: Place, data: bytes, durability: Durability) -> None:
+        """Put an entry in its place, whole or not at all."""
+        files = self._files
+        temporary = f"{self.layout.temporary}/{os.urandom(16).hex()}"
+        descriptor = files.open(temporary, _CREATE, _PRIVATE_FILE)
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[files.write(descriptor, view) :]
+                if durability is not Durability.NONE:
+                    files.fsync(descriptor)
+            finally:
+                files.close(descriptor)  # some file systems tell only now that the disk is full
+            self._rename(temporary, place)
+        except OSError:
+            with suppress(OSError):
+                files.unlink(temporary)
+            raise
+        if durability is Durability.DIR:
+            for path in (f"/{place.group}", f"/{place.group[:2]}", ""):
+                self._sync_directory(f"{self.layout.entries}{path}")
+
+    def _rename(self, temporary: str, place: Place) -> None:
+        target = f"{self.layout.entries}/{place.path}"
+        for _ in range(_ATTEMPTS):
+            try:
+                self._files.replace(temporary, target)
+            except FileNotFoundError as error:
+                missing = error
+            else:
+                return
+            with suppress(FileNotFoundError):
+                self._make(f"{self.layout.entries}/{place.group[:2]}")
+                self._make(f"{self.layout.entries}/{place.group}")
+        raise missing
+
+    def _sync_directory(self, path: str) -> None:
+        descriptor = self._files.open(path, _DIRECTORY)
+        try:
+            self._files.fsync(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def _make(self, path: str) -> None:
+        with suppress(FileExistsError):
+            self._files.mkdir(path, _PRIVATE_DIRECTORY)
+
+    def touch(self, path: str, now_ns: int) -> None:
+        """Note a use."""
+        self._files.utime(f"{self.layout.entries}/{path}", ns=(now_ns, now_ns), follow_symlinks=False)
+
+    # ---- removing
+    def remove(self, path: str) -> bool:
+        """Is the entry gone, whoever removed it?  Raises nothing."""
+        try:
+            self._files.unlink(f"{self.layout.entries}/{path}")
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        group = path.rpartition("/")[0]
+        with suppress(OSError):  # not empty, as a rule
+            self._files.rmdir(f"{self.layout.entries}/{group}")
+            self._files.rmdir(f"{self.layout.entries}/{group[:2]}")
+        return True
+
+    def quarantine(self, path: str, inode: int | None) -> None:
+        """Take a damaged entry out of the way, unless another file is in its place by now.  Raises nothing."""
+        source, name = f"{self.layout.entries}/{path}", path.rpartition("/")[2]
+        with suppress(OSError):
+            found = self._files.lstat(source)
+            if inode is not None and found.st_ino != inode:
+                return
+            self._make(self.layout.quarantine)
+            self._files.replace(source, f"{self.layout.quarantine}/{name}")
+            self._bound_quarantine()
+            return
+        self.remove(path)
+
+    def _bound_quarantine(self) -> None:
+        """Keep the latest files, up to a number and a size."""
+        kept = nbytes = 0
+        for found in sorted(self._files_in(self.layout.quarantine), key=lambda f: f.used_ns, reverse=True):
+            kept, nbytes = kept + 1, nbytes + found.nbytes
+            if kept > QUARANTINE_FILES or nbytes > QUARANTINE_BYTES:
+                self._files.unlink(found.path)
+
+    def empty_quarantine(self) -> int:
+        """How many files went?  Raises nothing."""
+        return self._unlink_all(self._files_in(self.layout.quarantine))
+
+    def sweep(self, now_ns: int) -> int:
+        """Remove what killed writers left; how many files?  A clock that went back makes files older, not younger.
+
+        Raises nothing.
+        """
+        stale = STALE_S * 1_000_000_000
+        found = self._files_in(self.layout.temporary)
+        return self._unlink_all(file for file in found if abs(now_ns - file.used_ns) > stale)
+
+    def forget_announcements(self) -> None:
+        """Begin the ledger anew.  Raises nothing."""
+        with suppress(OSError):
+            self._files.unlink(self.layout.announced)
+
+    def _files_in(self, path: str) -> Iterator[Found]:
+        for name in self._names(path):
+            with suppress(OSError):
+                found = self._files.lstat(f"{path}/{name}")
+                yield Found(f"{path}/{name}", found.st_size, found.st_mtime_ns)
+
+    def _unlink_all(self, found: Iterator[Found]) -> int:
+        count = 0
+        for file in found:
+            with suppress(OSError):
+                self._files.unlink(file.path)
+                count += 1
+        return count

@@ -1,0 +1,83 @@
+"""What is in a cache directory, entry by entry: keys, checks, and removing all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
+from vyre.adapters.disk.entry_format import Damaged, decode
+from vyre.adapters.disk.layout import entry_name, parse_entry_name
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import MalformedWire
+
+
+class Listed(NamedTuple):
+    """``key`` is None where it cannot be read, as that of another version of vyre."""
+
+    found: Found
+    kind: str
+    key: ArtifactKey | None
+    cost_ns: int
+
+
+class Checked(NamedTuple):
+    """``problem`` is None for an entry that verifies."""
+
+    path: str
+    problem: str | None
+
+
+def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
+    """The key that an entry begins with, if it is the one that its name stands for.  Raises nothing."""
+    try:
+        key = ArtifactKey.decode(directory.read_key(path))
+    except (OSError, Damaged, Untrusted, MalformedWire):
+        return None
+    return key if path.endswith(f"/{entry_name(key.kind.value, key.digest.hex())}") else None
+
+
+def listing(directory: EntryDirectory) -> Iterator[Listed]:
+    """Every entry, by what its first bytes say.  Raises nothing."""
+    for found in directory.scan():
+        name = parse_entry_name(found.path.rpartition("/")[2])
+        kind = "" if name is None else name.kind
+        yield Listed(found, kind, key_of_entry(directory, found.path), directory.cost_ns(found.path))
+
+
+def verified(directory: EntryDirectory, path: str) -> bytes:
+    """All bytes of an entry that is whole and in its place.  Raises ``OSError``, ``Damaged`` and ``Untrusted``."""
+    data = directory.read(path).data
+    entry = decode(data)
+    name = parse_entry_name(path.rpartition("/")[2])
+    if name is None or name.digest != blake3(entry.key).hexdigest():
+        raise Damaged("it is of another key")
+    return data
+
+
+def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
+    """Read every entry and check all of it; ``repair`` takes those that are damaged out of the way."""
+    for found in directory.scan():
+        problem = None
+        try:
+            verified(directory, found.path)
+        except FileNotFoundError:
+            continue
+        except Damaged as damage:
+            problem = str(damage)
+            if repair:
+                directory.quarantine(found.path, None)
+        except (OSError, Untrusted) as trouble:
+            problem = str(trouble)
+        yield Checked(found.path, problem)
+
+
+def clear(directory: EntryDirectory, now_ns: int) -> int:
+    """Remove all entries, the quarantine, and what killed writers left; how many entries went?  Raises nothing."""
+    removed = sum(directory.remove(found.path) for found in list(directory.scan()))
+    directory.empty_quarantine()
+    directory.sweep(now_ns)
+    directory.forget_announcements()
+    return removed

@@ -1,0 +1,130 @@
+"""Entries in one file, to be carried to another cache: a plain tar archive of entries, ended by a marker.
+
+Whoever imports runs what the archive holds: it has to come from somebody as trustworthy as the program itself.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from vyre.adapters.disk.entry_directory import EntryDirectory, Untrusted
+from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode
+from vyre.adapters.disk.inventory import verified
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import MalformedWire, UnreadableFile
+from vyre.ports.artifact_store import ArtifactStore
+
+_END: Final = "end-of-vyre-cache"
+_MARKER: Final = b"vyre cache\n"
+
+
+class Exported(NamedTuple):
+    """``skipped``: entries that do not verify, each with what is wrong."""
+
+    entries: int
+    nbytes: int
+    skipped: tuple[str, ...]
+
+
+class Imported(NamedTuple):
+    """``refused``: members that were not taken, each with the reason."""
+
+    entries: int
+    refused: tuple[str, ...]
+
+
+def export_entries(directory: EntryDirectory, target: Path) -> Exported:
+    """Write every entry that verifies to ``target``, which appears whole or not at all; equal caches, equal files.
+
+    Raises ``UnreadableFile``.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
+            exported = _export(directory, archive)
+        temporary.replace(target)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return exported
+
+
+def _export(directory: EntryDirectory, archive: tarfile.TarFile) -> Exported:
+    entries = nbytes = 0
+    skipped = []
+    for found in sorted(directory.scan()):
+        try:
+            data = verified(directory, found.path)
+        except FileNotFoundError:
+            continue
+        except (OSError, Damaged, Untrusted) as problem:
+            skipped.append(f"{found.path}: {problem}")
+            continue
+        _add(archive, found.path, data)
+        entries, nbytes = entries + 1, nbytes + len(data)
+    _add(archive, _END, _MARKER)
+    return Exported(entries, nbytes, tuple(skipped))
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(data), 0o600
+    archive.addfile(member, io.BytesIO(data))
+
+
+def import_entries(store: ArtifactStore, source: Path) -> Imported:
+    """Put what ``source`` holds; names in it count for nothing, and each entry is verified.
+
+    Raises ``UnreadableFile`` if it is no such archive.
+    """
+    entries, ended, refused = 0, False, list[str]()
+    try:
+        with tarfile.open(source, "r:") as archive:
+            for member in archive:
+                if member.name == _END:
+                    ended = True
+                    continue
+                problem = _import(store, archive, member)
+                if problem is None:
+                    entries += 1
+                else:
+                    refused.append(f"{member.name}: {problem}")
+    except tarfile.TarError as error:
+        if not entries and not refused:
+            raise UnreadableFile(f"{source} is no exported cache: {error}", fix="export it again.") from None
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {source}: {error.strerror or error}") from None
+    if not ended:
+        refused.append(f"{source}: it is cut off after {entries + len(refused)} entries")
+    return Imported(entries, tuple(refused))
+
+
+def _import(store: ArtifactStore, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
+    """Why a member is not taken, or None."""
+    if not member.isreg() or member.size > MAX_ENTRY_BYTES:
+        return "it is no entry"
+    content = archive.extractfile(member)
+    try:
+        entry = decode(b"" if content is None else content.read())
+        key = ArtifactKey.decode(entry.key)
+    except Damaged as damage:
+        return str(damage)
+    except MalformedWire as error:
+        return error.message
+    return None if store.put(key, entry.artifact) else "it could not be stored"
+
+
+def _unwritable(target: Path, error: OSError) -> UnreadableFile:
+    return UnreadableFile(
+        f"cannot write {target}: {error.strerror or error}", fix="choose a path in an existing, writable directory."
+    )

@@ -20,7 +20,8 @@ from vyre.adapters.cuda.aot.bundle import (
     SpecConstant,
 )
 from vyre.adapters.cuda.aot.container import seal, unseal
-from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, Init, Parameter, ParameterKind
+from vyre.adapters.cuda.ptx.kernel import EmittedKernel, Parameter, ParameterKind
+from vyre.adapters.cuda.ptx.module_form import kernel_from_json, kernels_problems
 from vyre.domain.errors import InvalidProgram, MalformedBundle
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.types import SCALAR_BY_TEXT
@@ -28,7 +29,6 @@ from vyre.domain.names import Dim3
 
 FORMAT: Final = "vyre-bundle/1"
 _TARGET: Final = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
-_ENTRY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _U32: Final = 0xFFFF_FFFF
 
 
@@ -155,7 +155,7 @@ class _Cutter:
 def _build(value: dict[str, Any], cutter: _Cutter) -> Build:
     return Build(
         value["target"],
-        tuple(map(_kernel, value["kernels"])),
+        tuple(map(kernel_from_json, value["kernels"])),
         tuple(
             Member(MemberKind(m["kind"]), _version(m["version"]), cutter.cut(m["bytes"], m["blake3"]))
             for m in value["members"]
@@ -176,36 +176,6 @@ def _buffer(value: dict[str, Any]) -> Buffer:
         value["like"],
         None if wanted is None else _version(wanted),
         BufferHints(preferred_alignment=value["alignment"]),
-    )
-
-
-def _kernel(value: dict[str, Any]) -> EmittedKernel:
-    return EmittedKernel(
-        value["entry"],
-        _dim3(value["block"]),
-        tuple(map(_parameter, value["params"])),
-        value["param_bytes"],
-        value["shared_static"],
-        value["shared_dynamic"],
-        value["cooperative"],
-        tuple(map(Assumption, value["assumes"])),
-        tuple(value["trap_tags"]),
-    )
-
-
-def _parameter(value: dict[str, Any]) -> Parameter:
-    init = value.get("init")
-    return Parameter(
-        ParameterKind(value["kind"]),
-        value["offset"],
-        value["size"],
-        value["align"],
-        value["name"],
-        value["binding"],
-        value["dtype"],
-        None if init is None else Init(init),
-        value.get("bytes"),
-        value.get("value"),
     )
 
 
@@ -281,34 +251,18 @@ def _build_problems(bundle: Bundle, build: Build) -> Iterator[str]:
         yield f"{target} has code of no version"
     if any(member.kind is MemberKind.PTX and not _is_text(member.code) for member in build.members):
         yield f"{target} has PTX that is no text"
-    entries = [kernel.entry for kernel in build.kernels]
-    if not entries or len(set(entries)) < len(entries):
-        yield f"{target} has no kernel, or two of a name"
+    yield from (f"{target}, {problem}" for problem in kernels_problems(build.kernels))
     for kernel in build.kernels:
         yield from (f"{target}, {kernel.entry!r}: {problem}" for problem in _kernel_problems(bundle, kernel))
 
 
 def _kernel_problems(bundle: Bundle, kernel: EmittedKernel) -> Iterator[str]:
-    if not (_texts(kernel.entry) and _ENTRY.fullmatch(kernel.entry)):
-        yield "it has no name of an entry"
+    """What of a kernel does not fit the bundle."""
     if kernel.block != bundle.workgroup:
         yield f"its block is {kernel.block}, the workgroup {bundle.workgroup}"
-    if not _counts(kernel.shared_static, kernel.shared_dynamic, kernel.parameter_bytes):
-        yield "a size is none"
-    if not (_flags(kernel.cooperative) and _texts(*kernel.trap_tags)):
-        yield "its facts have wrong types"
-    end = 0
     for parameter in kernel.parameters:
-        if not (_counts(parameter.offset, parameter.size, parameter.align) and parameter.offset >= end):
-            yield "its parameters overlap"
-            return
-        end = parameter.offset + parameter.size
         if not _fits(parameter, bundle.buffers):
             yield f"its {parameter.kind.value} parameter at {parameter.offset} does not fit"
-    if end > kernel.parameter_bytes:
-        yield f"its parameters take {end} bytes, not {kernel.parameter_bytes}"
-    if not kernel.trap_tags and any(p.kind is ParameterKind.TRAP for p in kernel.parameters):
-        yield "it traps without a tag"
 
 
 def _fits(parameter: Parameter, buffers: tuple[Buffer, ...]) -> bool:

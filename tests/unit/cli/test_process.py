@@ -35,14 +35,27 @@ def endless(tmp_path: Path) -> Path:
 @pytest.mark.skipif(os.name != "posix", reason="interrupts are sent as POSIX signals")
 def test_an_interrupt_is_exit_code_130_and_leaves_no_file(endless: Path) -> None:
     target = endless.parent / "y.npy"
-    command = [*VYRE, "run", str(endless), "--out", f"y={target}", "--backend", "reference-scalar"]
+    started = "import sys; from vyre.app.cli import main; print('started', flush=True); sys.exit(main())"
+    command = [
+        sys.executable,
+        "-c",
+        started,
+        "run",
+        str(endless),
+        "--out",
+        f"y={target}",
+        "--backend",
+        "reference-scalar",
+    ]
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore interrupts
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=listening) as process:
-        time.sleep(1.5)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
         try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            time.sleep(1.5)
+            assert process.poll() is None
+            process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=20)
         finally:
             process.kill()

@@ -19,6 +19,7 @@ from vyre.adapters.program_files import LoadedProgram, ProgramForm, parse_progra
 from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
+from vyre.app.cli.cache import cache
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.session import open as open_session
 from vyre.app.shorthand import dim3
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(cache)
 # Typer's own copy of click, or the installed one: whichever this version of typer raises.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,0 +1,248 @@
+"""``vyre cache``: look at the cache on disk, check it, empty it, carry it elsewhere."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from vyre.adapters.disk import inventory
+from vyre.adapters.disk.artifact_store import DiskArtifactStore
+from vyre.adapters.disk.configuration import CacheSettings, cache_settings
+from vyre.adapters.disk.entry_directory import EntryDirectory
+from vyre.adapters.disk.file_operations import REAL_FILES
+from vyre.adapters.disk.ledger import Totals
+from vyre.adapters.disk.space import Space
+from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.telemetry.null import NullTelemetry
+from vyre.app.cli import report
+from vyre.app.cli.exit_codes import Exit
+from vyre.domain.cache_config import CacheConfig
+from vyre.domain.errors import InvalidConfig, UnreadableFile
+from vyre.policies.cost_eviction import CostEviction
+
+cache: Final = typer.Typer(
+    name="cache", help="The cache of compiled kernels on disk.", no_args_is_help=True, rich_markup_mode=None
+)
+_stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+_DIGITS: Final = 12
+"""Of a program's digest, as shown."""
+
+Directory = Annotated[Path | None, typer.Option("--dir", help="The cache directory instead of the configured one.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+
+
+@cache.command()
+def path(directory: Directory = None, as_json: AsJson = False) -> int:
+    """Print the cache directory, and the read-only ones below it."""
+    settings = _settings(directory)
+    if as_json:
+        report.put_json({"directory": str(settings.directory), "layers": [str(layer) for layer in settings.layers]})
+        return Exit.OK
+    for found in (settings.directory, *settings.layers):
+        report.put(str(found))
+    return Exit.OK
+
+
+@cache.command()
+def stats(directory: Directory = None, as_json: AsJson = False) -> int:
+    """Count what is there, by kind, beside the limits."""
+    settings = _settings(directory)
+    listed = list(inventory.listing(_opened(settings)))
+    by_kind = Counter(entry.kind for entry in listed)
+    facts = {
+        "directory": str(settings.directory),
+        "entries": len(listed),
+        "max_entries": settings.max_entries,
+        "bytes": sum(entry.found.nbytes for entry in listed),
+        "max_bytes": settings.max_bytes,
+        "programs": len({entry.found.path.rpartition("/")[0] for entry in listed}),
+        "build_seconds": sum(entry.cost_ns for entry in listed) / 1e9,
+        "kinds": dict(sorted(by_kind.items())),
+    }
+    if as_json:
+        report.put_json(facts)
+        return Exit.OK
+    report.put(f"directory  {facts['directory']}")
+    report.put(f"entries    {facts['entries']} of at most {facts['max_entries']}, of {facts['programs']} programs")
+    report.put(f"bytes      {facts['bytes']} of at most {facts['max_bytes']}")
+    report.put(f"worth      {facts['build_seconds']:.3g} s of building")
+    report.put(f"kinds      {', '.join(f'{count} {kind}' for kind, count in sorted(by_kind.items())) or 'none'}")
+    return Exit.OK
+
+
+@cache.command("list")
+def list_(directory: Directory = None, as_json: AsJson = False) -> int:
+    """List the entries, the latest used first."""
+    listed = sorted(inventory.listing(_opened(_settings(directory))), key=lambda entry: -entry.found.used_ns)
+    if as_json:
+        report.put_json([_entry_json(entry) for entry in listed])
+        return Exit.OK
+    rows = report.table("kind", "program", "target", "bytes", "built in", "last used")
+    for entry in listed:
+        rows.add_row(
+            entry.kind,
+            _program(entry).hex()[:_DIGITS],
+            "?" if entry.key is None else entry.key.target,
+            str(entry.found.nbytes),
+            f"{entry.cost_ns / 1e6:.1f} ms",
+            _moment(entry.found.used_ns),
+        )
+    report.put_table(rows)
+    return Exit.OK
+
+
+@cache.command()
+def verify(directory: Directory = None, as_json: AsJson = False) -> int:
+    """Read every entry and check it; damaged ones go to quarantine, and the exit code is 1."""
+    settings = _settings(directory)
+    checked = [
+        (root, found)
+        for root in (settings.directory, *settings.layers)
+        for found in inventory.verify(_opened_at(root), repair=root == settings.directory)
+    ]
+    bad = [(root, found) for root, found in checked if found.problem is not None]
+    if as_json:
+        problems = [{"directory": str(root), "entry": found.path, "problem": found.problem} for root, found in bad]
+        report.put_json({"checked": len(checked), "problems": problems})
+    else:
+        for root, found in bad:
+            report.put(f"{root}: {found.path}: {found.problem}")
+        report.put(f"{len(checked)} entries, {len(bad)} of them bad")
+    return Exit.WRONG if bad else Exit.OK
+
+
+@cache.command()
+def prune(
+    max_bytes: Annotated[int | None, typer.Option("--bytes", min=1, help="Hold this limit.")] = None,
+    max_entries: Annotated[int | None, typer.Option("--entries", min=1, help="Hold this limit.")] = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> int:
+    """Evict what exceeds the limits now, and remove what killed processes left."""
+    settings = _settings(directory, max_bytes, max_entries)
+    opened = _opened(settings)
+    limits = Totals(settings.max_entries, settings.max_bytes)
+    space = Space(opened, REAL_FILES, limits, CostEviction[str](), time.time_ns)
+    removed = {"evicted": space.evict_to_fit(), "temporary": opened.sweep(time.time_ns())}
+    return _done(removed, "evicted {evicted} entries, removed {temporary} temporary files", as_json)
+
+
+@cache.command()
+def clear(directory: Directory = None, as_json: AsJson = False) -> int:
+    """Remove every entry, and what is in quarantine."""
+    removed = inventory.clear(_opened(_settings(directory)), time.time_ns())
+    return _done({"removed": removed}, "removed {removed} entries", as_json)
+
+
+@cache.command("export")
+def export_(
+    target: Annotated[Path, typer.Argument(help="The archive to write.")],
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write all entries to one file, to be imported elsewhere."""
+    from vyre.adapters.disk.transfer import export_entries  # not for every command: archives are slow to import
+
+    exported = export_entries(_opened(_settings(directory)), target)
+    for problem in exported.skipped:
+        _stderr.print(f"skipped {problem}", markup=False)
+    _done(
+        {"entries": exported.entries, "bytes": exported.nbytes, "skipped": len(exported.skipped)},
+        "exported {entries} entries, {bytes} bytes; skipped {skipped}",
+        as_json,
+    )
+    return Exit.WRONG if exported.skipped else Exit.OK
+
+
+@cache.command("import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="An archive that `vyre cache export` wrote and that you trust.")],
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> int:
+    """Take in the entries of an exported cache, each of them verified."""
+    from vyre.adapters.disk.transfer import import_entries
+
+    settings = _settings(directory)
+    _opened(settings)
+    imported = import_entries(DiskArtifactStore(settings, _Complaints(_stderr.print)), source)
+    for problem in imported.refused:
+        _stderr.print(f"refused {problem}", markup=False)
+    _done(
+        {"entries": imported.entries, "refused": len(imported.refused)},
+        "imported {entries} entries, refused {refused}",
+        as_json,
+    )
+    return Exit.WRONG if imported.refused else Exit.OK
+
+
+class _Complaints(NullTelemetry):
+    """Shows what the store says about its directory."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show = show
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        self._show(f"{fields['problem']}. Fix: {fields['fix']}")
+
+
+def _settings(directory: Path | None, max_bytes: int | None = None, max_entries: int | None = None) -> CacheSettings:
+    config = CacheConfig(directory=directory, max_bytes=max_bytes, max_entries=max_entries)
+    settings = cache_settings(config, ProcessEnvironment())
+    if settings is None:
+        raise InvalidConfig("the cache on disk is turned off", fix="unset VYRE_CACHE_DISABLE.")
+    return settings
+
+
+def _opened(settings: CacheSettings) -> EntryDirectory:
+    return _opened_at(settings.directory)
+
+
+def _opened_at(root: Path) -> EntryDirectory:
+    """One that may be used, even if it does not exist yet; raises ``UnreadableFile``."""
+    opened = EntryDirectory(REAL_FILES, str(root), os.geteuid())
+    try:
+        opened.check()
+    except OSError as error:
+        raise UnreadableFile(f"cannot use {error.filename}: {error.strerror}") from None
+    return opened
+
+
+def _program(entry: inventory.Listed) -> bytes:
+    """From the directory that holds the entry, so that keys of other versions have one, too."""
+    shard, group, _ = entry.found.path.split("/")
+    return bytes.fromhex(shard + group)
+
+
+def _entry_json(entry: inventory.Listed) -> dict[str, object]:
+    key = entry.key
+    fields = {} if key is None else {"target": key.target, "driver": key.driver, "tool": key.tool}
+    return {
+        "file": entry.found.path,
+        "kind": entry.kind,
+        "program": _program(entry).hex(),
+        "bytes": entry.found.nbytes,
+        "cost_ns": entry.cost_ns,
+        "last_used": _moment(entry.found.used_ns),
+        **fields,
+    }
+
+
+def _moment(since_epoch_ns: int) -> str:
+    return datetime.fromtimestamp(since_epoch_ns / 1e9, UTC).isoformat(" ", "seconds")
+
+
+def _done(facts: dict[str, int], text: str, as_json: bool) -> int:
+    if as_json:
+        report.put_json(facts)
+    else:
+        report.put(text.format(**facts))
+    return Exit.OK

@@ -1,0 +1,196 @@
+"""``vyre cache``, in-process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.disk_cache import artifact, entry_files, key, store
+from vyre.app.cli import main
+from vyre.domain.artifact_key import ArtifactKind
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Vyre = Callable[..., Outcome]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The configured cache directory."""
+    for name in ("BYTES", "ENTRIES", "LAYERS", "DISABLE"):
+        monkeypatch.delenv(f"VYRE_CACHE_{name}", raising=False)
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def vyre(capsys: pytest.CaptureFixture[str], root: Path) -> Vyre:
+    def run(*arguments: object) -> Outcome:
+        code = main(["cache", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return Outcome(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def full(root: Path) -> Path:
+    """Two programs with three entries."""
+    cache = store(root)
+    assert cache.put(key(1), artifact(1, cost_ns=1_500_000_000))
+    assert cache.put(key(1, kind=ArtifactKind.PTX), artifact(2, cost_ns=500_000_000))
+    assert cache.put(key(1, program=7, target="sm_120"), artifact(3, cost_ns=0))
+    for age, path in enumerate(entry_files(root)):
+        os.utime(path, ns=(10**18 - age, 10**18 - age))
+    return root
+
+
+def test_path_prints_where_it_is(vyre: Vyre, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert vyre("path").out == f"{root}\n"
+    assert vyre("path", "--dir", "/x/y").out == "/x/y\n"
+    monkeypatch.setenv("VYRE_CACHE_LAYERS", "/image/a:/image/b")
+    assert vyre("path").out == f"{root}\n/image/a\n/image/b\n"
+    assert vyre("path", "--json").json == {"directory": str(root), "layers": ["/image/a", "/image/b"]}
+
+
+def test_stats_of_nothing_make_nothing(vyre: Vyre, root: Path) -> None:
+    found = vyre("stats", "--json")
+    assert (found.code, found.json["entries"], found.json["bytes"]) == (0, 0, 0)
+    assert "kinds      none" in vyre("stats").out
+    assert not root.exists()
+
+
+def test_stats_count(vyre: Vyre, full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CACHE_ENTRIES", "9")
+    nbytes = sum(path.stat().st_size for path in entry_files(full))
+    found = vyre("stats", "--json").json
+    assert found == {
+        "directory": str(full),
+        "entries": 3,
+        "max_entries": 9,
+        "bytes": nbytes,
+        "max_bytes": 1 << 30,
+        "programs": 2,
+        "build_seconds": 2.0,
+        "kinds": {"cubin": 2, "ptx": 1},
+    }
+    text = vyre("stats").out
+    assert "entries    3 of at most 9, of 2 programs" in text
+    assert f"bytes      {nbytes} of at most {1 << 30}" in text
+    assert "worth      2 s of building" in text
+
+
+def test_list_shows_entries(vyre: Vyre, full: Path) -> None:
+    found = vyre("list", "--json").json
+    assert len(found) == 3
+    by_program = {entry["program"]: entry for entry in found}
+    last = by_program[(7).to_bytes(32, "little").hex()]
+    assert (last["kind"], last["target"], last["driver"], last["cost_ns"]) == ("cubin", "sm_120", "13.0", 0)
+    assert [entry["file"] for entry in found] == [
+        str(path.relative_to(full / "v1" / "entries"))
+        for path in sorted(entry_files(full), key=lambda path: -path.stat().st_mtime_ns)
+    ]
+    text = vyre("list").out.splitlines()
+    assert text[0].split() == ["kind", "program", "target", "bytes", "built", "in", "last", "used"]
+    assert "1500.0 ms  2001-09-09" in "\n".join(text)
+
+
+def test_an_entry_of_another_version_is_listed(vyre: Vyre, full: Path) -> None:
+    entry_files(full)[0].write_bytes(b"of the future")
+    assert sum("target" not in entry for entry in vyre("list", "--json").json) == 1
+    assert "?" in vyre("list").out
+
+
+def test_verify_finds_damage_once(vyre: Vyre, full: Path) -> None:
+    assert vyre("verify").out == "3 entries, 0 of them bad\n"
+    entry_files(full)[0].write_bytes(b"damaged")
+    found = vyre("verify", "--json")
+    assert found.code == 1
+    (problem,) = found.json["problems"]
+    assert problem["problem"] == "it ends after 7 bytes"
+    assert vyre("verify", "--json").json == {"checked": 2, "problems": []}
+    assert len(list((full / "v1" / "quarantine").iterdir())) == 1
+
+
+def test_verify_reads_layers_and_leaves_them(vyre: Vyre, full: Path, tmp_path: Path) -> None:
+    environment = {"VYRE_CACHE_LAYERS": str(full), "VYRE_CACHE_DIR": str(tmp_path / "own")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        entry_files(full)[0].write_bytes(b"damaged")
+        found = vyre("verify")
+    assert found.code == 1
+    assert found.out.endswith("3 entries, 1 of them bad\n")
+    assert len(entry_files(full)) == 3
+
+
+def test_prune_holds_limits(vyre: Vyre, full: Path) -> None:
+    (full / "v1" / "temporary" / "left").write_bytes(b"half")
+    os.utime(full / "v1" / "temporary" / "left", (0, 0))
+    assert vyre("prune").out == "evicted 0 entries, removed 1 temporary files\n"
+    assert vyre("prune", "--entries", 2, "--json").json == {"evicted": 1, "temporary": 0}
+    assert vyre("prune", "--bytes", 1, "--json").json == {"evicted": 2, "temporary": 0}
+    assert entry_files(full) == []
+    assert vyre("prune", "--entries", 0).code == 2
+
+
+def test_clear_removes_everything(vyre: Vyre, full: Path) -> None:
+    assert vyre("clear").out == "removed 3 entries\n"
+    assert vyre("clear", "--json").json == {"removed": 0}
+
+
+def test_export_and_import(vyre: Vyre, full: Path, tmp_path: Path) -> None:
+    archive, other = tmp_path / "all.tar", tmp_path / "other"
+    assert vyre("export", archive, "--json").json["entries"] == 3
+    assert vyre("import", archive, "--dir", other).out == "imported 3 entries, refused 0\n"
+    assert store(other).get(key(1)) == store(full).get(key(1))
+    archive.write_bytes(archive.read_bytes()[:3_000])
+    found = vyre("import", archive, "--dir", tmp_path / "third")
+    assert found.code == 1
+    assert "it is cut off" in found.err
+    entry_files(full)[0].write_bytes(b"damaged")
+    found = vyre("export", archive)
+    assert found.code == 1
+    assert "skipped" in found.err
+
+
+def test_import_says_why_nothing_could_be_stored(vyre: Vyre, full: Path, tmp_path: Path) -> None:
+    vyre("export", tmp_path / "all.tar")
+    blocked = tmp_path / "blocked"
+    assert store(blocked).put(key(9), artifact(9))
+    (blocked / "v1" / "announced").unlink()
+    (blocked / "v1" / "announced").mkdir()
+    found = vyre("import", tmp_path / "all.tar", "--dir", blocked)
+    assert found.code == 1
+    assert found.out == "imported 0 entries, refused 3\n"
+    assert "announced: Is a directory. Fix: " in found.err
+
+
+@pytest.mark.parametrize("command", [["stats"], ["list"], ["verify"], ["prune"], ["clear"], ["export", "x"]])
+def test_a_directory_that_cannot_be_trusted_is_refused(vyre: Vyre, root: Path, command: list[str]) -> None:
+    root.mkdir()
+    root.chmod(0o777)
+    found = vyre(*command)
+    assert found.code == 2
+    assert f"{root} can be written by others" in found.err
+    assert f"Fix: chmod go-w {root}" in found.err
+
+
+def test_a_cache_that_is_turned_off(vyre: Vyre, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_CACHE_DISABLE", "1")
+    found = vyre("stats")
+    assert found.code == 2
+    assert "Fix: unset VYRE_CACHE_DISABLE." in found.err

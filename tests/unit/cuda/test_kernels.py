@@ -54,6 +54,16 @@ def test_a_module_is_loaded_once_and_stays_while_the_device_is_open() -> None:
     assert not any(r.driver.live().values())
 
 
+def test_programs_that_differ_in_the_numbers_of_bindings_have_modules_of_their_own() -> None:
+    r = rig()
+    base = program()
+    moved = replace(base, buffers=tuple(replace(b, binding=b.binding + 5) for b in base.buffers))
+    assert moved.digest == base.digest
+    for each in (base, moved):
+        (kernel,) = r.cache.get(each, DEFAULT_OPTIONS, {}).kernels
+        assert kernel.emitted.parameters[0].binding == each.buffers[0].binding
+
+
 def test_everything_that_decides_the_code_is_in_the_key() -> None:
     r = rig()
     base = program()

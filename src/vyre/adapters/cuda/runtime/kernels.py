@@ -1,8 +1,8 @@
 """Programs as loaded kernels: emitted, loaded by the driver, kept by identity.
 
-The key is everything that decides the machine code: the program's digest, its buffers' names (they appear in the
-kernel record), the emission options and the values of specialization constants.  Two threads that ask for one key wait
-for one compilation.  A module stays loaded while the cache or anybody else refers to it.
+The key is everything that decides the machine code: the program's digest, its buffers' numbers and names (they appear
+in the kernel record), the emission options and the values of specialization constants.  Two threads that ask for one
+key wait for one compilation.  A module stays loaded while the cache or anybody else refers to it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.runtime.artifact_keys import interface_names
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader, text_image
 from vyre.adapters.cuda.seam import CudaCallError
@@ -44,8 +45,7 @@ class KernelCache(DeviceMember):
         driver raises.
         """
         values = tuple((name, value.dtype.value, value.bits) for name, value in sorted(spec.items()))
-        names = tuple(buffer.name for buffer in program.abi_buffers)
-        key = (program_digest(program), program.workgroup_size, names, options, values)
+        key = (program_digest(program), program.workgroup_size, interface_names(program), options, values)
         counters = self._device.counters
         module = self._modules.get(key)
         if module is not None:

@@ -6,7 +6,6 @@ disk; in a wheel, whose files nobody edits, the digest was computed when the whe
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -62,7 +61,7 @@ def running_digest(state: SourceState, since_ns: int) -> bytes:
     """The digest that stands for the code of a process which began to import it at ``since_ns``."""
     if state.changed_ns < since_ns - COARSENESS_NS:
         return state.digest
-    return hashlib.sha256(state.digest + os.urandom(16)).digest()
+    return bytes(a ^ b for a, b in zip(state.digest, os.urandom(32), strict=True))
 
 
 def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
@@ -70,7 +69,9 @@ def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
 
     SHA-256 because the build of a wheel has it without a package.  Raises ``UnreadableFile``.
     """
-    state, changed_ns = hashlib.sha256(), 0
+    from hashlib import sha256
+
+    state, changed_ns = sha256(), 0
     for path in source_files(package, parts):
         try:
             with (package / path).open("rb") as file:

@@ -70,9 +70,7 @@ class SpecValue:
         """``value`` as ``dtype``, one of u32 i32 f32 bool."""
         kind = _KIND_OF.get(dtype)
         if kind is None:
-            raise InvalidConfig(
-                f"{dtype.text} is no type of a specialization constant", fix="use u32, i32, f32 or bool."
-            )
+            raise _no_constant(dtype)
         try:
             return cls(kind, value_bits(dtype, value))
         except ValueError as error:
@@ -115,6 +113,14 @@ class SpecValue:
             raise InvalidConfig("a data type is no value of a SpecConst", fix="pass a u32, i32, f32 or bool.")
         return Literal(SPEC_SCALARS[self.kind], self.bits)
 
+    @classmethod
+    def from_literal(cls, literal: Literal) -> SpecValue:
+        """The inverse of ``as_literal``; raises ``InvalidConfig`` for other types."""
+        kind = _KIND_OF.get(literal.dtype)
+        if kind is None:
+            raise _no_constant(literal.dtype)
+        return cls(kind, literal.bits)
+
     def as_pipeline_f64(self) -> float:
         """The value as a float, exactly; a bool is 0 or 1, a data type its tag."""
         if self.data_type is not None:
@@ -134,6 +140,10 @@ class SpecValue:
         """Injective encoding, with the full structure of a data type."""
         payload = self.bits.to_bytes(4, "little") if self.data_type is None else _type_bytes(self.data_type)
         return bytes((self.kind.value,)) + payload
+
+
+def _no_constant(dtype: ScalarType) -> InvalidConfig:
+    return InvalidConfig(f"{dtype.text} is no type of a specialization constant", fix="use u32, i32, f32 or bool.")
 
 
 SpecInput: TypeAlias = SpecValue | DataType | int | float | bool
@@ -260,6 +270,12 @@ def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dic
     if spec:
         literals |= {name: value.as_literal() for name, value in resolve_spec(program, spec).items()}
     return literals
+
+
+def complete_spec(program: Program, spec: Mapping[str, SpecInput] | None) -> SpecMap:
+    """As ``spec_literals``, for keys: so that leaving a constant out and giving its default are the same."""
+    literals = spec_literals(program, spec)
+    return SpecMap({name: SpecValue.from_literal(value) for name, value in literals.items()})
 
 
 @dataclass(frozen=True, slots=True)

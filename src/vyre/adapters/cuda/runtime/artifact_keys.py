@@ -1,0 +1,136 @@
+"""Keys of what a CUDA compilation makes: PTX, and the machine code of one device.
+
+Everything that decides the bytes enters: the program and the interface that the layout names, the values of its
+constants, every option of the emitter, the emitter's own source; for machine code also the device, its driver and the
+assembler.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
+from vyre.adapters.source_digest import emitter_digest
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
+from vyre.domain.identity import program_digest
+from vyre.domain.ir.program import Program
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import SpecMap
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.assembler import Assembler
+
+_INTERFACE: Final = "interface names"
+_NO_PROGRAM: Final = bytes(32)
+NO_CONSTANTS: Final = SpecMap()
+
+
+class KeyMaker:
+    """The keys of programs that are compiled in one way."""
+
+    __slots__ = ("_family", "_slot")
+
+    def __init__(self, common: ArtifactKey) -> None:
+        """``common``: a key of any program."""
+        self._family: Final = KeyFamily(common)
+        # Makers of equal keys find what the other one left on a program.
+        self._slot: Final = f"artifact key {self._family.key(_NO_PROGRAM, (), (1, 1, 1), b'').digest.hex()}"
+
+    def key(self, program: Program, spec: SpecMap = NO_CONSTANTS, workgroup: Dim3 | None = None) -> ArtifactKey:
+        """``spec``: a value of every constant (``complete_spec``).  ``workgroup``: lanes, if not the program's.
+
+        The key for the objects of the last call is kept on the program.  Raises ``InvalidProgram`` if a name in the
+        program does not resolve.
+        """
+        found: Any = program._cache.get(self._slot)
+        if found is not None and found[0] is spec and found[1] == workgroup:
+            return found[2]  # type: ignore[no-any-return]
+        key = self._family.key(
+            program_digest(program),
+            interface_names(program),
+            workgroup or program.workgroup_size,
+            spec.canonical_bytes(),
+        )
+        program._cache[self._slot] = (spec, workgroup, key)
+        return key
+
+
+def ptx_keys(options: EmitOptions) -> KeyMaker:
+    """PTX depends on no device and driver but through the options."""
+    return KeyMaker(_common(ArtifactKind.PTX, options))
+
+
+def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyMaker:
+    """Machine code, assembled from the PTX by ``tool`` (``tool_of``) for ``device`` and loaded by its driver."""
+    return KeyMaker(
+        _common(
+            ArtifactKind.CUBIN,
+            options,
+            device=facts({"sm": str(device.target)}),
+            driver=str(device.driver_version),
+            tool=tool,
+        )
+    )
+
+
+def tool_of(assembler: Assembler, options: Sequence[str] = ()) -> str:
+    """The assembler with the version that it prints itself, and its options."""
+    return shlex.join(("ptxas", assembler.build, *options))
+
+
+def interface_names(program: Program) -> tuple[str, ...]:
+    """Number and name of every binding: the layout of a kernel has both, the digest of a program neither."""
+    found: Any = program._cache.get(_INTERFACE)
+    if found is None:
+        found = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
+        program._cache[_INTERFACE] = found
+    return found  # type: ignore[no-any-return]
+
+
+def policy_facts(options: EmitOptions) -> Facts:
+    """Every option but the target, which a key has a field of its own for."""
+    return facts({name: text for name, text in _written(options) if name != "target"})
+
+
+def _common(kind: ArtifactKind, options: EmitOptions, **more: Any) -> ArtifactKey:
+    return ArtifactKey(
+        kind=kind,
+        target=f"sm_{options.target}",
+        emitter=emitter_digest(),
+        policy=policy_facts(options),
+        program=_NO_PROGRAM,
+        **more,
+    )
+
+
+def _written(options: Any) -> list[tuple[str, str]]:
+    """Fields of a dataclass by name, those of one inside it by a dotted name."""
+    found: list[tuple[str, str]] = []
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if is_dataclass(value):
+            found += [(f"{field.name}.{name}", text) for name, text in _written(value)]
+        else:
+            found.append((field.name, _text(value)))
+    return found
+
+
+def _text(value: object) -> str:
+    """Different values of one option are written differently."""
+    match value:
+        case None | bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case Enum():
+            return str(value.value)
+        case tuple():
+            return ".".join(map(_text, value))
+        case frozenset():
+            return ",".join(sorted(map(_text, value)))
+    raise TypeError(f"no key has an option of type {type(value).__name__}")

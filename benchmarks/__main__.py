@@ -13,6 +13,7 @@ from typing import Final
 
 from benchmarks import (
     decision_rows,
+    disk_cache_rows,
     emission_rows,
     engine_rows,
     host_rows,
@@ -28,7 +29,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
     "decisions": decision_rows.ROWS,
-    "caches": memory_cache_rows.ROWS,
+    "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS),
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

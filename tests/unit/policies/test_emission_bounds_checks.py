@@ -110,6 +110,7 @@ INP_LENGTH: Final = BufferLength("inp")
 
 UNKNOWN: Final[tuple[Expr, ...]] = tuple(Load("inp", lit(k)) for k in range(10))
 ROUNDED: Final = op(B.BIT_AND, LENGTH, lit(0xFFFF_FFFC))
+X_IN_LENGTH: Final = op(B.LE, var("x"), LENGTH)
 X: Final[Body] = (Let("x", Load("inp", lit(0))),)
 Y: Final[Body] = (Let("y", Load("inp", lit(1))),)
 X_BELOW_64: Final = less(var("x"), lit(64))
@@ -122,6 +123,40 @@ ROWS: Final = (
     Row("if i < n", True, (when(IN_RANGE, put(GID)),)),
     Row("if i < n, in a nested branch", True, (when(IN_RANGE, when(less(LID, lit(3)), put(GID))),)),
     Row("if n > i", True, (when(op(B.GT, LENGTH, GID), put(GID)),)),
+    Row("i + 1 if n > i", False, (when(op(B.GT, LENGTH, GID), put(add(GID, lit(1)))),)),
+    Row("if n >= i", False, (when(op(B.GE, LENGTH, GID), put(GID)),)),
+    Row("if n >= i + 1 and i < 2^31", True, (
+        when(both(less(GID, lit(1 << 31)), op(B.GE, LENGTH, add(GID, lit(1)))), put(GID)),
+    )),
+    Row("if i == n", False, (when(op(B.EQ, GID, LENGTH), put(GID)),)),
+    Row("if n == i", False, (when(op(B.EQ, LENGTH, GID), put(GID)),)),
+    Row("i - 2 if i != 0 and i < n", False, (
+        when(both(op(B.NE, GID, lit(0)), IN_RANGE), put(op(B.SUB, GID, lit(2)))),
+    )),
+    Row("behind a branch that comes back for some", False, (
+        when(op(B.GE, GID, LENGTH), when(LOW_LANES, Return())), put(GID),
+    )),
+    Row("changed in the other branch", False, (
+        Let("i", GID), when(less(var("i"), LENGTH), when(LOW_LANES, otherwise=(Assign("i", lit(9)),)), put(var("i"))),
+    )),
+    Row("changed in another branch that does not come back", True, (
+        Let("i", GID),
+        when(less(var("i"), LENGTH), when(LOW_LANES, otherwise=(Assign("i", lit(9)), Return())), put(var("i"))),
+    )),
+    *(
+        Row(f"a condition on {name} of i32 says nothing about the cast", False, (
+            Let("x", Load("signed", LID)), Let("s", value),
+            when(less(var("s"), lit(10, i32)), read(Cast(u32, var("s")), "fixed")),
+        ))
+        for name, value in (
+            ("a choice", Select(LOW_LANES, var("x"), lit(3, i32))),
+            ("a negative", Unary(UnaryOp.NEGATE, var("x"))),
+            ("a sum", op(B.ADD, var("x"), lit(3, i32))),
+            ("a constant", SpecConst("c", lit(5, i32))),
+            ("a literal", lit(-3, i32)),
+            ("a name", var("x")),
+        )
+    ),
     Row("if i <= n", False, (when(op(B.LE, GID, LENGTH), put(GID)),)),
     Row("if i <= n - 1: n may be 0", False, (when(op(B.LE, GID, op(B.SUB, LENGTH, lit(1))), put(GID)),)),
     Row("if i != n", False, (when(op(B.NE, GID, LENGTH), put(GID)),)),
@@ -474,6 +509,25 @@ ROWS: Final = (
     Row("x - y under 8 < x < 64 and y < 11", False, (
         *X, *Y, when(both(X_BELOW_64, less(lit(8), var("x")), less(var("y"), lit(11))),
                      put(op(B.SUB, var("x"), var("y")), "shared")),
+    )),
+    *(
+        Row(f"{factor}i + {rest} under i < n / {factor}", rest < factor, (
+            when(less(GID, op(B.DIV, LENGTH, lit(factor))), put(add(op(B.MUL, GID, lit(factor)), lit(rest)))),
+        ))
+        for factor in (2, 3) for rest in (0, 1, 2, 3)
+    ),
+    *(
+        Row(f"i + {offset} under i < x - 5, 5 <= x <= n", offset < 6, (
+            *X, when(both(op(B.LE, lit(5), var("x")), less(GID, op(B.SUB, var("x"), lit(5))), X_IN_LENGTH),
+                     put(add(GID, lit(offset)))),
+        ))
+        for offset in (0, 5, 6)
+    ),
+    Row("i under i < x - 5 and x <= n: x may be less than 5", False, (
+        *X, when(both(less(GID, op(B.SUB, var("x"), lit(5))), X_IN_LENGTH), put(GID)),
+    )),
+    Row("i under i < x + 5 and x <= n", False, (
+        *X, when(both(less(GID, add(var("x"), lit(5))), X_IN_LENGTH), put(GID)),
     )),
     Row("8i under i < n >> 2", False, (
         when(less(GID, op(B.SHR, LENGTH, lit(2))), put(op(B.MUL, GID, lit(8)))),

@@ -9,6 +9,8 @@ from vyre.domain.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.kernel import EmittedModule
+    from vyre.adapters.cuda.ptx.options import EmitOptions
+    from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program
     from vyre.domain.specialization import SpecInput
 
@@ -33,9 +35,32 @@ def emit(
     unknown target or option.
     """
     from vyre.adapters.cuda.ptx.emit import emit as emit_ptx
+    from vyre.domain.specialization import spec_literals
+
+    return emit_ptx(program, _options(target, assume, grid_sync), spec_literals(program, spec))
+
+
+def ptx_key(
+    program: Program,
+    *,
+    target: str = "sm_90",
+    assume: Collection[str] = (),
+    grid_sync: str = "native",
+    spec: Mapping[str, SpecInput] | None = None,
+) -> ArtifactKey:
+    """The key under which a cache keeps what ``emit`` gives for the same arguments.
+
+    Raises ``InvalidProgram`` if a name in the program does not resolve, and ``InvalidConfig`` as ``emit`` does.
+    """
+    from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
+    from vyre.domain.specialization import complete_spec
+
+    return ptx_keys(_options(target, assume, grid_sync)).key(program, complete_spec(program, spec))
+
+
+def _options(target: str, assume: Collection[str], grid_sync: str) -> EmitOptions:
     from vyre.adapters.cuda.ptx.kernel import Assumption
     from vyre.adapters.cuda.ptx.options import EmitOptions
-    from vyre.domain.specialization import spec_literals
     from vyre.policies.ptx_target import sm_number
 
     known = {assumption.value: assumption for assumption in Assumption}
@@ -44,9 +69,8 @@ def emit(
             raise InvalidConfig(f"unknown assumption {name!r}", fix=f"use some of {', '.join(known)}.")
     if grid_sync not in GRID_SYNC_MODES:
         raise InvalidConfig(f"grid_sync={grid_sync!r} is no mode", fix=f"use one of {', '.join(GRID_SYNC_MODES)}.")
-    options = EmitOptions(
+    return EmitOptions(
         target=sm_number(target),
         assume=frozenset(known[name] for name in assume),
         native_grid_sync=grid_sync == "native",
     )
-    return emit_ptx(program, options, spec_literals(program, spec))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from vyre.adapters.disk import inventory
 from vyre.adapters.disk.artifact_store import DiskArtifactStore
@@ -24,6 +23,8 @@ from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.null import NullTelemetry
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import stderr
+from vyre.app.cli.options import AsJson
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
 from vyre.policies.cost_eviction import CostEviction
@@ -31,12 +32,10 @@ from vyre.policies.cost_eviction import CostEviction
 cache: Final = typer.Typer(
     name="cache", help="The cache of compiled kernels on disk.", no_args_is_help=True, rich_markup_mode=None
 )
-_stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
 _DIGITS: Final = 12
 """Of a program's digest, as shown."""
 
 Directory = Annotated[Path | None, typer.Option("--dir", help="The cache directory instead of the configured one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 
 
 @cache.command()
@@ -63,7 +62,7 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
         "max_entries": settings.max_entries,
         "bytes": sum(entry.found.nbytes for entry in listed),
         "max_bytes": settings.max_bytes,
-        "programs": len({entry.found.path.rpartition("/")[0] for entry in listed}),
+        "programs": len({entry.program for entry in listed}),
         "build_seconds": sum(entry.cost_ns for entry in listed) / 1e9,
         "kinds": dict(sorted(by_kind.items())),
     }
@@ -89,7 +88,7 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> int:
     for entry in listed:
         rows.add_row(
             entry.kind,
-            _program(entry).hex()[:_DIGITS],
+            entry.program[:_DIGITS],
             "?" if entry.key is None else entry.key.target,
             str(entry.found.nbytes),
             f"{entry.cost_ns / 1e6:.1f} ms",
@@ -153,7 +152,7 @@ def export_(
 
     exported = export_entries(_opened(_settings(directory)), target)
     for problem in exported.skipped:
-        _stderr.print(f"skipped {problem}", markup=False)
+        stderr.print(f"skipped {problem}", markup=False)
     _done(
         {"entries": exported.entries, "bytes": exported.nbytes, "skipped": len(exported.skipped)},
         "exported {entries} entries, {bytes} bytes; skipped {skipped}",
@@ -173,9 +172,9 @@ def import_(
 
     settings = _settings(directory)
     _opened(settings)
-    imported = import_entries(DiskArtifactStore(settings, _Complaints(_stderr.print)), source)
+    imported = import_entries(DiskArtifactStore(settings, _Complaints(stderr.print)), source)
     for problem in imported.refused:
-        _stderr.print(f"refused {problem}", markup=False)
+        stderr.print(f"refused {problem}", markup=False)
     _done(
         {"entries": imported.entries, "refused": len(imported.refused)},
         "imported {entries} entries, refused {refused}",
@@ -216,19 +215,13 @@ def _opened_at(root: Path) -> EntryDirectory:
     return opened
 
 
-def _program(entry: inventory.Listed) -> bytes:
-    """From the directory that holds the entry, so that keys of other versions have one, too."""
-    shard, group, _ = entry.found.path.split("/")
-    return bytes.fromhex(shard + group)
-
-
 def _entry_json(entry: inventory.Listed) -> dict[str, object]:
     key = entry.key
     fields = {} if key is None else {"target": key.target, "driver": key.driver, "tool": key.tool}
     return {
         "file": entry.found.path,
         "kind": entry.kind,
-        "program": _program(entry).hex(),
+        "program": entry.program,
         "bytes": entry.found.nbytes,
         "cost_ns": entry.cost_ns,
         "last_used": _moment(entry.found.used_ns),

@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
 
 from vyre.adapters.cuda.aot.files import check_digest
-from vyre.adapters.files import read_file, write_files
-from vyre.adapters.program_files import LoadedProgram, ProgramForm, parse_program_file, render_program
+from vyre.adapters.files import write_files
+from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.cache import cache
+from vyre.app.cli.cache_key import key
 from vyre.app.cli.exit_codes import Exit, exit_code
+from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
+from vyre.app.cli.options import AsJson, Assume, BackendName, GridSync, ProgramPath, Spec, Target
 from vyre.app.session import open as open_session
 from vyre.app.shorthand import dim3
-from vyre.domain.errors import InvalidConfig, InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
 
@@ -36,13 +38,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cache)
+cache.command()(key)
 # Typer's own copy of click, or the installed one: whichever this version of typer raises.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
-
-ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.")]
-BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 
 
 def run_command(args: list[str]) -> int:
@@ -54,7 +52,7 @@ def run_command(args: list[str]) -> int:
         with command.make_context("vyre", list(args)) as context:
             outcome = command.invoke(context)
         sys.stdout.flush()
-    except _InvalidSource as invalid:
+    except InvalidSource as invalid:
         report.print_error(invalid.error, stderr, as_json=wants_json, source=invalid.source)
         return exit_code(invalid.error)
     except VyreError as error:
@@ -84,7 +82,7 @@ def run(
     out: Annotated[list[str], typer.Option("--out", help="name=file; .npy, anything else gets raw bytes.")] = [],  # noqa: B006
     grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
     extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
-    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    spec: Spec = [],  # noqa: B006
     size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
     expect: Annotated[
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
@@ -106,7 +104,7 @@ def run(
         write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
         report.print_result(result, targets, reason, as_json=as_json)
         return Exit.OK
-    loaded = _load_valid(program)
+    loaded = load_valid(program)
     check_digest(f"the program {program}", expect, loaded.program.digest)
     targets = arguments.outputs(out, loaded.program)
     given = arguments.inputs(input_, loaded.program)
@@ -135,7 +133,7 @@ def show(
     """Print a program in one of its written forms, or a summary of it (wire is printed as hex)."""
     if form not in (forms := [*(f.value for f in ProgramForm), "summary"]):
         raise InvalidConfig(f"--as {form} is no form", fix=f"use one of {', '.join(forms)}.")
-    loaded = _load(program)
+    loaded = load(program)
     if form == "summary":
         text = report.summary(loaded.program, as_json=as_json)
         content = text.encode() + b"\n"
@@ -152,21 +150,17 @@ def show(
 @app.command()
 def emit(
     program: ProgramPath,
-    target: Annotated[str, typer.Option("--target", help="The GPU's architecture, e.g. sm_90.")] = "sm_90",
-    assume: Annotated[
-        str | None, typer.Option("--assume", help="Facts that you vouch for: aligned16,noalias,exact-grid.")
-    ] = None,
-    grid_sync: Annotated[
-        str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
-    ] = "native",
-    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    target: Target = "sm_90",
+    assume: Assume = None,
+    grid_sync: GridSync = "native",
+    spec: Spec = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Print a program as PTX; --json adds everything needed to launch it by hand."""
     from vyre.app.emission import emit as emit_program
 
-    loaded = _load_valid(program)
+    loaded = load_valid(program)
     module = emit_program(
         loaded.program,
         target=target,
@@ -189,13 +183,13 @@ def aot(
     target: Annotated[
         str, typer.Option("--target", help="Architectures, e.g. sm_90,sm_120; text for one runs on later ones.")
     ] = ",".join(DEFAULT_TARGETS),
-    spec: Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")] = [],  # noqa: B006
+    spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
     ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Leave machine code out.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""
-    loaded = _load_valid(program)
+    loaded = load_valid(program)
     size = arguments.shape(workgroup, "--workgroup")
     written = build_bundle(
         loaded.program,
@@ -253,39 +247,10 @@ def demo(
     return Exit.OK if all(row.ok for row in rows) else Exit.WRONG
 
 
-class _InvalidSource(Exception):
-    """An error about a program, with the text it points into."""
-
-    def __init__(self, error: VyreError, source: str | None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.source = source
-
-
-def _load(path: Path) -> LoadedProgram:
-    data = read_file(path)
-    try:
-        return parse_program_file(data, path)
-    except (MalformedText, MalformedWire, MalformedJson) as error:
-        raise _InvalidSource(error, data.decode("utf-8", "replace")) from None
-
-
-def _load_valid(path: Path) -> LoadedProgram:
-    """A program that is fit to run; an invalid one is reported against its text."""
-    loaded = _load(path)
-    try:
-        validate_program(loaded.program).raise_if_invalid()
-    except InvalidProgram as error:
-        raise _InvalidSource(error, loaded.source) from None
-    for note in loaded.notes:
-        stderr.print(f"{path}: note: {note}", markup=False)
-    return loaded
-
-
 def _check(path: Path) -> report.Checked:
     try:
-        loaded = _load(path)
-    except _InvalidSource as invalid:
+        loaded = load(path)
+    except InvalidSource as invalid:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
     return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)
 

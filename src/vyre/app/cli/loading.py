@@ -1,0 +1,45 @@
+"""Programs named on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from vyre.adapters.files import read_file
+from vyre.adapters.program_files import LoadedProgram, parse_program_file
+from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.validation.validator import validate
+
+stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class InvalidSource(Exception):
+    """An error about a program, with the text it points into."""
+
+    def __init__(self, error: VyreError, source: str | None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.source = source
+
+
+def load(path: Path) -> LoadedProgram:
+    """Raises ``InvalidSource`` for what is no program, ``UnreadableFile`` where nothing can be read."""
+    data = read_file(path)
+    try:
+        return parse_program_file(data, path)
+    except (MalformedText, MalformedWire, MalformedJson) as error:
+        raise InvalidSource(error, data.decode("utf-8", "replace")) from None
+
+
+def load_valid(path: Path) -> LoadedProgram:
+    """A program that is fit to run; an invalid one is reported against its text."""
+    loaded = load(path)
+    try:
+        validate(loaded.program).raise_if_invalid()
+    except InvalidProgram as error:
+        raise InvalidSource(error, loaded.source) from None
+    for note in loaded.notes:
+        stderr.print(f"{path}: note: {note}", markup=False)
+    return loaded

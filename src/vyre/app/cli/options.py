@@ -1,0 +1,20 @@
+"""Arguments and options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.")]
+BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+Spec = Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")]
+
+# How a kernel is emitted.
+Target = Annotated[str, typer.Option("--target", help="The GPU's architecture, e.g. sm_90.")]
+Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you vouch for: aligned16,noalias,exact-grid.")]
+GridSync = Annotated[
+    str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
+]

@@ -64,7 +64,7 @@ def unusable(telemetry: RecordingTelemetry) -> list[dict[str, object]]:
 
 def entry_files(root: Path) -> list[Path]:
     """All entries, found without any code of the cache."""
-    return sorted(root.glob("v1/entries/*/*/*.vya"))
+    return sorted(root.glob("v1/entries/*/*.vya"))
 
 
 def entry_file(root: Path, of: ArtifactKey | None = None) -> Path:

@@ -101,7 +101,7 @@ def test_a_put_neither_reads_nor_looks_for_its_entry(root: Path) -> None:
     assert "lstat" not in disk.operations
 
 
-@pytest.mark.parametrize(("durability", "syncs"), [(Durability.NONE, 0), (Durability.FILE, 1), (Durability.DIR, 4)])
+@pytest.mark.parametrize(("durability", "syncs"), [(Durability.NONE, 0), (Durability.FILE, 1), (Durability.DIR, 3)])
 def test_durability_is_what_is_synced(root: Path, durability: Durability, syncs: int) -> None:
     disk = Disk()
     cache = store(root, files=disk.files, durability=durability)
@@ -150,7 +150,7 @@ def test_neighbours_that_cannot_be_read_are_left_out(root: Path) -> None:
     assert cache.neighbours(key(2)) == []
     assert cache.put(key(1), artifact(1))
     path = entry_file(root)
-    path.rename(path.with_name(path.name.replace(path.name[6:10], "0000")))
+    path.rename(path.with_name(path.name[:-8] + "0000.vya"))
     assert cache.neighbours(key(2)) == []
 
 
@@ -297,11 +297,11 @@ def test_files_of_others_are_left_alone(root: Path) -> None:
     assert cache.stats().entries == 2
 
 
-def test_directories_that_become_empty_go(root: Path) -> None:
-    cache = store(root, max_entries=2)
-    for number in range(12):
+def test_there_are_few_directories(root: Path) -> None:
+    cache = store(root)
+    for number in range(400):
         assert cache.put(key(program=number), artifact(number))
-    assert len(list((root / "v1" / "entries").glob("*/*"))) == 2
+    assert len(list((root / "v1" / "entries").iterdir())) == 256
 
 
 # ---------------------------------------------------------------- lower layers
@@ -378,7 +378,7 @@ def test_versions_of_the_package_share_a_directory(root: Path) -> None:
     assert new.put(of_new, Artifact(b"", b"new"))
     assert (old.get(of_old), new.get(of_new)) == (Artifact(b"", b"old"), Artifact(b"", b"new"))
     assert list(new.neighbours(of_new)) == [of_old]
-    foreign = entry_files(root)[0].with_name(f"bitcode-{'0' * 64}.vya")
+    foreign = entry_files(root)[0].with_name(f"{'0' * 64}-bitcode-{'0' * 64}.vya")
     foreign.write_bytes(b"an entry of a kind and with a key that this version does not know")
     assert new.stats().entries == 3
     assert list(new.neighbours(of_new)) == [of_old]
@@ -393,4 +393,4 @@ def test_key_is_what_the_file_begins_with(root: Path) -> None:
     content = entry_file(root).read_bytes()
     length = int.from_bytes(content[12:16], "little")
     assert ArtifactKey.decode(content[40 : 40 + length]) == key()
-    assert entry_file(root).name == f"cubin-{key().digest.hex()}.vya"
+    assert entry_file(root).name == f"{key().program.hex()}-cubin-{key().digest.hex()}.vya"

@@ -18,7 +18,7 @@ from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.inventory import key_of_entry
-from vyre.adapters.disk.layout import Place, parse_entry_name, place_of
+from vyre.adapters.disk.layout import Place, place_of
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import RECENT_NS, Space
 from vyre.domain.artifact_key import ArtifactKey
@@ -124,7 +124,7 @@ class DiskArtifactStore:
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
         """The latest used ones."""
         place = place_of(key)
-        latest = heapq.nlargest(NEIGHBOURS, self._entries_like(key, place), key=lambda found: found[1].used_ns)
+        latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda found: found[1].used_ns)
         keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
         return [found for found in keys if found is not None]
 
@@ -178,13 +178,12 @@ class DiskArtifactStore:
             with suppress(OSError):  # it is evicted sooner: that is all
                 directory.touch(path, now_ns)
 
-    def _entries_like(self, key: ArtifactKey, place: Place) -> Iterator[tuple[EntryDirectory, Found]]:
+    def _family(self, place: Place) -> Iterator[tuple[EntryDirectory, Found]]:
         """Other entries of the program and kind, of which the first layer that has one counts."""
         seen = {place.path}
         for layer in self._layers:
-            for entry in layer.directory.scan_group(place.group):
-                name = parse_entry_name(entry.path.rpartition("/")[2])
-                if entry.path not in seen and name is not None and name.kind == key.kind.value:
+            for entry in layer.directory.scan_family(place.name):
+                if entry.path not in seen:
                     seen.add(entry.path)
                     yield layer.directory, entry
 

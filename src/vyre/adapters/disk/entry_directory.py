@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.disk.entry_format import HEADER_BYTES, MAX_ENTRY_BYTES, MAX_KEY_BYTES, Damaged, read_header
 from vyre.adapters.disk.file_operations import FileOperations
-from vyre.adapters.disk.layout import Layout, Place, groups, parse_entry_name, shards
+from vyre.adapters.disk.layout import Layout, Name, Place, parse_path, shards
 from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
 from vyre.domain.cache_config import Durability
 
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 
 class EntryDirectory:
-    """Paths of entries are relative; every method raises ``OSError`` unless it says otherwise."""
+    """Paths of entries are those below ``entries``; every method raises ``OSError`` unless it says otherwise."""
 
     def __init__(self, files: FileOperations, root: str, user: int) -> None:
         self._files = files
@@ -109,15 +109,17 @@ class EntryDirectory:
     def scan(self) -> Iterator[Found]:
         """Every entry; whatever vanishes or cannot be looked at meanwhile is left out.  Raises nothing."""
         for shard in shards(self._names(self.layout.entries)):
-            for group in groups(self._names(f"{self.layout.entries}/{shard}")):
-                yield from self.scan_group(f"{shard}/{group}")
+            yield from self._scan_shard(shard, "")
 
-    def scan_group(self, group: str) -> Iterator[Found]:
-        """The entries of one program.  Raises nothing."""
-        for name in self._names(f"{self.layout.entries}/{group}"):
-            if parse_entry_name(name) is None:
+    def scan_family(self, name: Name) -> Iterator[Found]:
+        """The entries of the same program and kind.  Raises nothing."""
+        return self._scan_shard(name.shard, name.family)
+
+    def _scan_shard(self, shard: str, prefix: str) -> Iterator[Found]:
+        for name in self._names(f"{self.layout.entries}/{shard}"):
+            if not name.startswith(prefix) or parse_path(name) is None:
                 continue
-            path = f"{group}/{name}"
+            path = f"{shard}/{name}"
             with suppress(OSError):
                 found = self._files.lstat(f"{self.layout.entries}/{path}")
                 if stat.S_ISREG(found.st_mode):
@@ -164,8 +166,8 @@ class EntryDirectory:
                 files.unlink(temporary)
             raise
         if durability is Durability.DIR:
-            for path in (f"/{place.group}", f"/{place.group[:2]}", ""):
-                self._sync_directory(f"{self.layout.entries}{path}")
+            self._sync_directory(f"{self.layout.entries}/{place.name.shard}")
+            self._sync_directory(self.layout.entries)
 
     def _rename(self, temporary: str, place: Place) -> None:
         target = f"{self.layout.entries}/{place.path}"
@@ -177,8 +179,7 @@ class EntryDirectory:
             else:
                 return
             with suppress(FileNotFoundError):
-                self._make(f"{self.layout.entries}/{place.group[:2]}")
-                self._make(f"{self.layout.entries}/{place.group}")
+                self._make(f"{self.layout.entries}/{place.name.shard}")
         raise missing
 
     def _sync_directory(self, path: str) -> None:
@@ -205,11 +206,13 @@ class EntryDirectory:
             return True
         except OSError:
             return False
-        group = path.rpartition("/")[0]
-        with suppress(OSError):  # not empty, as a rule
-            self._files.rmdir(f"{self.layout.entries}/{group}")
-            self._files.rmdir(f"{self.layout.entries}/{group[:2]}")
         return True
+
+    def remove_empty_shards(self) -> None:
+        """Raises nothing."""
+        for shard in shards(self._names(self.layout.entries)):
+            with suppress(OSError):  # not empty
+                self._files.rmdir(f"{self.layout.entries}/{shard}")
 
     def quarantine(self, path: str, inode: int | None) -> None:
         """Take a damaged entry out of the way, unless another file is in its place by now.  Raises nothing."""

@@ -9,15 +9,16 @@ from blake3 import blake3
 
 from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import Damaged, decode
-from vyre.adapters.disk.layout import entry_name, parse_entry_name
+from vyre.adapters.disk.layout import parse_path, place_of
 from vyre.domain.artifact_key import ArtifactKey
-from vyre.domain.errors import MalformedWire
+from vyre.domain.errors import InvalidField, MalformedWire
 
 
 class Listed(NamedTuple):
-    """``key`` is None where it cannot be read, as that of another version of vyre."""
+    """``program``: its digest, as hex.  ``key`` is None where it cannot be read, as that of another version of vyre."""
 
     found: Found
+    program: str
     kind: str
     key: ArtifactKey | None
     cost_ns: int
@@ -34,25 +35,26 @@ def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
     """The key that an entry begins with, if it is the one that its name stands for.  Raises nothing."""
     try:
         key = ArtifactKey.decode(directory.read_key(path))
-    except (OSError, Damaged, Untrusted, MalformedWire):
+        return key if place_of(key).path == path else None
+    except (OSError, Damaged, Untrusted, MalformedWire, InvalidField):
         return None
-    return key if path.endswith(f"/{entry_name(key.kind.value, key.digest.hex())}") else None
 
 
 def listing(directory: EntryDirectory) -> Iterator[Listed]:
     """Every entry, by what its first bytes say.  Raises nothing."""
     for found in directory.scan():
-        name = parse_entry_name(found.path.rpartition("/")[2])
-        kind = "" if name is None else name.kind
-        yield Listed(found, kind, key_of_entry(directory, found.path), directory.cost_ns(found.path))
+        name = parse_path(found.path)
+        assert name is not None  # a scan passes over other files
+        key = key_of_entry(directory, found.path)
+        yield Listed(found, name.program, name.kind, key, directory.cost_ns(found.path))
 
 
 def verified(directory: EntryDirectory, path: str) -> bytes:
     """All bytes of an entry that is whole and in its place.  Raises ``OSError``, ``Damaged`` and ``Untrusted``."""
     data = directory.read(path).data
     entry = decode(data)
-    name = parse_entry_name(path.rpartition("/")[2])
-    if name is None or name.digest != blake3(entry.key).hexdigest():
+    name = parse_path(path)
+    if name is None or name.key_digest != blake3(entry.key).hexdigest():
         raise Damaged("it is of another key")
     return data
 
@@ -77,6 +79,7 @@ def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
 def clear(directory: EntryDirectory, now_ns: int) -> int:
     """Remove all entries, the quarantine, and what killed writers left; how many entries went?  Raises nothing."""
     removed = sum(directory.remove(found.path) for found in list(directory.scan()))
+    directory.remove_empty_shards()
     directory.empty_quarantine()
     directory.sweep(now_ns)
     directory.forget_announcements()

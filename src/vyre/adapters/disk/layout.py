@@ -1,13 +1,14 @@
 """Where things are below the root of a cache.
 
-    v1/                                       the version of this layout and of the format of entries
-      entries/PP/PPPP.../KIND-KKKK....vya     PP...: digest of the program; KK...: digest of the key
-      temporary/RRRR...                       entries being written
-      quarantine/KIND-KKKK....vya             entries that did not verify, a few of the latest
-      announced                               sizes of entries about to be written (see ``ledger``)
+    v1/                                  the version of this layout and of the format of entries
+      entries/PP/PPPP...-KIND-KKKK.vya   PP...: digest of the program; KK...: digest of the key
+      temporary/RRRR...                  entries being written
+      quarantine/PPPP...-KIND-KKKK.vya   entries that did not verify, a few of the latest
+      announced                          sizes of entries about to be written (see ``ledger``)
 
-Entries of one program share a directory, so that a miss can be compared with what there is; the first byte of the
-digest spreads programs over 256 directories.  Another layout gets another version and leaves this one alone.
+Entries of one program share a directory and the beginning of their names, so that a miss can be compared with what
+there is; the first byte of the digest spreads programs over 256 directories.  There is none for each program: making
+and removing one can take longer than all else in a put.  Another layout gets another version and leaves this one alone.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ VERSION_DIRECTORY: Final = "v1"
 SUFFIX: Final = ".vya"
 _PROGRAM_BYTES: Final = 32
 _SHARD: Final = re.compile(r"[0-9a-f]{2}")
-_GROUP: Final = re.compile(r"[0-9a-f]{62}")
-_ENTRY: Final = re.compile(rf"([a-z0-9_]+)-([0-9a-f]{{64}}){re.escape(SUFFIX)}")
+_ENTRY: Final = re.compile(rf"([0-9a-f]{{64}})-([a-z0-9_]+)-([0-9a-f]{{64}}){re.escape(SUFFIX)}")
 
 
 class Layout:
@@ -48,16 +48,35 @@ class Layout:
         return self.version, self.entries, self.temporary
 
 
-class Place(NamedTuple):
-    """Where the entry of a key is, below ``entries``; ``key`` is encoded."""
+class Name(NamedTuple):
+    """What the file name of an entry says; digests as hex."""
 
-    group: str
-    name: str
-    key: bytes
+    program: str
+    kind: str
+    key_digest: str
+
+    @property
+    def family(self) -> str:
+        """What the names of all entries of the program and kind begin with."""
+        return f"{self.program}-{self.kind}-"
+
+    @property
+    def shard(self) -> str:
+        """The directory that it is in."""
+        return self.program[:2]
 
     @property
     def path(self) -> str:
-        return f"{self.group}/{self.name}"
+        """Below ``entries``."""
+        return f"{self.shard}/{self.family}{self.key_digest}{SUFFIX}"
+
+
+class Place(NamedTuple):
+    """Where the entry of a key is; ``key`` is encoded, ``path`` that of the name."""
+
+    name: Name
+    path: str
+    key: bytes
 
 
 def place_of(key: ArtifactKey) -> Place:
@@ -66,30 +85,16 @@ def place_of(key: ArtifactKey) -> Place:
         raise InvalidField(
             record="ArtifactKey", field="program", value=key.program, expected=f"a digest of {_PROGRAM_BYTES} bytes"
         )
-    program, encoded = key.program.hex(), key.encode()
-    return Place(f"{program[:2]}/{program[2:]}", entry_name(key.kind.value, blake3(encoded).hexdigest()), encoded)
+    encoded = key.encode()
+    name = Name(key.program.hex(), key.kind.value, blake3(encoded).hexdigest())
+    return Place(name, name.path, encoded)
 
 
-def entry_name(kind: str, digest: str) -> str:
-    return f"{kind}-{digest}{SUFFIX}"
-
-
-class Name(NamedTuple):
-    """What the name of an entry says; ``digest``: of its key, as hex."""
-
-    kind: str
-    digest: str
-
-
-def parse_entry_name(name: str) -> Name | None:
-    """None for whatever else lies there."""
-    found = _ENTRY.fullmatch(name)
-    return None if found is None else Name(found[1], found[2])
+def parse_path(path: str) -> Name | None:
+    """The name of the entry at ``path``, below ``entries`` or only its last part; None for whatever else lies there."""
+    found = _ENTRY.fullmatch(path.rpartition("/")[2])
+    return None if found is None else Name(found[1], found[2], found[3])
 
 
 def shards(names: list[str]) -> Iterator[str]:
     return filter(_SHARD.fullmatch, names)
-
-
-def groups(names: list[str]) -> Iterator[str]:
-    return filter(_GROUP.fullmatch, names)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from vyre.domain.artifact_key import FIELDS, ArtifactKey, ArtifactKind, facts
 from vyre.domain.specialization import SpecMap, SpecValue
-from vyre.policies.cache_outcome import LISTED, SHOWN, Miss, MissCause, changes_between, explain_miss
+from vyre.policies.cache_outcome import (
+    ABSENT,
+    LISTED,
+    SHOWN,
+    FieldChange,
+    Miss,
+    MissCause,
+    changes_between,
+    explain_miss,
+)
 
 KEY: Final = ArtifactKey(
     kind=ArtifactKind.CUBIN,
@@ -146,3 +155,22 @@ def test_a_value_that_just_fits_is_shown_whole() -> None:
 def test_as_many_changes_as_fit_are_all_listed() -> None:
     found = replace(KEY, **{name: CHANGES[name][0] for name in list(CHANGES)[:LISTED]})
     assert "more" not in str(explain_miss(KEY, [found]).why)
+
+
+def test_changes_of_the_remaining_fields() -> None:
+    other = replace(KEY, program=b"\xcd" * 32, kind=ArtifactKind.PTX)
+    assert changes_between(other, KEY) == (
+        FieldChange("kind", "", "ptx", "cubin"),
+        FieldChange("program", "", "cd" * 8, "ab" * 8),
+    )
+
+
+def test_values_that_are_written_alike_are_shown_as_they_are() -> None:
+    nearly = replace(KEY, emitter=b"\x11" * 31 + b"\x12")
+    assert changes_between(nearly, KEY) == (FieldChange("emitter", "", "11" * 31 + "12", "11" * 32),)
+    broken = replace(KEY, spec=b"no spec")
+    assert changes_between(broken, replace(KEY, spec=b"")) == (FieldChange("spec", "", b"no spec".hex(), ABSENT),)
+
+
+def test_what_cannot_be_printed_is_escaped() -> None:
+    assert str(FieldChange("tool", "", "a\nb", "a b")) == "tool: a\\nb -> a b"

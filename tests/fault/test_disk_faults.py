@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ LIMIT: Final = 3
 KILLS: Final = 200 if SOAK else 30
 PROCESSES, OPERATIONS = (16, 2_000) if SOAK else (4, 500)
 DAY_NS: Final = 86_400 * 10**9
+NOBODY: Final = 65534
 
 
 def scanned(root: Path) -> tuple[int, int]:
@@ -200,20 +202,53 @@ def test_work_goes_on_without_the_cache_and_one_diagnostic_says_why(
     check_whole(root, HELD)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_a_directory_without_write_permission_is_read(tmp_path: Path) -> None:
-    root = tmp_path / "cache"
+@pytest.fixture
+def plain_user() -> Iterator[Path]:
+    """A directory of a user who may not do everything: ourselves, or for the superuser somebody else for a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        me = os.geteuid()
+        if me == 0:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            if me == 0:
+                os.seteuid(me)
+
+
+def test_a_directory_without_write_permission_is_read(plain_user: Path) -> None:
+    root = plain_user / "cache"
     prepared(root)
     directories = [root, *(path for path in root.rglob("*") if path.is_dir())]
     for path in directories:
         path.chmod(0o500)
+    (root / "v1" / "announced").chmod(0o400)
     telemetry = RecordingTelemetry()
     cache = store(root, telemetry=telemetry)
-    assert cache.get(key(0)) == artifact(0)
-    assert not cache.put(key(9), artifact(9))
-    assert len(unusable(telemetry)) == 1
+    for _ in range(3):
+        assert cache.get(key(0)) == artifact(0)
+        assert cache.get(key(9)) is None
+        assert not cache.put(key(9), artifact(9))
+    (diagnostic,) = unusable(telemetry)
+    assert "Permission denied" in str(diagnostic["problem"])
     for path in directories:
         path.chmod(0o700)
+
+
+def test_a_directory_that_may_not_be_read(plain_user: Path) -> None:
+    root = plain_user / "cache"
+    prepared(root)
+    root.chmod(0)
+    telemetry = RecordingTelemetry()
+    cache = store(root, telemetry=telemetry)
+    assert cache.get(key(0)) is None
+    assert not cache.put(key(9), artifact(9))
+    assert not cache.neighbours(key(9))
+    assert cache.stats().entries == 0
+    (diagnostic,) = unusable(telemetry)
+    assert "Permission denied" in str(diagnostic["problem"])
+    root.chmod(0o700)
 
 
 def test_a_root_that_is_a_file(tmp_path: Path) -> None:

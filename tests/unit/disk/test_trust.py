@@ -139,3 +139,16 @@ def test_a_directory_inside_that_others_may_write_is_refused(tmp_path: Path) -> 
     telemetry = RecordingTelemetry()
     assert store(root, telemetry=telemetry).get(key()) is None
     assert unusable(telemetry)[0]["fix"] == f"chmod go-w {root / 'v1' / 'entries'}"
+
+
+def test_a_directory_that_others_made_meanwhile_is_not_written(tmp_path: Path) -> None:
+    """As in ``/tmp``: it did not exist when the store was opened."""
+    root = tmp_path / "cache"
+    telemetry = RecordingTelemetry()
+    cache = store(root, telemetry=telemetry)
+    for path in (root, root / "v1", root / "v1" / "entries", root / "v1" / "temporary"):
+        path.mkdir()
+        path.chmod(0o777)
+    assert not cache.put(key(), artifact())
+    assert unusable(telemetry)[0]["fix"] == f"chmod go-w {root}"
+    assert not [path for path in root.rglob("*") if path.is_file()]

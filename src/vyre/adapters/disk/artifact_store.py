@@ -70,6 +70,8 @@ class DiskArtifactStore:
     ) -> None:
         self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
         self._lock = Lock()
+        self._space_lock = Lock()  # held while entries are evicted; hits do not wait for that
+        self._prepared = False
         self._counts: Counter[str] = Counter()
         self._reported: set[object] = set()
         self._own = self._opened(settings.directory, files, user())
@@ -108,8 +110,8 @@ class DiskArtifactStore:
         try:
             try:
                 stored = self._put(self._own, place, data, artifact.cost_ns)
-            except FileNotFoundError:  # on the first put, or after somebody removed the whole directory
-                self._own.prepare()
+            except FileNotFoundError:  # somebody removed the whole directory
+                self._prepared = False
                 stored = self._put(self._own, place, data, artifact.cost_ns)
         except OSError as error:
             self._report(error)
@@ -189,7 +191,10 @@ class DiskArtifactStore:
 
     # ---- writing
     def _put(self, directory: EntryDirectory, place: Place, data: bytes, cost_ns: int) -> bool:
-        with self._lock:
+        if not self._prepared:  # checked again: it may not have existed when the store was opened
+            directory.prepare()
+            self._prepared = True
+        with self._space_lock:
             before = self._space.evicted
             has_room = self._space.reserve(place.path, len(data))
             evicted = self._space.evicted - before
@@ -199,7 +204,7 @@ class DiskArtifactStore:
             self._complain(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
             return False
         directory.write(place, data, self._settings.durability)
-        with self._lock:
+        with self._space_lock:
             self._space.kept(place.path, len(data), cost_ns)
         return True
 

@@ -419,6 +419,9 @@ ROWS: Final = (
     Row("for k in 0..n & ~3 step 4s: k + 3", True, (
         loop("k", ROUNDED, put(add(var("k"), lit(3))), step=op(B.MUL, Load("n", lit(0)), lit(4))),
     )),
+    Row("for k in 4 lane..n & ~3 step 4: k + 3", True, (
+        loop("k", ROUNDED, put(add(var("k"), lit(3))), start=op(B.MUL, LID, lit(4)), step=lit(4)),
+    )),
     Row("for k in lane..n & ~3 step 4: k + 3", False, (
         loop("k", ROUNDED, put(add(var("k"), lit(3))), start=LID, step=lit(4)),
     )),
@@ -502,6 +505,10 @@ ROWS: Final = (
         )
         for offset in (36, 37)
     ),
+    Row("x % y + 99 of 100 under 0 < y < 2", True, (
+        *X, *Y, when(both(less(lit(0), var("y")), less(var("y"), lit(2))),
+                     read(add(op(B.MOD, var("x"), var("y")), lit(99)), "fixed")),
+    )),
     Row("x - y under 9 < x < 64 and y < 10", True, (
         *X, *Y, when(both(X_BELOW_64, less(lit(9), var("x")), less(var("y"), lit(10))),
                      put(op(B.SUB, var("x"), var("y")), "shared")),

@@ -145,7 +145,6 @@ def judge(found: Mapping[str, Tally], known: Mapping[Mutant, str]) -> list[str]:
         for m in total.survivors
         if m not in known
     ]
-    wrong += [f"listed, but killed or gone: {m}" for m in known.keys() - set(total.survivors) if m.module in found]
     return wrong
 
 
@@ -203,7 +202,11 @@ def main() -> int:
     print(f"{'all':32}{total.killed:6} of {total.mutants:5} killed {total.share:7.2f} %")
     if not arguments.modules:
         record(found)
-    wrong = judge(found, known_survivors())
+    known = known_survivors()
+    for m in sorted(known.keys() - set(total.survivors)):
+        if m.module in found:
+            print(f"no longer a survivor: {m.module}, {m.function}: {m.becomes}")
+    wrong = judge(found, known)
     print("\n".join(wrong) if wrong else "every survivor is known")
     return 1 if wrong else 0
 

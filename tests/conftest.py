@@ -8,20 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-MUTANTS = os.environ.get("VYRE_MUTANTS", "") not in ("", "0")
-if MUTANTS:
+if os.environ.get("VYRE_MUTANTS", "") not in ("", "0"):
     from hypothesis import settings
 
     from support.profiles import few_examples
 
     settings.register_profile("mutants", few_examples())
     settings.load_profile("mutants")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Against mutants the tests that look at most come last: the others notice nearly all sooner."""
-    if MUTANTS:
-        items.sort(key=lambda item: item.get_closest_marker("thorough") is not None)
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+def entry_files_of(root: Path, number: int) -> list[Path]:
+    return [path for path in entry_files(root) if key(number).digest.hex() in path.name]
+
+
 # ---------------------------------------------------------------- what is kept
 def test_what_one_store_puts_another_gets(root: Path) -> None:
     written, read = store(root), store(root)
@@ -206,9 +210,25 @@ def test_cost_and_last_use_count_across_processes(root: Path) -> None:
         assert store(root).put(key(number), artifact(number, cost_ns=cost_ns))
         then = 1_000 * DAY_NS - age_days * DAY_NS
         os.utime(entry_file(root, key(number)), ns=(then, then))
-    later = store(root, max_entries=3, now_ns=lambda: 1_000 * DAY_NS)
+    later = store(root, max_entries=4, now_ns=lambda: 1_000 * DAY_NS)
     assert later.put(key(9), artifact(9))
-    assert [later.get(key(number)) is not None for number in range(4)] == [True, False, False, True]
+    assert [later.get(key(number)) is not None for number in range(4)] == [True, False, True, True]
+
+
+def test_what_is_used_stays_longer(root: Path) -> None:
+    """Of entries that cost the same; by this process, and by another one as far as its files tell."""
+    now = 20_000 * DAY_NS
+    cache = store(root, max_entries=4, now_ns=lambda: now)
+    for number in range(4):
+        assert cache.put(key(number), artifact(number))
+        os.utime(entry_file(root, key(number)), ns=(now, now))
+    now += DAY_NS
+    assert cache.get(key(0)) is not None
+    assert store(root, now_ns=lambda: now).get(key(1)) is not None
+    for number in (4, 5):
+        assert cache.put(key(number), artifact(number))
+    kept = {number for number in range(6) if entry_files_of(root, number)}
+    assert kept == {0, 1, 4, 5}
 
 
 def test_a_use_is_noted_once_an_hour(root: Path) -> None:

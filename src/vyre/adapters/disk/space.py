@@ -50,7 +50,7 @@ class Space:
         found = {entry.path: entry for entry in self._directory.scan() if entry.path != path}
         totals = Totals(len(found) + 1, sum(entry.nbytes for entry in found.values()) + nbytes)
         if not self._fits(totals):
-            totals = self._evict(found, totals, nbytes)
+            totals = self._evict(found, totals)
         self._ledger.scanned(totals)
         return self._fits(totals)
 
@@ -69,20 +69,18 @@ class Space:
         found = {entry.path: entry for entry in self._directory.scan()}
         totals = Totals(len(found), sum(entry.nbytes for entry in found.values()))
         if not self._fits(totals):
-            self._evict(found, totals, 0)
+            self._evict(found, totals)
         return self.evicted - before
 
     def _fits(self, totals: Totals) -> bool:
         return totals.entries <= self._limits.entries and totals.nbytes <= self._limits.nbytes
 
-    def _evict(self, found: dict[str, Found], totals: Totals, nbytes: int) -> Totals:
-        """Let entries leave until there is some slack; what is there then, an entry of ``nbytes`` included."""
+    def _evict(self, found: dict[str, Found], totals: Totals) -> Totals:
+        """Let entries leave until there is some slack; what ``totals`` are then."""
         self._review(found)
         limits = self._limits
-        entries = limits.entries - limits.entries // SLACK
-        # An entry that needs the slack for itself may have it.
-        most = max(limits.nbytes - limits.nbytes // SLACK, min(nbytes, limits.nbytes))
-        while self._known and (totals.entries > entries or totals.nbytes > most):
+        entries, nbytes = (limit - limit // SLACK for limit in limits)
+        while self._known and (totals.entries > entries or totals.nbytes > nbytes):
             path = self._retention.evict().key
             self._known.pop(path, None)
             victim = found.get(path)

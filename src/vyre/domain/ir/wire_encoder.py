@@ -16,7 +16,6 @@ from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
 from vyre.domain.ir.types import DataType, ScalarType
 
@@ -106,10 +105,11 @@ class _Numbering:
 
 # Reading ``value`` of an enum member costs more than all the rest that is written of a node.
 _TAG_OF: Final[dict[Enum, int]] = {
-    member: member.value
-    for enum in (AtomicOp, BinaryOp, Ordering, UnaryOp, x.IdKind, Access, MemoryKind, ScalarType)
-    for member in enum
+    member: member.value for enum in (AtomicOp, Ordering, x.IdKind, Access, MemoryKind, ScalarType) for member in enum
 }
+_BINARY: Final = {op: w.BINARY + op.value for op in BinaryOp}
+_UNARY: Final = {op: w.UNARY + op.value for op in UnaryOp}
+_LITERALS: Final = {dtype: (opcode, dtype.size * dtype.is_float) for dtype, opcode in w.LITERAL.items()}
 _CLOSE: Final = object()
 _ELSE: Final = object()
 
@@ -158,62 +158,66 @@ class _Writer:
                 self._leave()
                 self._enter()
             else:
-                self._statement(task, tasks)
+                for operand in s.operands(task):
+                    self._expression(operand)
+                _WRITE[type(task)](self, task, tasks)
 
-    def _statement(self, stmt: Stmt, tasks: list[Any]) -> None:
-        out = self._out
-        for operand in s.operands(stmt):
-            self._expression(operand)
-        match stmt:
-            case s.Let(name):
-                out.append(w.LET)
-                self._declare(name)
-            case s.Assign(name):
-                out.append(w.ASSIGN)
-                out += uleb(self._slot(name))
-            case s.Store(buffer):
-                out.append(w.STORE)
-                out += self._buffer(buffer)
-            case s.If(_, then, otherwise):
-                self._open(w.IF, tasks, otherwise)
-                if otherwise:
-                    tasks.append(_ELSE)
-                tasks.extend(reversed(then))
-            case s.Loop(var, body=body):
-                self._open(w.LOOP, tasks, body)
-                self._declare(var)
-            case s.Block(body):
-                self._blocks.append(None)
-                self._open(w.BLOCK, tasks, body)
-            case s.Region(generator, body, source):
-                self._blocks.append((generator, source))
-                self._open(w.BLOCK, tasks, body)
-            case s.AsyncLoad() | s.AsyncStore():
-                out.append(w.ASYNC_LOAD if isinstance(stmt, s.AsyncLoad) else w.ASYNC_STORE)
-                out += self._buffer(stmt.source) + self._buffer(stmt.destination) + self._tag(stmt.tag)
-            case s.AsyncWait(tag):
-                out.append(w.ASYNC_WAIT)
-                out += self._tag(tag)
-            case s.Trap(_, tag):
-                out.append(w.TRAP)
-                out += _string(tag)
-            case s.Barrier(ordering):
-                out += bytes((w.BARRIER, ordering.value))
-            case s.IndirectDispatch(buffer, offset):
-                out.append(w.INDIRECT_DISPATCH)
-                out += self._buffer(buffer) + uleb(offset)
-            case s.Break():
-                out.append(w.BREAK)
-            case s.Continue():
-                out.append(w.CONTINUE)
-            case s.Return():
-                out.append(w.RETURN)
+    # What follows the operands of a statement.
+
+    def _write_let(self, stmt: s.Let, _: list[Any]) -> None:
+        self._out.append(w.LET)
+        self._declare(stmt.name)
+
+    def _write_assign(self, stmt: s.Assign, _: list[Any]) -> None:
+        self._out.append(w.ASSIGN)
+        self._out += uleb(self._slot(stmt.name))
+
+    def _write_store(self, stmt: s.Store, _: list[Any]) -> None:
+        self._out.append(w.STORE)
+        self._out += self._buffer(stmt.buffer)
+
+    def _write_if(self, stmt: s.If, tasks: list[Any]) -> None:
+        self._open(w.IF, tasks, stmt.otherwise)
+        if stmt.otherwise:
+            tasks.append(_ELSE)
+        tasks += reversed(stmt.then)
+
+    def _write_loop(self, stmt: s.Loop, tasks: list[Any]) -> None:
+        self._open(w.LOOP, tasks, stmt.body)
+        self._declare(stmt.var)
+
+    def _write_block(self, stmt: s.Block, tasks: list[Any]) -> None:
+        self._blocks.append(None)
+        self._open(w.BLOCK, tasks, stmt.body)
+
+    def _write_region(self, stmt: s.Region, tasks: list[Any]) -> None:
+        self._blocks.append((stmt.generator, stmt.source))
+        self._open(w.BLOCK, tasks, stmt.body)
+
+    def _write_copy(self, stmt: s.AsyncLoad | s.AsyncStore, _: list[Any]) -> None:
+        self._out.append(w.ASYNC_LOAD if isinstance(stmt, s.AsyncLoad) else w.ASYNC_STORE)
+        self._out += self._buffer(stmt.source) + self._buffer(stmt.destination) + self._tag(stmt.tag)
+
+    def _write_wait(self, stmt: s.AsyncWait, _: list[Any]) -> None:
+        self._out.append(w.ASYNC_WAIT)
+        self._out += self._tag(stmt.tag)
+
+    def _write_trap(self, stmt: s.Trap, _: list[Any]) -> None:
+        self._out.append(w.TRAP)
+        self._out += _string(stmt.tag)
+
+    def _write_barrier(self, stmt: s.Barrier, _: list[Any]) -> None:
+        self._out += bytes((w.BARRIER, _TAG_OF[stmt.ordering]))
+
+    def _write_indirect_dispatch(self, stmt: s.IndirectDispatch, _: list[Any]) -> None:
+        self._out.append(w.INDIRECT_DISPATCH)
+        self._out += self._buffer(stmt.buffer) + uleb(stmt.offset)
 
     def _open(self, opcode: int, tasks: list[Any], body: s.Body) -> None:
         self._out.append(opcode)
         self._enter()
         tasks.append(_CLOSE)
-        tasks.extend(reversed(body))
+        tasks += reversed(body)
 
     def _enter(self) -> None:
         self._scopes.append(len(self._visible))
@@ -259,9 +263,9 @@ class _Writer:
             _EMIT[type(node)](self, node)
 
     def _emit_literal(self, node: Literal) -> None:
-        dtype, bits = node.dtype, node.bits
-        self._out.append(w.LITERAL[dtype])
-        self._out += bits.to_bytes(dtype.size, "little") if dtype.is_float else uleb(bits)
+        opcode, float_bytes = _LITERALS[node.dtype]
+        self._out.append(opcode)
+        self._out += node.bits.to_bytes(float_bytes, "little") if float_bytes else uleb(node.bits)
 
     def _emit_var(self, node: x.Var) -> None:
         self._out.append(w.VAR)
@@ -279,10 +283,10 @@ class _Writer:
         self._out += bytes((w.LAUNCH_ID, _TAG_OF[node.kind], node.axis))
 
     def _emit_binary(self, node: x.Binary) -> None:
-        self._out.append(w.BINARY + _TAG_OF[node.op])
+        self._out.append(_BINARY[node.op])
 
     def _emit_unary(self, node: x.Unary) -> None:
-        self._out.append(w.UNARY + _TAG_OF[node.op])
+        self._out.append(_UNARY[node.op])
 
     def _emit_cast(self, node: x.Cast | x.Bitcast) -> None:
         self._out += bytes((w.CAST if isinstance(node, x.Cast) else w.BITCAST, _TAG_OF[node.dtype]))
@@ -363,11 +367,31 @@ def _block(label: tuple[str, str | None] | None) -> bytes:
     return bytes((w.SOURCED_REGION,)) + _string(generator) + _string(source)
 
 
-def _opcode(value: int) -> Callable[[_Writer, Any], None]:
-    def emit(writer: _Writer, _: Node) -> None:
+def _opcode(value: int) -> Callable[..., None]:
+    def write(writer: _Writer, *_: object) -> None:
         writer._out.append(value)
 
-    return emit
+    return write
+
+
+_WRITE: Final[dict[type[Node], Callable[[_Writer, Any, list[Any]], None]]] = {
+    s.Let: _Writer._write_let,
+    s.Assign: _Writer._write_assign,
+    s.Store: _Writer._write_store,
+    s.If: _Writer._write_if,
+    s.Loop: _Writer._write_loop,
+    s.Break: _opcode(w.BREAK),
+    s.Continue: _opcode(w.CONTINUE),
+    s.Return: _opcode(w.RETURN),
+    s.Block: _Writer._write_block,
+    s.Region: _Writer._write_region,
+    s.Barrier: _Writer._write_barrier,
+    s.AsyncLoad: _Writer._write_copy,
+    s.AsyncStore: _Writer._write_copy,
+    s.AsyncWait: _Writer._write_wait,
+    s.Trap: _Writer._write_trap,
+    s.IndirectDispatch: _Writer._write_indirect_dispatch,
+}
 
 
 _EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {

@@ -64,6 +64,7 @@ TOPICS: Final = {
     "Graphs on the device": ("topology", "plan_cache", "fusion_pressure", "egraph_kernels"),
     "What a device can do": ("backend_ranking", "occupancy", "subgroup", "ptx_target", "ptxas_hazards"),
     "Which code to run": ("strategy", "routing", "kernel_variant", "extraction_cost", "device_extraction", "selection"),
+    "What to tune, and what to believe": ("workgroup_candidates", "successive_halving"),
     "What an emitter may leave out": (
         "emission.bounds_checks",
         "emission.shared_zeroing",

@@ -18,6 +18,7 @@ import pytest
 
 import vyre.policies
 from vyre.domain.errors import PlanError
+from vyre.domain.lane_facts import LaneFacts
 from vyre.policies import fusion, plan_cache
 from vyre.policies.arm_independence import ArmAccess
 from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
@@ -58,7 +59,15 @@ from vyre.policies.shape_prediction import ShapeHistory
 from vyre.policies.speculate import SpeculatorSettings
 from vyre.policies.speculation import SequentialThresholds, SpeculationTest
 from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
+from vyre.policies.successive_halving import Estimates, HalvingThresholds, Race, Step, cheapest_estimate, next_step
 from vyre.policies.trace_jit import TraceJitInputs
+from vyre.policies.workgroup_candidates import (
+    CandidateThresholds,
+    LaunchFacts,
+    SizeOccupancy,
+    shortlist,
+    workgroup_candidates,
+)
 from vyre.testing.vector_rows import FILES
 from vyre.testing.vectors import Tally, run_file
 
@@ -239,6 +248,26 @@ def learned(thresholds: CostThresholds) -> object:
     return found, cache.credits
 
 
+def sizes(**more: Any) -> Callable[[CandidateThresholds], object]:
+    """The sizes that an untied program may have, with some thresholds as given."""
+    launch = LaunchFacts((64, 1, 1), 1, active_lanes=0)
+    return lambda t: workgroup_candidates(LaneFacts(), launch, replace(t, **more))
+
+
+def nearly_significant(thresholds: HalvingThresholds) -> Step:
+    """A final of 100 pairs whose p is a little above 1 %."""
+    ranks = (rank if rank <= 80 and rank != 41 else -rank for rank in range(1, 101))  # positive ones: 3 199
+    base = (10**6,) * 100
+    race = Race(base, (tuple(10**6 - 1_000 * rank for rank in ranks),))
+    return next_step(race, replace(thresholds, final_pairs=100, min_gain_bps=0))
+
+
+def round_of(*counts: int) -> Callable[[HalvingThresholds], object]:
+    """The step after so many runs of each candidate, a later candidate being slower."""
+    incumbent, *challengers = ((1_000 + 20 * (one == 0),) * count for one, count in enumerate(counts))
+    return lambda t: next_step(Race(incumbent, tuple(challengers)), t)
+
+
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
@@ -249,6 +278,15 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BiasThresholds", "speculate_bps"): biased(CONSTANT, trace_jit=TraceJitInputs(9, 9_000, 0, 100)),
     ("BiasThresholds", "extraction.max_scale_bps"): lambda t: priced(10**6, cold_bps=50_000)(t.extraction),
     ("BiasThresholds", "extraction.forbid_zero"): lambda t: priced(1, cold_bps=1)(t.extraction),
+    ("CandidateThresholds", "max_lanes"): sizes(sizes=(1024, 1025)),
+    **{("CandidateThresholds", f"sizes.{place}"): sizes() for place in range(6)},
+    ("HalvingThresholds", "first_round"): round_of(5, 5, 5),
+    ("HalvingThresholds", "growth"): round_of(15, 15, 15, 5, 5),
+    ("HalvingThresholds", "final_pairs"): round_of(20, 20),
+    ("HalvingThresholds", "error"): nearly_significant,
+    ("HalvingThresholds", "min_gain_bps"): lambda t: cheapest_estimate(Estimates((10_000, 9_800)), t),
+    ("ShortlistThresholds", "most"): lambda t: shortlist(tuple(map(SizeOccupancy, range(1, 9))), t),
+    ("ShortlistThresholds", "worst_bps"): lambda t: shortlist((SizeOccupancy(1, 10_000), SizeOccupancy(2, 5_000)), t),
     **{("CostThresholds", field.name): learned for field in fields(CostThresholds)},
     ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
     ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,

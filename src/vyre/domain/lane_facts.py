@@ -1,0 +1,323 @@
+"""What a program lets its lanes see of how they are grouped, and which lanes can leave a trace.
+
+Read off the program without running it.  Every fact errs on one side: what is not recognised counts as dependence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    BufferLength,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    SubgroupSize,
+    Var,
+    children,
+)
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Trap,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_expressions, unique_nodes
+from vyre.domain.record import U32_MAX, IntRange, record
+from vyre.domain.validation.validator import validate
+
+
+@record
+class LaneBound:
+    """Lanes from some number on do nothing: ``ceil(length of buffer / stride)``, or ``lanes`` without a buffer."""
+
+    buffer: str = ""
+    stride: Annotated[int, IntRange(1, U32_MAX)] = 1
+    lanes: Annotated[int, IntRange(0, U32_MAX)] = 0
+
+    def resolve(self, lengths: Mapping[str, int]) -> int:
+        """Lanes that may do something, given the elements of every buffer."""
+        return -(-lengths[self.buffer] // self.stride) if self.buffer else self.lanes
+
+
+@record
+class LaneFacts:
+    """``group_ids``: ids of lanes in their workgroup, or of workgroups; ``group_count``: how many there are.
+
+    ``shared_writes``: buffers that are written, in which lanes may meet other than by atomics.  ``stride``: the largest
+    factor of a lane's id in an index that keeps lanes apart.  ``order_sensitive``: by the order of atomics.
+    ``traps``: it may give up.  ``bounds``: each effect of a lane is behind one of them, unless ``unbounded``: then a
+    lane may have an effect, or a loop of unforeseeable length, whatever its id.
+    """
+
+    group_ids: bool = False
+    group_count: bool = False
+    workgroup_memory: bool = False
+    barriers: bool = False
+    subgroup_operations: bool = False
+    async_copies: bool = False
+    indirect: bool = False
+    traps: bool = False
+    order_sensitive: bool = False
+    shared_writes: tuple[str, ...] = ()
+    stride: Annotated[int, IntRange(1, U32_MAX)] = 1
+    bounds: tuple[LaneBound, ...] = ()
+    unbounded: bool = False
+
+    def active_lanes(self, lengths: Mapping[str, int]) -> int | None:
+        """The lanes below this number are the only ones with an effect; None if all may have one."""
+        return None if self.unbounded else max((bound.resolve(lengths) for bound in self.bounds), default=0)
+
+
+_SUBGROUP: Final = (SubgroupLane, SubgroupSize, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
+_ASYNC: Final = (AsyncLoad, AsyncStore, AsyncWait)
+_LESS: Final = {BinaryOp.LT: False, BinaryOp.GT: True}
+"""Operators that say left < right, and whether only once the operands are swapped."""
+_NOT_LESS: Final = {BinaryOp.GE: False, BinaryOp.LE: True}
+
+
+def lane_facts(program: Program) -> LaneFacts:
+    """The facts of a valid program; cached on it.  Linear in its distinct nodes."""
+    cached = program._cache.get("lane_facts")
+    if isinstance(cached, LaneFacts):
+        return cached
+    expressions = list(unique_expressions(program))
+    statements = list(walk_statements(program.body))
+    kinds = {e.kind for e in expressions if isinstance(e, LaunchId)}
+    scan = _Scan(program, statements, expressions)
+    scan.body(program.body)
+    facts = LaneFacts(
+        group_ids=bool(kinds & {IdKind.LOCAL, IdKind.GROUP}),
+        group_count=IdKind.NUM_GROUPS in kinds,
+        workgroup_memory=any(buffer.is_workgroup for buffer in program.buffers),
+        barriers=_any(statements, Barrier),
+        subgroup_operations=any(isinstance(e, _SUBGROUP) for e in expressions),
+        async_copies=_any(statements, *_ASYNC),
+        indirect=_any(statements, IndirectDispatch),
+        traps=_any(statements, Trap),
+        order_sensitive=validate(program).order_sensitive,
+        shared_writes=scan.shared_writes(),
+        stride=scan.stride,
+        bounds=tuple(sorted(scan.bounds, key=lambda bound: (bound.buffer, bound.stride, bound.lanes))),
+        unbounded=scan.unbounded,
+    )
+    program._cache["lane_facts"] = facts
+    return facts
+
+
+def _any(statements: Iterable[Stmt], *types: type) -> bool:
+    return any(isinstance(stmt, types) for stmt in statements)
+
+
+class _Affine(NamedTuple):
+    """``stride * gid + offset`` with ``offset < stride``: never the same for two lanes, unless it wraps."""
+
+    stride: int
+    offset: int
+
+    def times(self, factor: int) -> _Affine | None:
+        return self._checked(self.stride * factor, self.offset * factor)
+
+    def plus(self, offset: int) -> _Affine | None:
+        return self._checked(self.stride, self.offset + offset)
+
+    @staticmethod
+    def _checked(stride: int, offset: int) -> _Affine | None:
+        return _Affine(stride, offset) if 0 < stride <= U32_MAX and offset <= U32_MAX else None
+
+    @property
+    def apart(self) -> bool:
+        return self.offset < self.stride
+
+
+_Guard: TypeAlias = LaneBound | None
+"""Lanes from this bound on do not get here; None: any lane does."""
+
+
+class _Scan:
+    """One pass over the statements, with a bound that guards each."""
+
+    def __init__(self, program: Program, statements: list[Stmt], expressions: list[Expr]) -> None:
+        self.bounds: set[LaneBound] = set()
+        self.stride = 1
+        self.unbounded = False
+        self._locals = _constant_locals(statements)
+        self._atomics = {e.buffer for e in expressions if isinstance(e, Atomic)}
+        stored = {stmt.buffer for stmt in statements if isinstance(stmt, Store)}
+        self._written = stored | self._atomics
+        self._indices: dict[str, set[_Affine | None]] = {name: set() for name in self._written}
+        for expr in expressions:
+            if isinstance(expr, Load) and expr.buffer in self._written:
+                self._indices[expr.buffer].add(self._affine(expr.index))
+        for stmt in statements:
+            if isinstance(stmt, Store):
+                self._indices[stmt.buffer].add(self._affine(stmt.index))
+
+    def shared_writes(self) -> tuple[str, ...]:
+        """Written buffers in which lanes may meet."""
+        found = []
+        for name, indices in sorted(self._indices.items()):
+            if name in self._atomics:
+                if indices:  # plain accesses beside atomics
+                    found.append(name)
+                continue
+            strides = {index.stride for index in indices if index is not None and index.apart}
+            if len(strides) == 1 and all(index is not None and index.apart for index in indices):
+                self.stride = max(self.stride, *strides)
+            else:
+                found.append(name)
+        return tuple(found)
+
+    def body(self, body: tuple[Stmt, ...]) -> None:
+        stack: list[tuple[tuple[Stmt, ...], int, _Guard]] = [(body, 0, None)]
+        while stack:
+            statements, at, guard = stack.pop()
+            while at < len(statements):
+                stmt = statements[at]
+                at += 1
+                self._effects(stmt, guard)
+                if isinstance(stmt, If):
+                    inside, behind = self._guards(stmt, guard)
+                    stack.append((stmt.then, 0, inside))
+                    stack.append((stmt.otherwise, 0, behind))
+                    if len(stmt.then) == 1 and isinstance(stmt.then[0], Return):
+                        guard = behind
+                elif isinstance(stmt, Loop | Block | Region):
+                    stack.append((stmt.body, 0, guard))
+
+    # ---- effects
+    def _effects(self, stmt: Stmt, guard: _Guard) -> None:
+        if isinstance(stmt, Store):
+            self._effect(stmt.buffer, stmt.index, guard)
+        elif isinstance(stmt, Loop) and not all(map(self._is_uniform, (stmt.start, stmt.stop, stmt.step))):
+            self._bounded(guard)  # a lane without an element may find nonsense for its bounds
+        for node in unique_nodes(operands(stmt)):
+            if isinstance(node, Atomic):
+                self._effect(node.buffer, node.index, guard)
+
+    def _effect(self, buffer: str, index: Expr, guard: _Guard) -> None:
+        """Accesses out of range have no effect, so an index that grows with the lane is a guard of its own."""
+        affine = self._affine(index)
+        if affine is not None and affine.apart:
+            self.stride = max(self.stride, affine.stride)
+            guard = LaneBound(buffer, affine.stride)
+        self._bounded(guard)
+
+    def _bounded(self, guard: _Guard) -> None:
+        if guard is None:
+            self.unbounded = True
+        else:
+            self.bounds.add(guard)
+
+    # ---- conditions
+    def _guards(self, stmt: If, guard: _Guard) -> tuple[_Guard, _Guard]:
+        """The guards of both branches."""
+        condition = self._resolved(stmt.condition)
+        if not isinstance(condition, Binary):
+            return guard, guard
+        if condition.op is BinaryOp.AND:  # either half guards the branch
+            halves = (self._resolved(condition.left), self._resolved(condition.right))
+            found = [self._bound(half, _LESS) for half in halves if isinstance(half, Binary)]
+            return next((bound for bound in found if bound is not None), guard), guard
+        return self._bound(condition, _LESS) or guard, self._bound(condition, _NOT_LESS) or guard
+
+    def _bound(self, condition: Binary, operators: Mapping[BinaryOp, bool]) -> _Guard:
+        """``gid < bound`` (for the other table: its negation), as a bound of lanes."""
+        if condition.op not in operators:
+            return None
+        low, high = condition.left, condition.right
+        if operators[condition.op]:
+            low, high = high, low
+        if self._affine(low) != _GID:
+            return None
+        limit = self._resolved(high)
+        if isinstance(limit, BufferLength):
+            return LaneBound(limit.buffer)
+        return LaneBound(lanes=limit.bits) if isinstance(limit, Literal) else None
+
+    # ---- expressions
+    def _resolved(self, expr: Expr) -> Expr:
+        for _ in range(_DEPTH):
+            if not isinstance(expr, Var) or expr.name not in self._locals:
+                break
+            expr = self._locals[expr.name]
+        return expr
+
+    def _affine(self, expr: Expr, depth: int = 0) -> _Affine | None:
+        expr = self._resolved(expr)
+        if isinstance(expr, LaunchId):
+            return _GID if expr.kind is IdKind.GLOBAL and expr.axis == 0 else None
+        if not isinstance(expr, Binary) or depth == _DEPTH:
+            return None
+        left, right = self._resolved(expr.left), self._resolved(expr.right)
+        if isinstance(left, Literal) and expr.op in (BinaryOp.ADD, BinaryOp.MUL):
+            left, right = right, left
+        if not isinstance(right, Literal) or right.dtype is not ScalarType.U32:
+            return None
+        inner = self._affine(left, depth + 1)
+        if inner is None:
+            return None
+        if expr.op is BinaryOp.ADD:
+            return inner.plus(right.bits)
+        if expr.op is BinaryOp.SHL:
+            return inner.times(1 << right.bits) if right.bits < 32 else None
+        return inner.times(right.bits) if expr.op is BinaryOp.MUL else None
+
+    def _is_uniform(self, root: Expr) -> bool:
+        """Is it the same for every lane, as far as can be told?"""
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            expr = self._resolved(stack.pop())
+            if id(expr) in seen:
+                continue
+            seen.add(id(expr))
+            if isinstance(expr, _OF_A_LANE) or (isinstance(expr, Load) and expr.buffer in self._written):
+                return False
+            stack.extend(children(expr))
+        return True
+
+
+_GID: Final = _Affine(1, 0)
+_DEPTH: Final = 32
+_OF_A_LANE: Final = (LaunchId, Var, Atomic, *_SUBGROUP)
+"""A Var here is one whose value is not known."""
+
+
+def _constant_locals(statements: Iterable[Stmt]) -> dict[str, Expr]:
+    """Locals that are declared once and never assigned, with their values."""
+    values: dict[str, Expr] = {}
+    changing: set[str] = set()
+    for stmt in statements:
+        if isinstance(stmt, Let) and stmt.name not in values:
+            values[stmt.name] = stmt.value
+        elif isinstance(stmt, Let | Assign):
+            changing.add(stmt.name)
+        elif isinstance(stmt, Loop):
+            changing.add(stmt.var)
+    return {name: value for name, value in values.items() if name not in changing}

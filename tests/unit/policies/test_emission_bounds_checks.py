@@ -29,6 +29,7 @@ from vyre.domain.ir.expr import (
     Select,
     SpecConst,
     SubgroupLane,
+    SubgroupSize,
     Unary,
 )
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
@@ -470,6 +471,7 @@ ROWS: Final = (
         Let("i", GID),
         loop("k", lit(9), when(op(B.GE, var("i"), LENGTH), Break()), store(lit(1), "like")), put(var("i")),
     )),
+    Row("the size of a subgroup", True, (read(SubgroupSize(), "fixed"),)),
     Row("the subgroup's lane + 32", True, (put(add(SubgroupLane(), lit(32)), "shared"),)),
     Row("the subgroup's lane + 33", False, (put(add(SubgroupLane(), lit(33)), "shared"),)),
     Row("the subgroup's lane - 1", False, (put(op(B.SUB, SubgroupLane(), lit(1)), "shared"),)),

@@ -189,9 +189,21 @@ def test_the_width_of_the_interval() -> None:
     assert SpeculationTest(2, 0.0, 1.0).half_width() < math.inf
 
 
+def test_means_and_deviations_of_a_race() -> None:
+    """Gains of ln 2, ln 4 and ln 8: their mean is ln 4, and the squares about it are 2 (ln 2)^2."""
+    test = SpeculationTest()
+    for speculative in (50, 25):
+        test = test.record(100, speculative)
+    test = test.record(800, 100)
+    assert test.pairs == 3
+    assert test.mean == pytest.approx(math.log(4), rel=1e-12)
+    assert test.squares == pytest.approx(2 * math.log(2) ** 2, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("test", "thresholds", "choice"),
     [
+        (SpeculationTest(9, 0.5, 0.0), SequentialThresholds(), SpeculationChoice.ADOPT),
         (SpeculationTest(9, 0.0, 0.0), SequentialThresholds(), SpeculationChoice.REJECT),
         (SpeculationTest(9, 0.01, 0.0), SequentialThresholds(min_gain=1.0), SpeculationChoice.KEEP_RACING),
         (SpeculationTest(199, 0.0, 1e9), SequentialThresholds(), SpeculationChoice.KEEP_RACING),

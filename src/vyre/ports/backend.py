@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
@@ -34,7 +34,11 @@ from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, OpId, Program
 from vyre.domain.op_ids import ALL_OPS
 
-PORT_API_VERSION: Final = 3
+if TYPE_CHECKING:
+    from vyre.domain.launch import Launch
+    from vyre.domain.tuning import TimeKind
+
+PORT_API_VERSION: Final = 4
 FacetT = TypeVar("FacetT")
 
 
@@ -281,6 +285,42 @@ class MetricSource(Protocol):
     def metrics(self) -> Mapping[str, int]: ...
 
 
+class Tunable(Protocol):
+    """What a tuner asks of a device beside the time that a dispatch takes; called from one thread at a time."""
+
+    @property
+    def kind(self) -> TimeKind:
+        """ESTIMATED: no time is real, and ``work_done`` is what candidates are compared by."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Which device it is."""
+        ...
+
+    @property
+    def driver(self) -> str:
+        """Version of what assembles or runs code."""
+        ...
+
+    @property
+    def versions(self) -> str:
+        """Of what generates code."""
+        ...
+
+    def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
+        """Values of ``DispatchConfig.profile`` that give other code than none, for this launch."""
+        ...
+
+    def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:
+        """Lanes that a compute unit keeps resident, in parts of 10 000 of its limit; None if unknown."""
+        ...
+
+    def work_done(self) -> int:
+        """What the model has counted so far; 0 where times are measured."""
+        ...
+
+
 class NullLifecycle:
     """For backends that queue nothing and own nothing."""
 
@@ -327,6 +367,7 @@ class Backend:
     resident_binder: ResidentBinder | None = None
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None
+    tunable: Tunable | None = None
 
     def require_memory(self) -> ResidentMemory:
         return require(self.memory, feature="resident buffers", backend=self.id)

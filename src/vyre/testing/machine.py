@@ -53,4 +53,5 @@ def cuda_machine(runtime: CudaOptions = DEFAULT_OPTIONS, *, clock: Clock = SYSTE
     options = MachineOptions(**machine)
     driver = MachineDriver(options)
     runtime = replace(runtime, exports=options.export_fake)
-    return CudaMachine(make_backend(driver, ids.MACHINE, runtime, clock=clock), driver)
+    backend = make_backend(driver, ids.MACHINE, runtime, clock=clock, work_done=lambda: driver.lane_instructions)
+    return CudaMachine(backend, driver)

@@ -61,6 +61,7 @@ def test_every_facet_is_optional_but_the_executor_and_the_lifecycle() -> None:
         "resident_binder",
         "async_executor",
         "metric_source",
+        "tunable",
     }
     for name in optional:
         assert facets[name].default is None

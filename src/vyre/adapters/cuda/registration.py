@@ -32,7 +32,9 @@ def _machine() -> Backend:
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.device import CudaOptions
 
-    return make_backend(machine_driver(), ids.MACHINE, CudaOptions(exports=False))
+    driver = machine_driver()
+    options = CudaOptions(exports=False)
+    return make_backend(driver, ids.MACHINE, options, work_done=lambda: driver.lane_instructions)
 
 
 def _probe_machine() -> DeviceProfile:

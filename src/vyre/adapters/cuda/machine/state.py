@@ -104,6 +104,11 @@ class MachineState:
         return self._journal.violations
 
     @property
+    def lane_instructions(self) -> int:
+        """Of all kernels so far: instructions, each counted once for every lane that executed it."""
+        return self._worker.lane_instructions
+
+    @property
     def kernel_faults(self) -> Sequence[KernelFault]:
         return self._worker.faults
 

@@ -39,7 +39,9 @@ CODE_OF_FAULT: Final = {
 
 
 class Worker:
-    """``faults`` collects what kernels did wrong; ``report`` is told of nodes of one graph that collide."""
+    """``faults`` collects what kernels did wrong, ``lane_instructions`` sums what they did; ``report`` is told of
+    nodes of one graph that collide.
+    """
 
     def __init__(
         self, memory: DeviceMemory, speed: Speed, options: RunOptions, seed: int, report: Callable[[str], None]
@@ -50,6 +52,7 @@ class Worker:
         self._random = random.Random(seed)
         self._report = report
         self.faults: list[KernelFault] = []
+        self.lane_instructions = 0
 
     def perform(self, work: Work) -> Outcome:
         """Raises ``Status`` if the device faults."""
@@ -111,4 +114,5 @@ class Worker:
         except KernelFault as fault:
             self.faults.append(fault)
             raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
+        self.lane_instructions += report.lane_instructions
         return Outcome(self._speed.kernel(report.lane_instructions), report.accesses)

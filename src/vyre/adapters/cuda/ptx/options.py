@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
 
@@ -61,3 +62,21 @@ class EmitOptions:
 
 
 DEFAULT_OPTIONS: Final = EmitOptions()
+
+
+class CodeProfile(NamedTuple):
+    """A way of generating code that changes no byte of any result, but perhaps its speed.
+
+    ``exact_grid``: launches that have exactly as many lanes as elements get a kernel that relies on it.
+    """
+
+    switches: Switches = ALL_ON
+    exact_grid: bool = False
+
+
+USUAL_PROFILE: Final = CodeProfile()
+PROFILES: Final[Mapping[str, CodeProfile]] = {
+    **{f"no-{f.name.replace('_', '-')}": CodeProfile(replace(ALL_ON, **{f.name: False})) for f in fields(Switches)},
+    "exact-grid": CodeProfile(exact_grid=True),
+}
+"""What ``DispatchConfig.profile`` may name; a tuner tries them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cuda.ptx.emit import emit
@@ -17,6 +18,7 @@ from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.streams import StreamPool
+from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
@@ -62,10 +64,12 @@ def make_backend(
     *,
     clock: Clock = SYSTEM_CLOCK,
     profiler: Profiler | None = None,
+    work_done: Callable[[], int] | None = None,
 ) -> Backend:
     """The backend on ``driver``.  Probes the device and creates no context: ``lifecycle.prepare`` does.
 
-    Raises ``BackendUnavailable`` where no driver or no such device is.
+    ``work_done``: what kernels have done so far, of a driver whose times are made up.  Raises ``BackendUnavailable``
+    where no driver or no such device is.
     """
     device = CudaDevice(driver, options, backend=backend, clock=clock)
     profile = _profile(device.facts, backend, options)
@@ -89,6 +93,7 @@ def make_backend(
         async_executor=CudaAsync(device, executor),
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
+        tunable=CudaTunable(device, executor, work_done),
     )
 
 

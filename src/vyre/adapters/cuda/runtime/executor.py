@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 
 from vyre.adapters.cuda.ptx.kernel import Assumption
-from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
@@ -47,7 +47,7 @@ class CudaPipeline(KernelPipeline):
     ) -> None:
         """Compiles the module that most dispatches will use.  Raises what emission, loading and the config raise."""
         device = resources.device
-        refuse_unsupported(device, config)
+        refuse_unsupported(device, config, PROFILES)
         if config.workgroup is not None and config.workgroup != program.workgroup_size:
             program = replace(program, workgroup_size=config.workgroup)
         limits = launch_limits(device)
@@ -65,6 +65,7 @@ class CudaPipeline(KernelPipeline):
         self._program = program
         self._limits = limits
         self._spec: Mapping[str, Literal] = spec_literals(program, config.spec)
+        self._profile = USUAL_PROFILE if config.profile is None else PROFILES[config.profile]
         self._grid_barriers = len(plan_grid_sync(program)) > 1
         with device.calls:
             self._module(self._options(native=self._native((1, 1, 1))))
@@ -84,12 +85,25 @@ class CudaPipeline(KernelPipeline):
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
 
+    def options_for(self, launch: Launch) -> EmitOptions:
+        """How the module of a launch is emitted.  Call inside the door."""
+        options = self._options(native=self._native(launch.grid))
+        if self._profile.exact_grid and prod(launch.grid) * prod(launch.workgroup) == launch.element_count:
+            options = replace(options, assume=options.assume | {Assumption.EXACT_GRID})
+        return options
+
+    def resident_lanes(self, launch: Launch) -> int:
+        """Lanes of ``launch`` that one multiprocessor holds at once.  Call inside the door."""
+        module = self._module(self.options_for(launch))
+        blocks = min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
+        return blocks * prod(launch.workgroup)
+
     # ---------------------------------------------------------------- details
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
         return resolve_launch(self._program, input_nbytes, self._config, self._limits)
 
     def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
-        return partial(self._module, self._options(native=self._native(launch.grid)))
+        return partial(self._module, self.options_for(launch))
 
     def _native(self, grid: Dim3) -> bool:
         """Whether the grid barriers of this launch run inside one kernel.
@@ -118,6 +132,7 @@ class CudaPipeline(KernelPipeline):
             assume=ARENA_FACTS,
             native_grid_sync=native,
             parameter_limit=facts.parameter_limit,
+            switches=self._profile.switches,
         )
 
     def _module(self, options: EmitOptions) -> LoadedModule:

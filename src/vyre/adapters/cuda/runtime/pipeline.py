@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -217,15 +217,15 @@ def launch_limits(device: CudaDevice) -> LaunchLimits:
     return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, facts.max_grid)
 
 
-def refuse_unsupported(device: CudaDevice, config: DispatchConfig) -> None:
-    """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour."""
+def refuse_unsupported(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:
+    """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour; ``profiles``: those that exist."""
     for wanted, feature, fix in (
         (config.step_budget is not None, "step_budget", "count steps on `reference`, or bound the time by timeout_s."),
         (config.race_check, "race_check", "look for races on `reference`."),
         (config.chunk_workgroups is not None, "chunk_workgroups", None),
         (config.speculation is SpeculationMode.FORCE, "speculation", None),
         (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads", None),
-        (config.profile is not None, f"profile {config.profile!r}", None),
+        (config.profile is not None and config.profile not in profiles, f"profile {config.profile!r}", None),
         (
             config.cooperative and not device.facts.cooperative_launch,
             f"cooperative launches on {device.facts.name}",

@@ -1,0 +1,204 @@
+"""What tuning remembers: runs of candidates with all their samples, and nothing that was concluded from them.
+
+A set of records is merged by union, and cut to the latest ones by a total order.  So merging is commutative,
+associative and idempotent, however often and wherever it is done, and a winner can always be told again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from typing import Annotated, Any, Final, TypeAlias
+
+from vyre.domain.errors import InvalidField, MalformedJson
+from vyre.domain.record import U32, U64, U64_MAX, IntRange, record
+
+VERSION: Final = 1
+MOST_OF_A_CANDIDATE: Final = 8
+"""Runs of one candidate under one key that are kept."""
+MOST_RECORDS: Final = 4096
+"""Records of one program that are kept."""
+
+
+class TimeKind(Enum):
+    """Where times come from: clocks of the device or of the host, or a model that measured nothing."""
+
+    DEVICE = "device"
+    HOST = "host"
+    ESTIMATED = "estimated"
+
+    @property
+    def is_measured(self) -> bool:
+        return self is not TimeKind.ESTIMATED
+
+
+Time: TypeAlias = Annotated[int, IntRange(1, U64_MAX)]
+Size: TypeAlias = Annotated[int, IntRange(1, 2**32 - 1)]
+
+
+@record
+class TuningKey:
+    """What a time is valid for.  ``program``: digest, hex.  ``spec``: canonical bytes of the constants, hex.
+
+    ``bucket``: bits of the number of lanes.  ``device`` and ``driver``: what the backend calls them.  ``versions``: of
+    all that generates code or runs it.  ``settings``: the rest of the config that decides what runs.
+    """
+
+    program: str
+    spec: str
+    bucket: U32
+    backend: str
+    device: str
+    driver: str
+    versions: str
+    declared: tuple[Size, Size, Size]
+    settings: str = ""
+
+
+@record
+class Candidate:
+    """``size``: lanes of a workgroup along x.  ``profile``: of code generation, empty for the usual one."""
+
+    size: Size
+    profile: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.size} lanes" + (f", {self.profile}" if self.profile else "")
+
+
+@record
+class TuningRecord:
+    """One candidate of one run of the tuner.
+
+    ``run``: drawn anew for each.  ``place``: of the candidate in it, 0 for the one in use.  ``of``: candidates in it.
+    ``samples``: in the order of the rounds; ns, or what the model counts.  ``matched``: the bytes were those of the
+    reference.  ``at_s``: when it ended, in seconds since the epoch.
+    """
+
+    key: TuningKey
+    candidate: Candidate
+    kind: TimeKind
+    run: str
+    place: U32
+    of: U32
+    samples: tuple[Time, ...]
+    matched: bool
+    at_s: U64
+
+    def __post_init__(self) -> None:
+        if self.place >= self.of:
+            raise InvalidField(record="TuningRecord", field="place", value=self.place, expected=f"below {self.of}")
+
+
+def bucket_of(lanes: int) -> int:
+    """Launches of one bucket differ by less than a factor of two."""
+    return lanes.bit_length()
+
+
+def merge(*sets: Iterable[TuningRecord]) -> tuple[TuningRecord, ...]:
+    """The union, latest first: at most ``MOST_OF_A_CANDIDATE`` of a candidate and ``MOST_RECORDS`` in all."""
+    latest = sorted(set().union(*sets), key=_order)
+    seen: Counter[tuple[TuningKey, Candidate, TimeKind]] = Counter()
+    kept = []
+    for found in latest:
+        of = (found.key, found.candidate, found.kind)
+        seen[of] += 1
+        if seen[of] <= MOST_OF_A_CANDIDATE:
+            kept.append(found)
+    return tuple(kept[:MOST_RECORDS])
+
+
+def _order(found: TuningRecord) -> tuple[int, str]:
+    return -found.at_s, to_line(found)
+
+
+# ---- lines
+def to_line(found: TuningRecord) -> str:
+    """Canonical JSON that carries its own digest; without a line end."""
+    return seal(to_json(found))
+
+
+def from_line(line: str) -> TuningRecord:
+    """The inverse; raises ``MalformedJson`` for whatever ``to_line`` would not have written."""
+    found = record_of(unseal(line))
+    if to_line(found) != line:
+        raise _malformed("it is not canonical")
+    return found
+
+
+def seal(content: dict[str, Any]) -> str:
+    """Canonical JSON of ``content`` with its digest."""
+    return _text(content | {"blake3": _digest(content)})
+
+
+def unseal(text: str) -> dict[str, Any]:
+    """The content, verified; raises ``MalformedJson``."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _malformed("it is not JSON") from None
+    if not isinstance(content, dict) or content.pop("blake3", None) != _digest(content):
+        raise _malformed("its digest does not match")
+    return content
+
+
+def to_json(found: TuningRecord) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "key": key_json(found.key),
+        "size": found.candidate.size,
+        "profile": found.candidate.profile,
+        "kind": found.kind.value,
+        "run": found.run,
+        "place": found.place,
+        "of": found.of,
+        "samples": list(found.samples),
+        "matched": found.matched,
+        "at_s": found.at_s,
+    }
+
+
+def record_of(content: dict[str, Any]) -> TuningRecord:
+    """Raises ``MalformedJson``."""
+    try:
+        if content["version"] != VERSION:
+            raise _malformed(f"it is of version {content['version']!r}, not {VERSION}")
+        return TuningRecord(
+            key=key_of(content["key"]),
+            candidate=Candidate(content["size"], content["profile"]),
+            kind=TimeKind(content["kind"]),
+            run=content["run"],
+            place=content["place"],
+            of=content["of"],
+            samples=tuple(content["samples"]),
+            matched=content["matched"],
+            at_s=content["at_s"],
+        )
+    except (KeyError, TypeError, ValueError, InvalidField) as error:
+        raise _malformed(str(error)) from None
+
+
+def key_json(key: TuningKey) -> dict[str, Any]:
+    names = ("program", "spec", "bucket", "backend", "device", "driver", "versions", "settings")
+    return {name: getattr(key, name) for name in names} | {"declared": list(key.declared)}
+
+
+def key_of(content: dict[str, Any]) -> TuningKey:
+    """Raises ``InvalidField`` or ``TypeError``."""
+    return TuningKey(**content | {"declared": tuple(content["declared"])})
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(content: object) -> str:
+    from blake3 import blake3
+
+    return blake3(b"vyre.tuning.v1\0" + _text(content).encode()).hexdigest()
+
+
+def _malformed(why: str) -> MalformedJson:
+    return MalformedJson(f"not a tuning record: {why}", fix="tune again; records that others spoilt are left out.")

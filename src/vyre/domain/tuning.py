@@ -7,19 +7,29 @@ associative and idempotent, however often and wherever it is done, and a winner 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated, Any, Final, TypeAlias
+from operator import attrgetter
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField, MalformedJson
 from vyre.domain.record import U32, U64, U64_MAX, IntRange, record
 
 VERSION: Final = 1
-MOST_OF_A_CANDIDATE: Final = 8
-"""Runs of one candidate under one key that are kept."""
-MOST_RECORDS: Final = 4096
-"""Records of one program that are kept."""
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_FIX: Final = "tune again, or copy the file again from where it is whole."
+
+
+class KeptRecords(NamedTuple):
+    """How many are kept: ``of_a_candidate`` under one key, and ``in_all``, of one program."""
+
+    of_a_candidate: int = 8
+    in_all: int = 4096
+
+
+KEPT: Final = KeptRecords()
 
 
 class TimeKind(Enum):
@@ -43,7 +53,8 @@ class TuningKey:
     """What a time is valid for.  ``program``: digest, hex.  ``spec``: canonical bytes of the constants, hex.
 
     ``bucket``: bits of the number of lanes.  ``device`` and ``driver``: what the backend calls them.  ``versions``: of
-    all that generates code or runs it.  ``settings``: the rest of the config that decides what runs.
+    all that generates code or runs it.  ``declared``: lanes of a workgroup.  ``settings``: the rest of the config that
+    decides what runs.
     """
 
     program: str
@@ -55,6 +66,15 @@ class TuningKey:
     versions: str
     declared: tuple[Size, Size, Size]
     settings: str = ""
+
+    def __post_init__(self) -> None:
+        if not _DIGEST.fullmatch(self.program):
+            raise InvalidField(
+                record="TuningKey", field="program", value=self.program, expected="64 hexadecimal digits"
+            )
+
+
+KEY_FIELDS: Final = tuple(TuningKey.__dataclass_fields__)
 
 
 @record
@@ -74,7 +94,8 @@ class TuningRecord:
 
     ``run``: drawn anew for each.  ``place``: of the candidate in it, 0 for the one in use.  ``of``: candidates in it.
     ``samples``: in the order of the rounds; ns, or what the model counts.  ``matched``: the bytes were those of the
-    reference.  ``at_s``: when it ended, in seconds since the epoch.
+    reference; who gives others takes no further part and has no samples.  ``at_s``: when it ended, in seconds since
+    the epoch.
     """
 
     key: TuningKey
@@ -90,6 +111,8 @@ class TuningRecord:
     def __post_init__(self) -> None:
         if self.place >= self.of:
             raise InvalidField(record="TuningRecord", field="place", value=self.place, expected=f"below {self.of}")
+        if self.samples and not self.matched:
+            raise InvalidField(record="TuningRecord", field="samples", value=self.samples, expected="()")
 
 
 def bucket_of(lanes: int) -> int:
@@ -97,21 +120,31 @@ def bucket_of(lanes: int) -> int:
     return lanes.bit_length()
 
 
-def merge(*sets: Iterable[TuningRecord]) -> tuple[TuningRecord, ...]:
-    """The union, latest first: at most ``MOST_OF_A_CANDIDATE`` of a candidate and ``MOST_RECORDS`` in all."""
+def merge(*sets: Iterable[TuningRecord], kept: KeptRecords = KEPT) -> tuple[TuningRecord, ...]:
+    """The union, latest first, cut to what is ``kept``.
+
+    A record that is cut has enough later ones before it, of its candidate or of all, and so it has in every larger set:
+    whoever merges parts first loses nothing that merging all at once would keep.
+    """
     latest = sorted(set().union(*sets), key=_order)
     seen: Counter[tuple[TuningKey, Candidate, TimeKind]] = Counter()
-    kept = []
-    for found in latest:
-        of = (found.key, found.candidate, found.kind)
+    found = []
+    for one in latest:
+        of = (one.key, one.candidate, one.kind)
         seen[of] += 1
-        if seen[of] <= MOST_OF_A_CANDIDATE:
-            kept.append(found)
-    return tuple(kept[:MOST_RECORDS])
+        if seen[of] <= kept.of_a_candidate:
+            found.append(one)
+    return tuple(found[: kept.in_all])
 
 
-def _order(found: TuningRecord) -> tuple[int, str]:
-    return -found.at_s, to_line(found)
+_key_order: Final = attrgetter(*KEY_FIELDS)
+
+
+def _order(found: TuningRecord) -> tuple[Any, ...]:
+    """Latest first, the candidates of a run together; total, since it looks at every field."""
+    candidate = found.candidate
+    place = (found.run, found.place, found.of, found.kind.value, found.matched)
+    return (-found.at_s, *place, candidate.size, candidate.profile, found.samples, _key_order(found.key))
 
 
 # ---- lines
@@ -124,7 +157,7 @@ def from_line(line: str) -> TuningRecord:
     """The inverse; raises ``MalformedJson`` for whatever ``to_line`` would not have written."""
     found = record_of(unseal(line))
     if to_line(found) != line:
-        raise _malformed("it is not canonical")
+        raise malformed("it is not canonical")
     return found
 
 
@@ -134,14 +167,15 @@ def seal(content: dict[str, Any]) -> str:
 
 
 def unseal(text: str) -> dict[str, Any]:
-    """The content, verified; raises ``MalformedJson``."""
+    """The content, verified but for its form; raises ``MalformedJson``."""
     try:
         content = json.loads(text)
+        whole = isinstance(content, dict) and content.pop("blake3", None) == _digest(content)
     except (ValueError, RecursionError):
-        raise _malformed("it is not JSON") from None
-    if not isinstance(content, dict) or content.pop("blake3", None) != _digest(content):
-        raise _malformed("its digest does not match")
-    return content
+        raise malformed("it is not JSON") from None
+    if not whole:
+        raise malformed("its digest does not match")
+    return dict(content)
 
 
 def to_json(found: TuningRecord) -> dict[str, Any]:
@@ -164,7 +198,7 @@ def record_of(content: dict[str, Any]) -> TuningRecord:
     """Raises ``MalformedJson``."""
     try:
         if content["version"] != VERSION:
-            raise _malformed(f"it is of version {content['version']!r}, not {VERSION}")
+            raise malformed(f"it is of version {content['version']!r}, not {VERSION}")
         return TuningRecord(
             key=key_of(content["key"]),
             candidate=Candidate(content["size"], content["profile"]),
@@ -177,16 +211,15 @@ def record_of(content: dict[str, Any]) -> TuningRecord:
             at_s=content["at_s"],
         )
     except (KeyError, TypeError, ValueError, InvalidField) as error:
-        raise _malformed(str(error)) from None
+        raise malformed(str(error)) from None
 
 
 def key_json(key: TuningKey) -> dict[str, Any]:
-    names = ("program", "spec", "bucket", "backend", "device", "driver", "versions", "settings")
-    return {name: getattr(key, name) for name in names} | {"declared": list(key.declared)}
+    return {name: getattr(key, name) for name in KEY_FIELDS} | {"declared": list(key.declared)}
 
 
 def key_of(content: dict[str, Any]) -> TuningKey:
-    """Raises ``InvalidField`` or ``TypeError``."""
+    """Raises ``InvalidField``, ``KeyError`` or ``TypeError``."""
     return TuningKey(**content | {"declared": tuple(content["declared"])})
 
 
@@ -200,5 +233,6 @@ def _digest(content: object) -> str:
     return blake3(b"vyre.tuning.v1\0" + _text(content).encode()).hexdigest()
 
 
-def _malformed(why: str) -> MalformedJson:
-    return MalformedJson(f"not a tuning record: {why}", fix="tune again; records that others spoilt are left out.")
+def malformed(why: str) -> MalformedJson:
+    """The error about text that tuning did not write."""
+    return MalformedJson(f"not of the tuner: {why}", fix=_FIX)

@@ -107,7 +107,7 @@ def float_ratio_bps(
         return if_bad_numerator
     if not math.isfinite(denominator) or denominator <= 0:
         return if_bad_denominator
-    return 0 if numerator <= 0 else float_to_u32(numerator / denominator * BPS, rounded=rounded)
+    return float_to_u32(max(numerator, 0.0) / denominator * BPS, rounded=rounded)
 
 
 def float_unit_bps(value: float, if_invalid: int) -> int:

@@ -191,9 +191,12 @@ def _shared(up: KernelShape, down: KernelShape, places: tuple[BufferPlace, ...])
     def accesses(shape: KernelShape, *, later: bool) -> Iterator[tuple[str, Access]]:
         for mode, names in ((AccessMode.READ, shape.inputs), (AccessMode.WRITE, shape.outputs)):
             for name in names:
-                place = known.get(name) or BufferPlace(name, 0)
-                resource = numbers.setdefault(place.resource if name in known else name, len(numbers))
-                yield name, Access(resource, mode, place.downstream if later else place.upstream)
+                resource: str | int = name
+                intervals = WHOLE
+                if name in known:
+                    place = known[name]
+                    resource, intervals = place.resource, place.downstream if later else place.upstream
+                yield name, Access(numbers.setdefault(resource, len(numbers)), mode, intervals)
 
     before, after = list(accesses(up, later=False)), list(accesses(down, later=True))
     found = conflicts([access for _, access in before], [access for _, access in after])

@@ -56,7 +56,7 @@ def choose_variant(inputs: VariantInputs) -> KernelVariant:
 
 def _first_overlap(ranges: list[BoundRange]) -> int | None:
     """Where, in ascending order of addresses, a written range meets another one."""
-    end = written_end = -1
+    end = written_end = 0
     for r in ranges:
         if r.address < (end if r.written else written_end):
             return r.address

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.domain.errors import PlanError
-from vyre.policies.arith import BPS, next_power_of_two, ratio
+from vyre.policies.arith import BPS, next_power_of_two
 from vyre.policies.record import U64, Reason, checked_u64, record, verdict, why_field
 
 
@@ -209,7 +209,7 @@ def _plan(demand: QueueDemand, capacity: int) -> QueuePlan:
         queue_bytes=queue_bytes,
         control_bytes=demand.control_bytes,
         resident_bytes=resident,
-        initial_occupancy_bps=ratio(demand.initial_items, capacity, BPS, if_zero=0, cap=BPS),
+        initial_occupancy_bps=demand.initial_items * BPS // capacity,
         why=Reason("{} slots take {} of {} bytes", (capacity, resident, demand.budget_bytes)),
     )
 

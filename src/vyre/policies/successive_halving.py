@@ -64,18 +64,18 @@ DEFAULT_THRESHOLDS: Final = HalvingThresholds()
 def next_step(race: Race, thresholds: HalvingThresholds = DEFAULT_THRESHOLDS) -> Step:
     """What to do after the runs so far, which were made as earlier steps said."""
     samples = (race.incumbent, *race.challengers)
-    alive, needed, round_ = tuple(range(len(samples))), thresholds.first_round, thresholds.first_round
+    alive, used, round_ = tuple(range(len(samples))), 0, thresholds.first_round
     while len(alive) > 2:
-        if behind := _fewer_than(needed, alive, samples):
+        used += round_
+        if behind := _fewer_than(used, alive, samples):
             return Step(behind, why=Reason("{} candidates are left", (len(alive),)))
-        medians = {one: median(samples[one][:needed]) for one in alive[1:]}
+        medians = {one: median(samples[one][:used]) for one in alive[1:]}
         ranked = sorted(medians, key=medians.__getitem__)  # stable: ties to the first
         alive = (0, *sorted(ranked[: len(ranked) // 2]))
         round_ *= thresholds.growth
-        needed += round_
     if len(alive) == 1:
         return Step(why=Reason("there is nothing to choose from"))
-    return _final(alive[1], samples, thresholds)
+    return _final(alive[1], samples, used, thresholds)
 
 
 def _fewer_than(count: int, alive: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
@@ -84,12 +84,12 @@ def _fewer_than(count: int, alive: tuple[int, ...], samples: tuple[tuple[int, ..
     return tuple(one for one in alive if len(samples[one]) == least) if least < count else ()
 
 
-def _final(challenger: int, samples: tuple[tuple[int, ...], ...], thresholds: HalvingThresholds) -> Step:
+def _final(challenger: int, samples: tuple[tuple[int, ...], ...], used: int, thresholds: HalvingThresholds) -> Step:
+    """The test on the samples after the first ``used``, by which the challenger was chosen."""
     pairs = thresholds.final_pairs
-    start = 0 if len(samples) == 2 else _selection_length(len(samples), thresholds)
-    if behind := _fewer_than(start + pairs, (0, challenger), samples):
+    if behind := _fewer_than(used + pairs, (0, challenger), samples):
         return Step(behind, challenger=challenger, why=Reason("candidate {} is in the final", (challenger,)))
-    found = paired_gain(samples[0][start : start + pairs], samples[challenger][start : start + pairs])
+    found = paired_gain(samples[0][used : used + pairs], samples[challenger][used : used + pairs])
     winner, what = challenger, "wins"
     if found.p > thresholds.error:
         winner, what = 0, "is not proven faster"
@@ -99,16 +99,6 @@ def _final(challenger: int, samples: tuple[tuple[int, ...], ...], thresholds: Ha
         "candidate {} {}: gain {} bps over {} pairs, p = {:.2g}", (challenger, what, found.gain_bps, pairs, found.p)
     )
     return Step((), winner, challenger, why)
-
-
-def _selection_length(candidates: int, thresholds: HalvingThresholds) -> int:
-    """Samples by which the challenger was chosen among so many."""
-    left, round_, used = candidates, thresholds.first_round, 0
-    while left > 2:
-        used += round_
-        left = 1 + (left - 1) // 2
-        round_ *= thresholds.growth
-    return used
 
 
 @verdict
@@ -127,6 +117,7 @@ def paired_gain(baseline: tuple[int, ...], challenger: tuple[int, ...]) -> Paire
 
     Exact where the difference of a pair is as likely to be positive as negative if neither is faster, as it is when the
     two runs of a pair are alike and take turns in going first.  Equal differences share the mean of their ranks.
+    Raises ``ValueError`` if one of the two has more times than the other.
     """
     gains = [Fraction(base - new, base) for base, new in zip(baseline, challenger, strict=True)]
     if not gains:

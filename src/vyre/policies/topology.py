@@ -18,7 +18,7 @@ from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
 from vyre.domain.errors import PlanError
-from vyre.policies.arith import BPS, float_ratio_bps, ratio, unit
+from vyre.policies.arith import BPS, float_to_u32, ratio, unit
 from vyre.policies.record import U32_MAX, U64, U64_MAX, BasisPoints, Reason, checked_u64, record, verdict, why_field
 
 
@@ -217,7 +217,7 @@ def _figures(
 def _launch_pressure_bps(overhead: float, cost: float) -> int:
     if not math.isfinite(cost) or cost <= 0 or math.isnan(overhead):
         return 0
-    return float_ratio_bps(max(overhead, 0.0), cost, rounded=True, if_bad_numerator=U32_MAX, if_bad_denominator=0)
+    return float_to_u32(max(overhead, 0.0) / cost * BPS, rounded=True)
 
 
 def _fresh(f: _Figures, t: TopologyThresholds) -> Topology:

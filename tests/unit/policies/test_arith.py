@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf, nan
 from typing import Any
+
+import pytest
 
 from vyre.policies.arith import (
     U64_MAX,
@@ -12,6 +15,7 @@ from vyre.policies.arith import (
     float_to_u32,
     float_to_u64,
     float_unit_bps,
+    unit,
 )
 
 
@@ -39,3 +43,21 @@ def test_ratios_of_floats_are_never_negative() -> None:
 
 def test_shares_are_truncated() -> None:
     assert float_unit_bps(0.00019, 0) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "clamped"),
+    [
+        (0.5, "0.5"),
+        (1.0, "1.0"),
+        (1.5, "1.0"),
+        (-0.5, "0.0"),
+        (0.0, "0.0"),
+        (-0.0, "0.0"),  # one zero, so that equal shares have equal bits
+        (inf, "0.0"),
+        (-inf, "0.0"),
+        (nan, "0.0"),
+    ],
+)
+def test_shares_lie_between_0_and_1(value: float, clamped: str) -> None:
+    assert repr(unit(value)) == clamped

@@ -173,4 +173,4 @@ def test_values_that_are_written_alike_are_shown_as_they_are() -> None:
 
 
 def test_what_cannot_be_printed_is_escaped() -> None:
-    assert str(FieldChange("tool", "", "a\nb", "a b")) == "tool: a\\nb -> a b"
+    assert str(FieldChange("tool", "", "a\n\u200bb", "é \\ b")) == "tool: a\\n\\u200bb -> é \\ b"

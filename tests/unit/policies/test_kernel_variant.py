@@ -34,6 +34,11 @@ def test_the_order_of_the_bindings_does_not_matter(ranges: tuple[BoundRange, ...
     assert choose_variant(VariantInputs(shuffled)) == choose_variant(VariantInputs(ranges))
 
 
+def test_the_first_byte_of_memory_is_like_any_other() -> None:
+    assert choose_variant(VariantInputs((BoundRange(0, 16, True), BoundRange(16, 16, True)))).noalias
+    assert not choose_variant(VariantInputs((BoundRange(0, 16, False), BoundRange(0, 16, True)))).noalias
+
+
 def test_the_reason_names_the_address() -> None:
     same = (BoundRange(0x100, 16, False), BoundRange(0x100, 16, True))
     assert str(choose_variant(VariantInputs(same)).why) == "written memory overlaps another binding at 0x100"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from itertools import product
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from vyre.policies.successive_halving import (
     DEFAULT_THRESHOLDS,
     Estimates,
     HalvingThresholds,
+    PairedGain,
     Race,
     Step,
     cheapest_estimate,
@@ -93,8 +95,93 @@ def test_the_good_are_measured_more() -> None:
     assert [len(each) for each in samples] == [35, 35, 15, 5, 5, 5]
 
 
-def test_one_candidate_is_no_race() -> None:
-    assert next_step(Race(())) == Step()
+Samples = tuple[tuple[int, ...], ...]
+SMALL: Final = HalvingThresholds(first_round=2, growth=3, final_pairs=1, error=0.5, min_gain_bps=100)
+"""Rounds of 2 and 6 samples each; a final of one pair, which is significant (p = 1/2) if the challenger is faster."""
+FIVE: Final[Samples] = ((9, 9), (8, 8), (5, 6), (7, 7), (6, 5))
+"""A first round in which 2 and 4 are the faster half of the challengers."""
+LONGER: Final[Samples] = ((9,) * 8, (8,) * 2, (5,) * 8, (7,) * 2, (4,) * 8)
+"""Both rounds: 4 is the faster of the last two."""
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected", "why"),
+    [
+        # everybody is measured as often as each other, the fewest first
+        (((), (), ()), Step((0, 1, 2)), "3 candidates are left"),
+        (((), (), (), (), ()), Step((0, 1, 2, 3, 4)), "5 candidates are left"),
+        (((1,), (1,), (1,)), Step((0, 1, 2)), "3 candidates are left"),
+        (((1, 1), (1,), (1, 1)), Step((1,)), "3 candidates are left"),
+        (((1,), (1, 1), (1,)), Step((0, 2)), "3 candidates are left"),
+        (((1,), (), (1, 1)), Step((1,)), "3 candidates are left"),
+        # the half with the worse medians is dropped, one more if they are odd; candidate 0 stays
+        (FIVE, Step((0, 2, 4)), "3 candidates are left"),
+        (((1, 1), (5, 5), (5, 5), (5, 5), (5, 5)), Step((0, 1, 2)), "3 candidates are left"),  # ties to the first
+        (((9, 9), (8, 8), (7, 7), (6, 6)), Step((0, 3), challenger=3), "candidate 3 is in the final"),
+        # by the samples of the rounds so far, and whoever is dropped stays so
+        (((9, 9), (2, 9), (5, 5)), Step((0, 2), challenger=2), "candidate 2 is in the final"),  # 5.5 is worse than 5
+        (((9, 9), (7, 7), (8, 8, 1)), Step((0, 1), challenger=1), "candidate 1 is in the final"),
+        ((*FIVE[:3], (7, 7, 1, 1, 1, 1, 1, 1), FIVE[4]), Step((0, 2, 4)), "3 candidates are left"),
+        # the next round has three times as many
+        (tuple(each[:7] for each in LONGER), Step((0, 2, 4)), "3 candidates are left"),
+        (LONGER, Step((0, 4), challenger=4), "candidate 4 is in the final"),
+        # the final is on samples of its own
+        (((9,), (8,)), Step((), 1, 1), "candidate 1 wins: gain 1111 bps over 1 pairs, p = 0.5"),
+        (((), ()), Step((0, 1), challenger=1), "candidate 1 is in the final"),
+        (((9,), ()), Step((1,), challenger=1), "candidate 1 is in the final"),
+        (((), (9,)), Step((0,), challenger=1), "candidate 1 is in the final"),
+        (((9, 9, 9), (8, 8), (7, 7)), Step((2,), challenger=2), "candidate 2 is in the final"),
+        (
+            ((90, 90, 80), (80, 80), (70, 70, 80)),
+            Step((), 0, 2),
+            "candidate 2 is not proven faster: gain 0 bps over 1 pairs, p = 1",
+        ),
+        (
+            ((80, 80, 90), (80, 80), (70, 70, 72)),
+            Step((), 2, 2),
+            "candidate 2 wins: gain 2000 bps over 1 pairs, p = 0.5",
+        ),
+        (
+            ((*LONGER[0], 100, 1), *LONGER[1:4], (*LONGER[4], 50, 100)),
+            Step((), 4, 4),
+            "candidate 4 wins: gain 5000 bps over 1 pairs, p = 0.5",
+        ),
+        # a significant gain must be worth a change
+        (((10_000,), (9_900,)), Step((), 1, 1), "candidate 1 wins: gain 100 bps over 1 pairs, p = 0.5"),
+        (((10_000,), (9_901,)), Step((), 0, 1), "candidate 1 gains too little: gain 99 bps over 1 pairs, p = 0.5"),
+        (((10,), (11,)), Step((), 0, 1), "candidate 1 is not proven faster: gain -1000 bps over 1 pairs, p = 1"),
+        # one candidate is no race
+        (((),), Step(), "there is nothing to choose from"),
+        (((5, 5),), Step(), "there is nothing to choose from"),
+    ],
+)
+def test_steps(samples: Samples, expected: Step, why: str) -> None:
+    step = next_step(Race(samples[0], samples[1:]), SMALL)
+    assert step == expected
+    assert str(step.why) == why
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "expected"),
+    [
+        ((), (), PairedGain(0, 1.0)),
+        ((100,), (99,), PairedGain(100, 0.5)),
+        ((100,), (200,), PairedGain(-10_000, 1.0)),
+        ((3,), (2,), PairedGain(3_333, 0.5)),
+        ((3,), (4,), PairedGain(-3_333, 1.0)),  # towards zero
+        ((10, 10, 10), (10, 10, 5), PairedGain(0, 0.5)),  # equal times weigh in the median, but have no rank
+        ((10, 10), (9, 11), PairedGain(0, 0.75)),  # two of rank 1.5: one of the two, or both
+        ((10, 10), (9, 8), PairedGain(1_500, 0.25)),
+    ],
+)
+def test_gains_of_pairs(base: tuple[int, ...], new: tuple[int, ...], expected: PairedGain) -> None:
+    assert paired_gain(base, new) == expected
+
+
+def test_a_time_without_its_pair_is_refused() -> None:
+    for base, new in (((1, 1), (1,)), ((1,), (1, 1))):
+        with pytest.raises(ValueError, match=r"shorter|longer"):
+            paired_gain(base, new)
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=9))
@@ -109,8 +196,31 @@ def test_p_is_what_enumerating_all_signs_gives(pairs: list[tuple[int, int]]) -> 
     assert paired_gain(base, new).p == pytest.approx(as_clear / len(signs))
 
 
-def test_estimates_are_compared_without_ceremony() -> None:
-    assert cheapest_estimate(Estimates((100, 90, 80, 80))).winner == 2
-    assert cheapest_estimate(Estimates((100, 99))).winner == 0, "less than the least gain"
-    assert cheapest_estimate(Estimates((0, 0))).winner == 0
-    assert cheapest_estimate(Estimates((5,))).winner == 0
+@pytest.mark.parametrize(
+    ("costs", "expected", "why"),
+    [
+        ((), Step(), "there is nothing to choose from"),
+        ((5,), Step(), "there is nothing to choose from"),
+        ((100, 90), Step((), 1, 1), "the model saves 1000 bps with candidate 1"),
+        ((100, 90, 80, 80), Step((), 2, 2), "the model saves 2000 bps with candidate 2"),
+        ((20_000, 30_000, 9_999), Step((), 2, 2), "the model saves 5000 bps with candidate 2"),
+        ((100, 0), Step((), 1, 1), "the model saves 10000 bps with candidate 1"),
+        ((100, 98), Step((), 1, 1), "the model saves 200 bps with candidate 1"),
+        ((10_000, 9_801), Step((), 0, 1), "the model saves 199 bps with candidate 1"),
+        ((10_000_000, 9_800_001), Step((), 0, 1), "the model saves 199 bps with candidate 1"),  # rounded down
+        ((100, 100), Step(), "the model saves 0 bps with candidate 0"),
+        ((100, 101), Step(), "the model saves 0 bps with candidate 0"),
+        ((0, 0), Step(), "the model saves 0 bps with candidate 0"),
+        ((0, 5), Step(), "the model saves 0 bps with candidate 0"),
+    ],
+)
+def test_estimates(costs: tuple[int, ...], expected: Step, why: str) -> None:
+    step = cheapest_estimate(Estimates(costs))
+    assert step == expected
+    assert str(step.why) == why
+
+
+def test_no_saving_is_never_worth_a_change() -> None:
+    free = HalvingThresholds(min_gain_bps=0)
+    assert cheapest_estimate(Estimates((100_000, 99_999)), free) == Step((), 0, 1)
+    assert cheapest_estimate(Estimates((100_000, 99_990)), free) == Step((), 1, 1)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -22,6 +22,8 @@ from vyre.domain.lane_facts import LaneFacts, lane_facts
 from vyre.policies.workgroup_candidates import (
     CandidateThresholds,
     LaunchFacts,
+    RefusedSize,
+    Shortlist,
     ShortlistThresholds,
     SizeOccupancy,
     WorkgroupCandidates,
@@ -128,26 +130,103 @@ def ordered(p: ProgramBuilder) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (ids, "ids of workgroups"),
-        (groups, "number of workgroups"),
-        (in_workgroup_memory, "workgroup memory"),
-        (with_a_barrier, "barriers"),
-        (with_a_subgroup, "subgroup operations"),
+        (ids, "it uses ids of workgroups, or of lanes in them"),
+        (groups, "it uses the number of workgroups"),
+        (in_workgroup_memory, "it has workgroup memory"),
+        (with_a_barrier, "it has barriers"),
+        (with_a_subgroup, "it has subgroup operations"),
         (trapping, "it can trap"),
-        (ordered, "order of atomics"),
-        (meeting, "lanes may meet in `y`"),
-        (neighbours, "lanes may meet in `y`"),
+        (ordered, "it depends on the order of atomics"),
+        (meeting, "lanes may meet in `y`, which is written"),
+        (neighbours, "lanes may meet in `y`, which is written"),
     ],
 )
 def test_what_ties_a_program_to_its_size(body: Body, why: str) -> None:
     found = workgroup_candidates(lane_facts(program(body)), LaunchFacts((64, 1, 1), 1024))
-    assert found.sizes == (64,)
-    assert why in str(found.why)
+    assert found == WorkgroupCandidates((64,))
+    assert str(found.why) == why
 
 
-@pytest.mark.parametrize("launch", [LaunchFacts((8, 8, 1), 64), LaunchFacts((64, 1, 1), 64, one_dimension=False)])
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        (LaneFacts(), None),
+        (LaneFacts(async_copies=True), "it copies asynchronously"),
+        (LaneFacts(indirect=True), "it takes its grid from memory"),
+        (LaneFacts(barriers=True, order_sensitive=True), "it has barriers"),  # the first that applies
+        (LaneFacts(traps=True, shared_writes=("b", "a")), "it can trap"),
+        (LaneFacts(shared_writes=("b", "a")), "lanes may meet in `b`, which is written"),
+    ],
+)
+def test_obstacles(facts: LaneFacts, why: str | None) -> None:
+    found = obstacle(facts, LaunchFacts((64, 1, 1), 1024))
+    assert (found if found is None else str(found)) == why
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        LaunchFacts((8, 8, 1), 64),
+        LaunchFacts((8, 1, 8), 64),
+        LaunchFacts((64, 1, 1), 64, one_dimension=False),
+    ],
+)
 def test_one_dimension_only(launch: LaunchFacts) -> None:
-    assert "dimension" in str(obstacle(LaneFacts(), launch))
+    assert str(obstacle(LaneFacts(barriers=True), launch)) == "the launch has more than one dimension"
+
+
+WRAPS_AT_THREE: Final = LaneFacts(stride=2**31)
+"""Two lanes have indices below 2^32, and three have not."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "size", "lanes", "facts", "more", "why"),
+    [
+        # the device
+        (4, 8, 8, LaneFacts(), {}, None),
+        (4, 9, 9, LaneFacts(), {}, "a workgroup of the device has at most 8 lanes"),
+        # indices, of the larger launch
+        (1, 2, 2, WRAPS_AT_THREE, {}, None),
+        (1, 3, 2, WRAPS_AT_THREE, {"active_lanes": 0}, "the indices of 3 lanes wrap"),
+        (3, 2, 2, WRAPS_AT_THREE, {"active_lanes": 0}, "the indices of 3 lanes wrap"),
+        # as many lanes as before: nobody can tell
+        (4, 8, 5, LaneFacts(), {"counts_steps": True}, None),
+        (4, 2, 4, LaneFacts(), {"counts_steps": True}, None),
+        # more lanes, or fewer, down to one workgroup
+        (4, 8, 4, LaneFacts(), {}, "it launches 8 lanes, not 4, and each may have an effect"),
+        (8, 4, 4, LaneFacts(), {}, "it launches 4 lanes, not 8, and each may have an effect"),
+        (4, 8, 0, LaneFacts(), {}, "it launches 8 lanes, not 4, and each may have an effect"),
+        # the lanes that only one of the launches has do nothing
+        (4, 8, 4, LaneFacts(), {"active_lanes": 4}, None),
+        (4, 8, 4, LaneFacts(), {"active_lanes": 5}, "it launches 8 lanes, not 4, and 5 may have an effect"),
+        (8, 4, 4, LaneFacts(), {"active_lanes": 4}, None),
+        (8, 4, 4, LaneFacts(), {"active_lanes": 5}, "it launches 4 lanes, not 8, and 5 may have an effect"),
+        # unless somebody counts that
+        (
+            *(4, 8, 4, LaneFacts()),
+            {"active_lanes": 4, "counts_steps": True},
+            "it launches 8 lanes, not 4, and their steps count",
+        ),
+    ],
+)
+def test_which_sizes_are_refused(
+    declared: int, size: int, lanes: int, facts: LaneFacts, more: dict[str, Any], why: str | None
+) -> None:
+    launch = LaunchFacts((declared, 1, 1), lanes, **more)
+    found = workgroup_candidates(facts, launch, CandidateThresholds((size,), max_lanes=8))
+    if why is None:
+        assert found == WorkgroupCandidates((declared, size))
+    else:
+        assert found == WorkgroupCandidates((declared,), (RefusedSize(size),))
+        assert str(found.refused[0].why) == why
+    assert str(found.why) == f"{int(why is None)} sizes give the same bytes as {declared}"
+
+
+def test_candidates_ascend_behind_the_declared_size() -> None:
+    launch = LaunchFacts((16, 1, 1), 64)
+    found = workgroup_candidates(LaneFacts(), launch, CandidateThresholds((64, 48, 16, 2000, 4, 8, 4)))
+    assert found == WorkgroupCandidates((16, 4, 8, 64), (RefusedSize(48), RefusedSize(2000)))
+    assert str(found.why) == "3 sizes give the same bytes as 16"
 
 
 def sizes_of(body: Body, elements: int, config: DispatchConfig | None = None) -> tuple[int, ...]:
@@ -284,14 +363,53 @@ def test_no_rich_program_is_changed_by_a_candidate() -> None:
     disagreements(generate(seed, order=order, traps=True) for seed in range(150) for order in Order)
 
 
-def test_occupancy_rules_out_what_leaves_a_multiprocessor_idle() -> None:
-    found = shortlist((SizeOccupancy(64, 1_000), SizeOccupancy(32, 4_999), SizeOccupancy(128, 10_000)))
-    assert found.sizes == (64, 128)
-    assert [refused.size for refused in found.refused] == [32]
-
-
-def test_a_shortlist_is_short_and_keeps_the_first() -> None:
-    sizes = tuple(SizeOccupancy(size, size) for size in (1, 8, 9, 10))
-    assert shortlist(sizes, ShortlistThresholds(most=2)).sizes == (1, 10)
-    unknown = tuple(SizeOccupancy(size) for size in (64, 32, 128))
-    assert shortlist(unknown).sizes == (64, 32, 128)
+@pytest.mark.parametrize(
+    ("sizes", "thresholds", "kept", "refused"),
+    [
+        ((), {}, (), {}),
+        (((64, 0),), {}, (64,), {}),  # the first always
+        (((64, None), (32, None), (128, None)), {}, (64, 32, 128), {}),
+        # half of the best is enough, anything less is not
+        (
+            ((64, 1_000), (32, 4_999), (16, 5_000), (128, 10_000)),
+            {},
+            (64, 128, 16),
+            {32: "it keeps 4999 bps of the warps resident, the best 10000"},
+        ),
+        (
+            ((64, 9_999), (32, 5_000)),
+            {"worst_bps": 5_001},
+            (64,),
+            {32: "it keeps 5000 bps of the warps resident, the best 9999"},
+        ),
+        (((64, 0), (32, 1)), {}, (64, 32), {}),
+        # nothing resident is never enough; what nobody knows may be
+        (((64, 0), (32, 0)), {}, (64,), {32: "it keeps 0 bps of the warps resident, the best 0"}),
+        (
+            ((64, 8), (32, None), (16, 0)),
+            {"worst_bps": 0},
+            (64, 32),
+            {16: "it keeps 0 bps of the warps resident, the best 8"},
+        ),
+        # the highest first, ties to the smaller, the unknown last
+        (((64, 1), (32, 8), (128, 7), (16, 8)), {}, (64, 16, 32, 128), {}),
+        (((64, None), (128, 1), (32, None)), {}, (64, 128, 32), {}),
+        # not too many
+        (
+            ((1, 1), (8, 8), (10, 10), (9, 9)),
+            {"most": 2},
+            (1, 10),
+            {9: "2 sizes are enough", 8: "2 sizes are enough"},
+        ),
+        (((64, 8), (32, 8)), {"most": 0}, (64,), {32: "0 sizes are enough"}),
+    ],
+)
+def test_shortlists(
+    sizes: tuple[tuple[int, int | None], ...],
+    thresholds: dict[str, int],
+    kept: tuple[int, ...],
+    refused: dict[int, str],
+) -> None:
+    found = shortlist(tuple(SizeOccupancy(*each) for each in sizes), ShortlistThresholds(**thresholds))
+    assert found == Shortlist(kept, tuple(map(RefusedSize, refused)))
+    assert {each.size: str(each.why) for each in found.refused} == refused

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
+from vyre.adapters.disk.tuning_store import DiskTuningStore
+from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 
 
@@ -53,3 +59,14 @@ RECORDS: Final = st.builds(
     at_s=st.integers(0, 3),
 )
 """So few values that records meet in each field, and in all."""
+
+
+def tuning_store(
+    root: Path,
+    *,
+    telemetry: RecordingTelemetry | None = None,
+    files: FileOperations = REAL_FILES,
+    now_ns: Callable[[], int] = time.time_ns,
+) -> DiskTuningStore:
+    """A store of its own on ``root``, as another process would have it."""
+    return DiskTuningStore(str(root), telemetry or RecordingTelemetry(), files=files, now_ns=now_ns)

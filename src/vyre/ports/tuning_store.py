@@ -5,14 +5,14 @@ Like the store of artifacts it is never needed for an answer: what it loses is m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from vyre.domain.tuning import TuningKey, TuningRecord
 
 
 class TuningStoreStats(NamedTuple):
-    """Counts since the store was opened.  ``corrupt``: lines that were dropped."""
+    """Counts since the store was opened.  ``failed``: puts that kept nothing.  ``corrupt``: lines that were dropped."""
 
     reads: int = 0
     puts: int = 0
@@ -32,6 +32,10 @@ class TuningStore(Protocol):
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
         """Add records; False if that did not work."""
+        ...
+
+    def records(self) -> Iterator[TuningRecord]:
+        """Everything that is kept."""
         ...
 
     def stats(self) -> TuningStoreStats: ...

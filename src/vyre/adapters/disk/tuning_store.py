@@ -1,0 +1,264 @@
+"""Tuning records in a directory that processes share.
+
+    tuning-v1/PP/PPPP....DDDD....jsonl      P: digest of the program; D: digest of the file's content
+
+A file is written once, under the name of its content, and holds one record a line; the content of the store is the
+merge of all files, so writers cannot lose what others write and nothing needs a lock.  Where the files of a program
+have become many, their merge is written first and they are removed after; whoever misses a file that was listed lists
+again.  A line that does not verify is left out and counted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from blake3 import blake3
+
+from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
+from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
+from vyre.domain.errors import MalformedJson, UnreadableFile
+from vyre.domain.tuning import TuningKey, TuningRecord, from_line, merge, to_line
+from vyre.ports.tuning_store import TuningStoreStats
+
+if TYPE_CHECKING:
+    from vyre.ports.support import Telemetry
+
+DIRECTORY: Final = "tuning-v1"
+MOST_FILES: Final = 16
+"""Files of one program, beyond which they are merged."""
+MOST_PROGRAMS: Final = 64
+"""Programs of one of the 256 parts of the directory, beyond which the one that was tuned longest ago is forgotten."""
+MAX_FILE_BYTES: Final = 64 << 20
+STALE_S: Final = 3600
+"""Age at which a temporary file belongs to nobody."""
+_ATTEMPTS: Final = 16
+"""Times that files may vanish before a reader takes what there is."""
+_NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
+_PART: Final = re.compile(r"[0-9a-f]{2}")
+_NAME: Final = re.compile(r"([0-9a-f]{64})\.[0-9a-f]{64}\.jsonl")
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, on a disk with space, or tune without it."
+
+
+class DiskTuningStore:
+    """``TuningStore`` below ``root``, an absolute path.
+
+    What the disk cannot do is reported once a cause, as the event ``vyre.tuning.unusable``, and done without.
+    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        telemetry: Telemetry,
+        *,
+        files: FileOperations = REAL_FILES,
+        now_ns: Callable[[], int] = time.time_ns,
+        user: Callable[[], int] = os.geteuid,
+    ) -> None:
+        self._directory: Final = f"{root}/{DIRECTORY}"
+        self._telemetry, self._files, self._now_ns, self._user = telemetry, files, now_ns, user()
+        self._lock = Lock()
+        self._counts: Counter[str] = Counter()
+        self._reported: set[object] = set()
+
+    # ---- the port
+    def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
+        self._count("reads")
+        return tuple(found for found in self._records_of(key.program) if found.key == key)
+
+    def put(self, records: Sequence[TuningRecord], /) -> bool:
+        by_program = sorted(records, key=lambda found: found.key.program)
+        try:
+            for program, group in groupby(by_program, key=lambda found: found.key.program):
+                self._write(program, merge(group))
+        except OSError as error:
+            self._report(error)
+        except UnreadableFile as refusal:
+            self._complain(refusal.message, refusal.fix, cause=refusal.message)
+        else:
+            self._count("puts")
+            return True
+        self._count("failed")
+        return False
+
+    def stats(self) -> TuningStoreStats:
+        with self._lock:
+            return TuningStoreStats(**{name: self._counts[name] for name in TuningStoreStats._fields})
+
+    # ---- reading
+    def records(self) -> Iterator[TuningRecord]:
+        """Everything that is kept, program by program."""
+        for part in sorted(filter(_PART.fullmatch, self._names(self._directory))):
+            for program in sorted(self._files_by_program(f"{self._directory}/{part}")):
+                yield from self._records_of(program)
+
+    def _records_of(self, program: str) -> tuple[TuningRecord, ...]:
+        for _ in range(_ATTEMPTS):
+            found, is_whole = self._read_files(program)
+            if is_whole:
+                break
+        return merge(*found.values())
+
+    def _read_files(self, program: str) -> tuple[dict[str, list[TuningRecord]], bool]:
+        """The content of each file that can be read; and was none of them removed meanwhile?"""
+        part = self._part(program)
+        found, is_whole = {}, True
+        for name in self._files_by_program(part).get(program, ()):
+            try:
+                found[name] = self._parse(self._content(f"{part}/{name}"))
+            except FileNotFoundError:
+                is_whole = False
+            except OSError as error:
+                self._report(error)
+        return found, is_whole
+
+    def _parse(self, data: bytes) -> list[TuningRecord]:
+        found = []
+        for line in data.splitlines():
+            try:
+                found.append(from_line(line.decode()))
+            except (MalformedJson, UnicodeDecodeError):
+                self._count("corrupt")
+        return found
+
+    def _content(self, path: str) -> bytes:
+        files = self._files
+        descriptor = files.open(path, _READ)
+        try:
+            found = files.fstat(descriptor)
+            problem = check_file(found, trusted_owners(self._user))
+            if problem is None and found.st_size > MAX_FILE_BYTES:
+                problem = f"it has {found.st_size} bytes"
+            if problem is not None:
+                raise OSError(errno.EPERM, problem, path)
+            data = b""
+            while len(data) < found.st_size and (more := files.read(descriptor, found.st_size - len(data))):
+                data += more
+        finally:
+            files.close(descriptor)
+        return data
+
+    def _files_by_program(self, part: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self._names(part):
+            if matched := _NAME.fullmatch(name):
+                found.setdefault(matched[1], []).append(name)
+        return found
+
+    def _names(self, path: str) -> list[str]:
+        """Nothing for a directory that does not exist, or may not be used, which is reported."""
+        try:
+            return sorted(self._files.listdir(path)) if check_directory(self._files, path, self._user) else []
+        except UnreadableFile as refusal:
+            self._complain(refusal.message, refusal.fix, cause=refusal.message)
+        except OSError as error:
+            if error.errno not in _NOTHING_THERE:
+                self._report(error)
+        return []
+
+    # ---- writing
+    def _write(self, program: str, records: tuple[TuningRecord, ...]) -> None:
+        part = self._part(program)
+        try:
+            self._put_file(part, program, records)
+        except FileNotFoundError:  # somebody removed the directory
+            self._put_file(part, program, records)
+        with suppress(OSError, UnreadableFile):  # what is too much now goes another time
+            files = self._files_by_program(part)
+            if len(files.get(program, ())) > MOST_FILES:
+                self._compact(part, program)
+            if len(files) > MOST_PROGRAMS:
+                self._forget(part, files, program)
+
+    def _put_file(self, part: str, program: str, records: tuple[TuningRecord, ...]) -> str:
+        """Put a file in its place, whole or not at all, and return its name."""
+        files = self._files
+        content = "".join(f"{to_line(found)}\n" for found in records).encode()
+        if len(content) > MAX_FILE_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), part)
+        name = f"{program}.{blake3(content).hexdigest()}.jsonl"
+        self._prepare(part)
+        temporary = f"{part}/{os.urandom(16).hex()}.tmp"
+        descriptor = files.open(temporary, _CREATE, 0o600)
+        try:
+            try:
+                view = memoryview(content)
+                while view:
+                    view = view[files.write(descriptor, view) :]
+            finally:
+                files.close(descriptor)  # some file systems tell only now that the disk is full
+            files.replace(temporary, f"{part}/{name}")
+        except OSError:
+            with suppress(OSError):
+                files.unlink(temporary)
+            raise
+        return name
+
+    def _compact(self, part: str, program: str) -> None:
+        """One file instead of all that can be read; the others are left alone."""
+        found, _ = self._read_files(program)
+        kept = self._put_file(part, program, merge(*found.values()))
+        self._remove(part, [name for name in found if name != kept])
+        self._remove(part, [name for name in self._names(part) if name.endswith(".tmp") and self._is_stale(part, name)])
+
+    def _is_stale(self, part: str, name: str) -> bool:
+        """A clock that went back makes files older, not younger."""
+        age_ns = abs(self._now_ns() - self._files.lstat(f"{part}/{name}").st_mtime_ns)
+        return age_ns > STALE_S * 1_000_000_000
+
+    def _forget(self, part: str, files: dict[str, list[str]], latest: str) -> None:
+        """The program whose last file is the oldest, but not ``latest``."""
+
+        def written_ns(program: str) -> int:
+            return max(self._files.lstat(f"{part}/{name}").st_mtime_ns for name in files[program])
+
+        self._remove(part, files[min(files.keys() - {latest}, key=written_ns)])
+
+    def _remove(self, part: str, names: Sequence[str]) -> None:
+        for name in names:
+            with suppress(FileNotFoundError):
+                self._files.unlink(f"{part}/{name}")
+
+    def _prepare(self, part: str) -> None:
+        if check_directory(self._files, part, self._user):
+            return
+        path = ""
+        for name in part.split("/")[1:]:
+            path += f"/{name}"
+            with suppress(FileExistsError):
+                self._files.mkdir(path, 0o700)
+        check_directory(self._files, part, self._user)
+
+    def _part(self, program: str) -> str:
+        return f"{self._directory}/{program[:2]}"
+
+    # ---- telling
+    def _count(self, what: str) -> None:
+        with self._lock:
+            self._counts[what] += 1
+        self._telemetry.count(f"vyre.tuning.{what}")
+
+    def _report(self, error: OSError) -> None:
+        where = error.filename if isinstance(error.filename, str) else self._directory
+        self._complain(f"{where}: {error.strerror or error}", _FIX, cause=error.errno)
+
+    def _complain(self, problem: str, fix: str, *, cause: object) -> None:
+        """Once for each cause."""
+        with self._lock:
+            if cause in self._reported:
+                return
+            self._reported.add(cause)
+        self._telemetry.event(
+            "vyre.tuning.unusable", level="warning", directory=self._directory, problem=problem, fix=fix
+        )

@@ -18,8 +18,8 @@ import pytest
 from support.disk_cache import Disk, Killed
 from support.profiles import SOAK
 from support.tuning import tuning_key, tuning_record, tuning_store
-from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk import tuning_store as module
+from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.tuning import TuningRecord
 

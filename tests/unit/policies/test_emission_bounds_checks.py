@@ -117,6 +117,8 @@ Y: Final[Body] = (Let("y", Load("inp", lit(1))),)
 X_BELOW_64: Final = less(var("x"), lit(64))
 Y_BELOW_64: Final = less(var("y"), lit(64))
 TEN: Final = reduce(add, UNKNOWN)
+TICKET: Final = Atomic(AtomicOp.ADD, "like", lit(0), None, lit(1))
+NEXT_TICKET: Final = add(TICKET, lit(1))
 
 ROWS: Final = (
     # conditions
@@ -257,6 +259,15 @@ ROWS: Final = (
     Row("checked in the loop that changes it", True, (
         Let("i", GID),
         loop("k", lit(3), when(less(var("i"), LENGTH), put(var("i"))), Assign("i", add(var("i"), lit(1)))),
+    )),
+    # objects that occur twice
+    Row("a load less itself", True, (read(op(B.SUB, UNKNOWN[0], UNKNOWN[0]), "fixed"),)),
+    Row("an atomic less itself: it runs twice", False, (read(op(B.SUB, TICKET, TICKET), "fixed"),)),
+    Row("and named", False, (Let("d", op(B.SUB, TICKET, TICKET)), read(var("d"), "fixed"))),
+    Row("what an atomic is in, less itself", False, (read(op(B.SUB, NEXT_TICKET, NEXT_TICKET), "fixed"),)),
+    Row("a condition on an atomic that runs again", False, (
+        *X, Let("ok", less(var("x"), op(B.SUB, add(TICKET, lit(100)), TICKET))),
+        when(var("ok"), read(var("x"), "fixed")),
     )),
     # sums and multiples
     Row("i + 1 under i < n", False, (when(IN_RANGE, put(add(GID, lit(1)))),)),

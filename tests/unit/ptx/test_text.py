@@ -9,12 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.kernels import add, kernel, lit, op
 from support.programs import generate
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import ALL_OFF, ALL_ON, EmitOptions
 from vyre.domain.ir.builder import ProgramBuilder
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.expr import Atomic
+from vyre.domain.ir.operators import AtomicOp, BinaryOp
+from vyre.domain.ir.program import Access, Buffer, Program
+from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import f32, i32, u32
 from vyre.gallery.registry import examples
 from vyre.policies.ptxas_hazard_table import NEVER_EMITTED
@@ -136,3 +140,12 @@ def test_a_literal_nan_keeps_its_bits_until_it_is_stored() -> None:
         out = p.output("out", f32, 1)
         out[0] = f32(float("nan"))
     assert "0f7FC00000" in emit(p.build()).ptx
+
+
+def test_an_atomic_runs_each_time_that_its_object_is_met() -> None:
+    """As the language says: an expression around an atomic is no value that can be kept."""
+    counter = Buffer.make("counter", 0, Access.READ_WRITE, u32, 1)
+    out = Buffer.make("out", 1, Access.READ_WRITE, u32, 1)
+    ticket = add(Atomic(AtomicOp.ADD, "counter", lit(0), None, lit(1)), lit(1))
+    program = kernel(Store("out", lit(0), op(BinaryOp.SUB, ticket, ticket)), buffers=(counter, out))
+    assert emit(program).ptx.count("atom.") == 2

@@ -47,7 +47,7 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.emission.index_meanings import Meanings, Version
+from vyre.policies.emission.index_meanings import Meanings, Version, new_memo
 from vyre.policies.emission.index_proofs import Fact, Proofs
 from vyre.policies.emission.index_values import Value
 
@@ -199,7 +199,7 @@ class _Walk:
 
     def _visit(self, *roots: Expr) -> tuple[str, ...]:
         """Notes the accesses of a statement's own expressions; returns the assigned names in them."""
-        self._meanings.memo = {}
+        self._meanings.memo = new_memo(has_atomic=False)
         names: tuple[str, ...] = ()
         noted: set[int] | None = None
         for root in roots:
@@ -217,6 +217,7 @@ class _Walk:
                 fence = any(self._scan(other)[2] for other in roots)
                 if fence:
                     self._end_run()
+                    self._meanings.memo = new_memo(has_atomic=True)
             for access in accesses:
                 if id(access) not in noted:
                     noted.add(id(access))
@@ -309,7 +310,7 @@ class _Walk:
     def _new_version(self, value: Expr) -> Version:
         names = self._visit(value)
         captured = {name: self._meanings.env[name] for name in names if name in self._meanings.env} if names else None
-        return Version(value, captured)
+        return Version(value, captured, has_atomic=self._meanings.memo is None)
 
     def _store(self, stmt: Store) -> bool:
         self._visit(stmt.index, stmt.value)
@@ -350,9 +351,7 @@ class _Walk:
         """The variable of a loop in one of its iterations."""
         values = self._meanings.values
         last = max(stop.high - 1, start.low)
-        if not step.is_constant or step.constant == 0:
-            return values.fresh(start.low, last, min(start.align, step.align))
-        if start.is_constant and step.constant > 1:
+        if start.is_constant and step.is_constant and step.constant > 1:
             rounds = values.fresh(0, (last - start.constant) // step.constant)
             return values.plus(values.scaled(rounds, step.constant), start.constant)
         return values.fresh(start.low, last, min(start.align, step.align))

@@ -49,18 +49,35 @@ _CONDITIONS: Final = 64
 
 
 class Version:
-    """A value of a local: what it was set to, and the versions of assigned names at that point."""
+    """A value of a local: what it was set to, and the versions of assigned names at that point.
 
-    __slots__ = ("captured", "dtype", "expr", "value")
+    ``has_atomic``: is there an atomic in the expression?
+    """
+
+    __slots__ = ("captured", "dtype", "expr", "has_atomic", "value")
 
     def __init__(
-        self, expr: Expr | None, captured: Captured, dtype: ScalarType | None = None, value: Value | None = None
+        self,
+        expr: Expr | None,
+        captured: Captured,
+        dtype: ScalarType | None = None,
+        value: Value | None = None,
+        *,
+        has_atomic: bool = False,
     ) -> None:
         self.expr, self.captured, self.dtype, self.value = expr, captured, dtype, value
+        self.has_atomic = has_atomic
 
 
 Captured: TypeAlias = dict[str, Version] | None
-Memo: TypeAlias = dict[int, Value]
+Memo: TypeAlias = dict[int, Value] | None
+"""Values of the expression objects of one statement; None if an object met again may have another value, since there
+is an atomic in the statement: that runs again, and loads may give something else after it."""
+
+
+def new_memo(has_atomic: bool) -> Memo:
+    """For an expression or a statement, which an atomic may be in."""
+    return None if has_atomic else {}
 
 
 def length_model(buffers: Mapping[str, Buffer], name: str) -> str:
@@ -77,7 +94,7 @@ def length_model(buffers: Mapping[str, Buffer], name: str) -> str:
 class Meanings:
     """Values of expressions, and facts from conditions.
 
-    ``env``: the visible locals.  ``memo``: values of the expressions of the running statement.
+    ``env``: the visible locals.  ``memo``: that of the running statement.
     """
 
     def __init__(self, buffers: Mapping[str, Buffer], size: Dim3, same_length: bool) -> None:
@@ -88,7 +105,6 @@ class Meanings:
         self._size = tuple(max(axis, 1) for axis in size)
         self._same_length = same_length
         self._evaluations = _EVALUATIONS
-        self._lengths: dict[str, Value] = {}
         self._ids: dict[tuple[IdKind, int], Value] = {}
 
     def local_ids(self) -> dict[int, Value]:
@@ -101,13 +117,9 @@ class Meanings:
 
     def length(self, name: str) -> Value:
         """The element count of a buffer."""
-        found = self._lengths.get(name)
-        if found is None:
-            model = length_model(self._buffers, name) if self._same_length else name
-            count = self._buffers[model].count
-            found = self.values.constant(count) if count else self.values.named(("length", model))
-            self._lengths[name] = found
-        return found
+        model = length_model(self._buffers, name) if self._same_length else name
+        count = self._buffers[model].count
+        return self.values.constant(count) if count else self.values.named(("length", model))
 
     # ---- values
     def _evaluate(self, expr: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
@@ -117,14 +129,15 @@ class Meanings:
             return self.values.constant(expr.bits)  # type: ignore[union-attr]
         if kind is Var:
             return self._local(self._version(expr.name, captured), depth)  # type: ignore[union-attr]
-        found = memo.get(id(expr))
-        if found is None:
-            self._evaluations -= 1
-            rule = _EVALUATE.get(kind)
-            if rule is None or depth == 0 or self._evaluations < 0:
-                found = self.values.fresh()
-            else:
-                found = rule(self, expr, captured, memo, depth - 1)
+        if memo is not None and id(expr) in memo:
+            return memo[id(expr)]
+        self._evaluations -= 1
+        rule = _EVALUATE.get(kind)
+        if rule is None or depth == 0 or self._evaluations < 0:
+            found = self.values.fresh()
+        else:
+            found = rule(self, expr, captured, memo, depth - 1)
+        if memo is not None:
             memo[id(expr)] = found
         return found
 
@@ -138,7 +151,8 @@ class Meanings:
             if version.expr is None:
                 version.value = self.values.fresh()
             else:
-                version.value = self._evaluate(version.expr, version.captured, {}, depth)
+                memo = new_memo(version.has_atomic)
+                version.value = self._evaluate(version.expr, version.captured, memo, depth)
         return version.value
 
     def dtype(self, expr: Expr, captured: Captured) -> ScalarType | None:
@@ -181,8 +195,8 @@ class Meanings:
         buffer = self._buffers[expr.buffer]
         if buffer.is_push:
             return self.values.named(("parameter", expr.buffer))
-        bits = buffer.element.size * 8 if isinstance(buffer.element, ScalarType) else 32
-        return self.values.fresh(0, (1 << min(bits, 32)) - 1)
+        assert isinstance(buffer.element, ScalarType)
+        return self.values.fresh(0, (1 << 8 * buffer.element.size) - 1)
 
     def _buffer_length(self, expr: BufferLength, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.length(expr.buffer)
@@ -235,7 +249,7 @@ class Meanings:
             if isinstance(expr, Var):
                 version = self._version(expr.name, captured)
                 if version.expr is not None:
-                    stack.append((version.expr, positive, version.captured, {}))
+                    stack.append((version.expr, positive, version.captured, new_memo(version.has_atomic)))
             elif isinstance(expr, Unary) and expr.op is UnaryOp.LOGICAL_NOT:
                 stack.append((expr.operand, not positive, captured, memo))
             elif isinstance(expr, Binary):
@@ -285,7 +299,8 @@ def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarT
             return None, value
         case Load(buffer) | Atomic(_, buffer):
             element = buffers[buffer].element
-            return (element.widened if isinstance(element, ScalarType) else None), None
+            assert isinstance(element, ScalarType)
+            return element.widened, None
     return _U32, None
 
 

@@ -161,11 +161,11 @@ class Proofs:
         return False
 
     def _by_quotient(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """``u = c * x + q`` with ``q < c``, and ``x`` is below ``y / c`` with ``y <= v``: ``u + (c - q) <= y``."""
+        """``u = c * x + q``, and ``x`` is below ``y / c`` with ``y <= v``: ``u + (c - q) <= y``."""
         if len(u.form.terms) != 1:
             return False
         (atom, factor), rest = u.form.terms[0], u.constant
-        if factor < 2 or rest >= factor or gap > factor - rest:
+        if gap > factor - rest:
             return False
         for constant, quotient, known in atom.value.form.at_most[:-_FACTS:-1]:
             bound = quotient.atom
@@ -228,7 +228,7 @@ class Proofs:
             # With a negative distance, a bound above 0 implies that the base is large enough for it.
             if distance <= 0 or self._high(self._values.plus(value, -distance), depth - 1) + distance <= U32_MAX:
                 best = bound
-        if value.atom is None and not value.is_constant:
+        if value.atom is None:
             low, _ = interval(value.form.terms, value.constant, lambda a: self._range(a, depth - 1))
             return max(best, low)
         return best

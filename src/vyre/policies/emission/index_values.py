@@ -214,7 +214,7 @@ class Values:
         for atom, coefficient in b.form.terms:
             sums[atom] = signed(sums.get(atom, 0) + coefficient)
         for outer, factor, inner, sum_ in self._products:
-            times = sums.get(inner, 0)
+            times = sums.get(inner)
             if times and outer in sums and sums[outer] == signed(times * factor):
                 del sums[outer], sums[inner]
                 sums[sum_] = signed(sums.get(sum_, 0) + times)

@@ -45,6 +45,8 @@ class Kernel:
         self.mutable_registers: Final[set[str]] = set()
         self.known: Final[dict[int, Value]] = {}
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
+        self.atomics = 0
+        """Those written so far."""
         self.loops: Final[list[tuple[str, str]]] = []
         """(label of Continue, label of Break), innermost last."""
         self.wide_loads: Final[dict[int, list[str]]] = {}

@@ -47,7 +47,7 @@ def evaluate(k: Kernel, expr: Expr) -> Value:
     """The value of an expression, computed at this place.
 
     An expression object met again in one statement has the same value, and is written once: no assignment or store
-    comes between, and loads are forgotten when an atomic has run (``statements``).
+    comes between, and loads are forgotten when an atomic has run.  One with an atomic in it runs that again.
     """
     kind = type(expr)
     if kind in _NOT_SHARED:
@@ -55,8 +55,10 @@ def evaluate(k: Kernel, expr: Expr) -> Value:
     key = id(expr)
     found = k.known.get(key)
     if found is None:
+        before = k.atomics
         found = _RULES[kind](k, expr)
-        k.known[key] = found
+        if k.atomics == before:
+            k.known[key] = found
     return found
 
 
@@ -176,6 +178,7 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     expected = None if expr.expected is None else evaluate(k, expr.expected)
     result = atomics.atomic(k, expr, index, expected, evaluate(k, expr.value), used=used)
     k.known.clear()
+    k.atomics += 1
     return result
 
 

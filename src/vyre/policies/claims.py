@@ -284,10 +284,11 @@ def claim_from_repetitions(inputs: RepetitionInputs, thresholds: ClaimThresholds
         raise PlanError("RepetitionCountMismatch", host=len(host), resident=len(resident))
     if not host:
         raise PlanError("EmptySamples")
-    for index, pair in enumerate(zip(host, resident, strict=True)):
+    pairs = list(zip(host, resident, strict=True))
+    for index, pair in enumerate(pairs):
         if not all(math.isfinite(t) and t > 0 for t in pair):
             raise PlanError("InvalidTiming", index=index)
-    ratios = sorted(h / r for h, r in zip(host, resident, strict=True))
+    ratios = sorted(h / r for h, r in pairs)
     middle, rank = median(ratios), _bound_rank(len(ratios), thresholds.error_ppm)
     if rank == 0:
         return SpeedupClaim(False, middle, None, Reason("{} repetitions are too few for a bound", (len(ratios),)))

@@ -13,12 +13,12 @@ import pytest
 from support.programs import Case, Order, generate
 from support.running import oracle
 from vyre import BufferHandle, ProgramBuilder, Value, u32
-from vyre.app.tuning_candidates import config_of_size, launch_shape
+from vyre.app.tuning.launches import TunedLaunch, tuned_launch
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
-from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Program
 from vyre.domain.lane_facts import LaneFacts, lane_facts
+from vyre.domain.tuning import Candidate
 from vyre.policies.workgroup_candidates import (
     CandidateThresholds,
     LaunchFacts,
@@ -233,8 +233,7 @@ def sizes_of(body: Body, elements: int, config: DispatchConfig | None = None) ->
     config = config or DispatchConfig()
     made = program(body)
     nbytes = tuple(4 * elements for b in made.abi_buffers if b.takes_input)
-    shape = launch_shape(made, resolve_launch(made, nbytes, config, NO_LIMITS), config)
-    return workgroup_candidates(lane_facts(made), shape.facts).sizes
+    return tuned_launch(made, nbytes, config, NO_LIMITS).sizes().sizes
 
 
 ALL: Final = (64, 32, 128, 256, 512, 1024)
@@ -281,20 +280,20 @@ def test_indices_that_wrap_forbid() -> None:
 
 def test_an_explicit_grid_keeps_its_lanes() -> None:
     made, config = program(guarded), DispatchConfig(grid=(3, 1, 1))
-    shape = launch_shape(made, resolve_launch(made, (400, 400), config, NO_LIMITS), config)
-    assert shape.facts.lanes == 192
-    assert config_of_size(config, 64, shape.facts) is config
-    assert config_of_size(config, 128, shape.facts) == DispatchConfig(grid=(2, 1, 1), workgroup=(128, 1, 1))
+    launch = tuned_launch(made, (400, 400), config, NO_LIMITS)
+    assert launch.facts.lanes == launch.lanes == 192
+    assert launch.config_of(Candidate(64)) is config
+    assert launch.config_of(Candidate(128)) == DispatchConfig(grid=(2, 1, 1), workgroup=(128, 1, 1))
+    assert launch.config_of(Candidate(64, "fast")) == replace(config, profile="fast")
     assert sizes_of(guarded, 100, config) == ALL
     # 192 lanes for 400 elements: each has an effect, and so would the 64 that 256 adds
     assert sizes_of(guarded, 400, config) == (64, 32)
 
 
-def candidates(case: Case) -> tuple[WorkgroupCandidates, LaunchFacts]:
+def candidates(case: Case) -> tuple[WorkgroupCandidates, TunedLaunch]:
     nbytes = tuple(len(case.inputs[b.name]) for b in case.program.abi_buffers if b.takes_input)
-    launch = resolve_launch(case.program, nbytes, case.config, NO_LIMITS)
-    facts = launch_shape(case.program, launch, case.config).facts
-    return workgroup_candidates(lane_facts(case.program), facts, SIZES), facts
+    launch = tuned_launch(case.program, nbytes, case.config, NO_LIMITS)
+    return workgroup_candidates(lane_facts(case.program), launch.facts, SIZES), launch
 
 
 GUARDS: Final[tuple[Callable[[ProgramBuilder, Value, BufferHandle, int], AbstractContextManager[None]], ...]] = (
@@ -345,11 +344,11 @@ def disagreements(cases: Iterator[Case]) -> tuple[int, int]:
     """Sizes tried of all cases, and cases that allowed none but the declared one."""
     tried = tied = 0
     for number, case in enumerate(cases):
-        found, facts = candidates(case)
+        found, launch = candidates(case)
         tied += len(found.sizes) == 1
         for size in found.sizes[1:]:
             tried += 1
-            other = replace(case, config=config_of_size(case.config, size, facts))
+            other = replace(case, config=launch.config_of(Candidate(size)))
             assert oracle(other) == oracle(case), f"case {number}, size {size}: {case}"
     return tried, tied
 

@@ -1,0 +1,103 @@
+"""From a program, its inputs and a config to the configs that may be tried in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import interface_of, resolve_launch
+from vyre.domain.ir.program import Program
+from vyre.domain.lane_facts import lane_facts
+from vyre.domain.launch import Launch
+from vyre.domain.tuning import Candidate
+from vyre.policies.workgroup_candidates import (
+    DEFAULT_THRESHOLDS,
+    CandidateThresholds,
+    LaunchFacts,
+    WorkgroupCandidates,
+    workgroup_candidates,
+)
+from vyre.ports.backend import Backend
+
+
+class TunedLaunch(NamedTuple):
+    """One launch as it is declared.  ``facts``: what decides about other sizes.  ``lanes``: over all axes."""
+
+    program: Program
+    config: DispatchConfig
+    nbytes: tuple[int, ...]
+    limits: LaunchLimits
+    launch: Launch
+    facts: LaunchFacts
+
+    @property
+    def declared(self) -> int:
+        """Lanes of a workgroup along x."""
+        return self.launch.workgroup[0]
+
+    @property
+    def lanes(self) -> int:
+        """Asked for along x, times those of the other axes."""
+        return self.facts.lanes * prod(self.launch.grid[1:]) * prod(self.launch.workgroup[1:])
+
+    def sizes(self) -> WorkgroupCandidates:
+        """Every size that cannot change a byte."""
+        most = self.limits.max_invocations_per_workgroup or DEFAULT_THRESHOLDS.max_lanes
+        return workgroup_candidates(lane_facts(self.program), self.facts, CandidateThresholds(max_lanes=most))
+
+    def why_not(self, candidate: Candidate) -> str | None:
+        """Why a candidate of another launch may not stand in here; None if it may."""
+        found = self.sizes()
+        if candidate.size in found.sizes:
+            return None
+        refused = {each.size: str(each.why) for each in found.refused}
+        why = str(found.why) if len(found.sizes) == 1 else f"{candidate.size} lanes are not tried"
+        return refused.get(candidate.size, why)
+
+    def config_of(self, candidate: Candidate) -> DispatchConfig:
+        """The config for workgroups of another size, over the same lanes, and another profile."""
+        config = self.config
+        if candidate.profile:
+            config = replace(config, profile=candidate.profile)
+        if candidate.size == self.declared:
+            return config
+        grid = None if config.grid is None else (max(1, -(-self.facts.lanes // candidate.size)), 1, 1)
+        return replace(config, workgroup=(candidate.size, 1, 1), grid=grid)
+
+    def launch_of(self, config: DispatchConfig) -> Launch:
+        """The same under another config."""
+        return resolve_launch(self.program, self.nbytes, config, self.limits)
+
+
+def tuned_launch(
+    program: Program, nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
+) -> TunedLaunch:
+    """The launch of a valid program on inputs of ``nbytes`` bytes; raises what a dispatch raises for its arguments."""
+    launch = resolve_launch(program, nbytes, config, limits)
+    if config.grid is not None:
+        lanes = launch.grid[0] * launch.workgroup[0]
+    elif config.extent is not None:
+        lanes = config.extent[0]
+    else:
+        lanes = launch.element_count
+    plan = interface_of(program).plan
+    lengths = {binding.buffer.name: count for binding, count in zip(plan.bindings, launch.counts, strict=True)}
+    lengths |= {buffer.name: buffer.count for buffer in program.buffers if buffer.is_workgroup}
+    facts = LaunchFacts(
+        declared=launch.workgroup,
+        lanes=lanes,
+        one_dimension=launch.grid[1:] == (1, 1),
+        active_lanes=lane_facts(program).active_lanes(lengths),
+        counts_steps=config.step_budget is not None,
+    )
+    return TunedLaunch(program, config, nbytes, limits, launch, facts)
+
+
+def limits_of(backend: Backend) -> LaunchLimits:
+    profile = backend.profile
+    return LaunchLimits(
+        str(backend.id), profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size
+    )

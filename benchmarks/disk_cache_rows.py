@@ -15,10 +15,10 @@ from typing import Final
 from benchmarks.harness import Metric, Row, Samples, compare, measure_each
 from vyre.adapters.disk.artifact_store import DiskArtifactStore
 from vyre.adapters.disk.configuration import CacheSettings
-from vyre.adapters.telemetry.null import NullTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import Durability
 from vyre.ports.artifact_store import Artifact
+from vyre.ports.support import NullTelemetry
 
 KEYS: Final = 64
 PUTS: Final = 20

@@ -62,7 +62,7 @@ def reference() -> Backend:
     """The reference backend: no GPU, the same bytes."""
     registration = load_catalog().get("reference")
     assert registration is not None
-    return registration.factory()
+    return registration.make()
 
 
 NUMBERS = np.arange(10, dtype=np.float32)

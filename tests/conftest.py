@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,6 +16,14 @@ if os.environ.get("VYRE_MUTANTS", "") not in ("", "0"):
 
     settings.register_profile("mutants", few_examples())
     settings.load_profile("mutants")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _cache_of_its_own() -> Iterator[None]:
+    """Sessions keep compiled code; what a test finds must not depend on earlier runs, nor fill the user's cache."""
+    with TemporaryDirectory(prefix="vyre-tests-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VYRE_CACHE_DIR", directory)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ def test_every_kernel_runs() -> None:
 @pytest.mark.parametrize("schedule", [None, *SCHEDULES])
 def test_nothing_fails_on_an_emulated_device_in_any_order(path: Path, schedule: str | None) -> None:
     registration, canonical_order = find_scheduled("cuda-machine", schedule, 3)
-    outcomes = list(run_cases(read_cases(path), registration.factory(), canonical_order=canonical_order))
+    outcomes = list(run_cases(read_cases(path), registration.make(), canonical_order=canonical_order))
     assert outcomes
     assert [o for o in outcomes if o.verdict is Verdict.FAILED] == []
 
@@ -50,7 +50,7 @@ def test_nothing_fails_on_an_emulated_device_in_any_order(path: Path, schedule: 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_exactly_the_order_sensitive_programs_are_left_out_of_other_orders(schedule: str) -> None:
     registration, canonical_order = find_scheduled("cuda-machine", schedule)
-    outcomes = run_cases(read_cases(KERNELS), registration.factory(), canonical_order=canonical_order)
+    outcomes = run_cases(read_cases(KERNELS), registration.make(), canonical_order=canonical_order)
     sensitive = {
         record["id"]
         for record in json.loads(lzma.decompress(KERNELS.read_bytes()))["programs"]

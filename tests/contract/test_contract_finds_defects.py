@@ -50,7 +50,7 @@ REFERENCE: Final = _reference()
 
 
 def registration_with(broken: Break, **fields: Any) -> BackendRegistration:
-    return replace(REFERENCE, factory=lambda: broken(REFERENCE.factory()), **fields)
+    return replace(REFERENCE, factory=lambda services: broken(REFERENCE.make()), **fields)
 
 
 def failures(registration: BackendRegistration, pattern: str) -> list[str]:
@@ -653,7 +653,7 @@ def profiled(**facts: Any) -> BackendRegistration:
     return registration_with(lambda backend: replace(backend, profile=profile), probe=lambda: profile)
 
 
-_SHARED: Final = REFERENCE.factory()
+_SHARED: Final = REFERENCE.make()
 BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
     "the epoch changes": (registration_with(living(RestlessEpoch)), "lifecycle.the_epoch_is_steady"),
     "the device is lost": (registration_with(living(LostDevice)), "lifecycle.a_healthy_device*"),
@@ -667,7 +667,7 @@ BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
         "registration.it_speaks_this_version*",
     ),
     "another id": (replace(REFERENCE, id=BackendId("Ref")), "registration.its_id_is_a_name"),
-    "one backend for all": (replace(REFERENCE, factory=lambda: _SHARED), "registration.each_backend_is_new"),
+    "one backend for all": (replace(REFERENCE, factory=lambda services: _SHARED), "registration.each_backend_is_new"),
     "no version": (
         registration_with(lambda backend: replace(backend, version="unspecified")),
         "registration.it_has_a_version",

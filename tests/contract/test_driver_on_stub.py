@@ -464,7 +464,7 @@ PAIRS = {{
     "cuLibraryLoadData": "cuLibraryUnload", "cuGraphCreate": "cuGraphDestroy",
     "cuGraphInstantiateWithFlags": "cuGraphExecDestroy",
 }}
-stub, backend = StubControl(), CUDA.factory()
+stub, backend = StubControl(), CUDA.make()
 SCENARIOS[{scenario!r}][0](backend)
 backend.lifecycle.close()
 log = stub.take_log()
@@ -488,7 +488,7 @@ from vyre.adapters.cuda.registration import CUDA
 from vyre.domain.dispatch import OutputArena
 from vyre.ports.backend import DispatchRequest
 
-stub, backend = StubControl(), CUDA.factory()
+stub, backend = StubControl(), CUDA.make()
 arena = OutputArena()
 backend.executor.execute(DispatchRequest(PROGRAM, INPUTS), arena)
 stub.take_log()

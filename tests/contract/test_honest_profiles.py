@@ -145,7 +145,7 @@ def test_every_claim_has_a_probe(backend: str) -> None:
     registration = load_catalog().get(backend)
     assert registration is not None
     profile = registration.probe()
-    assert profile == registration.factory().profile
+    assert profile == registration.make().profile
     assert claimed_features(profile) <= PROBES.keys()
 
 

@@ -1,20 +1,22 @@
-"""Backends for tests: one that records what reaches it, one that fails on demand, one that is a Python function.
+"""For tests: backends that record what reaches them, fail on demand, or are a Python function; a store in memory.
 
-The first two wrap any backend, field by field, and keep its facets: what the wrapped backend does not support,
+The first two backends wrap any other, field by field, and keep its facets: what the wrapped backend does not support,
 the wrapper does not either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, DispatchFailed
 from vyre.domain.ir.program import BackendId, Program
+from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoreStats
 from vyre.ports.backend import (
     AsyncExecutor,
     Backend,
@@ -234,5 +236,38 @@ def registration_of(
 ) -> BackendRegistration:
     """A registration that hands out this very backend."""
     return BackendRegistration(
-        id=backend.id, rank=rank, role=role, factory=lambda: backend, probe=lambda: backend.profile
+        id=backend.id, rank=rank, role=role, factory=lambda services: backend, probe=lambda: backend.profile
     )
+
+
+class MemoryArtifactStore:
+    """``ArtifactStore`` in a dictionary; iterating gives its keys."""
+
+    def __init__(self) -> None:
+        self._artifacts: dict[ArtifactKey, Artifact] = {}
+        self._hits = self._misses = self._puts = 0
+
+    def __iter__(self) -> Iterator[ArtifactKey]:
+        return iter(self._artifacts)
+
+    def get(self, key: ArtifactKey, /) -> Artifact | None:
+        found = self._artifacts.get(key)
+        self._hits += found is not None
+        self._misses += found is None
+        return found
+
+    def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
+        self._artifacts[key] = artifact
+        self._puts += 1
+        return True
+
+    def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
+        same = [other for other in self._artifacts if (other.program, other.kind) == (key.program, key.kind)]
+        return same[-NEIGHBOURS:]
+
+    def stats(self) -> StoreStats:
+        nbytes = sum(artifact.nbytes for artifact in self._artifacts.values())
+        return StoreStats(len(self._artifacts), nbytes, self._hits, self._misses, self._puts)
+
+    def close(self) -> None:
+        return None

@@ -20,15 +20,23 @@ from vyre.ports.backend import (
     CompileResult,
     DispatchRequest,
     OutputStorage,
+    Phases,
 )
 
 PIPELINES: Final = 1024
 """Pipelines kept."""
-
-
 VARIANTS: Final = 16
 """Pipelines of one program that are remembered to say why another one had to be compiled."""
 PipelineT = TypeVar("PipelineT", bound=CompiledPipeline)
+
+
+class Compilation(NamedTuple):
+    """What it took to make a pipeline.  ``missed``: why code had to be generated; empty if the maker cannot tell; None
+    if none had to be, since a store had it.
+    """
+
+    phases: Phases = ()
+    missed: str | None = ""
 
 
 class PipelineKey(NamedTuple):
@@ -52,7 +60,7 @@ class PipelineExecutor(Generic[PipelineT]):
     Threads that want one pipeline wait for one compilation, as long as the timeout of their config allows.
     """
 
-    def __init__(self, make: Callable[[Program, DispatchConfig], PipelineT]) -> None:
+    def __init__(self, make: Callable[[Program, DispatchConfig], tuple[PipelineT, Compilation]]) -> None:
         self._make = make
         self._pipelines: MemoryCache[PipelineKey, PipelineT] = MemoryCache(
             MemoryBudget(entries=PIPELINES), name=lambda key: f"the pipeline of program {key.program.hex()[:16]}"
@@ -65,17 +73,20 @@ class PipelineExecutor(Generic[PipelineT]):
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         started = time.perf_counter_ns()
-        pipeline, reason = self.pipeline(program, config)
-        if reason is None:
+        pipeline, compilation = self.pipeline(program, config)
+        if compilation is None:
             return CompileResult(pipeline, CacheOutcome.HIT)
-        return CompileResult(pipeline, CacheOutcome.MISS, (("compile", time.perf_counter_ns() - started),), reason)
+        phases = compilation.phases or (("compile", time.perf_counter_ns() - started),)
+        if compilation.missed is None:
+            return CompileResult(pipeline, CacheOutcome.HIT, phases)
+        return CompileResult(pipeline, CacheOutcome.MISS, phases, compilation.missed)
 
     def cache_counters(self) -> CacheCounters:
         stats = self._pipelines.stats()
         return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
-    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, str | None]:
-        """The pipeline of a program under a config, and why it had to be compiled for this call, if it had to."""
+    def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, Compilation | None]:
+        """The pipeline of a program under a config, and what it took if it was made for this call."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         if config.label is not None and config.timeout_s is None:
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
@@ -85,15 +96,17 @@ class PipelineExecutor(Generic[PipelineT]):
         found = self._pipelines.get(key)
         if found is not None:
             return found, None
-        reason = None
+        compilation = None
 
         def build() -> Built[PipelineT]:
-            nonlocal reason
-            made = self._make(program, config)
+            nonlocal compilation
+            made, compilation = self._make(program, config)
             reason = self._note(key)
+            if compilation.missed == "":
+                compilation = compilation._replace(missed=reason)
             return Built(made, 0)
 
-        return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), reason
+        return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), compilation
 
     def _note(self, key: PipelineKey) -> str:
         """Why ``key``, which is remembered from now on, was not there."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 from dependency_injector import containers, providers
 
 from vyre.adapters.discovery import load_catalog
+from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
+from vyre.app.services import backend_services
 from vyre.app.session import Session
-from vyre.ports.backend import BackendCatalog
+from vyre.ports.backend import BackendCatalog, BackendServices
 from vyre.ports.support import Environment, Telemetry
 
 
@@ -31,15 +33,21 @@ def select(selector: BackendSelector, name: str) -> Selection:
 
 
 class Container(containers.DeclarativeContainer):
-    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id."""
+    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache`` what
+    ``vyre.open`` takes under that name.
+    """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
     telemetry: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(ApplicationTelemetry)
     catalog: providers.ThreadSafeSingleton[BackendCatalog] = providers.ThreadSafeSingleton(load_catalog)
+    cache: providers.Object[CacheOption] = providers.Object(None)
+    services: providers.ThreadSafeSingleton[BackendServices] = providers.ThreadSafeSingleton(
+        backend_services, cache, environment, telemetry
+    )
     backend_name: providers.Object[str] = providers.Object(AUTO)
     forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)
     selector: providers.ThreadSafeSingleton[BackendSelector] = providers.ThreadSafeSingleton(
-        BackendSelector, catalog, telemetry, forced
+        BackendSelector, catalog, telemetry, forced, services
     )
     selection: providers.Factory[Selection] = providers.Factory(select, selector, backend_name)
     session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry)

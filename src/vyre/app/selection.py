@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from vyre.domain.device import DeviceProfile
@@ -18,6 +19,7 @@ from vyre.ports.backend import (
     BackendCatalog,
     BackendRegistration,
     BackendRole,
+    BackendServices,
     DiscoveryFailure,
 )
 from vyre.ports.support import Telemetry
@@ -61,13 +63,23 @@ class Selection:
 
 
 class BackendSelector:
-    """``forced`` is the value of ``VYRE_BACKEND``: it names what ``auto`` stands for (empty: unset)."""
+    """``forced`` is the value of ``VYRE_BACKEND``: it names what ``auto`` stands for (empty: unset).
 
-    __slots__ = ("_catalog", "_forced", "_telemetry")
+    ``services``: lent to the backend that is chosen.
+    """
 
-    def __init__(self, catalog: BackendCatalog, telemetry: Telemetry, forced: str | None = None) -> None:
+    __slots__ = ("_catalog", "_forced", "_services", "_telemetry")
+
+    def __init__(
+        self,
+        catalog: BackendCatalog,
+        telemetry: Telemetry,
+        forced: str | None = None,
+        services: BackendServices | None = None,
+    ) -> None:
         self._catalog = catalog
         self._telemetry = telemetry
+        self._services = services or BackendServices(telemetry=telemetry)
         self._forced = (forced or "").strip() or AUTO
 
     def select(self, name: str = AUTO) -> Selection:
@@ -91,7 +103,7 @@ class BackendSelector:
             raise self._unknown(name)
         if registration.role is BackendRole.EMIT_ONLY:
             raise BackendUnavailable(f"backend `{name}` only emits code, it cannot run programs")
-        return self._selection(_construct(registration), requested, reason, {name: reason})
+        return self._selection(self._construct(registration), requested, reason, {name: reason})
 
     def _best(self) -> Selection:
         reasons: dict[str, str] = {}
@@ -102,9 +114,9 @@ class BackendSelector:
                 if profile is not None:
                     candidates.append(Candidate(registration.id, registration.rank, profile))
         ranked = rank_candidates(candidates)
-        factories = {r.id: r.factory for r in self._catalog.registrations}
+        makers = {r.id: r.make for r in self._catalog.registrations}
         for place, candidate in enumerate(ranked):
-            backend = _attempt(factories[candidate.id], candidate.id, reasons)
+            backend = _attempt(partial(makers[candidate.id], self._services), candidate.id, reasons)
             if backend is not None:
                 score = capability_score(candidate.profile)
                 reason = f"the best production backend that can run here (score {score} of 66)"
@@ -122,7 +134,7 @@ class BackendSelector:
                 fix="run `vyre doctor`, or install a backend for this machine.",
             )
         reason = f"no production backend can run here ({why})"
-        selection = self._selection(_construct(reference), AUTO, reason, reasons | {reference.id: reason})
+        selection = self._selection(self._construct(reference), AUTO, reason, reasons | {reference.id: reason})
         self._warn(selection.report)
         return selection
 
@@ -132,6 +144,17 @@ class BackendSelector:
             for r in self._catalog.by_precedence()
         )
         return Selection(backend, SelectionReport(requested, backend.id, reason, reports, self._catalog.failures))
+
+    def _construct(self, registration: BackendRegistration) -> Backend:
+        try:
+            return registration.make(self._services)
+        except BackendError:
+            raise
+        except Exception as error:  # a plug-in may fail in any way
+            raise BackendUnavailable(
+                f"backend `{registration.id}` could not be constructed ({type(error).__name__}: {error})",
+                fix="read the chained exception, then repair or upgrade the package that provides it.",
+            ) from error
 
     def _warn(self, report: SelectionReport) -> None:
         self._telemetry.event(
@@ -145,18 +168,6 @@ class BackendSelector:
             f"there is no backend `{name}` (installed: {known}{broken})",
             fix="choose an installed one, or install the package that provides it.",
         )
-
-
-def _construct(registration: BackendRegistration) -> Backend:
-    try:
-        return registration.factory()
-    except BackendError:
-        raise
-    except Exception as error:  # a plug-in may fail in any way
-        raise BackendUnavailable(
-            f"backend `{registration.id}` could not be constructed ({type(error).__name__}: {error})",
-            fix="read the chained exception, then repair or upgrade the package that provides it.",
-        ) from error
 
 
 def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | None:

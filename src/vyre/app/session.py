@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.adapters.discovery import load_catalog
+from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
 from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
+from vyre.app.services import backend_services
 from vyre.app.shorthand import Grid, merged
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
@@ -46,17 +48,21 @@ def open(
     catalog: BackendCatalog | None = None,
     telemetry: Telemetry | None = None,
     environment: Environment | None = None,
+    cache: CacheOption = None,
 ) -> Session:
     """A session on the named backend, or on the best one that can run here (``auto``).
 
     Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
-    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``catalog``, ``telemetry`` and ``environment``
-    replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.
-    Raises ``BackendUnavailable``.
+    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code is kept for other
+    processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the environment says.  ``catalog``,
+    ``telemetry`` and ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the
+    same parts for applications.  Raises ``BackendUnavailable``, and ``InvalidConfig`` for a cache that cannot be meant.
     """
     telemetry = telemetry or ApplicationTelemetry()
-    forced = (environment or ProcessEnvironment()).get(FORCE_VARIABLE)
-    selector = BackendSelector(catalog if catalog is not None else load_catalog(), telemetry, forced)
+    environment = environment or ProcessEnvironment()
+    services = backend_services(cache, environment, telemetry)
+    forced = environment.get(FORCE_VARIABLE)
+    selector = BackendSelector(catalog if catalog is not None else load_catalog(), telemetry, forced, services)
     return Session(selector.select(backend), telemetry)
 
 
@@ -224,6 +230,11 @@ class Session:
     def explain(self) -> SelectionReport:
         """Why this backend: every candidate with its reason. ``print`` it."""
         return self._selection.report
+
+    def metrics(self) -> Mapping[str, int]:
+        """What the backend has counted since the session was opened, by name; empty if it counts nothing."""
+        source = self._lease.backend.metric_source
+        return {} if source is None else source.metrics()
 
     def validate(self, program: Program) -> Report:
         """Every diagnostic of the program; the same as ``vyre.validate``."""

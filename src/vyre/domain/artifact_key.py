@@ -36,8 +36,6 @@ class ArtifactKind(Enum):
 
     PTX = "ptx"
     CUBIN = "cubin"
-    VALIDATION = "validation"
-    PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

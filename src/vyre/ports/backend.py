@@ -33,10 +33,12 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, OpId, Program
 from vyre.domain.op_ids import ALL_OPS
+from vyre.ports.support import SILENT, Telemetry
 
 if TYPE_CHECKING:
     from vyre.domain.launch import Launch
     from vyre.domain.tuning import TimeKind
+    from vyre.ports.artifact_store import ArtifactStore
 
 PORT_API_VERSION: Final = 4
 FacetT = TypeVar("FacetT")
@@ -410,6 +412,25 @@ class BackendRole(Enum):
     EMIT_ONLY = "emit_only"
 
 
+def _no_artifacts() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendServices:
+    """What an application lends the backends that it makes.
+
+    ``artifacts`` opens the store of compiled code, the same one each time, or gives None: a backend that compiles
+    nothing does not call it.
+    """
+
+    artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
+    telemetry: Telemetry = SILENT
+
+
+NO_SERVICES: Final = BackendServices()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRegistration:
     """How to get a backend.  Making one opens no device; ``rank`` breaks ties, lower wins.
@@ -421,9 +442,13 @@ class BackendRegistration:
     id: BackendId
     rank: int
     role: BackendRole
-    factory: Callable[[], Backend]
+    factory: Callable[[BackendServices], Backend]
     probe: Callable[[], DeviceProfile]
     api_version: int = PORT_API_VERSION
+
+    def make(self, services: BackendServices = NO_SERVICES) -> Backend:
+        """A backend of its own."""
+        return self.factory(services)
 
 
 class DiscoveryFailure(NamedTuple):

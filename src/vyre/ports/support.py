@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Environment(Protocol):
@@ -16,3 +16,18 @@ class Telemetry(Protocol):
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None: ...
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None: ...
+
+
+class NullTelemetry:
+    """Telemetry that goes nowhere."""
+
+    __slots__ = ()
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        return None
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        return None
+
+
+SILENT: Final = NullTelemetry()

@@ -256,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         registration, canonical_order = find_scheduled(options.backend, options.schedule, options.seed)
-        backend = registration.factory()
+        backend = registration.make()
         cases = [case for path in options.files for case in read_cases(path)]
     except VyreError as error:
         print(error, file=sys.stderr)

@@ -12,7 +12,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import Program
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, DispatchRequest
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, DispatchRequest
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.options import Schedule
@@ -33,7 +33,7 @@ def find_backend(name: str) -> BackendRegistration:
 
 def open_backend(name: str) -> Backend:
     """A backend of the catalog by id; raises ``BackendUnavailable``."""
-    return find_backend(name).factory()
+    return find_backend(name).make()
 
 
 ORDER_SENSITIVE: Final = "semantics 1.3: order-sensitive, compared in the canonical schedule only"
@@ -62,7 +62,7 @@ def find_scheduled(name: str, schedule: str | None = None, seed: int | None = No
     return Scheduled(registration, canonical_order)
 
 
-def _machine(schedule: Schedule, seed: int) -> Backend:
+def _machine(schedule: Schedule, seed: int, services: BackendServices) -> Backend:
     """An emulated device that, as the one in the catalog, runs programs that race on purpose."""
     from vyre.adapters.cuda.machine.options import RunOptions
     from vyre.testing.machine import cuda_machine

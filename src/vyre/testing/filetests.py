@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         registration, canonical_order = find_scheduled(options.backend)
-        backend = registration.factory()
+        backend = registration.make()
         tests = [t for t in load_filetests(options.paths) if fnmatchcase(t.filename, options.pattern)]
     except (UnreadableFile, MalformedText, BackendError) as error:
         print(error, file=sys.stderr)

@@ -20,7 +20,7 @@ X = np.arange(4, dtype=np.float32)
 def reference() -> Backend:
     registration = load_catalog().get("reference-scalar")
     assert registration is not None
-    return registration.factory()
+    return registration.make()
 
 
 def test_exactly_the_device_facets_change_and_absent_ones_stay_absent() -> None:

@@ -12,10 +12,9 @@ import structlog
 from structlog.testing import capture_logs
 
 from vyre.adapters.telemetry.application import ApplicationTelemetry
-from vyre.adapters.telemetry.null import NullTelemetry
 from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
 from vyre.adapters.telemetry.structured import StructlogTelemetry
-from vyre.ports.support import Telemetry
+from vyre.ports.support import NullTelemetry, Telemetry
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ WANT = 2 * X + Y
 def reference() -> Backend:
     registration = load_catalog().get("reference-scalar")
     assert registration is not None
-    return registration.factory()
+    return registration.make()
 
 
 @pytest.fixture

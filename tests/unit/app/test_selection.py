@@ -12,11 +12,18 @@ from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.selection import BackendSelector, Selection
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendUnavailable
-from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, DiscoveryFailure
+from vyre.ports.backend import (
+    Backend,
+    BackendCatalog,
+    BackendRegistration,
+    BackendRole,
+    BackendServices,
+    DiscoveryFailure,
+)
 
 
-def raising(error: Exception) -> Callable[[], Backend]:
-    def fail() -> Backend:
+def raising(error: Exception) -> Callable[[BackendServices], Backend]:
+    def fail(services: BackendServices) -> Backend:
         raise error
 
     return fail

@@ -52,7 +52,7 @@ WANT = 2.0 * X + Y
 def reference_backend() -> Backend:
     registration = load_catalog().get("reference")
     assert registration is not None
-    return registration.factory()
+    return registration.make()
 
 
 @pytest.fixture

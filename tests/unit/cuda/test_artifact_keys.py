@@ -15,13 +15,15 @@ import pytest
 from support.programs import generate
 from vyre import ProgramBuilder, f32, u32
 from vyre.adapters.cuda.assembler import Assembler
+from vyre.adapters.cuda.code_tools import Ptxas
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import ALL_ON, EmitOptions, Switches
 from vyre.adapters.cuda.runtime import artifact_keys
-from vyre.adapters.cuda.runtime.artifact_keys import cubin_keys, interface_names, policy_facts, ptx_keys, tool_of
+from vyre.adapters.cuda.runtime.artifact_keys import cubin_keys, interface_names, policy_facts, ptx_keys
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
+from vyre.adapters.cuda.seam import JitOptions
 from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKind
 from vyre.domain.errors import InvalidConfig, InvalidProgram
@@ -44,7 +46,7 @@ OTHER: Final[dict[str, Any]] = {
     "switches": replace(ALL_ON, wide_access=False),
 }
 """Another value of every option: a new one belongs here."""
-TOOL: Final = tool_of(Assembler(Path("ptxas"), (13, 0), "13.0.88"), ["-O3"])
+TOOL: Final = Ptxas(Assembler(Path("ptxas"), (13, 0), "13.0.88")).named(JitOptions(3))
 
 
 def program() -> Program:
@@ -201,7 +203,7 @@ def test_the_fields_of_a_key_of_machine_code() -> None:
         (device(target=120), TOOL, "device"),
         (device(driver_version=12_080), TOOL, "driver"),
         (device(), "ptxas 12.9.41 -O3", "tool"),
-        (device(), tool_of(Assembler(Path("ptxas"), (13, 0), "13.0.88"), ["-O1"]), "tool"),
+        (device(), Ptxas(Assembler(Path("ptxas"), (13, 0), "13.0.88")).named(JitOptions(1)), "tool"),
     ],
 )
 def test_device_driver_and_tool_are_in_the_key_of_machine_code(facts: CudaDeviceFacts, tool: str, field: str) -> None:
@@ -213,11 +215,6 @@ def test_device_driver_and_tool_are_in_the_key_of_machine_code(facts: CudaDevice
 def test_two_devices_of_one_kind_share_machine_code() -> None:
     p, twin = program(), device(uuid=b"another device!!", ordinal=3, total_memory=1 << 30, name="a twin")
     assert cubin_keys(OPTIONS, device(), TOOL).key(p) == cubin_keys(OPTIONS, twin, TOOL).key(p)
-
-
-def test_options_of_a_tool_do_not_run_together() -> None:
-    assembler = Assembler(Path("ptxas"), (13, 0), "13.0.88")
-    assert tool_of(assembler, ["-a", "-b"]) != tool_of(assembler, ["-a -b"])
 
 
 # ---------------------------------------------------------------- how often it is computed

@@ -16,12 +16,13 @@ from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
+from vyre.adapters.cuda.runtime.code import CodeMaker, Emitter, KernelSource
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.kernels import Emitter, KernelCache
+from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
-from vyre.domain.specialization import spec_literals
+from vyre.ports.backend import NO_SERVICES
 
 
 class Rig(NamedTuple):
@@ -34,7 +35,7 @@ def rig(emitter: Emitter = emit, *, limit: int = 100) -> Rig:
     driver = MachineDriver()
     device = CudaDevice(driver, backend=BackendId("cuda-machine"))
     device.enter()
-    return Rig(device, driver, KernelCache(device, emitter, limit=limit))
+    return Rig(device, driver, KernelCache(device, CodeMaker(device, emitter, NO_SERVICES), limit=limit))
 
 
 def program(value: int = 1, name: str = "y") -> Program:
@@ -46,8 +47,8 @@ def program(value: int = 1, name: str = "y") -> Program:
 
 def test_a_module_is_loaded_once_and_stays_while_the_device_is_open() -> None:
     r = rig()
-    first = r.cache.get(program(), DEFAULT_OPTIONS, {})
-    assert r.cache.get(program(), DEFAULT_OPTIONS, {}) is first
+    first = r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
+    assert r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS) is first
     assert first.kernels[0].facts.parameters == tuple((p.offset, p.size) for p in first.kernels[0].emitted.parameters)
     assert r.driver.calls["library_load"] == 1
     r.device.close()
@@ -60,21 +61,21 @@ def test_programs_that_differ_in_the_numbers_of_bindings_have_modules_of_their_o
     moved = replace(base, buffers=tuple(replace(b, binding=b.binding + 5) for b in base.buffers))
     assert moved.digest == base.digest
     for each in (base, moved):
-        (kernel,) = r.cache.get(each, DEFAULT_OPTIONS, {}).kernels
+        (kernel,) = r.cache.get(KernelSource.of(each), DEFAULT_OPTIONS).kernels
         assert kernel.emitted.parameters[0].binding == each.buffers[0].binding
 
 
 def test_everything_that_decides_the_code_is_in_the_key() -> None:
     r = rig()
     base = program()
-    variants: list[tuple[Program, EmitOptions, Mapping[str, Literal]]] = [
-        (base, DEFAULT_OPTIONS, {}),
-        (program(2), DEFAULT_OPTIONS, {}),
-        (program(name="z"), DEFAULT_OPTIONS, {}),
-        (replace(base, workgroup_size=(64, 1, 1)), DEFAULT_OPTIONS, {}),
-        (base, replace(DEFAULT_OPTIONS, assume=frozenset({Assumption.ALIGNED16})), {}),
-        (base, replace(DEFAULT_OPTIONS, target=80), {}),
-        (base, DEFAULT_OPTIONS, spec_literals(base, {"n": 6})),
+    variants: list[tuple[KernelSource, EmitOptions]] = [
+        (KernelSource.of(base), DEFAULT_OPTIONS),
+        (KernelSource.of(program(2)), DEFAULT_OPTIONS),
+        (KernelSource.of(program(name="z")), DEFAULT_OPTIONS),
+        (KernelSource.of(base, workgroup=(64, 1, 1)), DEFAULT_OPTIONS),
+        (KernelSource.of(base), replace(DEFAULT_OPTIONS, assume=frozenset({Assumption.ALIGNED16}))),
+        (KernelSource.of(base), replace(DEFAULT_OPTIONS, target=80)),
+        (KernelSource.of(base, {"n": 6}), DEFAULT_OPTIONS),
     ]
     assert len({id(r.cache.get(*variant)) for variant in variants}) == len(variants)
     r.device.close()
@@ -94,7 +95,7 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
 
     def work() -> None:
         with r.device.calls:
-            found.append(id(r.cache.get(program(), DEFAULT_OPTIONS, {})))
+            found.append(id(r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)))
 
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
@@ -119,9 +120,9 @@ def test_a_failure_is_not_remembered() -> None:
 
     r = rig(flaky)
     with pytest.raises(UnsupportedFeature):
-        r.cache.get(program(), DEFAULT_OPTIONS, {})
+        r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
     assert len(r.cache) == 0
-    assert r.cache.get(program(), DEFAULT_OPTIONS, {}).kernels
+    assert r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS).kernels
     r.device.close()
 
 
@@ -130,7 +131,7 @@ def test_a_half_loaded_module_is_unloaded(method: str) -> None:
     r = rig()
     r.driver.inject(FaultPlan(calls=(Fault(code=Result.INVALID_VALUE, method=method),)))
     with pytest.raises(DispatchFailed):
-        r.cache.get(program(), DEFAULT_OPTIONS, {})
+        r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
     assert r.driver.live()["library"] == 0
     r.device.close()
 
@@ -144,23 +145,23 @@ def test_parameters_that_the_driver_sees_elsewhere_are_an_error() -> None:
 
     r = rig(shifted)
     with pytest.raises(KernelCompileFailed, match="takes parameters at"):
-        r.cache.get(program(), DEFAULT_OPTIONS, {})
+        r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
     assert r.driver.live()["library"] == 0
     r.device.close()
 
 
 def test_a_module_that_gave_way_is_unloaded_once_nobody_holds_it() -> None:
     r = rig(limit=2)
-    held = r.cache.get(program(0), DEFAULT_OPTIONS, {})
+    held = r.cache.get(KernelSource.of(program(0)), DEFAULT_OPTIONS)
     for value in range(1, 8):
-        r.cache.get(program(value), DEFAULT_OPTIONS, {})
+        r.cache.get(KernelSource.of(program(value)), DEFAULT_OPTIONS)
     r.device.enter()
     assert len(r.cache) == 2
     assert r.driver.live()["library"] == 3
-    assert r.cache.get(program(0), DEFAULT_OPTIONS, {}) is held
+    assert r.cache.get(KernelSource.of(program(0)), DEFAULT_OPTIONS) is held
     del held
     for value in range(8, 16):
-        r.cache.get(program(value), DEFAULT_OPTIONS, {})
+        r.cache.get(KernelSource.of(program(value)), DEFAULT_OPTIONS)
     r.device.enter()
     assert r.driver.live()["library"] == 2
     r.device.close()
@@ -169,7 +170,7 @@ def test_a_module_that_gave_way_is_unloaded_once_nobody_holds_it() -> None:
 
 def test_a_module_that_outlives_its_device_unloads_nothing() -> None:
     r = rig()
-    held = r.cache.get(program(), DEFAULT_OPTIONS, {})
+    held = r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
     r.device.close()
     del held
     assert not any(r.driver.live().values())
@@ -178,9 +179,9 @@ def test_a_module_that_outlives_its_device_unloads_nothing() -> None:
 
 def test_modules_of_an_earlier_epoch_are_compiled_again() -> None:
     r = rig()
-    first = r.cache.get(program(), DEFAULT_OPTIONS, {})
+    first = r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)
     r.device.recover()
     with r.device.calls:
-        assert r.cache.get(program(), DEFAULT_OPTIONS, {}) is not first
+        assert r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS) is not first
     r.device.close()
     assert not any(r.driver.live().values())

@@ -34,7 +34,7 @@ def test_loading_them_loads_neither_driver_nor_emitter_nor_machine() -> None:
 
 def test_a_missing_driver_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vyre.adapters.cuda.driver", None)
-    for start in (CUDA.probe, CUDA.factory):
+    for start in (CUDA.probe, CUDA.make):
         with pytest.raises(BackendUnavailable, match=r"cannot be called from Python.*Fix: install cuda-python"):
             start()
 

@@ -87,7 +87,7 @@ class Bench:
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     registration = load_catalog().get(request.param)
     assert registration is not None
-    bench = Bench(registration.factory())
+    bench = Bench(registration.make())
     yield bench
     for buffer in bench.open:
         buffer.close()
@@ -134,7 +134,7 @@ def test_closed_and_foreign_buffers_are_refused(bench: Bench) -> None:
     closed.close()
     other = load_catalog().get("reference-scalar" if bench.backend.id == "reference" else "reference")
     assert other is not None
-    with other.factory().require_memory().allocate(4) as foreign:
+    with other.make().require_memory().allocate(4) as foreign:
         for buffer, reason in ((closed, "after close"), (foreign, "belongs to backend")):
             with pytest.raises(InvalidResource, match=reason):
                 bench.memory.upload([Upload(buffer, words(1))])

@@ -9,7 +9,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import CallLog, hooked
 from vyre.domain.device import DeviceProfile
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 
 CALLS = CallLog()
 _ID = BackendId("counting")
@@ -26,8 +26,8 @@ def _probe() -> DeviceProfile:
     return replace(_reference().probe(), backend=_ID)
 
 
-def _make() -> Backend:
-    inner = _reference().factory()
+def _make(services: BackendServices) -> Backend:
+    inner = _reference().make(services)
     without_memory = replace(inner, id=_ID, profile=_probe(), memory=None, resident_executor=None)
     return hooked(without_memory, CALLS)
 

@@ -7,17 +7,25 @@ from typing import Final
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.drivers import machine_driver, real_driver
 from vyre.domain.device import DeviceProfile
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
 
 
-def _cuda() -> Backend:
+def _cuda(services: BackendServices) -> Backend:
+    from vyre.adapters.cuda.code_tools import find_code_tool
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
     environment = ProcessEnvironment()
-    return make_backend(real_driver(), ids.CUDA, options_from(environment), profiler=profiler_from(environment))
+    return make_backend(
+        real_driver(),
+        ids.CUDA,
+        options_from(environment),
+        services,
+        profiler=profiler_from(environment),
+        find_tool=find_code_tool,
+    )
 
 
 def _probe_cuda() -> DeviceProfile:
@@ -28,13 +36,13 @@ def _probe_cuda() -> DeviceProfile:
     return probe(real_driver(), ids.CUDA, options_from(ProcessEnvironment()))
 
 
-def _machine() -> Backend:
+def _machine(services: BackendServices) -> Backend:
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.device import CudaOptions
 
     driver = machine_driver()
     options = CudaOptions(exports=False)
-    return make_backend(driver, ids.MACHINE, options, work_done=lambda: driver.lane_instructions)
+    return make_backend(driver, ids.MACHINE, options, services, work_done=lambda: driver.lane_instructions)
 
 
 def _probe_machine() -> DeviceProfile:

@@ -62,7 +62,7 @@ def cache_settings(cache: CacheOption, environment: Environment) -> CacheSetting
     """None where the cache is turned off; raises ``InvalidConfig`` naming what is wrong."""
     if cache is False or _flag(environment, DISABLE):
         return None
-    config = _config(cache)
+    config = config_of(cache)
     return CacheSettings(
         directory=_absolute(config.directory or _directory(environment) or default_directory()),
         max_bytes=config.max_bytes or _positive(environment, BYTES) or DEFAULT_BYTES,
@@ -83,11 +83,12 @@ def default_directory() -> Path:
     return user_cache_path().resolve() / "vyre"
 
 
-def _config(cache: CacheOption) -> CacheConfig:
+def config_of(cache: CacheOption) -> CacheConfig:
+    """``cache`` written out, False as nothing said; raises ``InvalidConfig`` for what cannot be meant."""
     match cache:
         case CacheConfig():
             return cache
-        case None:
+        case None | False:
             return CacheConfig()
         case Path() | str() if str(cache):
             return CacheConfig(directory=Path(cache))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.pipelines import PipelineExecutor
+from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import U32_MAX, DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
@@ -132,7 +131,10 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
     """The reference over one engine."""
 
     def __init__(self, backend: BackendId, engine: Engine) -> None:
-        super().__init__(partial(ReferencePipeline, backend, engine))
+        def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
+            return ReferencePipeline(backend, engine, program, config), Compilation()
+
+        super().__init__(make)
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:

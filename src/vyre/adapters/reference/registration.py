@@ -10,7 +10,7 @@ from vyre.adapters.reference.engine import Engine
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import U32_MAX, TimingQuality
 from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, NullLifecycle
+from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices, NullLifecycle
 
 
 def _profile(backend: BackendId) -> DeviceProfile:
@@ -46,7 +46,7 @@ def _scalar_engine() -> Engine:
     return ScalarEngine()
 
 
-def _make(backend: BackendId, engine: Callable[[], Engine]) -> Backend:
+def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendServices) -> Backend:
     from vyre.adapters.reference.executor import ReferenceExecutor
     from vyre.adapters.reference.memory import HostMemory
 

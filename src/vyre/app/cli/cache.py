@@ -20,7 +20,6 @@ from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import Space
 from vyre.adapters.system import ProcessEnvironment
-from vyre.adapters.telemetry.null import NullTelemetry
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import stderr
@@ -28,6 +27,7 @@ from vyre.app.cli.options import AsJson
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
 from vyre.policies.cost_eviction import CostEviction
+from vyre.ports.support import NullTelemetry
 
 cache: Final = typer.Typer(
     name="cache", help="The cache of compiled kernels on disk.", no_args_is_help=True, rich_markup_mode=None

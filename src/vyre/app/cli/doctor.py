@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.telemetry.null import NullTelemetry
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.session import Session
 from vyre.domain.errors import VyreError
@@ -19,6 +18,7 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
+from vyre.ports.support import NullTelemetry
 
 REQUIRED: Final = ("numpy", "blake3", "structlog", "dependency-injector")
 OPTIONAL: Final = ("cuda-python", "prometheus-client")

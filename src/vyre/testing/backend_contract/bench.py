@@ -114,14 +114,14 @@ class Subject:
     @property
     def backend(self) -> Backend:
         if self._backend is None:
-            self._backend = self.registration.factory()
+            self._backend = self.registration.make()
             self._backend.lifecycle.prepare()
         return self._backend
 
     @contextmanager
     def fresh(self) -> Iterator[Backend]:
         """A backend of its own, neither prepared nor used before; closed at the end."""
-        backend = self.registration.factory()
+        backend = self.registration.make()
         try:
             yield backend
         finally:

@@ -18,6 +18,7 @@ from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.backend import make_backend
+from vyre.adapters.cuda.runtime.code import CodeMaker, KernelSource
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, plan_scratch
@@ -29,7 +30,7 @@ from vyre.app.session import open as open_session
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId, Dim3, Program
-from vyre.ports.backend import Backend, BackendCatalog
+from vyre.ports.backend import NO_SERVICES, Backend, BackendCatalog
 from vyre.testing.execution import open_backend
 
 Array = npt.NDArray[Any]
@@ -77,7 +78,7 @@ class Workbench:
     def __init__(self, backend: str, options: CudaOptions = DEFAULT_OPTIONS) -> None:
         self.driver: Final = new_driver(backend)
         self.device: Final = CudaDevice(self.driver, options, backend=BackendId(backend))
-        self.kernels: Final = KernelCache(self.device, emit)
+        self.kernels: Final = KernelCache(self.device, CodeMaker(self.device, emit, NO_SERVICES))
         self._owned: list[DeviceAddress] = []
 
     def __enter__(self) -> Workbench:
@@ -141,7 +142,7 @@ class Workbench:
     @contextmanager
     def module(self, program: Program, options: EmitOptions = _TARGET_FREE) -> Iterator[LoadedModule]:
         """``program``, emitted for this device and loaded."""
-        yield self.kernels.get(program, self.options(options), {})
+        yield self.kernels.get(KernelSource.of(program), self.options(options))
 
     def prepare(
         self,

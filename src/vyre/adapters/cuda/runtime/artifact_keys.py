@@ -7,11 +7,9 @@ assembler.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
@@ -21,9 +19,6 @@ from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
-
-if TYPE_CHECKING:
-    from vyre.adapters.cuda.assembler import Assembler
 
 _INTERFACE: Final = "interface names"
 _NO_PROGRAM: Final = bytes(32)
@@ -66,7 +61,7 @@ def ptx_keys(options: EmitOptions) -> KeyMaker:
 
 
 def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyMaker:
-    """Machine code, assembled from the PTX by ``tool`` (``tool_of``) for ``device`` and loaded by its driver."""
+    """Machine code, assembled from the PTX by ``tool`` (``CodeTool.named``) for ``device`` and loaded by its driver."""
     return KeyMaker(
         _common(
             ArtifactKind.CUBIN,
@@ -76,11 +71,6 @@ def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyM
             tool=tool,
         )
     )
-
-
-def tool_of(assembler: Assembler, options: Sequence[str] = ()) -> str:
-    """The assembler with the version that it prints itself, and its options."""
-    return shlex.join(("ptxas", assembler.build, *options))
 
 
 def interface_names(program: Program) -> tuple[str, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.emit import emit
+from vyre.adapters.cuda.runtime.code import CodeMaker
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
@@ -24,7 +26,7 @@ from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.ir.program import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
-from vyre.ports.backend import Backend
+from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 
 VERSION: Final = "1"
 
@@ -61,20 +63,22 @@ def make_backend(
     driver: CudaDriver,
     backend: BackendId,
     options: CudaOptions = DEFAULT_OPTIONS,
+    services: BackendServices = NO_SERVICES,
     *,
     clock: Clock = SYSTEM_CLOCK,
     profiler: Profiler | None = None,
+    find_tool: Callable[[], CodeTool | None] | None = None,
     work_done: Callable[[], int] | None = None,
 ) -> Backend:
     """The backend on ``driver``.  Probes the device and creates no context: ``lifecycle.prepare`` does.
 
-    ``work_done``: what kernels have done so far, of a driver whose times are made up.  Raises ``BackendUnavailable``
-    where no driver or no such device is.
+    ``find_tool``: for machine code, None on a driver that takes PTX only.  ``work_done``: what kernels have done so
+    far, of a driver whose times are made up.  Raises ``BackendUnavailable`` where no driver or no such device is.
     """
     device = CudaDevice(driver, options, backend=backend, clock=clock)
     profile = _profile(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
-    streams, kernels = StreamPool(device), KernelCache(device, emit)
+    streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
     resources = Resources(device, memory, pinned, streams, Quarantine(device))
     profiler = profiler or NullProfiler()
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)

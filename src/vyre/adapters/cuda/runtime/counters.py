@@ -28,6 +28,8 @@ NAMES: Final = (
     "launched_elements",
     "emit_count",
     "emit_ns",
+    "assemble_count",
+    "assemble_ns",
     "jit_count",
     "jit_ns",
     "kernel_cache_hits",
@@ -70,6 +72,8 @@ class Counters:
     launched_elements: int
     emit_count: int
     emit_ns: int
+    assemble_count: int
+    assemble_ns: int
     jit_count: int
     jit_ns: int
     kernel_cache_hits: int

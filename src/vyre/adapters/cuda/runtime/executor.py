@@ -6,7 +6,7 @@ with the module chosen for its grid, and the lanes that are idle between dispatc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -14,22 +14,21 @@ from math import prod
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
+from vyre.adapters.cuda.runtime.code import KernelSource
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
-from vyre.adapters.pipelines import PipelineExecutor
+from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import check_limits
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
-from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
-from vyre.domain.specialization import spec_literals
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 
 
@@ -48,8 +47,8 @@ class CudaPipeline(KernelPipeline):
         """Compiles the module that most dispatches will use.  Raises what emission, loading and the config raise."""
         device = resources.device
         refuse_unsupported(device, config, PROFILES)
-        if config.workgroup is not None and config.workgroup != program.workgroup_size:
-            program = replace(program, workgroup_size=config.workgroup)
+        source = KernelSource.of(program, config.spec, config.workgroup)
+        program = source.sized
         limits = launch_limits(device)
         check_limits((1, 1, 1), program.workgroup_size, limits)
         super().__init__(
@@ -64,11 +63,13 @@ class CudaPipeline(KernelPipeline):
         self._kernels = kernels
         self._program = program
         self._limits = limits
-        self._spec: Mapping[str, Literal] = spec_literals(program, config.spec)
+        self._source = source
         self._profile = USUAL_PROFILE if config.profile is None else PROFILES[config.profile]
         self._grid_barriers = len(plan_grid_sync(program)) > 1
+        steps: list[Compilation] = []
         with device.calls:
-            self._module(self._options(native=self._native((1, 1, 1))))
+            self._module(self._options(native=self._native((1, 1, 1), steps.append)), steps.append)
+        self.compilation = _joined(steps)
 
     @property
     def cooperative(self) -> bool:
@@ -105,7 +106,7 @@ class CudaPipeline(KernelPipeline):
     def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
         return partial(self._module, self.options_for(launch))
 
-    def _native(self, grid: Dim3) -> bool:
+    def _native(self, grid: Dim3, told: Callable[[Compilation], object] | None = None) -> bool:
         """Whether the grid barriers of this launch run inside one kernel.
 
         A grid that does not fit although this is asked for is refused when its launch is prepared.
@@ -116,13 +117,13 @@ class CudaPipeline(KernelPipeline):
         facts = device.facts
         forced = GridSyncMode.NATIVE if self._config.cooperative else device.options.grid_sync
         undecided = forced is None and facts.cooperative_launch  # then only is the native kernel worth its compilation
-        resident = self._resident_natively() if undecided else 0
+        resident = self._resident_natively(told) if undecided else 0
         asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
         return choose_grid_sync(asked).mode is GridSyncMode.NATIVE
 
-    def _resident_natively(self) -> int:
+    def _resident_natively(self, told: Callable[[Compilation], object] | None) -> int:
         """Workgroups of the native kernel that one multiprocessor holds at once."""
-        module = self._module(self._options(native=True))
+        module = self._module(self._options(native=True), told)
         return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
 
     def _options(self, *, native: bool) -> EmitOptions:
@@ -135,16 +136,25 @@ class CudaPipeline(KernelPipeline):
             switches=self._profile.switches,
         )
 
-    def _module(self, options: EmitOptions) -> LoadedModule:
-        return self._kernels.get(self._program, options, self._spec)
+    def _module(self, options: EmitOptions, told: Callable[[Compilation], object] | None = None) -> LoadedModule:
+        return self._kernels.get(self._source, options, told)
+
+
+def _joined(made: list[Compilation]) -> Compilation:
+    """What all of them took together; nothing was missed where every module was there already."""
+    phases: dict[str, int] = {}
+    for name, spent_ns in (phase for each in made for phase in each.phases):
+        phases[name] = phases.get(name, 0) + spent_ns
+    return Compilation(tuple(phases.items()), next((each.missed for each in made if each.missed is not None), None))
 
 
 class CudaExecutor(PipelineExecutor[CudaPipeline]):
     """The executor of one device."""
 
     def __init__(self, resources: Resources, kernels: KernelCache, lanes: LanePool, profiler: Profiler) -> None:
-        def make(program: Program, config: DispatchConfig) -> CudaPipeline:
+        def make(program: Program, config: DispatchConfig) -> tuple[CudaPipeline, Compilation]:
             with profiler.range("vyre.cuda.pipeline.compile"):
-                return CudaPipeline(resources, kernels, lanes, profiler, program, config)
+                pipeline = CudaPipeline(resources, kernels, lanes, profiler, program, config)
+            return pipeline, pipeline.compilation
 
         super().__init__(make)

@@ -82,7 +82,7 @@ def conformance(context: Context) -> Iterator[Finding]:
         yield Outcome("recorded programs and operator tables", Verdict.SKIPPED, NEEDS_TESTS)
         return
     registration, canonical_order = find_scheduled(context.backend)
-    backend = registration.factory()
+    backend = registration.make()
     try:
         for file in VECTOR_FILES:
             cases = read_cases(context.tests / "data" / "vectors" / file)
@@ -98,7 +98,7 @@ def filetests(context: Context) -> Iterator[Finding]:
         yield Outcome("filetests", Verdict.SKIPPED, NEEDS_TESTS)
         return
     registration, canonical_order = find_scheduled(context.backend)
-    backend = registration.factory()
+    backend = registration.make()
     try:
         tests = list(load_filetests([context.tests / "filetests"]))
         for test in tests[::_EVERY] if context.emulated else tests:

@@ -1,0 +1,232 @@
+"""From a program to code that the driver loads: out of the store, or emitted and stored.
+
+In the order of what saves most: machine code that is stored; stored PTX; PTX emitted now.  Where a tool is at hand that
+makes machine code, text is assembled and the result stored too; elsewhere the driver assembles it, and keeps what it
+made in a cache of its own.  No store, no tool: neither would pay for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.adapters.cuda.assembler import AssemblyFailed
+from vyre.adapters.cuda.code_tools import CodeTool
+from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
+from vyre.adapters.cuda.ptx.module_form import decode_layout, encode_layout, from_artifact, layout_of, to_artifact
+from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.runtime.artifact_keys import KeyMaker, cubin_keys, ptx_keys
+from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.modules import text_image
+from vyre.adapters.pipelines import Compilation
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import MalformedWire
+from vyre.domain.ir.expr import Literal
+from vyre.domain.ir.program import Program
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import SpecInput, SpecMap, complete_spec, spec_literals
+from vyre.policies.cache_outcome import explain_miss
+from vyre.ports.artifact_store import Artifact, ArtifactStore
+from vyre.ports.backend import BackendServices
+
+MAKERS: Final = 64
+"""Ways of compiling whose key makers are kept."""
+
+Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], EmittedModule]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelSource:
+    """What code is made of.  ``sized``: the program with the workgroup that it is launched with.  ``literals``: a value
+    of every constant, and ``spec`` the same for keys.
+    """
+
+    program: Program
+    sized: Program
+    spec: SpecMap
+    literals: Mapping[str, Literal]
+
+    @classmethod
+    def of(
+        cls, program: Program, spec: Mapping[str, SpecInput] | None = None, workgroup: Dim3 | None = None
+    ) -> KernelSource:
+        """Raises ``InvalidConfig`` as ``spec_literals`` does."""
+        sized = program
+        if workgroup is not None and workgroup != program.workgroup_size:
+            sized = replace(program, workgroup_size=workgroup)
+        return cls(program, sized, complete_spec(program, spec), spec_literals(program, spec))
+
+
+class Code(NamedTuple):
+    """``image``: PTX text that ends in NUL, or machine code.  ``text``: whether it is PTX."""
+
+    image: bytes
+    kernels: tuple[EmittedKernel, ...]
+    text: bool
+
+
+class Steps:
+    """Nanoseconds of the steps of one compilation, and why it could not do without (``Compilation.missed``)."""
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self._phases: dict[str, int] = {}
+        self.missed: str | None = None
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        started = self._now_ns()
+        try:
+            yield
+        finally:
+            self._phases[name] = self._phases.get(name, 0) + self._now_ns() - started
+
+    def done(self) -> Compilation:
+        return Compilation(tuple(self._phases.items()), self.missed)
+
+
+class CodeMaker:
+    """Makes the code of one device.  Call inside its door.
+
+    ``find_tool``: looked up when there is a store to keep what it makes; None on a device that takes text only.
+    """
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        emitter: Emitter,
+        services: BackendServices,
+        find_tool: Callable[[], CodeTool | None] | None = None,
+    ) -> None:
+        self._device = device
+        self._emitter = emitter
+        self._services = services
+        self._find_tool = find_tool
+        self._tool: CodeTool | None = None
+        self._store: ArtifactStore | None = None
+        self._opened = False
+        self._ptx_keys: dict[EmitOptions, KeyMaker] = {}
+        self._cubin_keys: dict[EmitOptions, KeyMaker] = {}
+
+    def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
+        """Raises what the emitter raises; nothing that the store or the tool does is an error."""
+        if not self._opened:
+            self._open()
+        store = self._store
+        if store is None:
+            steps.missed = ""
+            return _text(self._emit(source, options, steps))
+        if self._tool is None:
+            return _text(self._module(store, source, options, steps))
+        return self._machine_code(store, self._tool, source, options, steps)
+
+    def text(self, source: KernelSource, options: EmitOptions, steps: Steps, problem: str) -> Code:
+        """As ``code``, for a driver that has just refused machine code: from now on it gets text."""
+        self._tool = None
+        self._warn("vyre.compile.machine_code_refused", problem=problem)
+        return self.code(source, options, steps)
+
+    # ---- machine code
+    def _machine_code(
+        self, store: ArtifactStore, tool: CodeTool, source: KernelSource, options: EmitOptions, steps: Steps
+    ) -> Code:
+        jit = self._device.options.jit
+        key = self._key(self._cubin_keys, source, options, lambda: self._cubin_keys_of(tool.named(jit), options))
+        with steps.step("read"):
+            found = _cubin(store.get(key))
+        if found is not None:
+            return found
+        module = self._module(store, source, options, steps)
+        counters, now_ns = self._device.counters, self._device.clock.now_ns
+        self._explain(store, key, steps)
+        started = now_ns()
+        try:
+            with steps.step("assemble"):
+                cubin = tool.assemble(module.ptx, module.target, jit)
+        except AssemblyFailed as failure:  # the driver may well take the text
+            self._warn("vyre.compile.assembly_failed", tool=tool.named(jit), log=str(failure))
+            return _text(module)
+        cost_ns = now_ns() - started
+        counters.assemble_count += 1
+        counters.assemble_ns += cost_ns
+        with steps.step("store"):
+            store.put(key, Artifact(encode_layout(layout_of(module)), cubin, cost_ns))
+        return Code(cubin, module.kernels, text=False)
+
+    def _cubin_keys_of(self, tool: str, options: EmitOptions) -> KeyMaker:
+        return cubin_keys(options, self._device.facts, tool)
+
+    # ---- text
+    def _module(self, store: ArtifactStore, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
+        key = self._key(self._ptx_keys, source, options, lambda: ptx_keys(options))
+        with steps.step("read"):
+            stored = store.get(key)
+            try:
+                if stored is not None:
+                    return from_artifact(stored)
+            except MalformedWire as error:  # whole, and yet not what belongs there
+                self._warn("vyre.compile.unusable", problem=error.message)
+        self._explain(store, key, steps)
+        started = self._device.clock.now_ns()
+        module = self._emit(source, options, steps)
+        cost_ns = max(0, self._device.clock.now_ns() - started)
+        with steps.step("store"):
+            store.put(key, to_artifact(module, cost_ns))
+        return module
+
+    def _emit(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
+        counters, now_ns = self._device.counters, self._device.clock.now_ns
+        started = now_ns()
+        with steps.step("emit"):
+            module = self._emitter(source.sized, options, source.literals)
+        counters.emit_count += 1
+        counters.emit_ns += now_ns() - started
+        return module
+
+    # ---- details
+    def _open(self) -> None:
+        """On first use: a session that only reads what it has in memory opens no directory and looks for no tool."""
+        self._store = self._services.artifacts()
+        if self._store is not None and self._find_tool is not None:
+            self._tool = self._find_tool()
+        self._opened = True
+
+    def _key(
+        self,
+        makers: dict[EmitOptions, KeyMaker],
+        source: KernelSource,
+        options: EmitOptions,
+        make: Callable[[], KeyMaker],
+    ) -> ArtifactKey:
+        maker = makers.get(options)
+        if maker is None:
+            while len(makers) >= MAKERS:
+                del makers[next(iter(makers))]
+            maker = makers[options] = make()
+        return maker.key(source.program, source.spec, source.sized.workgroup_size)
+
+    def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
+        """Text that is missed explains why its machine code is: the first reason stands."""
+        miss = explain_miss(key, store.neighbours(key))
+        if steps.missed is None:
+            steps.missed = str(miss.why)
+        fields = ",".join(miss.fields)
+        self._services.telemetry.count("vyre.compile.miss", kind=key.kind.value, cause=miss.cause.value, fields=fields)
+
+    def _warn(self, name: str, **fields: object) -> None:
+        self._services.telemetry.event(name, level="warning", backend=self._device.backend, **fields)
+
+
+def _text(module: EmittedModule) -> Code:
+    return Code(text_image(module.ptx), module.kernels, text=True)
+
+
+def _cubin(stored: Artifact | None) -> Code | None:
+    if stored is None:
+        return None
+    try:
+        return Code(stored.code, decode_layout(stored.metadata).kernels, text=False)
+    except MalformedWire:
+        return None

@@ -1,0 +1,29 @@
+"""What sessions lend to backends."""
+
+from __future__ import annotations
+
+from functools import cache as once
+from typing import TYPE_CHECKING
+
+from vyre.adapters.disk.configuration import CacheOption, config_of
+from vyre.ports.backend import BackendServices
+
+if TYPE_CHECKING:
+    from vyre.ports.artifact_store import ArtifactStore
+    from vyre.ports.support import Environment, Telemetry
+
+
+def backend_services(cache: CacheOption, environment: Environment, telemetry: Telemetry) -> BackendServices:
+    """The store that ``cache`` asks for is opened when a backend first asks for it.
+
+    Raises ``InvalidConfig`` for a ``cache`` that cannot be meant.
+    """
+    config_of(cache)
+
+    @once
+    def artifacts() -> ArtifactStore | None:
+        from vyre.adapters.disk.artifact_store import open_disk_store  # backends without a compiler need none of it
+
+        return open_disk_store(cache, environment, telemetry)
+
+    return BackendServices(artifacts=artifacts, telemetry=telemetry)

@@ -1,0 +1,50 @@
+"""What one process has compiled, the next one finds: the whole gallery, with nothing left to emit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+RUN = """
+import json, sys
+import vyre
+from vyre.gallery.registry import examples
+
+outcomes, digests = {}, {}
+with vyre.open("cuda-machine") as session:
+    for name, example in examples().items():
+        program, case = example.program(), example.case()
+        pipeline = session.compile(program, case.config)
+        outcomes[name] = [pipeline.cache.value, pipeline.reason]
+        if name in sys.argv[1:]:
+            result = session.dispatch(program, case.inputs, case.config)
+            digests[name] = [result[output].tobytes().hex() for output in result.keys()]
+    metrics = session.metrics()
+print(json.dumps({"outcomes": outcomes, "digests": digests, "metrics": metrics}))
+"""
+EXECUTED = ("P01", "P05", "P10", "P16", "P24")
+"""Run as well as compiled: the machine is slow."""
+
+
+def run(code: str, cache: Path, *arguments: str, **environment: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"VYRE_CACHE_DIR": str(cache)} | environment,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_second_process_emits_nothing_and_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (run(RUN, tmp_path / "cache", *EXECUTED, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert first["metrics"]["emit_count"] >= len(first["outcomes"])
+    assert {outcome for outcome, _ in first["outcomes"].values()} == {"miss"}
+    assert second["metrics"]["emit_count"] == 0
+    assert second["outcomes"] == {name: ["hit", ""] for name in first["outcomes"]}
+    assert second["digests"] == first["digests"]

@@ -5,20 +5,33 @@ smallest period c (2..n-1) of the *whole* window predicts the entry one period b
 O(n^2) <= 256 comparisons.
 
 What the reference rule gets wrong: A, A, B repeated is predicted wrongly two times in three, one stray entry
-blinds it, and it has no confidence.  ``ContextModel`` beside it predicts from the longest context seen before, with the
-confidence that ``trace_jit`` asks for.
+blinds it, and it has no confidence.  ``ShapePredictor`` asks other experts too, what followed the last 0 to
+``max_order`` shapes before and "the same again", and believes the one whose guesses came true most often; how often is
+the confidence that ``trace_jit`` asks for.  With ``max_order`` 0, the default, the rule above is its only expert.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from typing import Annotated, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from vyre.domain.errors import InvalidField
-from vyre.policies.record import U32, U32_MAX, IntRange, record
+from vyre.policies.record import U32, U32_MAX, Count, IntRange, Reason, record, verdict, why_field
 
+K = TypeVar("K", bound=Hashable)
 Fingerprint: TypeAlias = tuple[U32, ...]
 WINDOW: Final = 16
+
+
+def next_by_period(recent: Sequence[K]) -> K | None:
+    """What the rule above expects after ``recent``, oldest first; None if it expects nothing."""
+    n = len(recent)
+    if n >= 2 and recent[-1] == recent[-2]:
+        return recent[-1]
+    for period in range(2, n):
+        if recent[period:] == recent[: n - period]:
+            return recent[n - period]
+    return None
 
 
 @record
@@ -44,60 +57,136 @@ class ShapeHistory:
 
     def predict_next(self) -> Fingerprint | None:
         """The fingerprint expected next, or None."""
-        h = self.entries
-        n = len(h)
-        if n >= 2 and h[-1] == h[-2]:
-            return h[-1]
-        for period in range(2, n):
-            if h[period:] == h[: n - period]:
-                return h[n - period]
-        return None
+        return next_by_period(self.entries)
 
 
-class Prediction(NamedTuple):
-    """``confidence_bps``: share of the context's weight that was followed by this fingerprint."""
-
-    fingerprint: Fingerprint
-    confidence_bps: int
-
-
-class ContextModel:
-    """What followed each recent context of up to ``max_order`` fingerprints, older sightings counting less.
-
-    Recording and predicting are O(max_order + successors of a context).  At most ``capacity`` contexts are kept; the
-    least recently seen leave first.  Unlike ``ShapeHistory`` it changes in place: it is state, not a value.
+@record
+class PredictionThresholds:
+    """``max_order``: shapes in the longest context (0 = the reference rule alone).  ``capacity``: contexts kept, and
+    ``max_followers``: shapes kept for each.  ``fade_bps`` and ``track_fade_bps``: what a sighting in a context, and a
+    guess that was checked, still count when another is made.  ``prior_guesses``: how many guesses the supposed rate of
+    an expert that has made none weighs as much as.
     """
 
-    def __init__(self, max_order: int = 8, decay: float = 0.8, capacity: int = 2048) -> None:
-        for field, value, good, expected in (
-            ("max_order", max_order, max_order >= 1, "at least 1"),
-            ("decay", decay, 0.0 <= decay <= 1.0, "in 0..1"),
-            ("capacity", capacity, capacity >= 1, "at least 1"),
-        ):
-            if not good:
-                raise InvalidField(record="ContextModel", field=field, value=value, expected=f"a number {expected}")
-        self._max_order, self._decay, self._capacity = max_order, decay, capacity
-        self._recent: tuple[Fingerprint, ...] = ()
-        self._followers: OrderedDict[tuple[Fingerprint, ...], dict[Fingerprint, float]] = OrderedDict()
+    max_order: Annotated[int, IntRange(0, 64)] = 0
+    capacity: Annotated[int, IntRange(1, U32_MAX)] = 4096
+    max_followers: Annotated[int, IntRange(1, 1024)] = 8
+    fade_bps: Annotated[int, IntRange(0, 10_000)] = 8_000
+    track_fade_bps: Annotated[int, IntRange(0, 10_000)] = 9_800
+    prior_guesses: Count = 1
 
-    def record(self, fingerprint: Fingerprint) -> None:
-        """Learn that ``fingerprint`` came next."""
-        for start in range(len(self._recent)):
-            context = self._recent[start:]
-            weights = self._followers.pop(context, {})
-            for seen in weights:
-                weights[seen] *= self._decay
-            weights[fingerprint] = weights.get(fingerprint, 0.0) + 1.0
-            self._followers[context] = weights
-        while len(self._followers) > self._capacity:
+
+PINNED: Final = PredictionThresholds()
+LEARNING: Final = PredictionThresholds(max_order=8)
+
+_UNIT: Final = 1 << 20
+"""The weight of one sighting, or of one checked guess: weights are whole numbers, so that all machines agree."""
+_LEVELS: Final = 8
+"""Guesses of one expert are told apart by the share of their context's weight, in so many steps."""
+
+
+@verdict
+class Prediction(Generic[K]):
+    """``confidence_bps``: how often guesses like this one came true lately."""
+
+    shape: K
+    confidence_bps: int
+    why: Reason = why_field()
+
+
+class _Guess(NamedTuple, Generic[K]):
+    """``share_bps``: of the weight in its context.  ``track``: of guesses like it, by expert and share."""
+
+    shape: K
+    share_bps: int
+    track: int
+
+
+class ShapePredictor(Generic[K]):
+    """What followed each recent context of shapes, and how often each way to guess was right.
+
+    Shapes are any hashable keys.  It is state, not a value: ``record`` changes it in place, and the same calls give the
+    same answers.  Both calls are O(max_order * (max_order + max_followers) + window^2); memory is bounded by the
+    thresholds, where contexts seen longest ago leave first, then the lightest follower of a context.
+    """
+
+    def __init__(self, thresholds: PredictionThresholds = PINNED) -> None:
+        self._thresholds = thresholds
+        self._recent: tuple[K, ...] = ()
+        self._contexts: list[tuple[K, ...]] = [()] if thresholds.max_order else []
+        self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
+        self._guesses: list[_Guess[K]] = []
+        self._period, self._same = thresholds.max_order + 1, thresholds.max_order + 2
+        self._right, self._made = ([0] * (_LEVELS * (self._same + 1)) for _ in range(2))
+
+    def __len__(self) -> int:
+        """Contexts kept."""
+        return len(self._followers)
+
+    def record(self, shape: K) -> None:
+        """Learn that ``shape`` came next: who guessed it, and what it followed."""
+        t, right, made = self._thresholds, self._right, self._made
+        for guessed, _, track in self._guesses:
+            right[track] = right[track] * t.track_fade_bps // 10_000 + (_UNIT if guessed == shape else 0)
+            made[track] = made[track] * t.track_fade_bps // 10_000 + _UNIT
+        for context in self._contexts:
+            self._sighted(context, shape)
+        while len(self._followers) > t.capacity:
             self._followers.popitem(last=False)
-        self._recent = (*self._recent, fingerprint)[-self._max_order :]
+        self._recent = (*self._recent, shape)[-max(WINDOW, t.max_order) :]
+        if t.max_order:
+            ends = range(max(len(self._recent) - t.max_order, 0), len(self._recent) + 1)
+            self._contexts = [self._recent[start:] for start in ends]
+        self._guesses = self._ask()
 
-    def predict(self) -> Prediction | None:
-        """The likeliest successor of the longest known context, ties to the first seen; None if none is known."""
-        for start in range(len(self._recent)):
-            weights = self._followers.get(self._recent[start:])
-            if weights:
-                best = max(weights, key=weights.__getitem__)
-                return Prediction(best, int(weights[best] * 10_000 / sum(weights.values())))
-        return None
+    def predict(self) -> Prediction[K] | None:
+        """The guess most likely to come true, of equal ones that from the longest context; None if nobody guesses."""
+        if not self._guesses:
+            return None
+        rates = list(map(self._rate, self._guesses))
+        likeliest = max(rates)
+        best = self._guesses[rates.index(likeliest)]
+        made = self._made[best.track] / _UNIT
+        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, made))
+        return Prediction(best.shape, likeliest, why)
+
+    # ---- details
+    def _sighted(self, context: tuple[K, ...], shape: K) -> None:
+        t = self._thresholds
+        weights = self._followers.setdefault(context, {})
+        self._followers.move_to_end(context)
+        for seen in weights:
+            weights[seen] = weights[seen] * t.fade_bps // 10_000
+        weights[shape] = weights.get(shape, 0) + _UNIT
+        if len(weights) > t.max_followers:
+            del weights[min(weights, key=weights.__getitem__)]
+
+    def _ask(self) -> list[_Guess[K]]:
+        """The guess of every expert that has one, from longer contexts first."""
+        found: list[_Guess[K]] = []
+        for context in self._contexts:
+            if weights := self._followers.get(context):
+                shape = max(weights, key=weights.__getitem__)
+                share = weights[shape] * 10_000 // sum(weights.values())
+                found.append(_guess(shape, share, len(context)))
+        expected = next_by_period(self._recent[-WINDOW:])
+        if expected is not None:
+            found.append(_guess(expected, 10_000, self._period))
+        if self._thresholds.max_order:
+            found.append(_guess(self._recent[-1], 0, self._same))
+        return found
+
+    def _rate(self, guess: _Guess[K]) -> int:
+        """How often guesses like this one came true, in bps; half its share is supposed beforehand."""
+        prior = self._thresholds.prior_guesses * _UNIT
+        right, made = self._right[guess.track], self._made[guess.track]
+        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(made + prior, 1)
+
+    def _name(self, guess: _Guess[K]) -> str:
+        expert = guess.track // _LEVELS
+        named = {self._period: "the period of the window", self._same: "repetition"}
+        return named.get(expert, f"what followed the last {expert} shape(s)")
+
+
+def _guess(shape: K, share_bps: int, expert: int) -> _Guess[K]:
+    return _Guess(shape, share_bps, _LEVELS * expert + share_bps * _LEVELS // 10_001)

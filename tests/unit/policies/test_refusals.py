@@ -47,7 +47,6 @@ from vyre.policies.residency import (
     plan_session,
 )
 from vyre.policies.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
-from vyre.policies.shape_prediction import ContextModel
 from vyre.policies.speculate import CounterTail, read_fused_result
 from vyre.policies.speculation import SpeculationTest
 from vyre.policies.subgroup import ReductionInputs, reduction_offsets
@@ -101,19 +100,6 @@ BOUNDS = [
         reduction_offsets,
         (ReductionInputs(2**31 + 1),),
         "ReductionInputs.subgroup_size = 2147483649 is not an int in 0..2147483648. Fix: pass an int in 0..2147483648.",
-    ),
-    *(
-        Refusal(
-            ContextModel,
-            arguments,
-            f"ContextModel.{field} is not a number {expected}. Fix: pass a number {expected}.",
-        )
-        for arguments, field, expected in (
-            ((0,), "max_order = 0", "at least 1"),
-            ((8, -0.1), "decay = -0.1", "in 0..1"),
-            ((8, 1.1), "decay = 1.1", "in 0..1"),
-            ((8, 0.5, 0), "capacity = 0", "at least 1"),
-        )
     ),
     Refusal(
         SpeculationTest().record,

@@ -1,4 +1,4 @@
-"""Shape prediction, races and the adaptive speculator; their invariants are in ``test_policy_invariants``."""
+"""Races and the adaptive speculator; their invariants are in ``test_policy_invariants``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
-from vyre.policies.shape_prediction import ContextModel, Prediction, ShapeHistory
 from vyre.policies.speculate import (
     CounterTail,
     PairedWindow,
@@ -131,57 +130,6 @@ def test_a_window_does_not_wrap() -> None:
         full.record(VariantRaceInputs(1, 0, 0, 0))
 
 
-def shape_hits(model: ContextModel, items: list[int]) -> int:
-    hits = 0
-    for item in items:
-        found = model.predict()
-        hits += found is not None and found.fingerprint == (item,)
-        model.record((item,))
-    return hits
-
-
-@pytest.mark.parametrize("period", [[0], [0, 1, 2], [0, 0, 1], [0, 0, 0, 1, 2, 2], list(range(20))])
-def test_contexts_predict_cycles(period: list[int]) -> None:
-    model = ContextModel()
-    shape_hits(model, period * 10)
-    assert shape_hits(model, period * 10) == 10 * len(period)
-    found = model.predict()
-    assert found == Prediction((period[0],), 10_000)
-
-
-def test_confidence_is_the_share_of_recent_weight() -> None:
-    model = ContextModel(max_order=1, decay=1.0)
-    assert model.predict() is None
-    for item in (0, 1, 0, 1, 0, 1, 0, 2, 0):
-        model.record((item,))
-    assert model.predict() == Prediction((1,), 7_500)
-    forgetful = ContextModel(max_order=1, decay=0.0)
-    for item in (0, 1, 0, 1, 0, 2, 0):
-        forgetful.record((item,))
-    assert forgetful.predict() == Prediction((2,), 10_000)
-
-
-def test_contexts_are_bounded() -> None:
-    model = ContextModel(max_order=1, capacity=2)
-    for item in (0, 1, 2, 3, 0):
-        model.record((item,))
-    assert model.predict() is None  # what followed 0 was the first to be forgotten
-    model.record((1,))
-    model.record((0,))
-    assert model.predict() == Prediction((1,), 10_000)
-
-
-def test_context_models_remember_eight_predecessors_and_2048_contexts() -> None:
-    eight = list(range(10, 18))
-    model = ContextModel()
-    shape_hits(model, [1, *eight, 2, 3, *eight, 4, 1, *eight])
-    assert model.predict() == Prediction((4,), 5_555)  # the ninth predecessor, 1, would say 2
-    for contexts, expected in ((2048, Prediction((1,), 10_000)), (2049, None)):
-        bounded = ContextModel(max_order=1)
-        shape_hits(bounded, [*range(contexts), 0])
-        assert bounded.predict() == expected
-
-
 def test_the_width_of_the_interval() -> None:
     """sqrt(2 * 0.125 * 39 / 81 * ln(sqrt(39 / 30) / 0.05))."""
     assert SpeculationTest(9, 0.0, 1.0).half_width() == pytest.approx(0.6135045600002631, rel=1e-12)
@@ -214,27 +162,9 @@ def test_limits_of_a_race(test: SpeculationTest, thresholds: SequentialThreshold
     assert test.decide(thresholds).choice is choice
 
 
-def test_histories_keep_their_window() -> None:
-    history = ShapeHistory(window=2)
-    for item in (1, 2, 3):
-        history = history.record((item,))
-    assert history == ShapeHistory(((2,), (3,)), 2)
-
-
 def test_no_dispatches_spread_no_compile() -> None:
     seen = SpeculationObservation(0, 100, 0, 99, 1_000)
     assert decide_speculation(seen, SpeculationThresholds(0, 0)).choice is SpeculationChoice.ADOPT
-
-
-def test_the_smallest_context_model() -> None:
-    model = ContextModel(1, 1.0, 1)
-    assert shape_hits(model, [0, 0, 0]) == 1
-
-
-@pytest.mark.parametrize("bad", [{"max_order": 0}, {"decay": 1.5}, {"decay": -0.1}, {"capacity": 0}])
-def test_malformed_context_models(bad: dict[str, Any]) -> None:
-    with pytest.raises(InvalidField, match=next(iter(bad))):
-        ContextModel(**bad)
 
 
 def race(gain: float, noise: float, seed: int) -> SpeculationVerdict:

@@ -55,7 +55,7 @@ from vyre.policies.param_inlining import (
 )
 from vyre.policies.persistent_kernel import PersistentKernelInputs
 from vyre.policies.readback import SlabInputs, plan_slab
-from vyre.policies.shape_prediction import ShapeHistory
+from vyre.policies.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
 from vyre.policies.speculate import SpeculatorSettings
 from vyre.policies.speculation import SequentialThresholds, SpeculationTest
 from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
@@ -248,6 +248,19 @@ def learned(thresholds: CostThresholds) -> object:
     return found, cache.credits
 
 
+def guesses(thresholds: PredictionThresholds, *, every_order: bool = True) -> object:
+    """After each shape of a sequence with patterns and without."""
+    t = replace(thresholds, max_order=8) if every_order else thresholds
+    predictor: ShapePredictor[int] = ShapePredictor(t)
+    found: list[object] = []
+    for step in range(1000):
+        predictor.record((step * step // 5 + step % 3) % 11)
+        found.append(predictor.predict())
+    for step in range(600):
+        predictor.record(step)
+    return found, len(predictor)
+
+
 def sizes(**more: Any) -> Callable[[CandidateThresholds], object]:
     """The sizes that an untied program may have, with some thresholds as given."""
     launch = LaunchFacts((64, 1, 1), 1, active_lanes=0)
@@ -288,6 +301,8 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ShortlistThresholds", "most"): lambda t: shortlist(tuple(map(SizeOccupancy, range(1, 9))), t),
     ("ShortlistThresholds", "worst_bps"): lambda t: shortlist((SizeOccupancy(1, 10_000), SizeOccupancy(2, 5_000)), t),
     **{("CostThresholds", field.name): learned for field in fields(CostThresholds)},
+    **{("PredictionThresholds", field.name): guesses for field in fields(PredictionThresholds)},
+    ("PredictionThresholds", "max_order"): lambda t: guesses(t, every_order=False),
     ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
     ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,
     ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
@@ -354,6 +369,7 @@ def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
         (SpeculatorSettings(), SpeculatorSettings(15, 0, False)),
         (LaunchConfig(), LaunchConfig(256, 65_535)),
         (ShapeHistory().window, 16),
+        (LEARNING, PredictionThresholds(8, 4096, 8, 8_000, 9_800, 1)),
         (plan_cache.DEFAULT_CAPACITY, 256),
     ],
     ids=str,

@@ -1,0 +1,129 @@
+"""Policies that learn against their definitions, written down without any state, and what holds whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vyre.policies.shape_prediction import (
+    LEARNING,
+    PINNED,
+    PredictionThresholds,
+    ShapeHistory,
+    ShapePredictor,
+    next_by_period,
+)
+
+SHAPES = st.lists(st.integers(0, 3), max_size=24)
+THRESHOLDS = st.builds(
+    PredictionThresholds,
+    max_order=st.integers(0, 4),
+    max_followers=st.integers(1, 4),
+    fade_bps=st.sampled_from([0, 5_000, 8_000, 10_000]),
+    track_fade_bps=st.sampled_from([0, 5_000, 9_800, 10_000]),
+    prior_guesses=st.integers(0, 3),
+)
+
+# shape_prediction
+
+UNIT = 2**20
+Guess = tuple[int, int, tuple[object, int]]
+
+
+def faded(events: list[bool], bps: int) -> int:
+    """The weight of the events that happened, where each later one, happened or not, lets it fade."""
+    return reduce(lambda weight, happened: weight * bps // 10_000 + UNIT * happened, events, 0)
+
+
+def followers(followed: list[int], t: PredictionThresholds) -> dict[int, int]:
+    """Their weights, where the lightest leaves as soon as there are too many; if it comes again, it starts anew."""
+    since: dict[int, int] = {}
+    for now, shape in enumerate(followed):
+        since.setdefault(shape, now)
+        weights = {
+            one: faded([f == one for f in followed[start : now + 1]], t.fade_bps) for one, start in since.items()
+        }
+        if len(weights) > t.max_followers:
+            del since[min(weights, key=weights.__getitem__)]
+    return {one: weights[one] for one in since}
+
+
+def guesses(seen: list[int], t: PredictionThresholds) -> list[Guess]:
+    """Shape, share and track of every expert, from the longest context on."""
+    found: list[Guess] = []
+    orders = range(min(t.max_order, len(seen)), -1, -1) if t.max_order and seen else []
+    for order in orders:
+        context = seen[len(seen) - order :]
+        followed = [seen[at] for at in range(order, len(seen)) if seen[at - order : at] == context]
+        if weights := followers(followed, t):
+            shape = max(weights, key=weights.__getitem__)
+            share = weights[shape] * 10_000 // sum(weights.values())
+            found.append((shape, share, (order, share * 8 // 10_001)))
+    expected = next_by_period(seen[-16:])
+    if expected is not None:
+        found.append((expected, 10_000, ("period", 7)))
+    if t.max_order and seen:
+        found.append((seen[-1], 0, ("again", 0)))
+    return found
+
+
+def definition(seen: list[int], t: PredictionThresholds) -> tuple[int, int] | None:
+    checked: dict[object, list[bool]] = {}
+    for now in range(len(seen)):
+        for shape, _, track in guesses(seen[:now], t):
+            checked.setdefault(track, []).append(shape == seen[now])
+    rated = []
+    for shape, share, track in guesses(seen, t):
+        events = checked.get(track, [])
+        right, made = (faded(x, t.track_fade_bps) for x in (events, [True] * len(events)))
+        prior = t.prior_guesses * UNIT
+        rated.append((shape, (right * 10_000 + prior * (share // 2)) // max(made + prior, 1)))
+    return max(rated, key=lambda one: one[1]) if rated else None
+
+
+@given(SHAPES, THRESHOLDS)
+def test_a_predictor_follows_its_definition(shapes: list[int], thresholds: PredictionThresholds) -> None:
+    predictor: ShapePredictor[int] = ShapePredictor(thresholds)
+    for now, shape in enumerate(shapes):
+        found = predictor.predict()
+        assert (found and (found.shape, found.confidence_bps)) == definition(shapes[:now], thresholds)
+        predictor.record(shape)
+
+
+@given(st.lists(st.integers(0, 3), max_size=60))
+def test_by_default_a_predictor_is_the_reference_rule(shapes: list[int]) -> None:
+    history, predictor = ShapeHistory(), ShapePredictor[tuple[int, ...]]()
+    for shape in shapes:
+        history = history.record((shape,))
+        predictor.record((shape,))
+        found = predictor.predict()
+        assert (found and found.shape) == history.predict_next()
+        assert len(predictor) == 0
+
+
+@given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 9), st.integers(1, 3))
+def test_what_a_predictor_keeps_is_bounded(shapes: list[int], capacity: int, max_followers: int) -> None:
+    thresholds = replace(LEARNING, capacity=capacity, max_followers=max_followers)
+    predictor, unbounded = ShapePredictor[int](thresholds), ShapePredictor[int](LEARNING)
+    for shape in shapes:
+        predictor.record(shape)
+        unbounded.record(shape)
+        assert len(predictor) == min(len(unbounded), capacity)
+        found = predictor.predict()
+        assert found is not None
+        assert found.shape in shapes
+        assert 0 <= found.confidence_bps <= 10_000
+
+
+@given(st.integers(1, 15), st.integers(0, 3))
+def test_cycles_are_predicted_by_either_parameter_point(period: int, laps: int) -> None:
+    for thresholds in (PINNED, LEARNING):
+        predictor: ShapePredictor[int] = ShapePredictor(thresholds)
+        for step in range(8 * period + laps):
+            predictor.record(step % period)
+        found = predictor.predict()
+        assert found is not None
+        assert found.shape == (8 * period + laps) % period

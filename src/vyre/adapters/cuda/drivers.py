@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from vyre.adapters.cuda.jit_cache import configure_jit_cache
 from vyre.domain.errors import BackendUnavailable
 
 if TYPE_CHECKING:
@@ -12,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def real_driver() -> CudaDriver:
-    """Raises ``BackendUnavailable`` where cuda-python, a dependency on Linux and Windows only, is missing."""
+    """The driver of this machine, not initialised yet.
+
+    Raises ``BackendUnavailable`` where cuda-python, a dependency on Linux and Windows only, is missing.
+    """
+    configure_jit_cache(os.environ)
     try:
         from vyre.adapters.cuda.driver import RealDriver
     except ImportError as error:

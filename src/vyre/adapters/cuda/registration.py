@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from vyre.adapters.cuda import ids
@@ -12,14 +13,19 @@ from vyre.ports.backend import Backend, BackendRegistration, BackendRole, Backen
 
 def _cuda(services: BackendServices) -> Backend:
     from vyre.adapters.cuda.code_tools import find_code_tool
+    from vyre.adapters.cuda.jit_cache import jit_cache_settings
     from vyre.adapters.cuda.runtime.backend import make_backend
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.profiling import profiler_from
     from vyre.adapters.system import ProcessEnvironment
 
     environment = ProcessEnvironment()
+    driver = real_driver()
+    problem = jit_cache_settings(os.environ).problem
+    if problem:
+        services.telemetry.event("vyre.cuda.driver_cache", problem=problem)
     return make_backend(
-        real_driver(),
+        driver,
         ids.CUDA,
         options_from(environment),
         services,

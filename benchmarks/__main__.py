@@ -22,6 +22,7 @@ from benchmarks import (
     launch_rows,
     machine,
     memory_cache_rows,
+    prediction_rows,
     process_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
@@ -30,6 +31,7 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
     "decisions": decision_rows.ROWS,
+    "prediction": prediction_rows.ROWS,
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS),
 }
 RESULTS: Final = Path(__file__).parent / "results"

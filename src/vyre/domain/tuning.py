@@ -6,7 +6,6 @@ associative and idempotent, however often and wherever it is done, and a winner 
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField, MalformedJson
 from vyre.domain.record import U32, U64, U64_MAX, IntRange, record
+from vyre.domain.sealed_json import SealedForm
 
 VERSION: Final = 1
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -161,23 +161,6 @@ def from_line(line: str) -> TuningRecord:
     return found
 
 
-def seal(content: dict[str, Any]) -> str:
-    """Canonical JSON of ``content`` with its digest."""
-    return _text(content | {"blake3": _digest(content)})
-
-
-def unseal(text: str) -> dict[str, Any]:
-    """The content, verified but for its form; raises ``MalformedJson``."""
-    try:
-        content = json.loads(text)
-        whole = isinstance(content, dict) and content.pop("blake3", None) == _digest(content)
-    except (ValueError, RecursionError):
-        raise malformed("it is not JSON") from None
-    if not whole:
-        raise malformed("its digest does not match")
-    return dict(content)
-
-
 def to_json(found: TuningRecord) -> dict[str, Any]:
     return {
         "version": VERSION,
@@ -223,16 +206,11 @@ def key_of(content: dict[str, Any]) -> TuningKey:
     return TuningKey(**content | {"declared": tuple(content["declared"])})
 
 
-def _text(content: object) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
-
-
-def _digest(content: object) -> str:
-    from blake3 import blake3
-
-    return blake3(b"vyre.tuning.v1\0" + _text(content).encode()).hexdigest()
-
-
 def malformed(why: str) -> MalformedJson:
     """The error about text that tuning did not write."""
     return MalformedJson(f"not of the tuner: {why}", fix=_FIX)
+
+
+_FORM: Final = SealedForm(b"vyre.tuning.v1", malformed)
+seal: Final = _FORM.seal
+unseal: Final = _FORM.unseal

@@ -1,0 +1,46 @@
+"""Canonical JSON that carries the digest of its content.
+
+What damages a text, or edits it by hand, is noticed.  It is no signature: whoever can write can seal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from vyre.domain.errors import MalformedJson
+
+
+@dataclass(frozen=True, slots=True)
+class SealedForm:
+    """``domain`` keeps the digests of one form apart from those of others; ``malformed`` makes its errors from a
+    reason."""
+
+    domain: bytes
+    malformed: Callable[[str], MalformedJson]
+
+    def seal(self, content: dict[str, Any]) -> str:
+        """Canonical JSON of ``content`` with its digest; without a line end."""
+        return _text(content | {"blake3": self._digest(content)})
+
+    def unseal(self, text: str) -> dict[str, Any]:
+        """The content, verified but for its form; raises ``MalformedJson``."""
+        try:
+            content = json.loads(text)
+            whole = isinstance(content, dict) and content.pop("blake3", None) == self._digest(content)
+        except (ValueError, RecursionError):
+            raise self.malformed("it is not JSON") from None
+        if not whole:
+            raise self.malformed("its digest does not match")
+        return dict(content)
+
+    def _digest(self, content: object) -> str:
+        from blake3 import blake3
+
+        return blake3(self.domain + b"\0" + _text(content).encode()).hexdigest()
+
+
+def _text(content: object) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"))

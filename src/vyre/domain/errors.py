@@ -47,6 +47,7 @@ class ErrorCode(IntEnum):
     UNFINISHED_BUILD = 1109
     MALFORMED_BUNDLE = 1110
     UNEXPECTED_DIGEST = 1111
+    UNUSABLE_COSTS = 1112
     UNKNOWN = 1999
 
 
@@ -301,6 +302,27 @@ class UnexpectedDigest(VyreError):
     def __init__(self, *, what: str, expected: str, actual: str) -> None:
         self.what, self.expected, self.actual = what, expected, actual
         super().__init__(f"{what} has the digest {actual}, expected was {expected}")
+
+
+class UnusableCosts(VyreError):
+    """Launch costs that hold elsewhere, or no longer."""
+
+    code = ErrorCode.UNUSABLE_COSTS
+    default_fix = "measure them on this device, or plan with assumed ones."
+
+
+class ForeignCosts(UnusableCosts):
+    """``expected`` and ``actual`` name backend, device and driver."""
+
+    def __init__(self, *, expected: str, actual: str) -> None:
+        self.expected, self.actual = expected, actual
+        super().__init__(f"launch costs of {actual} are not those of {expected}")
+
+
+class StaleCosts(UnusableCosts):
+    def __init__(self, *, age_s: int, max_age_s: int) -> None:
+        self.age_s, self.max_age_s = age_s, max_age_s
+        super().__init__(f"launch costs are {age_s} s old, at most {max_age_s} s are allowed")
 
 
 class InvalidConfig(VyreError):

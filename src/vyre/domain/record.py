@@ -7,7 +7,6 @@ that code never meets a value outside its domain.
 from __future__ import annotations
 
 import math
-import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -82,7 +81,7 @@ def record(cls: type[T]) -> type[T]:
     A field outside its domain raises ``InvalidField`` naming record, field and expectation.
     An own ``__post_init__`` runs after the checks.
     """
-    hints = get_type_hints(cls, vars(sys.modules[cls.__module__]), include_extras=True)
+    hints = get_type_hints(cls, include_extras=True)
     checks = tuple((name, _checker(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar)
     extra: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
     title = cls.__name__

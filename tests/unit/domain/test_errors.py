@@ -41,6 +41,8 @@ SAMPLES: dict[str, object] = {
     "refused": (("sm_90.ptx", "it is newer"),),
     "what": "the bundle",
     "actual": "00",
+    "age_s": 9,
+    "max_age_s": 8,
     "races": (
         errors.DataRace("y", 3, errors.RacingAccess("load", (0, 0, 0)), errors.RacingAccess("store", (1, 0, 0))),
     ),

@@ -19,6 +19,7 @@ from vyre.domain.errors import (
     UnreadableFile,
     UnsupportedFeature,
     UnusableBundle,
+    UnusableCosts,
     VyreError,
 )
 
@@ -47,6 +48,7 @@ _EXIT_OF: Final[dict[type[VyreError], Exit]] = {
     UnreadableFile: Exit.USAGE,
     InvalidInput: Exit.USAGE,
     InvalidConfig: Exit.USAGE,
+    UnusableCosts: Exit.USAGE,
     BackendUnavailable: Exit.UNAVAILABLE,
     UnsupportedFeature: Exit.UNAVAILABLE,
     UnusableBundle: Exit.UNAVAILABLE,

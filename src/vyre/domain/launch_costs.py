@@ -1,0 +1,285 @@
+"""What launching costs on a device: values that were measured, with how well they are known.
+
+A cost nobody knows is None.  All times are nanoseconds.  ``ASSUMED`` has figures published for other machines, so that
+plans can be shown where nothing was measured; every value says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from enum import Enum
+from math import isqrt
+from typing import Any, Final
+
+from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleCosts
+from vyre.domain.record import U32, U64, Nanoseconds, record
+from vyre.domain.sealed_json import SealedForm
+
+VERSION: Final = 1
+LEAST_SAMPLES: Final = 5
+"""Fewer have no quartiles to speak of."""
+MAX_AGE_S: Final = 30 * 86_400
+"""Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""
+
+
+class Provenance(Enum):
+    """Where a value comes from, the least trustworthy first."""
+
+    ASSUMED = "assumed"
+    """Taken from somebody else's machine."""
+    EMULATED = "emulated"
+    """Timed on an emulated device: it says what the emulator costs, and nothing about a GPU."""
+    MEASURED = "measured"
+
+
+_TRUST: Final = {found: place for place, found in enumerate(Provenance)}
+
+
+@record
+class Measured:
+    """A time in ns: the median of ``count`` samples, their interquartile range, and the standard error of the median.
+
+    For an assumed value, of which there are no samples, the last two say how far published figures lie apart.
+    """
+
+    median_ns: Nanoseconds
+    spread_ns: Nanoseconds
+    standard_error_ns: Nanoseconds
+    count: U32
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        if (self.count == 0) != (self.provenance is Provenance.ASSUMED):
+            raise InvalidField(
+                record="Measured", field="count", value=self.count, expected="0 for what is assumed, else positive"
+            )
+
+
+def of_samples(samples_ns: Sequence[int], provenance: Provenance) -> Measured:
+    """Median, rounded down, and its spread; at least ``LEAST_SAMPLES`` samples.
+
+    The standard error is that of the median of normal samples, sqrt(pi / 2) sigma / sqrt(n), where sigma is told from
+    the interquartile range (1.349 sigma), which a few outliers do not move.  It is rounded up.
+    """
+    count = len(samples_ns)
+    if count < LEAST_SAMPLES:
+        raise InvalidField(
+            record="Measured", field="count", value=count, expected=f"a number of samples of at least {LEAST_SAMPLES}"
+        )
+    ordered = sorted(samples_ns)
+    lower, median, upper = (_quantile(ordered, quarters) for quarters in (1, 2, 3))
+    spread = upper - lower
+    error = _root_up(-(-spread * spread * 8_632 // (10_000 * count)))  # 0.8632 = pi / 2 / 1.349^2
+    return Measured(median, spread, error, count, provenance)
+
+
+def _quantile(ordered: Sequence[int], quarters: int) -> int:
+    """Between the two nearest ranks, by distance."""
+    place, rest = divmod((len(ordered) - 1) * quarters, 4)
+    following = ordered[min(place + 1, len(ordered) - 1)]
+    return ordered[place] + (following - ordered[place]) * rest // 4
+
+
+def _root_up(square: int) -> int:
+    root = isqrt(square)
+    return root + (root * root < square)
+
+
+def weakest(provenances: Iterable[Provenance]) -> Provenance:
+    """The least trustworthy: what a figure computed from several values is."""
+    return min(provenances, key=_TRUST.__getitem__)
+
+
+@record
+class CostSource:
+    """Where costs hold: what the backend calls itself, its device and its driver."""
+
+    backend: str
+    device: str
+    driver: str
+
+
+@record
+class KernelTime:
+    """Device time of one launch of a compiled pipeline."""
+
+    pipeline: str
+    time: Measured
+
+
+@record
+class LaunchCosts:
+    """What a host and a device take for a launch; None is unknown.
+
+    Of the host: ``launch`` submits one kernel.  ``graph_record`` captures and instantiates a graph, ``graph_update``
+    changes parameters of one that is recorded, ``graph_replay`` submits it; each costs something for the graph and
+    something for every node (of an update: that changes).  ``event_pair`` records two events.
+
+    Of the device: ``launch_gap`` lies between two kernels of a stream, ``graph_gap`` between two nodes of a graph.
+    ``persistent_setup`` is what a resident kernel takes from its launch to its first item and from its last to the end,
+    ``persistent_poll`` what it takes to find an item.
+
+    Copies between host and device, from page-locked or other memory, take a latency and a time for every GiB.
+
+    ``taken_at_s``: seconds since the epoch.  ``kernels``: ascending by pipeline.
+    """
+
+    source: CostSource
+    taken_at_s: U64
+    launch: Measured | None = None
+    launch_gap: Measured | None = None
+    graph_record: Measured | None = None
+    graph_record_node: Measured | None = None
+    graph_update: Measured | None = None
+    graph_update_node: Measured | None = None
+    graph_replay: Measured | None = None
+    graph_replay_node: Measured | None = None
+    graph_gap: Measured | None = None
+    persistent_setup: Measured | None = None
+    persistent_poll: Measured | None = None
+    pinned_latency: Measured | None = None
+    pinned_per_gib: Measured | None = None
+    pageable_latency: Measured | None = None
+    pageable_per_gib: Measured | None = None
+    event_pair: Measured | None = None
+    kernels: tuple[KernelTime, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [kernel.pipeline for kernel in self.kernels]
+        if names != sorted(set(names)):
+            expected = "times of different pipelines, ascending by pipeline"
+            raise InvalidField(record="LaunchCosts", field="kernels", value=names, expected=expected)
+
+    def kernel(self, pipeline: str) -> Measured | None:
+        """Device time of a launch, if it is known."""
+        return next((kernel.time for kernel in self.kernels if kernel.pipeline == pipeline), None)
+
+    def known(self) -> dict[str, Measured]:
+        """What is known, but kernels, by the name of its field."""
+        return {name: value for name in COSTS if (value := getattr(self, name)) is not None}
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """The weakest of all that is known; None where nothing is."""
+        known = [*self.known().values(), *(kernel.time for kernel in self.kernels)]
+        return weakest(value.provenance for value in known) if known else None
+
+
+COSTS: Final = tuple(f.name for f in fields(LaunchCosts) if f.name not in ("source", "taken_at_s", "kernels"))
+"""Fields that hold a cost."""
+
+
+# ---- age and place
+def age_s(costs: LaunchCosts, now_s: int) -> int:
+    """Seconds since they were taken; 0 for what a clock says lies in the future."""
+    return max(0, now_s - costs.taken_at_s)
+
+
+def is_stale(costs: LaunchCosts, now_s: int, max_age_s: int = MAX_AGE_S) -> bool:
+    return age_s(costs, now_s) > max_age_s
+
+
+def check_usable(costs: LaunchCosts, source: CostSource, now_s: int, max_age_s: int = MAX_AGE_S) -> None:
+    """Raises ``ForeignCosts`` for costs of another backend, device or driver, ``StaleCosts`` for old ones."""
+    if costs.source != source:
+        raise ForeignCosts(expected=_place(source), actual=_place(costs.source))
+    if is_stale(costs, now_s, max_age_s):
+        raise StaleCosts(age_s=age_s(costs, now_s), max_age_s=max_age_s)
+
+
+def _place(source: CostSource) -> str:
+    return f"{source.backend} on {source.device}, driver {source.driver}"
+
+
+# ---- text
+def to_text(costs: LaunchCosts) -> str:
+    """Canonical JSON with version and digest; costs that are not known are null."""
+    return _FORM.seal(
+        {
+            "version": VERSION,
+            "source": {f.name: getattr(costs.source, f.name) for f in fields(CostSource)},
+            "taken_at_s": costs.taken_at_s,
+            "costs": {name: _json(getattr(costs, name)) for name in COSTS},
+            "kernels": {kernel.pipeline: _json(kernel.time) for kernel in costs.kernels},
+        }
+    )
+
+
+def from_text(text: str) -> LaunchCosts:
+    """The inverse; raises ``MalformedJson`` for whatever ``to_text`` would not have written."""
+    content = _FORM.unseal(text)
+    try:
+        if content["version"] != VERSION:
+            raise _malformed(f"they are of version {content['version']!r}, not {VERSION}")
+        found = LaunchCosts(
+            CostSource(**content["source"]),
+            content["taken_at_s"],
+            **{name: _measured(value) for name, value in content["costs"].items()},
+            kernels=tuple(KernelTime(name, _known(value)) for name, value in content["kernels"].items()),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, InvalidField) as error:
+        raise _malformed(str(error)) from None
+    if to_text(found) != text:
+        raise _malformed("they are not canonical")
+    return found
+
+
+def _json(value: Measured | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    return {name: getattr(value, name) for name in _NUMBERS} | {"provenance": value.provenance.value}
+
+
+def _measured(content: dict[str, Any] | None) -> Measured | None:
+    return None if content is None else _known(content)
+
+
+def _known(content: dict[str, Any]) -> Measured:
+    return Measured(**content | {"provenance": Provenance(content["provenance"])})
+
+
+def _malformed(why: str) -> MalformedJson:
+    return MalformedJson(f"not launch costs: {why}", fix="measure them again, or plan with assumed ones.")
+
+
+_NUMBERS: Final = tuple(f.name for f in fields(Measured) if f.name != "provenance")
+_FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed)
+
+
+# ---- what is assumed
+_PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
+    # A launch through Python bindings; from C, and on a slow box.
+    "launch": (3_080, 1_570, 6_500),
+    "launch_gap": (1_300, 1_000, 2_000),
+    # Capturing takes about what the launches would; instantiating comes on top.
+    "graph_record": (20_000, 10_000, 50_000),
+    "graph_record_node": (3_500, 2_500, 7_000),
+    "graph_update": (500, 100, 1_000),
+    "graph_update_node": (1_000, 500, 3_000),
+    # Drivers since 12.6 submit straight graphs in nearly constant time.
+    "graph_replay": (2_500, 2_000, 5_000),
+    "graph_replay_node": (12, 1, 200),
+    "graph_gap": (900, 580, 1_300),
+    "persistent_setup": (50_000, 20_000, 200_000),
+    "persistent_poll": (1_000, 200, 2_000),
+    # PCIe 4.0 with 16 lanes.
+    "pinned_latency": (8_000, 5_000, 15_000),
+    "pinned_per_gib": (43_000_000, 40_000_000, 90_000_000),
+    "pageable_latency": (11_000, 8_000, 20_000),
+    "pageable_per_gib": (180_000_000, 90_000_000, 360_000_000),
+    "event_pair": (440, 180, 1_000),
+}
+"""Typical, low and high figure of each, in ns: published by others, for recent GPUs and drivers."""
+
+_ERRORS_IN_RANGE: Final = 4
+"""Figures of others are taken to lie within two standard errors on either side."""
+
+
+def _assumed(typical: int, low: int, high: int) -> Measured:
+    return Measured(typical, high - low, -(-(high - low) // _ERRORS_IN_RANGE), 0, Provenance.ASSUMED)
+
+
+_ASSUMED_COSTS: Final[dict[str, Any]] = {name: _assumed(*figures) for name, figures in _PUBLISHED.items()}
+ASSUMED: Final = LaunchCosts(CostSource("assumed", "no device in particular", "none"), 0, **_ASSUMED_COSTS)
+"""Costs that nobody measured here."""

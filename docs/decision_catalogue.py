@@ -29,6 +29,8 @@ PACKAGE: Final = vyre.policies.__name__
 NOT_DECISIONS: Final = {"record": "the vocabulary", "ptxas_hazard_table": "the data of ptxas_hazards"}
 TOPICS: Final = {
     "How to launch": (
+        "plan_execution",
+        "execution_prices",
         "persistent_kernel",
         "command_reuse",
         "param_inlining",

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import vyre.policies
+from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.domain.errors import PlanError
 from vyre.domain.lane_facts import LaneFacts
+from vyre.domain.launch_costs import Measured
 from vyre.policies import fusion, plan_cache
 from vyre.policies.arm_independence import ArmAccess
 from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
@@ -38,6 +40,7 @@ from vyre.policies.device_extraction import AutotuneRecord, BiasThresholds, ENod
 from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vyre.policies.egraph_kernels import LaunchConfig
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs
+from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
@@ -54,6 +57,7 @@ from vyre.policies.param_inlining import (
     decide_param_inlining,
 )
 from vyre.policies.persistent_kernel import PersistentKernelInputs
+from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
 from vyre.policies.readback import SlabInputs, plan_slab
 from vyre.policies.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
 from vyre.policies.speculate import SpeculatorSettings
@@ -267,6 +271,14 @@ def sizes(**more: Any) -> Callable[[CandidateThresholds], object]:
     return lambda t: workgroup_candidates(LaneFacts(), launch, replace(t, **more))
 
 
+def execution(**costs: int | Measured) -> Callable[[ExecutionThresholds], object]:
+    """How one launch of 10 000 ns is run, if a graph costs nothing but this."""
+    free = dict.fromkeys(("graph_record", "graph_record_node", "graph_replay", "graph_replay_node"), 0)
+    priced = launch_costs(**(free | {"launch": 10_000, "launch_gap": 0} | costs))
+    workload = Workload(1, 1, 1, measured(0))
+    return lambda t: plan_execution(ExecutionInputs(workload, priced, EVERY_MODE, ExecutionMode.PLAIN), t)
+
+
 def nearly_significant(thresholds: HalvingThresholds) -> Step:
     """A final of 100 pairs whose p is a little above 1 %."""
     ranks = (rank if rank <= 80 and rank != 41 else -rank for rank in range(1, 101))  # positive ones: 3 199
@@ -305,6 +317,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("PredictionThresholds", "max_order"): lambda t: guesses(t, every_order=False),
     ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
     ("DispatchPolicyThresholds", "trace_jit.min_confidence_bps"): bundle,
+    ("ExecutionThresholds", "standard_errors"): execution(graph_replay=measured(8_000, 200)),
+    ("ExecutionThresholds", "min_gain_bps"): execution(graph_replay=9_799),
+    ("ExecutionThresholds", "persistent.min_batch"): execution(persistent_setup=0, persistent_poll=0),
+    ("ExecutionThresholds", "reuse.min_repeats"): execution(),
     ("ExtractionThresholds", "max_scale_bps"): priced(10**6, cold_bps=50_000),
     ("ExtractionThresholds", "forbid_zero"): priced(1, cold_bps=1),
     ("FixpointThresholds", "max_unrolled_steps"): lambda t: choose_executor(

@@ -75,8 +75,8 @@ def wide_facts(program: Program, bounds: BoundsFacts, *, aligned16: bool, noalia
     return WideFacts(grouping.members)
 
 
-_Key: TypeAlias = tuple[str, Form, int]
-"""Buffer, index without its constant, and the constant of the first element."""
+_Key: TypeAlias = tuple[str, Form, int, int]
+"""Buffer, index without its constant, the constant of the first element, and the most elements of a group."""
 _Elements: TypeAlias = dict[int, list[Event]]
 """Accesses by their distance from the first element, in program order."""
 
@@ -132,10 +132,10 @@ class _Grouping:
         if index is None or self._indices[id(node)] is None or not isinstance(node, Load | Store):
             return None
         buffer = self._buffers[node.buffer]
-        width = min(_widest(buffer), 1 << min(index.form.align, 2))
+        width = min(_widest(buffer), 1 << index.form.align)
         if width < _PAIR or not (buffer.is_workgroup or self._aligned16):
             return None
-        return node.buffer, index.form, index.constant & -width
+        return node.buffer, index.form, index.constant & -width, width
 
     def _close_touched(self, groups: dict[_Key, _Elements], name: str) -> None:
         if groups:
@@ -151,12 +151,10 @@ class _Grouping:
         """No more accesses come to these; what is complete becomes groups."""
         for key in keys:
             elements = groups.pop(key)
-            widest = min(_widest(self._buffers[key[0]]), 1 << min(key[1].align, 2))
-            if widest > _PAIR and not self._group(key[0], elements, 0, widest):
-                self._group(key[0], elements, _PAIR, _PAIR)
-                widest = _PAIR
-            if widest == _PAIR:
-                self._group(key[0], elements, 0, _PAIR)
+            name, _, _, widest = key
+            if not self._group(name, elements, 0, widest) and widest > _PAIR:
+                self._group(name, elements, 0, _PAIR)
+                self._group(name, elements, _PAIR, _PAIR)
 
     def _group(self, name: str, elements: _Elements, first: int, width: int) -> bool:
         lanes = [elements.get(first + lane, []) for lane in range(width)]

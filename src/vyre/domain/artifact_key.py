@@ -36,6 +36,7 @@ class ArtifactKind(Enum):
 
     PTX = "ptx"
     CUBIN = "cubin"
+    VERDICT = "verdict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -354,7 +354,10 @@ class NullLifecycle:
 # ---------------------------------------------------------------- the record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """``version`` is that of the adapter's package; certificates and cache keys carry it."""
+    """``version`` is that of the adapter's package; certificates and cache keys carry it.
+
+    ``stores_code``: what it compiles goes to the store that it was lent, so that opening that store pays.
+    """
 
     id: BackendId
     profile: DeviceProfile
@@ -370,6 +373,7 @@ class Backend:
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None
     tunable: Tunable | None = None
+    stores_code: bool = False
 
     def require_memory(self) -> ResidentMemory:
         return require(self.memory, feature="resident buffers", backend=self.id)

@@ -98,6 +98,7 @@ def make_backend(
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
+        stores_code=True,
     )
 
 

@@ -1,0 +1,54 @@
+"""Which programs were found valid: on the program itself, and in the store for other processes.
+
+Only that a program is valid is stored.  One that is not is looked at again, since its diagnostics point into what its
+author wrote.  A verdict is of the exact program, names and all: whether it is valid depends on them, and the digest
+that code is shared by does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.source_digest import emitter_digest
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.domain.validation.validator import validate
+from vyre.ports.artifact_store import Artifact
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
+    from vyre.ports.artifact_store import ArtifactStore
+
+VALID: Final = b"valid"
+_DOMAIN: Final = b"vyre.exact-program.v1\0"
+_KNOWN: Final = "found valid"
+
+
+def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None] | None = None) -> None:
+    """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts``: the store of verdicts, if there is one."""
+    if _KNOWN in program._cache:
+        return
+    store = None if artifacts is None else artifacts()
+    key = None if store is None else verdict_key(program)
+    if store is None or key is None:
+        validate(program).raise_if_invalid()
+    elif store.get(key) is None:
+        started = time.perf_counter_ns()
+        validate(program).raise_if_invalid()
+        store.put(key, Artifact(b"", VALID, time.perf_counter_ns() - started))
+    program._cache[_KNOWN] = True
+
+
+def verdict_key(program: Program) -> ArtifactKey | None:
+    """None for a program that cannot even be written down.  The emitter's source includes the validator's."""
+    from blake3 import blake3
+
+    from vyre.domain.ir.wire import encode
+
+    try:
+        exact = encode(program)
+    except Exception:  # a malformed tree may fail anywhere; the validator says what is wrong with it
+        return None
+    digest = blake3(_DOMAIN + exact).digest()
+    return ArtifactKey(kind=ArtifactKind.VERDICT, emitter=emitter_digest(), program=digest)

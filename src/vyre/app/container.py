@@ -19,7 +19,8 @@ from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
 from vyre.app.services import backend_services
 from vyre.app.session import Session
-from vyre.ports.backend import BackendCatalog, BackendServices
+from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.support import Environment, Telemetry
 
 
@@ -33,8 +34,8 @@ def select(selector: BackendSelector, name: str) -> Selection:
 
 
 class Container(containers.DeclarativeContainer):
-    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache`` what
-    ``vyre.open`` takes under that name.
+    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache`` and
+    ``pins`` what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
@@ -50,4 +51,9 @@ class Container(containers.DeclarativeContainer):
         BackendSelector, catalog, telemetry, forced, services
     )
     selection: providers.Factory[Selection] = providers.Factory(select, selector, backend_name)
-    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry)
+    pins: providers.Object[PinsOption] = providers.Object(None)
+    reference: providers.Factory[Backend] = providers.Factory(reference_of, catalog, telemetry)
+    tuning: providers.ThreadSafeSingleton[TuningSources] = providers.ThreadSafeSingleton(
+        tuning_sources, cache, pins, environment, telemetry, reference.provider
+    )
+    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning)

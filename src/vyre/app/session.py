@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -20,6 +21,7 @@ from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
 from vyre.app.services import backend_services
 from vyre.app.shorthand import Grid, merged
+from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
+    from vyre.app.tuning.report import Tuned, TuningReport
+    from vyre.app.tuning.service import TuningService
+    from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
@@ -49,21 +54,26 @@ def open(
     telemetry: Telemetry | None = None,
     environment: Environment | None = None,
     cache: CacheOption = None,
+    pins: PinsOption = None,
 ) -> Session:
     """A session on the named backend, or on the best one that can run here (``auto``).
 
     Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
-    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code is kept for other
-    processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the environment says.  ``catalog``,
-    ``telemetry`` and ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the
-    same parts for applications.  Raises ``BackendUnavailable``, and ``InvalidConfig`` for a cache that cannot be meant.
+    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
+    measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
+    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``catalog``, ``telemetry`` and
+    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
+    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
+    ``UnreadableFile`` and ``MalformedJson``.
     """
     telemetry = telemetry or ApplicationTelemetry()
     environment = environment or ProcessEnvironment()
     services = backend_services(cache, environment, telemetry)
     forced = environment.get(FORCE_VARIABLE)
-    selector = BackendSelector(catalog if catalog is not None else load_catalog(), telemetry, forced, services)
-    return Session(selector.select(backend), telemetry)
+    catalog = catalog if catalog is not None else load_catalog()
+    selector = BackendSelector(catalog, telemetry, forced, services)
+    tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
+    return Session(selector.select(backend), telemetry, tuning)
 
 
 class Session:
@@ -73,9 +83,11 @@ class Session:
     program and config), so dispatching the same ``Program`` object again costs no preparation.
     """
 
-    def __init__(self, selection: Selection, telemetry: Telemetry) -> None:
+    def __init__(self, selection: Selection, telemetry: Telemetry, tuning: TuningSources | None = None) -> None:
         self._selection = selection
         self._telemetry = telemetry
+        self._tuning_sources = tuning
+        self._tuning_service: TuningService | None = None
         self._lease = BackendLease(selection.backend)
         self._prepared: dict[tuple[object, ...], tuple[Pipeline, DispatchConfig | None]] = {}
         self._preparing: SingleFlight[tuple[object, ...], Pipeline] = SingleFlight(lambda key: "the same program")
@@ -95,6 +107,7 @@ class Session:
         output_counts: Mapping[str, int] | None = None,
         out: OutArrays | None = None,
         outputs: OutputArena | None = None,
+        tune: bool = False,
     ) -> Result:
         """Run ``program`` once and wait for its outputs.
 
@@ -106,11 +119,16 @@ class Session:
         ``out``: arrays by name to put results into, written only if the dispatch succeeds; they share memory with
         no input and with no other.  ``outputs``: an arena to put all results into; the arrays of the result are
         then read-only views that are valid until its next dispatch.
+        ``tune``: run it as ``tuned`` says, which changes no byte.
 
         Raises ``InvalidProgram``, ``InvalidInput``, ``InvalidResource``, ``InvalidConfig``, ``UnsupportedFeature``
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout``, ``DispatchFailed`` and
         other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
+        if tune:
+            declared = _merged(program, config, spec, grid, extent, output_counts)
+            config = self._tuning().tuned(program, inputs, declared).config
+            spec = grid = extent = output_counts = None
         return self._pipeline(program, config, spec, grid, extent, output_counts)(inputs, out=out, outputs=outputs)
 
     def compile(
@@ -188,6 +206,43 @@ class Session:
         if failures:
             raise failures[0]
         return [future.result() for future in futures]
+
+    # ---------------------------------------------------------------- tuning
+    def tune(
+        self,
+        program: Program,
+        inputs: Inputs = (),
+        config: DispatchConfig | None = None,
+        *,
+        settings: TuningSettings | None = None,
+        **shorthand: Any,
+    ) -> TuningReport:
+        """Measure what may stand in for ``config`` on launches like this one, and remember it.
+
+        Candidates are workgroup sizes on which no result can depend, and ways of generating code.  One wins only if its
+        bytes are those of the reference and it is significantly faster; where times are estimates of a model, the
+        report says that nothing was ``measured``.  Nothing is launched for what the store knows or a pin covers.
+        ``shorthand`` as for ``compile``.
+
+        Raises what ``dispatch`` raises, ``InvalidConfig`` for a config under which there is nothing to tune, and
+        ``DispatchFailed`` where backend and reference disagree on ``config`` itself.
+        """
+        from vyre.app.tuning.tuner import DEFAULT_SETTINGS
+
+        return self._tuning().tune(
+            program, inputs, self._merged_shorthand(program, config, **shorthand), settings or DEFAULT_SETTINGS
+        )
+
+    def tuned(
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+    ) -> Tuned:
+        """What is pinned for launches like this one, else what ``tune`` remembers of them, else ``config`` as it is.
+
+        ``session.compile(program, session.tuned(program, inputs).config)`` applies it, and so does ``dispatch`` with
+        ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs.  ``shorthand``
+        as for ``compile``.
+        """
+        return self._tuning().tuned(program, inputs, self._merged_shorthand(program, config, **shorthand))
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
@@ -334,6 +389,30 @@ class Session:
         pipeline = Pipeline(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
+
+    def _merged_shorthand(
+        self,
+        program: Program,
+        config: DispatchConfig | None,
+        *,
+        spec: Mapping[str, SpecInput] | None = None,
+        grid: Grid | None = None,
+        extent: Grid | None = None,
+        output_counts: Mapping[str, int] | None = None,
+    ) -> DispatchConfig:
+        return _merged(program, config, spec, grid, extent, output_counts)
+
+    def _tuning(self) -> TuningService:
+        if self._tuning_sources is None:
+            raise UnsupportedFeature(
+                feature="tuning", backend=self._lease.backend.id, fix="make the session with vyre.open()."
+            )
+        with self._lock:
+            if self._tuning_service is None:
+                from vyre.app.tuning.service import TuningService  # who does not tune needs none of it
+
+                self._tuning_service = TuningService(self._lease, self._prepare, self._tuning_sources, self._telemetry)
+            return self._tuning_service
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:

@@ -43,10 +43,10 @@ class CudaTunable:
         return f"emitter {emitter_digest().hex()}"
 
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
-        texts = {self._ptx(program, replace(config, profile=None), launch)}
+        texts = {self._code(program, replace(config, profile=None), launch)}
         found = []
         for name in PROFILES:
-            text = self._ptx(program, replace(config, profile=name), launch)
+            text = self._code(program, replace(config, profile=name), launch)
             if text not in texts:
                 texts.add(text)
                 found.append(name)
@@ -61,9 +61,14 @@ class CudaTunable:
     def work_done(self) -> int:
         return 0 if self._work_done is None else self._work_done()
 
-    def _ptx(self, program: Program, config: DispatchConfig, launch: Launch) -> str:
+    def _code(self, program: Program, config: DispatchConfig, launch: Launch) -> str:
+        """Without the names of its kernels, which tell what it was made with."""
         pipeline = self._executor.pipeline(program, config)[0]
         with self._device.calls:
             options = pipeline.options_for(launch)
         sized = replace(program, workgroup_size=launch.workgroup)
-        return emit(sized, options, spec_literals(program, config.spec)).ptx
+        module = emit(sized, options, spec_literals(program, config.spec))
+        text = module.ptx
+        for kernel in module.kernels:
+            text = text.replace(kernel.entry, "kernel")
+        return text

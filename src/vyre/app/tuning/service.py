@@ -1,0 +1,158 @@
+"""Tuning as a session offers it: measure when asked to, and apply what is pinned or remembered when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.app.host_arrays import HostInputs
+from vyre.app.lease import BackendLease
+from vyre.app.pipeline import Inputs, Pipeline
+from vyre.app.resident_dispatch import has_resident
+from vyre.app.tuning.keys import time_kind, tuning_key
+from vyre.app.tuning.launches import TunedLaunch, limits_of, tuned_launch
+from vyre.app.tuning.remembered import told
+from vyre.app.tuning.report import Source, Tuned, TuningReport
+from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.ir.program import Program
+from vyre.domain.tuning import Candidate
+from vyre.domain.tuning_pins import Pin
+from vyre.domain.validation.validator import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre.app.tuning.sources import TuningSources
+    from vyre.ports.support import Telemetry
+
+_REMEMBERED: Final = 1024
+"""Launches whose choice is held in memory."""
+
+
+class _Bound(NamedTuple):
+    """Holds the program, so that its id stays its own."""
+
+    program: Program
+    inputs: HostInputs
+
+
+class _Chosen(NamedTuple):
+    """Likewise."""
+
+    program: Program
+    tuned: Tuned
+
+
+class TuningService:
+    """``pipeline``: of a program under a config on ``lease``.  Any thread may call; one measures at a time."""
+
+    def __init__(
+        self,
+        lease: BackendLease,
+        pipeline: Callable[[Program, DispatchConfig], Pipeline],
+        sources: TuningSources,
+        telemetry: Telemetry,
+    ) -> None:
+        self._lease, self._pipeline, self._sources, self._telemetry = lease, pipeline, sources, telemetry
+        self._limits = limits_of(lease.backend)
+        self._measuring = Lock()
+        self._bound: dict[int, _Bound] = {}
+        self._chosen: dict[tuple[int, DispatchConfig, tuple[int, ...]], _Chosen] = {}
+
+    def tune(
+        self, program: Program, inputs: Inputs, config: DispatchConfig, settings: TuningSettings = DEFAULT_SETTINGS
+    ) -> TuningReport:
+        """As ``Session.tune``."""
+        views = self._views(program, inputs)
+        launch = tuned_launch(program, tuple(view.nbytes for view in views), config, self._limits)
+        with self._measuring:
+            tuner = Tuner(Lent(self._lease.backend, self._pipeline, self._reference), launch, views, settings)
+            pin = self._sources.pins.get(tuner.key)
+            if pin is not None and launch.why_not(pin.candidate) is None:
+                return _pinned(pin, launch)
+            report = tuner.tune(self._sources.store())
+        self._chosen.clear()
+        self._telemetry.count("vyre.tuning.tuned", source=report.source.value, kind=report.kind.value)
+        return report
+
+    def tuned(self, program: Program, inputs: Inputs, config: DispatchConfig) -> Tuned:
+        """As ``Session.tuned``; the same object again for the same program, config and lengths of inputs."""
+        nbytes = tuple([view.nbytes for view in self._views(program, inputs)])
+        key = id(program), config, nbytes
+        found = self._chosen.get(key)
+        if found is None:
+            if len(self._chosen) >= _REMEMBERED:
+                self._chosen.clear()
+            tuned = self._choose(tuned_launch(program, nbytes, config, self._limits))
+            found = self._chosen[key] = _Chosen(program, tuned)
+        return found.tuned
+
+    # ---- choosing
+    def _choose(self, launch: TunedLaunch) -> Tuned:
+        """A pin before what was measured, and that before what is declared."""
+        try:
+            check_tunable(launch.config)
+        except InvalidConfig as refusal:
+            return Tuned(launch.config, Source.DECLARED, refusal.message)
+        key = tuning_key(self._lease.backend, launch)
+        why_no_pin = ""
+        if len(self._sources.pins):
+            pin = self._sources.pins.get(key)
+            obstacle = self._sources.pins.why_none(key) if pin is None else launch.why_not(pin.candidate)
+            if pin is not None and obstacle is None:
+                why = f"{pin.candidate} is pinned"
+                return Tuned(launch.config_of(pin.candidate), Source.PIN, why, pin.kind.is_measured)
+            self._telemetry.event("vyre.tuning.pin_ignored", program=key.program, reason=obstacle)
+            why_no_pin = f"{obstacle}; "
+        store = self._sources.store()
+        if store is None:
+            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}nothing is remembered: the cache is turned off")
+        kind = time_kind(self._lease.backend)
+        found = told(store.get(key), kind)
+        if found is None:
+            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}this launch was not tuned")
+        if found.winner is None:
+            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}{found.step.why}")
+        obstacle = launch.why_not(found.winner)
+        if obstacle is not None:
+            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}{found.winner} won, but here {obstacle}")
+        why = f"{why_no_pin}{found.step.why}"
+        return Tuned(launch.config_of(found.winner), Source.STORE, why, kind.is_measured)
+
+    # ---- details
+    def _views(self, program: Program, inputs: Inputs) -> tuple[memoryview, ...]:
+        bound = self._bound.get(id(program))
+        if bound is None:
+            self._lease.check_open()
+            validate(program).raise_if_invalid()
+            if len(self._bound) >= _REMEMBERED:
+                self._bound.clear()
+            bound = self._bound[id(program)] = _Bound(program, HostInputs(program))
+        if self._lease.has_residents and has_resident(inputs):
+            raise InvalidInput("a launch on resident memory cannot be tuned", fix="tune it on host data of that size.")
+        return bound.inputs.views(inputs)
+
+    @contextmanager
+    def _reference(self, program: Program, config: DispatchConfig) -> Iterator[Pipeline]:
+        lease = BackendLease(self._sources.reference())
+        try:
+            yield Pipeline(lease, program, config)
+        finally:
+            lease.close()
+
+
+def _pinned(pin: Pin, launch: TunedLaunch) -> TuningReport:
+    return TuningReport(
+        key=pin.key,
+        kind=pin.kind,
+        source=Source.PIN,
+        candidates=(Candidate(launch.declared), pin.candidate),
+        samples=((), ()),
+        winner=pin.candidate,
+        config=launch.config_of(pin.candidate),
+        why=f"{pin.candidate} is pinned; open the session without the pin to measure",
+    )

@@ -1,0 +1,82 @@
+"""What a session tunes with: the store below the cache directory, the pins of a file, and the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache as once
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.disk.configuration import CacheOption, cache_settings
+from vyre.adapters.files import read_file
+from vyre.app.selection import BackendSelector
+from vyre.domain.errors import InvalidConfig, MalformedJson, UnsupportedFeature
+from vyre.domain.tuning_pins import Pins, pins_of
+from vyre.ports.backend import BackendRole
+
+if TYPE_CHECKING:
+    from vyre.ports.backend import Backend, BackendCatalog
+    from vyre.ports.support import Environment, Telemetry
+    from vyre.ports.tuning_store import TuningStore
+
+PinsOption: TypeAlias = "Pins | Path | str | None"
+"""Pins, the file that holds them, or None for no pins."""
+
+
+class TuningSources(NamedTuple):
+    """``store``: None where nothing is remembered.  ``reference``: a backend of its own each time."""
+
+    store: Callable[[], TuningStore | None]
+    reference: Callable[[], Backend]
+    pins: Pins = Pins()
+
+
+def tuning_sources(
+    cache: CacheOption,
+    pins: PinsOption,
+    environment: Environment,
+    telemetry: Telemetry,
+    reference: Callable[[], Backend],
+) -> TuningSources:
+    """The store is opened when it is first asked for; a disabled cache has none.
+
+    Raises ``UnreadableFile`` and ``MalformedJson`` for a file of pins.
+    """
+
+    @once
+    def store() -> TuningStore | None:
+        from vyre.adapters.disk.tuning_store import DiskTuningStore  # who does not tune needs none of it
+
+        settings = cache_settings(cache, environment)
+        return None if settings is None else DiskTuningStore(str(settings.directory), telemetry)
+
+    return TuningSources(store, reference, load_pins(pins))
+
+
+def load_pins(pins: PinsOption) -> Pins:
+    """Raises ``UnreadableFile``, ``MalformedJson``, and ``InvalidConfig`` for what cannot be meant."""
+    match pins:
+        case None:
+            return Pins()
+        case Pins():
+            return pins
+        case Path() | str() if str(pins):
+            return _pins_of_file(Path(pins))
+    raise InvalidConfig(f"pins={pins!r} are no pins", fix="pass the path of a file that `vyre tune --export` wrote.")
+
+
+def _pins_of_file(path: Path) -> Pins:
+    try:
+        return pins_of(read_file(path).decode("ascii"))
+    except UnicodeDecodeError:
+        raise MalformedJson(f"{path} is no file of pins", fix="write it with `vyre tune --export`.") from None
+
+
+def reference_of(catalog: BackendCatalog, telemetry: Telemetry) -> Backend:
+    """The reference backend of ``catalog``, or else the installed one; raises ``UnsupportedFeature`` without any."""
+    for found in (catalog, load_catalog()):
+        for registration in found.by_precedence():
+            if registration.role is BackendRole.REFERENCE:
+                return BackendSelector(found, telemetry).select(registration.id).backend
+    raise UnsupportedFeature(feature="tuning without a reference to check bytes against", backend="reference")

@@ -1,0 +1,284 @@
+"""The tuner: measures the configs that may stand in for the declared one, and says whether one is faster for sure.
+
+The bytes of every candidate are checked against the reference before it may win.  What was measured goes to a store as
+it is; the winner is told from it anew each time, by a pure policy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.app.pipeline import Pipeline
+from vyre.app.tuning.keys import time_kind, tuning_key
+from vyre.app.tuning.launches import TunedLaunch
+from vyre.app.tuning.remembered import step_of, told
+from vyre.app.tuning.report import Rejected, Source, TuningReport
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig, UnsupportedFeature
+from vyre.domain.ir.program import Program
+from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
+from vyre.policies.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
+from vyre.policies.workgroup_candidates import SizeOccupancy, shortlist
+
+if TYPE_CHECKING:
+    from vyre.ports.backend import Backend, HostBytes
+    from vyre.ports.tuning_store import TuningStore
+
+WARM_UP: Final = 3
+"""Runs before the first that counts: memory is faulted in, code is loaded, launches are recorded."""
+MOST_CANDIDATES: Final = 64
+WRONG_BYTES: Final = "its bytes are not those of the reference"
+_NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
+"""Fields of a config under which there is nothing to tune."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningSettings:
+    """``thresholds``: of the race.  ``profiles``: also try ways of generating code.  ``budget_s``: seconds of measuring
+    after which nobody wins; None: as long as it takes.  ``again``: measure even if the store knows.  ``now_ns``: the
+    clock of times on the host.  ``now_s``: seconds since the epoch.  ``new_run``: a name that no other run has.
+    """
+
+    thresholds: HalvingThresholds = DEFAULT_THRESHOLDS
+    profiles: bool = True
+    budget_s: float | None = None
+    again: bool = False
+    now_ns: Callable[[], int] = time.perf_counter_ns
+    now_s: Callable[[], int] = lambda: int(time.time())
+    new_run: Callable[[], str] = lambda: os.urandom(16).hex()
+
+
+DEFAULT_SETTINGS: Final = TuningSettings()
+
+
+class Lent(NamedTuple):
+    """What a session lends the tuner.  ``pipeline``, ``reference``: of a program under a config, on the backend and on
+    the reference, which is open as long as the context.
+    """
+
+    backend: Backend
+    pipeline: Callable[[Program, DispatchConfig], Pipeline]
+    reference: Callable[[Program, DispatchConfig], AbstractContextManager[Pipeline]]
+
+
+class _Entrant(NamedTuple):
+    candidate: Candidate
+    pipeline: Pipeline
+
+
+class Tuner:
+    """Tunes one launch, once.  Raises ``InvalidConfig`` for a config under which there is nothing to tune."""
+
+    def __init__(
+        self,
+        lent: Lent,
+        launch: TunedLaunch,
+        views: tuple[HostBytes, ...],
+        settings: TuningSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        check_tunable(launch.config)
+        self._lent, self._launch, self._views, self._settings = lent, launch, views, settings
+        self._sizes = launch.sizes()
+        self._rejected: list[Rejected] = []
+        self.kind = time_kind(lent.backend)
+        self.key = tuning_key(lent.backend, launch)
+
+    def tune(self, store: TuningStore | None = None) -> TuningReport:
+        """Tell the winner from the store, or measure.
+
+        Raises what a dispatch under the given config raises, and ``DispatchFailed`` if its bytes are not those of the
+        reference.
+        """
+        if store is not None and not self._settings.again:
+            remembered = self._remembered(store)
+            if remembered is not None:
+                return remembered
+        entrants = self._entrants()
+        expected = self._expected(entrants[0])
+        right = self._right(entrants, expected)
+        samples, step = self._estimated(right) if self.kind is TimeKind.ESTIMATED else self._raced(right)
+        candidates = tuple(entrant.candidate for entrant in right)
+        winner = candidates[step.winner] if step.winner else None
+        if winner is not None and _bytes_of(right[step.winner].pipeline, self._views) != expected:
+            self._rejected.append(Rejected(winner, WRONG_BYTES))
+            return self._report(Source.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
+        if store is not None and not step.measure:
+            store.put(self._records(candidates, samples))
+        return self._report(Source.RUN, candidates, samples, winner, self._why(step, len(candidates)))
+
+    # ---- candidates
+    def _entrants(self) -> list[_Entrant]:
+        """The declared config first; whatever the backend cannot compile is rejected."""
+        usual = Candidate(self._launch.declared)
+        entrants = [_Entrant(usual, self._pipeline(usual))]
+        for candidate in self._proposed():
+            if len(entrants) == MOST_CANDIDATES:
+                self._rejected.append(Rejected(candidate, f"{MOST_CANDIDATES} candidates are enough"))
+                continue
+            try:
+                entrants.append(_Entrant(candidate, self._pipeline(candidate)))
+            except BackendError as error:
+                self._rejected.append(Rejected(candidate, error.message))
+        return entrants
+
+    def _pipeline(self, candidate: Candidate) -> Pipeline:
+        return self._lent.pipeline(self._launch.program, self._launch.config_of(candidate))
+
+    def _proposed(self) -> list[Candidate]:
+        """All but the declared one: other sizes first."""
+        sizes = self._shortlist()
+        profiled = [Candidate(size, profile) for size in sizes for profile in self._profiles(size)]
+        return [Candidate(size) for size in sizes if size != self._launch.declared] + profiled
+
+    def _shortlist(self) -> tuple[int, ...]:
+        occupancies = tuple(SizeOccupancy(size, self._occupancy_bps(size)) for size in self._sizes.sizes)
+        short = shortlist(occupancies)
+        for refused in (*self._sizes.refused, *short.refused):
+            self._rejected.append(Rejected(Candidate(refused.size), str(refused.why)))
+        return short.sizes
+
+    def _occupancy_bps(self, size: int) -> int | None:
+        tunable = self._lent.backend.tunable
+        if tunable is None:
+            return None
+        config = self._launch.config_of(Candidate(size))
+        try:
+            return tunable.occupancy_bps(self._launch.program, config, self._launch.launch_of(config))
+        except BackendError:  # told when it is compiled
+            return None
+
+    def _profiles(self, size: int) -> Sequence[str]:
+        tunable = self._lent.backend.tunable
+        if tunable is None or not self._settings.profiles:
+            return ()
+        config = self._launch.config_of(Candidate(size))
+        try:
+            return tunable.profiles(self._launch.program, config, self._launch.launch_of(config))
+        except BackendError:
+            return ()
+
+    # ---- measuring
+    def _expected(self, usual: _Entrant) -> dict[str, bytes]:
+        """Approximations may differ between backends, so then the given config is its own reference."""
+        config = self._launch.config
+        if config.ulp_budget:
+            return _bytes_of(usual.pipeline, self._views)
+        with self._lent.reference(self._launch.program, _portable(config)) as pipeline:
+            return _bytes_of(pipeline, self._views)
+
+    def _right(self, entrants: list[_Entrant], expected: dict[str, bytes]) -> list[_Entrant]:
+        """Those whose bytes are as expected, warmed up."""
+        right = []
+        for entrant in entrants:
+            try:
+                outputs = [_bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
+            except BackendError as error:
+                if entrant is entrants[0]:
+                    raise
+                self._rejected.append(Rejected(entrant.candidate, error.message))
+                continue
+            if all(found == expected for found in outputs):
+                right.append(entrant)
+            elif entrant is entrants[0]:
+                raise DispatchFailed(
+                    f"under the given config `{self._lent.backend.id}` and the reference give different bytes",
+                    fix="tune nothing before that is understood; look for data races on `reference`.",
+                )
+            else:
+                self._rejected.append(Rejected(entrant.candidate, WRONG_BYTES))
+        return right
+
+    def _raced(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
+        """The last step still has something to measure if the time was up before."""
+        samples: list[list[int]] = [[] for _ in entrants]
+        started, budget_s = self._settings.now_ns(), self._settings.budget_s
+        forwards = True
+        while True:
+            found = tuple(map(tuple, samples))
+            step = step_of(self.kind, found, self._settings.thresholds)
+            if not step.measure or (
+                budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
+            ):
+                return found, step
+            for place in step.measure if forwards else reversed(step.measure):  # taking turns in going first
+                samples[place].append(max(1, self._time_ns(entrants[place].pipeline)))
+            forwards = not forwards
+
+    def _time_ns(self, pipeline: Pipeline) -> int:
+        started = self._settings.now_ns()
+        timing = pipeline.run(self._views, None, None).timing
+        ended = self._settings.now_ns()
+        if self.kind is TimeKind.HOST:
+            return ended - started
+        if timing.device_ns is None:
+            raise UnsupportedFeature(feature="times of the device", backend=self._lent.backend.id)
+        return timing.device_ns
+
+    def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
+        tunable = self._lent.backend.tunable
+        assert tunable is not None  # whoever estimates has a model
+        costs = []
+        for entrant in entrants:
+            before = tunable.work_done()
+            entrant.pipeline.run(self._views, None, None)
+            costs.append((max(1, tunable.work_done() - before),))
+        return tuple(costs), step_of(self.kind, tuple(costs), self._settings.thresholds)
+
+    # ---- remembering
+    def _records(
+        self, candidates: tuple[Candidate, ...], samples: tuple[tuple[int, ...], ...]
+    ) -> tuple[TuningRecord, ...]:
+        run, at_s = self._settings.new_run(), self._settings.now_s()
+        wrong = tuple(found.candidate for found in self._rejected if found.reason == WRONG_BYTES)
+        rows = [*zip(candidates, samples, strict=True), *((candidate, ()) for candidate in wrong)]
+        return tuple(
+            TuningRecord(self.key, candidate, self.kind, run, place, len(rows), times, place < len(candidates), at_s)
+            for place, (candidate, times) in enumerate(rows)
+        )
+
+    def _remembered(self, store: TuningStore) -> TuningReport | None:
+        found = told(store.get(self.key), self.kind, self._settings.thresholds)
+        if found is None or (found.winner is not None and found.winner.size not in self._sizes.sizes):
+            return None
+        self._rejected += [Rejected(candidate, WRONG_BYTES) for candidate in found.wrong]
+        why = self._why(found.step, len(found.candidates))
+        return self._report(Source.STORE, found.candidates, found.samples, found.winner, why)
+
+    # ---- telling
+    def _why(self, step: Step, candidates: int) -> str:
+        if candidates == 1:
+            return f"nothing may or can stand in for the declared size: {self._sizes.why}"
+        return f"the time was up: {step.why}" if step.measure else str(step.why)
+
+    def _report(
+        self,
+        source: Source,
+        candidates: tuple[Candidate, ...],
+        samples: tuple[tuple[int, ...], ...],
+        winner: Candidate | None,
+        why: str,
+    ) -> TuningReport:
+        config = self._launch.config if winner is None else self._launch.config_of(winner)
+        rejected = tuple(self._rejected)
+        return TuningReport(self.key, self.kind, source, candidates, samples, winner, config, why, rejected)
+
+
+def check_tunable(config: DispatchConfig) -> None:
+    """Raises ``InvalidConfig`` for a config under which there is nothing to tune."""
+    for name in _NOT_TUNED:
+        if getattr(config, name):
+            raise InvalidConfig(f"a launch with {name} cannot be tuned", fix=f"leave {name} out.")
+
+
+def _portable(config: DispatchConfig) -> DispatchConfig:
+    """Without what the reference has no use for."""
+    return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None)
+
+
+def _bytes_of(pipeline: Pipeline, views: tuple[HostBytes, ...]) -> dict[str, bytes]:
+    return {name: output.tobytes() for name, output in pipeline.run(views, None, None).items()}

@@ -1,0 +1,104 @@
+"""What a tuner may vary on a CUDA device, and what it goes by: on the emulated one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import vyre
+from support.small_programs import saxpy_program, square_program
+from vyre import DispatchConfig, Program, ProgramBuilder, u32
+from vyre.adapters.cuda import ids
+from vyre.adapters.cuda.ptx.options import PROFILES
+from vyre.adapters.cuda.runtime.backend import make_backend
+from vyre.adapters.source_digest import emitter_digest
+from vyre.app.tuning.launches import limits_of
+from vyre.domain.interface import resolve_launch
+from vyre.domain.launch import Launch
+from vyre.domain.tuning import TimeKind
+from vyre.ports.backend import Tunable
+from vyre.testing.machine import CudaMachine, cuda_machine
+
+USUAL = DispatchConfig()
+X = np.arange(1000, dtype=np.uint32)
+
+
+@pytest.fixture
+def machine() -> CudaMachine:
+    return cuda_machine()
+
+
+def tunable_of(machine: CudaMachine) -> Tunable:
+    assert machine.backend.tunable is not None
+    return machine.backend.tunable
+
+
+def launched(machine: CudaMachine, program: Program, elements: int, config: DispatchConfig = USUAL) -> Launch:
+    lengths = tuple(4 if b.is_push else 4 * elements for b in program.abi_buffers if b.takes_input)
+    return resolve_launch(program, lengths, config, limits_of(machine.backend))
+
+
+def profiles(machine: CudaMachine, program: Program, elements: int) -> set[str]:
+    return set(tunable_of(machine).profiles(program, USUAL, launched(machine, program, elements)))
+
+
+def test_an_emulated_device_only_estimates(machine: CudaMachine) -> None:
+    assert tunable_of(machine).kind is TimeKind.ESTIMATED
+    real = make_backend(machine.driver, ids.CUDA).tunable
+    assert real is not None
+    assert (real.kind, real.work_done()) == (TimeKind.DEVICE, 0)
+
+
+def test_what_decides_about_times_is_named(machine: CudaMachine) -> None:
+    tunable = tunable_of(machine)
+    name, _, uuid = tunable.device.rpartition(" ")
+    assert name == "Emulated H200"
+    assert len(bytes.fromhex(uuid)) == 16
+    assert tunable.driver.isdigit()
+    assert tunable.versions == f"emitter {emitter_digest().hex()}"
+
+
+def test_work_grows_with_what_is_done(machine: CudaMachine) -> None:
+    tunable = tunable_of(machine)
+    with machine.open() as session:
+        spent = []
+        for elements in (64, 128, 128):
+            before = tunable.work_done()
+            session.dispatch(square_program(), {"x": X[:elements]})
+            spent.append(tunable.work_done() - before)
+    assert 0 < spent[0] < spent[1] == spent[2]
+
+
+def test_only_profiles_that_give_other_code_are_offered(machine: CudaMachine) -> None:
+    assert profiles(machine, square_program(), 1000) == {"no-bounds-checks"}
+    with ProgramBuilder("divides", workgroup=64) as p:
+        x = p.inout("x", u32)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            x[i] = x[i] // 7
+    assert "no-constant-division" in profiles(machine, p.build(), 1000)
+
+
+def test_an_exact_grid_is_offered_where_the_launch_is_exact(machine: CudaMachine) -> None:
+    assert "exact-grid" in profiles(machine, saxpy_program(), 1024)
+    assert "exact-grid" not in profiles(machine, saxpy_program(), 1000)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("elements", "of_x"), [(1000, 1000), (1024, 1024), (1024, 10), (64, 1024)])
+def test_no_profile_changes_a_byte(profile: str, elements: int, of_x: int, machine: CudaMachine) -> None:
+    inputs = {"a": 3.0, "x": np.arange(of_x, dtype=np.float32), "y": np.ones(elements, np.float32)}
+    with machine.open() as session, vyre.open("reference", cache=False) as reference:
+        found = session.dispatch(saxpy_program(), inputs, DispatchConfig(profile=profile))
+        assert found["y"].tobytes() == reference.dispatch(saxpy_program(), inputs)["y"].tobytes()
+
+
+@pytest.mark.parametrize("size", [32, 64, 1024])
+def test_occupancy_is_a_share_of_what_a_multiprocessor_holds(size: int, machine: CudaMachine) -> None:
+    config = DispatchConfig(workgroup=(size, 1, 1))
+    launch = launched(machine, square_program(), 1000, config)
+    found = tunable_of(machine).occupancy_bps(square_program(), config, launch)
+    assert found is not None
+    assert 0 < found <= 10_000
+    if size == 32:
+        assert found < 10_000, "too few workgroups are resident for so small ones"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -87,7 +89,7 @@ def test_an_exact_grid_is_offered_where_the_launch_is_exact(machine: CudaMachine
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("elements", "of_x"), [(1000, 1000), (1024, 1024), (1024, 10), (64, 1024)])
 def test_no_profile_changes_a_byte(profile: str, elements: int, of_x: int, machine: CudaMachine) -> None:
-    inputs = {"a": 3.0, "x": np.arange(of_x, dtype=np.float32), "y": np.ones(elements, np.float32)}
+    inputs: dict[str, Any] = {"a": 3.0, "x": np.arange(of_x, dtype=np.float32), "y": np.ones(elements, np.float32)}
     with machine.open() as session, vyre.open("reference", cache=False) as reference:
         found = session.dispatch(saxpy_program(), inputs, DispatchConfig(profile=profile))
         assert found["y"].tobytes() == reference.dispatch(saxpy_program(), inputs)["y"].tobytes()

@@ -33,6 +33,7 @@ from vyre.ports.backend import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+    from pathlib import Path
 
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from vyre.app.tuning.service import TuningService
     from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.dispatch import ReadableBuffer
+    from vyre.domain.tuning_pins import Pins
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
@@ -243,6 +245,14 @@ class Session:
         as for ``compile``.
         """
         return self._tuning().tuned(program, inputs, self._merged_shorthand(program, config, **shorthand))
+
+    def export_pins(self, path: Path | str) -> Pins:
+        """Write the winners of everything that ``tune`` remembers to a file for ``vyre.open(pins=...)``.
+
+        Equal winners give equal bytes.  Raises ``InvalidConfig`` without a cache, ``UnreadableFile`` if it cannot be
+        written.
+        """
+        return self._tuning().export_pins(path)
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:

@@ -18,7 +18,7 @@ from vyre import DispatchConfig, Program, ProgramBuilder, u32
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
-from vyre.app.tuning.remembered import told, winners
+from vyre.app.tuning.remembered import told
 from vyre.app.tuning.report import Rejected, Source, TuningReport
 from vyre.app.tuning.sources import load_pins
 from vyre.app.tuning.tuner import MOST_CANDIDATES, WARM_UP, WRONG_BYTES
@@ -33,7 +33,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
-from vyre.domain.tuning_pins import Pin, Pins, pins_text
+from vyre.domain.tuning_pins import Pin, Pins
 from vyre.policies.successive_halving import HalvingThresholds
 
 X = np.arange(1000, dtype=np.uint32)
@@ -489,11 +489,8 @@ def pins(square: Program, tmp_path: Path) -> Path:
     """The winner of a run, exported."""
     tune(TunedDevice(faster_with(256)), square, tmp_path / "elsewhere")
     with opened(TunedDevice(), tmp_path / "elsewhere") as session:
-        store = session._tuning()._sources.store()
-    assert store is not None
-    path = tmp_path / "pins.json"
-    path.write_text(pins_text(winners(store.records())), "ascii")
-    return path
+        assert len(session.export_pins(tmp_path / "pins.json")) == 1
+    return tmp_path / "pins.json"
 
 
 def test_a_pin_is_applied_when_asked(pins: Path, square: Program) -> None:
@@ -565,15 +562,20 @@ def test_winners_of_all_programs_are_exported_and_losers_are_not(tmp_path: Path)
     )
     reports = [tune(device, square_program(), tmp_path) for device in (fast, even, model)]
     with opened(fast, tmp_path) as session:
-        store = session._tuning()._sources.store()
-    assert store is not None
-    found = winners(store.records())
+        found = session.export_pins(str(tmp_path / "pins.json"))
+    assert load_pins(tmp_path / "pins.json") == found
     assert found == Pins.of(
         [
             Pin(reports[0].key, Candidate(256), TimeKind.DEVICE),
             Pin(reports[2].key, Candidate(128), TimeKind.ESTIMATED),
         ]
     )
+
+
+def test_without_a_cache_there_is_nothing_to_export(tmp_path: Path) -> None:
+    with opened(TunedDevice(), False) as session, pytest.raises(InvalidConfig, match="the cache is turned off"):
+        session.export_pins(tmp_path / "pins.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

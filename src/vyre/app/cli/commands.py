@@ -23,6 +23,7 @@ from vyre.app.cli.cache_key import key
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
 from vyre.app.cli.options import AsJson, Assume, BackendName, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.tune import tune
 from vyre.app.session import open as open_session
 from vyre.app.shorthand import dim3
 from vyre.domain.errors import InvalidConfig, VyreError
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 app.add_typer(cache)
 cache.command()(key)
+app.command()(tune)
 # Typer's own copy of click, or the installed one: whichever this version of typer raises.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 

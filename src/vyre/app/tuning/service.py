@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.files import write_files
 from vyre.app.host_arrays import HostInputs
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch, limits_of, tuned_launch
-from vyre.app.tuning.remembered import told
+from vyre.app.tuning.remembered import told, winners
 from vyre.app.tuning.report import Source, Tuned, TuningReport
 from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate
-from vyre.domain.tuning_pins import Pin
+from vyre.domain.tuning_pins import Pin, Pins, pins_text
 from vyre.domain.validation.validator import validate
 
 if TYPE_CHECKING:
@@ -90,6 +92,15 @@ class TuningService:
             tuned = self._choose(tuned_launch(program, nbytes, config, self._limits))
             found = self._chosen[key] = _Chosen(program, tuned)
         return found.tuned
+
+    def export_pins(self, path: Path | str) -> Pins:
+        """As ``Session.export_pins``."""
+        store = self._sources.store()
+        if store is None:
+            raise InvalidConfig("nothing is remembered: the cache is turned off", fix="open the session with a cache.")
+        pins = winners(store.records())
+        write_files({Path(path): pins_text(pins).encode("ascii")})
+        return pins
 
     # ---- choosing
     def _choose(self, launch: TunedLaunch) -> Tuned:

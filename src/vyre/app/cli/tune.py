@@ -1,0 +1,111 @@
+"""``vyre tune``: measure what may stand in for a program's workgroup size, and say whether anything is faster."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vyre.app.cli import arguments, report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import load_valid, stderr
+from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
+from vyre.app.session import open as open_session
+from vyre.app.tuning.report import Source, TuningReport
+from vyre.app.tuning.tuner import TuningSettings
+from vyre.domain.errors import InvalidConfig
+
+
+def tune(
+    program: ProgramPath,
+    input_: Annotated[
+        list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, as for `vyre run`.")
+    ] = [],  # noqa: B006  # typer copies defaults
+    grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
+    extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
+    spec: Spec = [],  # noqa: B006
+    size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    budget: Annotated[float | None, typer.Option("--budget", help="Seconds after which nobody wins.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure even what is remembered.")] = False,
+    sizes_only: Annotated[bool, typer.Option("--sizes-only", help="Leave ways of generating code out.")] = False,
+    store: Annotated[Path | None, typer.Option("--store", help="The cache directory to remember it in.")] = None,
+    pin: Annotated[Path | None, typer.Option("--pin", help="Pins to hold to: what they cover is not measured.")] = None,
+    export: Annotated[Path | None, typer.Option("--export", help="Write all remembered winners to this file.")] = None,
+    backend: BackendName = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Measure what may stand in for the declared workgroup size; remember it, and change nothing."""
+    if budget is not None and not budget > 0:
+        raise InvalidConfig(f"--budget {budget} is no time", fix="give seconds above 0.")
+    loaded = load_valid(program)
+    given = arguments.inputs(input_, loaded.program)
+    settings = TuningSettings(profiles=not sizes_only, budget_s=budget, again=again)
+    with open_session(backend, cache=store, pins=pin) as session:
+        with stderr.status(f"tuning {program.name} on {session.backend}"):
+            found = session.tune(
+                loaded.program,
+                given,
+                settings=settings,
+                grid=arguments.shape(grid, "--grid"),
+                extent=arguments.shape(extent, "--extent"),
+                spec=arguments.constants(spec),
+                output_counts=arguments.counts(size),
+            )
+        exported = None if export is None else len(session.export_pins(export))
+    if as_json:
+        report.put_json(_document(found) | ({} if exported is None else {"exported": exported}))
+        return Exit.OK
+    _print(found)
+    if exported is not None:
+        report.put(f"wrote {exported} pins to {export}")
+    return Exit.OK
+
+
+def _print(found: TuningReport) -> None:
+    rows = report.table("", "lanes", "profile", _TITLE[found.measured], "saves", "samples")
+    declared = found.medians[0]
+    for number, (candidate, median, samples) in enumerate(
+        zip(found.candidates, found.medians, found.samples, strict=True)
+    ):
+        rows.add_row(
+            str(number),
+            str(candidate.size) + (" (declared)" if number == 0 else ""),
+            candidate.profile or "-",
+            "-" if median is None else f"{median / 1e3:.2f} us" if found.measured else f"{median:.0f}",
+            "-" if not median or not declared else f"{(declared - median) / declared:+.1%}",
+            str(len(samples)),
+        )
+    report.put_table(rows)
+    for candidate, reason in found.rejected:
+        report.put(f"rejected {candidate}: {reason}")
+    if not found.measured:
+        report.put("nothing was measured: these are estimates of a model")
+    if found.source is Source.STORE:
+        report.put("remembered: nothing was launched")
+    report.put(f"{'no winner' if found.winner is None else f'winner {found.winner}'}: {found.why}")
+
+
+_TITLE = {True: "median", False: "work"}
+
+
+def _document(found: TuningReport) -> dict[str, Any]:
+    config = found.config
+    return {
+        "key": asdict(found.key),
+        "times": found.kind.value,
+        "measured": found.measured,
+        "source": found.source.value,
+        "candidates": [
+            {"size": candidate.size, "profile": candidate.profile, "median": median, "samples": list(samples)}
+            for candidate, median, samples in zip(found.candidates, found.medians, found.samples, strict=True)
+        ],
+        "rejected": [
+            {"size": candidate.size, "profile": candidate.profile, "reason": reason}
+            for candidate, reason in found.rejected
+        ],
+        "winner": None if found.winner is None else asdict(found.winner),
+        "why": found.why,
+        "config": {"workgroup": config.workgroup, "grid": config.grid, "profile": config.profile},
+    }

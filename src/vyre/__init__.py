@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
     from vyre.app.session import BoundLaunch as BoundLaunch, Session as Session, open as open
+    from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
+    from vyre.app.tuning.tuner import TuningSettings as TuningSettings
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
@@ -77,6 +79,8 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",
     "vyre.app.session": "BoundLaunch Session open",
+    "vyre.app.tuning.report": "Tuned TuningReport",
+    "vyre.app.tuning.tuner": "TuningSettings",
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (

@@ -47,7 +47,7 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.emission.index_meanings import Meanings, Version, new_memo
+from vyre.policies.emission.index_meanings import Meanings, Version
 from vyre.policies.emission.index_proofs import Fact, Proofs
 from vyre.policies.emission.index_values import Value
 
@@ -199,7 +199,7 @@ class _Walk:
 
     def _visit(self, *roots: Expr) -> tuple[str, ...]:
         """Notes the accesses of a statement's own expressions; returns the assigned names in them."""
-        self._meanings.memo = new_memo(has_atomic=False)
+        self._meanings.memo = {}
         names: tuple[str, ...] = ()
         noted: set[int] | None = None
         for root in roots:
@@ -217,7 +217,7 @@ class _Walk:
                 fence = any(self._scan(other)[2] for other in roots)
                 if fence:
                     self._end_run()
-                    self._meanings.memo = new_memo(has_atomic=True)
+                    self._meanings.memo = None
             for access in accesses:
                 if id(access) not in noted:
                     noted.add(id(access))

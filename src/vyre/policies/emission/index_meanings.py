@@ -68,16 +68,15 @@ class Version:
         self.expr, self.captured, self.dtype, self.value = expr, captured, dtype, value
         self.has_atomic = has_atomic
 
+    def memo(self) -> Memo:
+        """An empty one for the expression."""
+        return None if self.has_atomic else {}
+
 
 Captured: TypeAlias = dict[str, Version] | None
 Memo: TypeAlias = dict[int, Value] | None
 """Values of the expression objects of one statement; None if an object met again may have another value, since there
 is an atomic in the statement: that runs again, and loads may give something else after it."""
-
-
-def new_memo(has_atomic: bool) -> Memo:
-    """For an expression or a statement, which an atomic may be in."""
-    return None if has_atomic else {}
 
 
 def length_model(buffers: Mapping[str, Buffer], name: str) -> str:
@@ -151,8 +150,7 @@ class Meanings:
             if version.expr is None:
                 version.value = self.values.fresh()
             else:
-                memo = new_memo(version.has_atomic)
-                version.value = self._evaluate(version.expr, version.captured, memo, depth)
+                version.value = self._evaluate(version.expr, version.captured, version.memo(), depth)
         return version.value
 
     def dtype(self, expr: Expr, captured: Captured) -> ScalarType | None:
@@ -249,7 +247,7 @@ class Meanings:
             if isinstance(expr, Var):
                 version = self._version(expr.name, captured)
                 if version.expr is not None:
-                    stack.append((version.expr, positive, version.captured, new_memo(version.has_atomic)))
+                    stack.append((version.expr, positive, version.captured, version.memo()))
             elif isinstance(expr, Unary) and expr.op is UnaryOp.LOGICAL_NOT:
                 stack.append((expr.operand, not positive, captured, memo))
             elif isinstance(expr, Binary):

@@ -52,7 +52,7 @@ TOPICS: Final = {
         "frontier_ir",
         "fixpoint",
     ),
-    "What to guess, and when to stop": ("shape_prediction", "trace_jit", "speculation", "speculate"),
+    "What to guess, and when to stop": ("shape_prediction", "trace_jit", "speculation", "paired_race", "speculate"),
     "What to keep, and what to move": (
         "cache_eviction",
         "cache_eviction_heat",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
+from itertools import product
+from statistics import fmean
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vyre.policies.paired_race import Bet, PairedRace
 from vyre.policies.shape_prediction import (
     LEARNING,
     PINNED,
@@ -127,3 +131,41 @@ def test_cycles_are_predicted_by_either_parameter_point(period: int, laps: int) 
         found = predictor.predict()
         assert found is not None
         assert found.shape == (8 * period + laps) % period
+
+
+# paired_race
+
+DISTANCES = st.lists(st.floats(0, 100) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=7)
+
+
+def mean_capital(start: Bet, centre: float, distances: list[float]) -> float:
+    """Over all that may happen if each gain lies as likely above the centre as below it, at a distance from it."""
+    capitals = []
+    for signs in product((-1, 1), repeat=len(distances)):
+        bet = start
+        for pair, (sign, distance) in enumerate(zip(signs, distances, strict=True)):
+            bet = bet.settle(centre + sign * distance, bet.distance / max(pair, 1))
+        capitals.append(bet.capital)
+    return fmean(capitals)
+
+
+@given(DISTANCES, st.floats(0, 5), st.booleans())
+def test_a_fair_bet_wins_nothing(distances: list[float], line: float, above: bool) -> None:
+    assert mean_capital(Bet(line, above), line, distances) == pytest.approx(1.0)
+
+
+@given(DISTANCES, st.floats(0, 5), st.floats(0, 100), st.booleans())
+def test_a_bet_on_the_wrong_side_loses(distances: list[float], line: float, beyond: float, above: bool) -> None:
+    assert mean_capital(Bet(line, above), line + (-beyond if above else beyond), distances) <= 1.0 + 1e-9
+
+
+TIMES = st.lists(st.tuples(st.integers(1, 2**40), st.integers(1, 2**40)), max_size=30)
+
+
+@given(TIMES)
+def test_a_race_and_its_reverse_mirror_each_other(times: list[tuple[int, int]]) -> None:
+    one = other = PairedRace.start()
+    for baseline, challenger in times:
+        one, other = one.record(baseline, challenger), other.record(challenger, baseline)
+    assert one.faster.capital == pytest.approx(other.slower.capital)
+    assert one.gains == pytest.approx([-gain for gain in other.gains])

@@ -33,6 +33,7 @@ from vyre.policies.fusion import (
     decide_fusion,
 )
 from vyre.policies.hazards import Access, AccessMode
+from vyre.policies.paired_race import PairedRace, RaceThresholds
 from vyre.policies.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.persistent_kernel import (
     PersistentKernel,
@@ -52,7 +53,7 @@ from vyre.policies.speculate import (
     choose_path,
     race_variants,
 )
-from vyre.policies.speculation import SpeculationObservation, SpeculationTest, decide_speculation
+from vyre.policies.speculation import SpeculationObservation, decide_speculation
 from vyre.policies.strategy import (
     DefaultHint,
     F16Eligible,
@@ -78,6 +79,13 @@ def predictor(shapes: str, thresholds: PredictionThresholds) -> ShapePredictor[s
     found: ShapePredictor[str] = ShapePredictor(thresholds)
     for shape in shapes:
         found.record(shape)
+    return found
+
+
+def race(pairs: int, baseline_ns: int, challenger_ns: int, worth_bps: int = 100) -> PairedRace:
+    found = PairedRace.start(RaceThresholds(worth_bps=worth_bps))
+    for _ in range(pairs):
+        found = found.record(baseline_ns, challenger_ns)
     return found
 
 
@@ -321,7 +329,15 @@ CASES = [
     ),
     Case(decide_speculation, (SpeculationObservation(8, 100, 10, 50, 100),), "4000 bps faster than 100 ns"),
     Case(decide_speculation, (SpeculationObservation(8, 100, 10, 80, 60),), "1400 bps faster; 1500 bps are needed"),
-    Case(SpeculationTest.decide, (SpeculationTest(4, 0.5, 0.0),), "the gain lies in 0.5000..0.5000 after 4 pair(s)"),
+    Case(PairedRace.decide, (race(9, 200, 100),), "faster: 5000 bps gained over 9 pair(s)"),
+    Case(PairedRace.decide, (race(9, 100, 200),), "slower: -10000 bps gained over 9 pair(s)"),
+    Case(PairedRace.decide, (race(9, 100, 100),), "0 bps gained over 9 pair(s): surely fewer than 100"),
+    Case(PairedRace.decide, (race(200, 100, 100, worth_bps=0),), "200 pair(s) prove nothing; 0 bps gained"),
+    Case(
+        PairedRace.decide,
+        (race(1, 200, 100),),
+        "5000 bps gained over 1 pair(s); the best bet is worth 1.5 of 40",
+    ),
     Case(
         ShapePredictor.predict,
         (predictor("aab" * 9, LEARNING),),

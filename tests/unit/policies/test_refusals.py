@@ -25,6 +25,7 @@ from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_i
 from vyre.policies.fusion import BufferPlace
 from vyre.policies.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.hazards import Access, AccessMode
+from vyre.policies.paired_race import PairedRace
 from vyre.policies.persistent_kernel import PersistentKernelInputs
 from vyre.policies.plan_cache import MegakernelPlanCache
 from vyre.policies.queueing import (
@@ -48,7 +49,6 @@ from vyre.policies.residency import (
 )
 from vyre.policies.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
 from vyre.policies.speculate import CounterTail, read_fused_result
-from vyre.policies.speculation import SpeculationTest
 from vyre.policies.subgroup import ReductionInputs, reduction_offsets
 from vyre.policies.topology import FrontierSample, Topology, WaveMemory, memory_of
 from vyre.policies.trace_jit import TraceJitInputs
@@ -102,14 +102,14 @@ BOUNDS = [
         "ReductionInputs.subgroup_size = 2147483649 is not an int in 0..2147483648. Fix: pass an int in 0..2147483648.",
     ),
     Refusal(
-        SpeculationTest().record,
+        PairedRace.start().record,
         (0, 1),
-        "SpeculationTest.baseline_ns = 0 is not a positive int. Fix: pass a positive int.",
+        "PairedRace.baseline_ns = 0 is not a positive int. Fix: pass a positive int.",
     ),
     Refusal(
-        SpeculationTest().record,
+        PairedRace.start().record,
         (1, 1.0),
-        "SpeculationTest.speculative_ns = 1.0 is not a positive int. Fix: pass a positive int.",
+        "PairedRace.challenger_ns = 1.0 is not a positive int. Fix: pass a positive int.",
     ),
     *(
         Refusal(

@@ -1,11 +1,8 @@
-"""Races and the adaptive speculator; their invariants are in ``test_policy_invariants``."""
+"""The reference rule for races, and the adaptive speculator; their invariants are in ``test_policy_invariants``."""
 
 from __future__ import annotations
 
-import math
-import random
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -24,12 +21,9 @@ from vyre.policies.speculate import (
     read_fused_result,
 )
 from vyre.policies.speculation import (
-    SequentialThresholds,
     SpeculationChoice,
     SpeculationObservation,
-    SpeculationTest,
     SpeculationThresholds,
-    SpeculationVerdict,
     decide_speculation,
 )
 
@@ -130,71 +124,6 @@ def test_a_window_does_not_wrap() -> None:
         full.record(VariantRaceInputs(1, 0, 0, 0))
 
 
-def test_the_width_of_the_interval() -> None:
-    """sqrt(2 * 0.125 * 39 / 81 * ln(sqrt(39 / 30) / 0.05))."""
-    assert SpeculationTest(9, 0.0, 1.0).half_width() == pytest.approx(0.6135045600002631, rel=1e-12)
-    assert SpeculationTest(1, 0.0, 0.0).half_width() == math.inf
-    assert SpeculationTest(2, 0.0, 1.0).half_width() < math.inf
-
-
-def test_means_and_deviations_of_a_race() -> None:
-    """Gains of ln 2, ln 4 and ln 8: their mean is ln 4, and the squares about it are 2 (ln 2)^2."""
-    test = SpeculationTest()
-    for speculative in (50, 25):
-        test = test.record(100, speculative)
-    test = test.record(800, 100)
-    assert test.pairs == 3
-    assert test.mean == pytest.approx(math.log(4), rel=1e-12)
-    assert test.squares == pytest.approx(2 * math.log(2) ** 2, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("test", "thresholds", "choice"),
-    [
-        (SpeculationTest(9, 0.5, 0.0), SequentialThresholds(), SpeculationChoice.ADOPT),
-        (SpeculationTest(9, 0.0, 0.0), SequentialThresholds(), SpeculationChoice.REJECT),
-        (SpeculationTest(9, 0.01, 0.0), SequentialThresholds(min_gain=1.0), SpeculationChoice.KEEP_RACING),
-        (SpeculationTest(199, 0.0, 1e9), SequentialThresholds(), SpeculationChoice.KEEP_RACING),
-        (SpeculationTest(200, 0.0, 1e9), SequentialThresholds(), SpeculationChoice.REJECT),
-    ],
-)
-def test_limits_of_a_race(test: SpeculationTest, thresholds: SequentialThresholds, choice: SpeculationChoice) -> None:
-    assert test.decide(thresholds).choice is choice
-
-
 def test_no_dispatches_spread_no_compile() -> None:
     seen = SpeculationObservation(0, 100, 0, 99, 1_000)
     assert decide_speculation(seen, SpeculationThresholds(0, 0)).choice is SpeculationChoice.ADOPT
-
-
-def race(gain: float, noise: float, seed: int) -> SpeculationVerdict:
-    """Race of a variant faster by ``gain``, with log-normal noise on both sides, to its end."""
-    rng, test = random.Random(seed), SpeculationTest()
-    while (verdict := test.decide()).choice is SpeculationChoice.KEEP_RACING:
-        times = (100_000 * math.exp(rng.gauss(0, noise)), 100_000 * (1 - gain) * math.exp(rng.gauss(0, noise)))
-        test = test.record(*map(round, times))
-    return verdict
-
-
-@pytest.mark.thorough
-def test_real_gains_are_adopted_and_noise_is_not() -> None:
-    real = [race(0.3, 0.1, seed).choice for seed in range(200)]
-    none = [race(0.0, 0.3, seed).choice for seed in range(200)]
-    assert real.count(SpeculationChoice.ADOPT) == 200
-    assert none.count(SpeculationChoice.ADOPT) <= 10  # at most 5 % of 200
-
-
-def test_a_steady_loss_is_rejected_early() -> None:
-    test = SpeculationTest()
-    assert test.half_width() == math.inf
-    for _ in range(4):
-        assert test.decide().choice is SpeculationChoice.KEEP_RACING
-        test = test.record(100, 110)
-    assert test.decide().choice is SpeculationChoice.REJECT
-    assert "after 4 pair(s)" in str(test.decide().why)
-
-
-@pytest.mark.parametrize("times", [(0, 1), (1, 0), (1.0, 1), (1, -3)])
-def test_pairs_must_have_times(times: tuple[Any, Any]) -> None:
-    with pytest.raises(InvalidField, match="_ns"):
-        SpeculationTest().record(*times)

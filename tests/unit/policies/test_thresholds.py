@@ -49,6 +49,7 @@ from vyre.policies.extraction_cost import (
     device_aware_cost,
 )
 from vyre.policies.fixpoint import FixpointProfile, choose_executor
+from vyre.policies.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict
 from vyre.policies.param_inlining import (
     DISABLED,
     SMALL_INLINE_DEFAULT,
@@ -61,7 +62,6 @@ from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, p
 from vyre.policies.readback import SlabInputs, plan_slab
 from vyre.policies.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
 from vyre.policies.speculate import SpeculatorSettings
-from vyre.policies.speculation import SequentialThresholds, SpeculationTest
 from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
 from vyre.policies.successive_halving import Estimates, HalvingThresholds, Race, Step, cheapest_estimate, next_step
 from vyre.policies.trace_jit import TraceJitInputs
@@ -203,9 +203,10 @@ def lower_bound(thresholds: ClaimThresholds) -> float | None:
     return claim_from_repetitions(inputs, thresholds).lower_bound_x
 
 
-def race(pairs: int, mean: float, squares: float = 0.0, **others: Any) -> Callable[[SequentialThresholds], object]:
-    test = SpeculationTest(pairs, mean, squares)
-    return lambda t: test.decide(replace(t, **others))
+def race(t: RaceThresholds) -> tuple[PairedRace, RaceVerdict]:
+    """Where a race starts, and how one stands after 200 pairs and a bet that is worth a little less than 40."""
+    nearly = Bet(0.0, True, capitals=(39.8,) * 4)
+    return PairedRace.start(t), PairedRace(t, nearly, nearly, nearly, (0.0,) * 200).decide()
 
 
 def biased(hints: NodeHints, **inputs: Any) -> Callable[[BiasThresholds], object]:
@@ -313,6 +314,10 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ShortlistThresholds", "most"): lambda t: shortlist(tuple(map(SizeOccupancy, range(1, 9))), t),
     ("ShortlistThresholds", "worst_bps"): lambda t: shortlist((SizeOccupancy(1, 10_000), SizeOccupancy(2, 5_000)), t),
     **{("CostThresholds", field.name): learned for field in fields(CostThresholds)},
+    ("RaceThresholds", "error"): lambda t: race(t)[1],
+    ("RaceThresholds", "max_pairs"): lambda t: race(t)[1],
+    ("RaceThresholds", "min_gain_bps"): lambda t: race(t)[0].faster.line,
+    ("RaceThresholds", "worth_bps"): lambda t: race(t)[0].futile.line,
     **{("PredictionThresholds", field.name): guesses for field in fields(PredictionThresholds)},
     ("PredictionThresholds", "max_order"): lambda t: guesses(t, every_order=False),
     ("DispatchPolicyThresholds", "persistent.min_batch"): bundle,
@@ -335,12 +340,6 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
         PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
     ),
-    ("SequentialThresholds", "error"): lambda t: SpeculationTest(9, 0.0, 1.0).half_width(t),
-    ("SequentialThresholds", "horizon"): lambda t: SpeculationTest(9, 0.0, 1.0).half_width(t),
-    ("SequentialThresholds", "min_gain"): race(9, 0.005, futile_gain=0.0),
-    ("SequentialThresholds", "futile_gain"): race(9, 0.01005, min_gain=1.0),
-    ("SequentialThresholds", "min_pairs"): race(4, 0.5),
-    ("SequentialThresholds", "max_pairs"): race(200, 0.5, 1e9),
     ("SlabThresholds", "alignment"): lambda t: plan_slab(SlabInputs((1, 1), 1, 1000), t),
     ("SlabThresholds", "first_chunk_bytes"): lambda t: plan_slab(
         SlabInputs((65_536,), 1, 10**6), replace(t, alignment=1)

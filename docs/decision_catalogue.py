@@ -58,6 +58,7 @@ TOPICS: Final = {
         "cache_eviction_heat",
         "cost_eviction",
         "cache_invalidation",
+        "artifact_dependencies",
         "cache_outcome",
         "residency",
         "transfers",

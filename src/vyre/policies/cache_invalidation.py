@@ -10,8 +10,14 @@ number of squarings, which under-invalidates silently.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
 from vyre.domain.errors import InvalidField
 from vyre.policies.record import U32, Count, record
+
+N = TypeVar("N", bound=Hashable)
 
 
 @record
@@ -57,7 +63,9 @@ class Invalidation:
 def impacted_entries(inputs: InvalidationInputs) -> Invalidation:
     """Nodes reachable from the changed ones, and the entries that rest on them."""
     n = inputs.n
-    impacted = _reachable(inputs)
+    edges = [[j for j in range(n) if inputs.rule_adj[i * n + j]] for i in range(n)]
+    reached = reached_from((i for i in range(n) if inputs.intervention_mask[i]), edges.__getitem__)
+    impacted = tuple(i in reached for i in range(n))
     derived = _provenance(inputs)
     impacted_bits = sum(1 << i for i, hit in enumerate(impacted) if hit)
     entries = tuple(
@@ -66,17 +74,20 @@ def impacted_entries(inputs: InvalidationInputs) -> Invalidation:
     return Invalidation(impacted, entries)
 
 
-def _reachable(inputs: InvalidationInputs) -> tuple[bool, ...]:
-    n, adjacency = inputs.n, inputs.rule_adj
-    seen = [bool(flag) for flag in inputs.intervention_mask]
-    stack = [node for node, hit in enumerate(seen) if hit]
-    while stack:
-        row = stack.pop() * n
-        for target in range(n):
-            if adjacency[row + target] and not seen[target]:
-                seen[target] = True
-                stack.append(target)
-    return tuple(seen)
+def reached_from(roots: Iterable[N], successors: Callable[[N], Iterable[N]]) -> dict[N, N | None]:
+    """Every node that can be reached, with the node before it on a shortest path; None before a root.
+
+    Breadth first, in the order in which roots and successors are given: the nearest nodes come first.  O(V + E).
+    """
+    before: dict[N, N | None] = dict.fromkeys(roots)
+    waiting = deque(before)
+    while waiting:
+        node = waiting.popleft()
+        for target in successors(node):
+            if target not in before:
+                before[target] = node
+                waiting.append(target)
+    return before
 
 
 def _provenance(inputs: InvalidationInputs) -> list[int]:

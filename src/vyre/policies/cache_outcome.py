@@ -46,10 +46,10 @@ class FieldChange(NamedTuple):
     def name(self) -> str:
         """For people: ``policy assume``."""
         label = _LABELS.get(self.field, self.field)
-        return f"{label} {_shown(self.part)}" if self.part else label
+        return f"{label} {shown(self.part)}" if self.part else label
 
     def __str__(self) -> str:
-        return f"{self.name}: {_shown(self.stored)} -> {_shown(self.wanted)}"
+        return f"{self.name}: {shown(self.stored)} -> {shown(self.wanted)}"
 
 
 @verdict
@@ -122,14 +122,14 @@ def parts_of(key: ArtifactKey, field: str) -> dict[str, str]:
             return {"": value}
 
 
-def _raw(value: object) -> str:
-    return value.hex() if isinstance(value, bytes) else repr(value)
-
-
-def _shown(text: str) -> str:
-    """On one line, and not too long of it."""
+def shown(text: str) -> str:
+    """``text`` on one line, and not too long of it."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
+
+
+def _raw(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else repr(value)
 
 
 _LABELS: Final = {

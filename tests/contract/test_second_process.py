@@ -12,19 +12,22 @@ from typing import Any
 RUN = """
 import json, sys
 import vyre
+from vyre.domain.validation.validator import is_validated
 from vyre.gallery.registry import examples
 
-outcomes, digests = {}, {}
+outcomes, digests, verdicts = {}, {}, []
 with vyre.open("cuda-machine") as session:
     for name, example in examples().items():
-        program, case = example.program(), example.case()
+        program, case = vyre.Program.from_text(example.program().to_text()), example.case()
         pipeline = session.compile(program, case.config)
+        if is_validated(program):
+            verdicts.append(name)
         outcomes[name] = [pipeline.cache.value, pipeline.reason]
         if name in sys.argv[1:]:
             result = session.dispatch(program, case.inputs, case.config)
             digests[name] = [result[output].tobytes().hex() for output in result.keys()]
     metrics = session.metrics()
-print(json.dumps({"outcomes": outcomes, "digests": digests, "metrics": metrics}))
+print(json.dumps({"outcomes": outcomes, "digests": digests, "metrics": metrics, "validated": verdicts}))
 """
 EXECUTED = ("P01", "P05", "P10", "P16", "P24")
 """Run as well as compiled: the machine is slow."""
@@ -46,5 +49,7 @@ def test_the_second_process_emits_nothing_and_gives_the_same_bytes(tmp_path: Pat
     assert first["metrics"]["emit_count"] >= len(first["outcomes"])
     assert {outcome for outcome, _ in first["outcomes"].values()} == {"miss"}
     assert second["metrics"]["emit_count"] == 0
+    assert first["validated"] == list(first["outcomes"])
+    assert second["validated"] == []
     assert second["outcomes"] == {name: ["hit", ""] for name in first["outcomes"]}
     assert second["digests"] == first["digests"]

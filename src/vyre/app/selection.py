@@ -15,6 +15,7 @@ from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError, BackendUnavailable
 from vyre.policies.backend_ranking import Candidate, capability_score, rank_candidates
 from vyre.ports.backend import (
+    NO_SERVICES,
     Backend,
     BackendCatalog,
     BackendRegistration,
@@ -58,8 +59,11 @@ class SelectionReport:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
+    """``services``: what the backend was lent."""
+
     backend: Backend
     report: SelectionReport
+    services: BackendServices = NO_SERVICES
 
 
 class BackendSelector:
@@ -143,7 +147,8 @@ class BackendSelector:
             CandidateReport(r.id, r.role, r.id == backend.id, reasons.get(r.id) or _not_considered(r, requested))
             for r in self._catalog.by_precedence()
         )
-        return Selection(backend, SelectionReport(requested, backend.id, reason, reports, self._catalog.failures))
+        report = SelectionReport(requested, backend.id, reason, reports, self._catalog.failures)
+        return Selection(backend, report, self._services)
 
     def _construct(self, registration: BackendRegistration) -> Backend:
         try:

@@ -22,6 +22,7 @@ from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection,
 from vyre.app.services import backend_services
 from vyre.app.shorthand import Grid, merged
 from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.app.verdicts import require_valid
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program
@@ -390,9 +391,9 @@ class Session:
     def _prepare(self, program: Program, config: DispatchConfig) -> Pipeline:
         self._lease.check_open()
         started = time.perf_counter_ns()
-        validate(program).raise_if_invalid()
-        validated = time.perf_counter_ns() - started
         backend = self._lease.backend
+        require_valid(program, self._selection.services.artifacts if backend.stores_code else None)
+        validated = time.perf_counter_ns() - started
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)

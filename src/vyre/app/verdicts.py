@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import is_validated, validate
 from vyre.ports.artifact_store import Artifact
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
     """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts``: the store of verdicts, if there is one."""
     if _KNOWN in program._cache:
         return
-    store = None if artifacts is None else artifacts()
+    store = None if artifacts is None or is_validated(program) else artifacts()
     key = None if store is None else verdict_key(program)
     if store is None or key is None:
         validate(program).raise_if_invalid()

@@ -32,8 +32,12 @@ def plan_grid_sync(program: Program) -> tuple[Program, ...]:
     return plan  # type: ignore[return-value]
 
 
+def has_grid_barriers(program: Program) -> bool:
+    return any(map(is_grid_barrier, walk_statements(program.body)))
+
+
 def _plan(program: Program) -> tuple[Program, ...]:
-    if not any(map(is_grid_barrier, walk_statements(program.body))):
+    if not has_grid_barriers(program):
         return (program,)
     validate(program).raise_if_invalid()
     return tuple(replace(program, body=body) for body in _split(program.body))

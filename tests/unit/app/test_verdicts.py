@@ -17,10 +17,11 @@ from vyre.domain.validation.validator import validate
 
 
 def program(name: str = "y") -> Program:
+    """As new: the builder has validated it."""
     with ProgramBuilder("p", workgroup=4) as p:
         y = p.inout(name, u32)
         y[p.global_id()] = p.let(p.global_id() + 1)
-    return p.build()
+    return Program.from_text(p.build().to_text())
 
 
 def invalid() -> Program:
@@ -57,6 +58,9 @@ def test_a_program_that_is_known_asks_no_store(validations: list[str]) -> None:
     require_valid(known)
     require_valid(known, never)
     assert validations == ["p"]
+    built = program()
+    assert validate(built).ok
+    require_valid(built, never)
 
 
 def test_without_a_store_every_program_is_validated(validations: list[str]) -> None:

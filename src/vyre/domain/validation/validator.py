@@ -29,6 +29,11 @@ def validate(program: Program) -> Report:
     return report
 
 
+def is_validated(program: Program) -> bool:
+    """Whether ``validate`` would answer from what it knows."""
+    return _CACHED in program._cache
+
+
 def order_sensitive(program: Program) -> bool:
     """Whether results may depend on the order in which lanes reach atomics."""
     return validate(program).order_sensitive

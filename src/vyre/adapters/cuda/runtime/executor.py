@@ -24,7 +24,7 @@ from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import check_limits
-from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.grid_sync import has_grid_barriers
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
@@ -65,7 +65,7 @@ class CudaPipeline(KernelPipeline):
         self._limits = limits
         self._source = source
         self._profile = USUAL_PROFILE if config.profile is None else PROFILES[config.profile]
-        self._grid_barriers = len(plan_grid_sync(program)) > 1
+        self._grid_barriers = has_grid_barriers(program)
         steps: list[Compilation] = []
         with device.calls:
             self._module(self._options(native=self._native((1, 1, 1), steps.append)), steps.append)

@@ -172,6 +172,21 @@ def test_an_object_is_evaluated_once_in_a_statement() -> None:
     assert [factor for _, factor in made.value(var("s")).form.terms] == [2**24]
 
 
+def test_an_object_is_the_same_value_below_every_operator() -> None:
+    made = meanings()
+    word = Load("words", lit(0))
+    same = made.value(word)
+    complement, cast = Unary(UnaryOp.BIT_NOT, word), Cast(u32, word)
+    choices = Select(less(X, Y), word, lit(7)), Select(less(X, Y), lit(7), word)
+    assert made.value(complement) is made.values.unary(UnaryOp.BIT_NOT, same)
+    assert made.value(cast) is same
+    first, second = (made.value(choice).atom for choice in choices)
+    assert first is not None and first.left is same
+    assert second is not None and second.right is same
+    one_more = add(word, lit(1))
+    assert made.facts(less(word, one_more), True) == [Fact(same, made.values.plus(same, 1), 1)]
+
+
 def test_an_object_is_evaluated_each_time_where_an_atomic_may_change_it() -> None:
     made = meanings()
     word = Load("words", lit(0))

@@ -14,7 +14,7 @@ import vyre
 from support.small_programs import saxpy_program, square_program
 from support.tuned_device import DECLARED, TunedDevice
 from support.tuning import tuning_record
-from vyre import DispatchConfig, Program, ProgramBuilder, u32
+from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
@@ -336,6 +336,24 @@ def test_a_spec_constant_has_times_of_its_own(tmp_path: Path) -> None:
         for spec, source in (({"factor": 1}, Source.RUN), ({"factor": 2}, Source.RUN), ({"factor": 1}, Source.STORE)):
             report = session.tune(scaled, {"x": X}, spec=spec, settings=device.settings())
             assert report.source is source
+
+
+def test_constants_that_differ_in_bits_alone_are_told_apart(tmp_path: Path) -> None:
+    with ProgramBuilder("signed", workgroup=64) as p:
+        sign = p.spec("sign", f32(1.0))
+        x = p.input("x", u32)
+        y = p.output("y", u32, like=x)
+        i = p.global_id()
+        with p.if_(i < x.length):
+            y[i] = x[i] * x[i] + (sign * 0.0).bitcast(u32) * 0
+    signed, device = p.build(), TunedDevice(faster_with(256))
+    with opened(device, tmp_path) as session:
+        for zero in (0.0, -0.0):
+            session.tune(signed, {"x": X}, spec={"sign": zero}, settings=device.settings())
+        specs = [session.tuned(signed, {"x": X}, spec={"sign": zero}).config.spec for zero in (0.0, -0.0, 0.0)]
+    assert None not in specs
+    first, negative, again = [spec.canonical_bytes() for spec in specs if spec is not None]
+    assert first == again != negative
 
 
 def record_of_run(place: int, of: int, **changes: Any) -> TuningRecord:

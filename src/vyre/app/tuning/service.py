@@ -21,7 +21,7 @@ from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings,
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
-from vyre.domain.tuning import Candidate
+from vyre.domain.tuning import Candidate, TuningKey
 from vyre.domain.tuning_pins import Pin, Pins, pins_text
 from vyre.domain.validation.validator import validate
 
@@ -75,7 +75,7 @@ class TuningService:
             tuner = Tuner(Lent(self._lease.backend, self._pipeline, self._reference), launch, views, settings)
             pin = self._sources.pins.get(tuner.key)
             if pin is not None and launch.why_not(pin.candidate) is None:
-                return _pinned(pin, launch)
+                return _report_of_pin(pin, launch)
             report = tuner.tune(self._sources.store())
         self._chosen.clear()
         self._telemetry.count("vyre.tuning.tuned", source=report.source.value, kind=report.kind.value)
@@ -104,34 +104,47 @@ class TuningService:
 
     # ---- choosing
     def _choose(self, launch: TunedLaunch) -> Tuned:
-        """A pin before what was measured, and that before what is declared."""
+        """What is pinned goes before what was measured, and that before what is declared."""
         try:
             check_tunable(launch.config)
         except InvalidConfig as refusal:
             return Tuned(launch.config, Source.DECLARED, refusal.message)
         key = tuning_key(self._lease.backend, launch)
-        why_no_pin = ""
-        if len(self._sources.pins):
-            pin = self._sources.pins.get(key)
-            obstacle = self._sources.pins.why_none(key) if pin is None else launch.why_not(pin.candidate)
-            if pin is not None and obstacle is None:
-                why = f"{pin.candidate} is pinned"
-                return Tuned(launch.config_of(pin.candidate), Source.PIN, why, pin.kind.is_measured)
+        obstacles: list[str] = []
+        for look in (self._pinned, self._remembered):
+            found = look(key, launch)
+            if isinstance(found, Tuned):
+                return found._replace(why="; ".join([*obstacles, found.why]))
+            obstacles += [found] * bool(found)
+        return Tuned(launch.config, Source.DECLARED, "; ".join(obstacles))
+
+    def _pinned(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
+        """What is pinned, or why nothing is; nothing to say without any pins."""
+        pins = self._sources.pins
+        if not len(pins):
+            return ""
+        pin = pins.get(key)
+        obstacle = pins.why_none(key) if pin is None else launch.why_not(pin.candidate)
+        if obstacle is not None:
             self._telemetry.event("vyre.tuning.pin_ignored", program=key.program, reason=obstacle)
-            why_no_pin = f"{obstacle}; "
-        store = self._sources.store()
+            return obstacle
+        assert pin is not None
+        return Tuned(launch.config_of(pin.candidate), Source.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured)
+
+    def _remembered(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
+        """What won the latest run, or why nothing did."""
+        store, kind = self._sources.store(), time_kind(self._lease.backend)
         if store is None:
-            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}nothing is remembered: the cache is turned off")
-        kind = time_kind(self._lease.backend)
+            return "nothing is remembered: the cache is turned off"
         found = told(store.get(key), kind)
         if found is None:
-            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}this launch was not tuned")
+            return "this launch was not tuned"
+        why = str(found.step.why)
         if found.winner is None:
-            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}{found.step.why}")
+            return why
         obstacle = launch.why_not(found.winner)
         if obstacle is not None:
-            return Tuned(launch.config, Source.DECLARED, f"{why_no_pin}{found.winner} won, but here {obstacle}")
-        why = f"{why_no_pin}{found.step.why}"
+            return f"{found.winner} won, but here {obstacle}"
         return Tuned(launch.config_of(found.winner), Source.STORE, why, kind.is_measured)
 
     # ---- details
@@ -156,7 +169,7 @@ class TuningService:
             lease.close()
 
 
-def _pinned(pin: Pin, launch: TunedLaunch) -> TuningReport:
+def _report_of_pin(pin: Pin, launch: TunedLaunch) -> TuningReport:
     return TuningReport(
         key=pin.key,
         kind=pin.kind,

@@ -16,7 +16,7 @@ from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, DispatchFailed
 from vyre.domain.ir.program import BackendId, Program
-from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoreStats
+from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 from vyre.ports.backend import (
     AsyncExecutor,
     Backend,
@@ -264,6 +264,13 @@ class MemoryArtifactStore:
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
         same = [other for other in self._artifacts if (other.program, other.kind) == (key.program, key.kind)]
         return same[-NEIGHBOURS:]
+
+    def entries(self) -> Iterator[StoredEntry]:
+        return iter([StoredEntry(key, artifact.nbytes) for key, artifact in self._artifacts.items()])
+
+    def remove(self, key: ArtifactKey, /) -> bool:
+        self._artifacts.pop(key, None)
+        return True
 
     def stats(self) -> StoreStats:
         nbytes = sum(artifact.nbytes for artifact in self._artifacts.values())

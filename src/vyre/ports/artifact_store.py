@@ -6,7 +6,7 @@ put under a key, or nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -41,6 +41,16 @@ class StoreStats(NamedTuple):
     evicted: int = 0
 
 
+class StoredEntry(NamedTuple):
+    """``nbytes``: what removing it frees.  ``layer``: the read-only part of the store that it is in, as people know it;
+    empty where it can be removed.
+    """
+
+    key: ArtifactKey
+    nbytes: int
+    layer: str = ""
+
+
 class ArtifactStore(Protocol):
     """Every method may be called from any thread and raises nothing for what the storage does."""
 
@@ -54,6 +64,14 @@ class ArtifactStore(Protocol):
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
         """At most ``NEIGHBOURS`` keys of the same program and kind that are stored."""
+        ...
+
+    def entries(self) -> Iterator[StoredEntry]:
+        """All that is stored, once for each part of the store that has it; what cannot be read is left out."""
+        ...
+
+    def remove(self, key: ArtifactKey, /) -> bool:
+        """Is it gone, whoever removed it?  What a read-only part of the store has under ``key`` stays."""
         ...
 
     def stats(self) -> StoreStats: ...

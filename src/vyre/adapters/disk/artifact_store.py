@@ -17,14 +17,14 @@ from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_s
 from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.inventory import key_of_entry
+from vyre.adapters.disk.inventory import key_of_entry, listing
 from vyre.adapters.disk.layout import Place, place_of
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import RECENT_NS, Space
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import VyreError
 from vyre.policies.cost_eviction import CostEviction
-from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoreStats
+from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 
 if TYPE_CHECKING:
     from vyre.adapters.caching.retention import Retention
@@ -129,6 +129,23 @@ class DiskArtifactStore:
         latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda found: found[1].used_ns)
         keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
         return [found for found in keys if found is not None]
+
+    def entries(self) -> Iterator[StoredEntry]:
+        """Entries that another version of vyre wrote are among those that cannot be read."""
+        for directory, _ in self._layers:
+            layer = "" if directory is self._own else directory.layout.root
+            for entry in listing(directory):
+                if entry.key is not None:
+                    yield StoredEntry(entry.key, entry.found.nbytes, layer)
+
+    def remove(self, key: ArtifactKey, /) -> bool:
+        if self._own is not None:
+            try:
+                self._own.unlink(place_of(key).path)
+            except OSError as error:
+                self._report(error)
+                return False
+        return True
 
     def stats(self) -> StoreStats:
         """``entries`` and ``nbytes`` from a scan of our own directory."""

@@ -198,12 +198,15 @@ class EntryDirectory:
         self._files.utime(f"{self.layout.entries}/{path}", ns=(now_ns, now_ns), follow_symlinks=False)
 
     # ---- removing
+    def unlink(self, path: str) -> None:
+        """Remove an entry that may be gone already."""
+        with suppress(FileNotFoundError):
+            self._files.unlink(f"{self.layout.entries}/{path}")
+
     def remove(self, path: str) -> bool:
         """Is the entry gone, whoever removed it?  Raises nothing."""
         try:
-            self._files.unlink(f"{self.layout.entries}/{path}")
-        except FileNotFoundError:
-            return True
+            self.unlink(path)
         except OSError:
             return False
         return True

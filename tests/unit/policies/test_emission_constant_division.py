@@ -117,6 +117,16 @@ def test_small_divisors(dtype: ScalarType) -> None:
         _check(dtype, divisor, _near_multiples(divisor, dtype))
 
 
+@pytest.mark.parametrize("dtype", _TYPES)
+def test_divisors_of_every_magnitude(dtype: ScalarType) -> None:
+    """About 1.0, 1.5 and 1.9 times each power of two, of both signs."""
+    for exponent in range(3, dtype.bits):
+        for eighths in (8, 9, 12, 15):
+            divisor = (1 << exponent) * eighths // 8
+            for pattern in (divisor, (1 << dtype.bits) - divisor):
+                _check(dtype, pattern, _near_multiples(pattern, dtype))
+
+
 @given(st.data())
 def test_any_divisor_and_dividend(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(_TYPES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import product
 from typing import Final
 
@@ -75,6 +76,7 @@ FULL = (0, U32_MAX)
     [
         (B.MUL, (2, 3), (5, 7), (10, 21)),
         (B.MUL, (2, 2**16), (5, 2**16), FULL),
+        (B.MUL, (2, 2**16 - 1), (3, 2**16 + 1), (6, U32_MAX)),
         (B.DIV, (8, 9), (0, 2), FULL),
         (B.MOD, (8, 9), (1, 7), (0, 6)),
         (B.MOD, (3, 9), (0, 20), (0, 9)),
@@ -139,6 +141,10 @@ def test_alignments_by_constants() -> None:
     assert values.binary(B.BIT_AND, values.plus(a, 5), values.constant(7)) is values.constant(5)
     assert values.plus(a, 4).align == 2
     assert values.constant(0).align == 32
+    wraps = values.plus(values.scaled(values.fresh(), 4), 3)
+    assert (wraps.low, wraps.high) == (3, U32_MAX)
+    wraps = values.plus(values.scaled(values.fresh(), 4), 1)
+    assert (wraps.low, wraps.high) == (1, U32_MAX - 2)
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if op is not B.ROTATE_LEFT])
@@ -168,6 +174,8 @@ def test_operands_that_decide() -> None:
     assert values.binary(B.SHR, a, values.constant(32)) is a
     assert values.binary(B.BIT_AND, a, values.constant(15)) is values.binary(B.BIT_AND, values.constant(15), a) is a
     assert values.binary(B.BIT_AND, a, values.constant(7)) is not a
+    seven = values.fresh(1, 7)
+    assert values.binary(B.BIT_AND, seven, values.constant(7)) is seven
     assert values.binary(B.SATURATING_ADD, a, b) is values.binary(B.ADD, a, b)
     assert values.binary(B.SATURATING_SUB, b, a) is values.binary(B.SUB, b, a)
     assert values.binary(B.SATURATING_MUL, a, b) is values.binary(B.MUL, a, b)
@@ -224,6 +232,10 @@ def test_linear_forms_are_one_value() -> None:
     assert values.scaled(values.plus(a, 3), 5) is values.plus(values.scaled(a, 5), 15)
     assert values.scaled(a, 0) is values.constant(0)
     assert (three.low, three.high) == (0, 4 * 2**20)
+    assert values.add(values.plus(a, 3), values.plus(b, 5)) is values.plus(values.add(a, b), 8)
+    c = values.fresh(0, 2**20)
+    assert values.add(b, c) is values.add(c, b)
+    assert values.add(values.add(c, b), a) is values.add(values.add(a, b), c)
 
 
 def test_a_product_that_is_known_as_one_value() -> None:
@@ -245,6 +257,9 @@ def test_sums_of_many_terms_are_unknown() -> None:
         total = values.add(total, values.fresh(0, 3, 1))
         assert len(total.form.terms) == (count if count <= 8 else 1)
     assert (total.low, total.high, total.align) == (0, U32_MAX - 1, 1)
+    rest, one = reduce(values.add, (values.fresh() for _ in range(8))), values.fresh()
+    found = values.add(rest, one).atom
+    assert found is not None and (found.op, found.left, found.right) == (B.ADD, rest, one)
 
 
 def test_names() -> None:

@@ -144,6 +144,13 @@ ROWS: Final = (
     Row("a loop of a step nobody knows", {"big"}, (
         loop("k", lit(4), put(lanes_first(64), "big"), step=GROUPS), BARRIER, use(buffer="big"),
     )),
+    Row("a loop of a step of which only a part is known", {"big"}, (
+        loop("k", lit(4), put(lanes_first(64), "big"), step=at(GROUPS, 1)), BARRIER, use(buffer="big"),
+    )),
+    Row("loops of no step, which do not run", {"big"}, (
+        Let("z", lit(0)), loop("k", lit(256), put(var("k"), "big"), start=LID, step=var("z")),
+        loop("k", lit(4), put(lanes_first(64), "big"), step=var("z")), BARRIER, use(buffer="big"),
+    )),
     Row("a loop with a name for the index", set(), (
         loop("k", lit(4), Let("i", lanes_first(64)), put(var("i"), "big")), BARRIER, use(buffer="big"),
     )),

@@ -220,6 +220,15 @@ def test_members_say_which_element_they_are_and_which_is_last() -> None:
     assert len({member.group for member in members if member}) == 1
 
 
+def test_a_store_to_an_element_again_begins_another_group() -> None:
+    made = program(*stores("b", QUAD, 0, 1, 0, 1, 2, 2, 3))
+    facts = facts_of(made)
+    first, second, third, fourth, alone, *pair = (facts.of(stmt) for stmt in made.body if isinstance(stmt, Store))
+    assert first and second and third and fourth and alone is None
+    assert first.group is second.group is not third.group is fourth.group
+    assert [member and (member.lane, member.last) for member in pair] == [(0, False), (1, True)]
+
+
 def test_a_node_that_occurs_twice_is_in_no_group() -> None:
     shared = Load("a", QUAD)
     assert widths(program(Let("p", shared), Let("q", Load("a", at(QUAD, 1))), Let("r", shared))) == {}

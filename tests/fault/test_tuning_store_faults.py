@@ -152,6 +152,19 @@ def test_files_that_are_merged_while_they_are_read_are_read(at: int, tmp_path: P
     assert set(store.records()) >= set(before)
 
 
+def test_a_reader_whose_files_vanish_each_time_takes_what_there_is(tmp_path: Path) -> None:
+    before = held(tmp_path / "cache", 3)
+    gone = next((tmp_path / "cache").glob("tuning-v1/*/*.jsonl")).name
+
+    def opened(path: str, *arguments: Any) -> int:
+        if path.endswith(gone):
+            raise FileNotFoundError(errno.ENOENT, "gone", path)
+        return REAL_FILES.open(path, *arguments)
+
+    store = tuning_store(tmp_path / "cache", files=replace(REAL_FILES, open=opened))
+    assert len(list(store.records())) == len(before) - 1
+
+
 @pytest.mark.parametrize("name", ["listdir", "open", "replace", "unlink"])
 def test_two_that_merge_at_once_lose_nothing(name: str, tmp_path: Path) -> None:
     other = record_in_bucket(2_000)

@@ -35,6 +35,7 @@ from vyre.domain.errors import (
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
 from vyre.policies.successive_halving import HalvingThresholds
+from vyre.ports.backend import BackendCatalog
 
 X = np.arange(1000, dtype=np.uint32)
 SHORT = HalvingThresholds(first_round=1, growth=1, final_pairs=5, error=0.05)
@@ -421,6 +422,19 @@ def test_a_choice_is_looked_up_once(square: Program, tmp_path: Path) -> None:
         assert session.tuned(square, {"x": X}).source is Source.STORE
 
 
+def test_choices_in_memory_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.app.tuning.service._REMEMBERED", 2)
+    programs = [square_program(name) for name in "abc"]
+    device = TunedDevice(faster_with(256))
+    with opened(device, tmp_path) as session:
+        for _ in range(2):
+            for program in programs:
+                assert session.tuned(program, {"x": X}).source is Source.DECLARED
+        service = session._tuning()
+        assert len(service._bound) <= 2
+        assert len(service._chosen) <= 2
+
+
 def test_a_loss_is_remembered_as_such(square: Program, tmp_path: Path) -> None:
     device = TunedDevice()
     tune(device, square, tmp_path)
@@ -490,6 +504,15 @@ def test_bytes_are_checked_by_the_installed_reference_where_the_catalog_has_none
     catalog = replace(device.catalog, registrations=device.catalog.registrations[:1])
     with vyre.open("tuned", catalog=catalog, cache=False) as session:
         assert session.tune(square, {"x": X}, settings=device.settings()).winner == Candidate(256)
+
+
+def test_without_any_reference_nothing_is_tuned(square: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = replace(TunedDevice().catalog, registrations=TunedDevice().catalog.registrations[:1])
+    monkeypatch.setattr("vyre.app.tuning.sources.load_catalog", BackendCatalog)
+    with vyre.open("tuned", catalog=catalog, cache=False) as session:
+        with pytest.raises(UnsupportedFeature, match="without a reference"):
+            session.tune(square, {"x": X})
+        assert session.tuned(square, {"x": X}).source is Source.DECLARED
 
 
 def test_tuning_is_counted(square: Program, tmp_path: Path) -> None:

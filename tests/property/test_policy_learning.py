@@ -20,6 +20,7 @@ from vyre.policies.shape_prediction import (
     ShapePredictor,
     next_by_period,
 )
+from vyre.policies.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState
 
 SHAPES = st.lists(st.integers(0, 3), max_size=24)
 THRESHOLDS = st.builds(
@@ -169,3 +170,48 @@ def test_a_race_and_its_reverse_mirror_each_other(times: list[tuple[int, int]]) 
         one, other = one.record(baseline, challenger), other.record(challenger, baseline)
     assert one.faster.capital == pytest.approx(other.slower.capital)
     assert one.gains == pytest.approx([-gain for gain in other.gains])
+
+
+# speculate
+
+RATES = st.lists(st.integers(0, 1000) | st.sampled_from([0, 1000]), min_size=1, max_size=200)
+SETTINGS = st.builds(SpeculatorSettings, st.integers(1, 100), st.integers(1, 9), st.just(True))
+
+
+def run(state: SpeculatorState, rates: list[int]) -> list[tuple[bool, SpeculatorState]]:
+    """Which dispatches were fused, with commit rates in thousandths, and the state after each; only they report."""
+    history = []
+    for rate in rates:
+        fused = state.should_speculate
+        path, report = SpeculationPath.TWO_STAGE, None
+        if fused:
+            path, report = SpeculationPath.FUSED, SpeculationReport(rate, 1000 - rate)
+        state = state.after(path, report)
+        history.append((fused, state))
+    return history
+
+
+@given(SETTINGS, RATES)
+def test_what_a_speculator_loses_is_bounded(settings: SpeculatorSettings, rates: list[int]) -> None:
+    history = run(SpeculatorState.start(settings), rates)
+    threshold = settings.threshold_ppm
+    lost = sum(threshold - 1000 * rate for (fused, _), rate in zip(history, rates, strict=True) if fused)
+    left_on = sum(state.enabled for _, state in history)
+    probes = len(rates) / (settings.probe_interval + 1)
+    assert lost <= threshold * (4 + probes) + threshold / 4 * left_on
+
+
+@given(SETTINGS, RATES)
+def test_probes_are_rare(settings: SpeculatorSettings, rates: list[int]) -> None:
+    waited, on = 0, True
+    for fused, state in run(SpeculatorState.start(settings), rates):
+        assert fused is (on or waited == settings.probe_interval)
+        waited, on = 0 if fused else waited + 1, state.enabled
+
+
+@given(SETTINGS, RATES)
+def test_a_speculator_comes_back_when_the_workload_changes(settings: SpeculatorSettings, rates: list[int]) -> None:
+    """50 probes take the average from 0 to all but 3 ppm of the full rate."""
+    _, state = run(SpeculatorState.start(settings), rates)[-1]
+    probes = 50 * (settings.probe_interval + 1)
+    assert run(state, [1000] * probes)[-1][1].enabled

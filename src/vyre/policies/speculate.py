@@ -6,8 +6,13 @@ returns the next one.
 
 What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; its dead band ends
 above 100 % from a threshold of 80 % on, where nothing switches it on again; and AUTO does not ask whether the backend
-can speculate at all.  ``after`` feeds it from both paths, ``probe_interval`` (0 = pinned: never) lets every n-th
-two-stage dispatch that reports nothing try the fused path, and ``reachable_band`` ends the band where rates end.
+can speculate at all.  ``after`` feeds it from both paths, ``probe_interval`` (0 = pinned: never) lets one dispatch try
+the fused path after every n two-stage ones that report nothing, whatever becomes of it, and ``reachable_band`` ends the
+band where rates end.  ``ADAPTIVE`` has both.
+
+Worst case, if a fused dispatch loses the threshold less its commit rate and only fused ones report: in N dispatches,
+whatever their rates, at most the threshold times ``4 + N / (probe_interval + 1)``, and a quarter of the threshold for
+each dispatch that left speculation on.
 """
 
 from __future__ import annotations
@@ -109,9 +114,9 @@ Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
 
 @record
 class SpeculatorSettings:
-    """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again at every n-th
-    dispatch (0 = never).  ``reachable_band``: where the threshold can be reached, 100 % switches on
-    (off = pinned)."""
+    """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again after n dispatches
+    (0 = never).  ``reachable_band``: where the threshold can be reached, 100 % switches on (off = pinned).
+    """
 
     threshold_pct: Percent = 15
     probe_interval: U32 = 0
@@ -131,6 +136,15 @@ class SpeculatorSettings:
     def off_ppm(self) -> int:
         """The average below which it is switched off: a quarter below the threshold."""
         return self.threshold_ppm - self.threshold_ppm // 4
+
+
+ADAPTIVE: Final = SpeculatorSettings(probe_interval=64, reachable_band=True)
+
+
+class SpeculationPath(Enum):
+    FUSED = "fused"
+    TWO_STAGE = "two_stage"
+    UNSUPPORTED = "unsupported"
 
 
 @record
@@ -167,21 +181,14 @@ class SpeculatorState:
         enabled = ema >= (self.settings.off_ppm if self.enabled else self.settings.on_ppm)
         return SpeculatorState(self.settings, ema, self.samples + 1, enabled)
 
-    def after(self, report: SpeculationReport | None) -> SpeculatorState:
-        """The state after a dispatch on either path, None if it reported nothing."""
-        return self.skipped() if report is None else self.record(report)
-
-    def skipped(self) -> SpeculatorState:
-        """The state after a two-stage dispatch that reported nothing."""
+    def after(self, path: SpeculationPath, report: SpeculationReport | None = None) -> SpeculatorState:
+        """The state after a dispatch by ``path``; None: it failed, or cannot tell.  A fused one was a probe if off."""
+        if report is not None and report.attempted:
+            return self.record(report)
         if self.enabled:
             return self
-        return SpeculatorState(self.settings, self.ema_ppm, self.samples, False, self.idle_dispatches + 1)
-
-
-class SpeculationPath(Enum):
-    FUSED = "fused"
-    TWO_STAGE = "two_stage"
-    UNSUPPORTED = "unsupported"
+        idle = 0 if path is SpeculationPath.FUSED else self.idle_dispatches + 1
+        return SpeculatorState(self.settings, self.ema_ppm, self.samples, False, idle)
 
 
 @record

@@ -9,6 +9,7 @@ import pytest
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
 from vyre.policies.speculate import (
+    ADAPTIVE,
     CounterTail,
     PairedWindow,
     PathInputs,
@@ -52,32 +53,63 @@ def test_a_fused_program_must_report() -> None:
         read_fused_result((b"abcd",), CounterTail(0))
 
 
-def test_probing_brings_a_speculator_back() -> None:
-    stubborn, probing = SpeculatorState.start(), SpeculatorState.start(SpeculatorSettings(probe_interval=3))
-    assert stubborn.skipped() is stubborn
+FUSED, TWO_STAGE = SpeculationPath.FUSED, SpeculationPath.TWO_STAGE
+NOTHING, EVERYTHING, EMPTY = SpeculationReport(0, 100), SpeculationReport(100, 0), SpeculationReport(0, 0)
+
+
+def unlucky(settings: SpeculatorSettings | None = None) -> SpeculatorState:
+    """After so much bad luck that it is off."""
+    state = SpeculatorState.start(settings)
     for _ in range(8):
-        stubborn, probing = (s.record(SpeculationReport(0, 100)) for s in (stubborn, probing))
-    assert not stubborn.should_speculate and not probing.should_speculate
-    for _ in range(3):
-        assert not probing.should_speculate
-        stubborn, probing = stubborn.skipped(), probing.skipped()
-    assert not stubborn.should_speculate
-    assert probing.should_speculate
-    while not probing.enabled:
-        probing = probing.record(SpeculationReport(100, 0))
-    assert probing.idle_dispatches == 0
+        state = state.after(FUSED, NOTHING)
+    assert not state.enabled
+    return state
+
+
+def test_without_probes_it_stays_off() -> None:
+    state = unlucky()
+    for _ in range(1_000):
+        state = state.after(TWO_STAGE)
+        assert not state.should_speculate
+
+
+@pytest.mark.parametrize("probed", [NOTHING, EMPTY, None])
+def test_probes_keep_their_distance_whatever_they_report(probed: SpeculationReport | None) -> None:
+    state, paths = unlucky(SpeculatorSettings(probe_interval=3)), ""
+    for _ in range(12):
+        path = FUSED if state.should_speculate else TWO_STAGE
+        paths += path.value[0]
+        state = state.after(path, probed if path is FUSED else None)
+    assert paths == "tttftttftttf"
+
+
+def test_a_probe_that_is_forbidden_stays_due() -> None:
+    state = unlucky(SpeculatorSettings(probe_interval=2)).after(TWO_STAGE).after(TWO_STAGE).after(TWO_STAGE)
+    assert state.should_speculate
+    assert not state.after(FUSED).should_speculate
+
+
+def test_probing_brings_a_speculator_back() -> None:
+    state, taken = unlucky(ADAPTIVE), 0
+    while not state.enabled:
+        path = FUSED if state.should_speculate else TWO_STAGE
+        state = state.after(path, EVERYTHING if path is FUSED else None)
+        taken += 1
+    assert taken == 65
+    assert state.idle_dispatches == 0
+
+
+def test_when_on_only_reports_change_it() -> None:
+    state = SpeculatorState.start(ADAPTIVE)
+    assert state.after(TWO_STAGE) is state.after(FUSED) is state.after(FUSED, EMPTY) is state
+    assert state.after(FUSED, EVERYTHING).samples == 1
 
 
 def test_the_two_stage_path_brings_a_speculator_back() -> None:
-    deaf = fed = SpeculatorState.start()
-    for _ in range(8):
-        deaf, fed = deaf.after(SpeculationReport(0, 100)), fed.after(SpeculationReport(0, 100))
-    assert not fed.enabled
-    for _ in range(100):
-        deaf = deaf.after(None)
+    state = unlucky()
     for _ in range(3):
-        fed = fed.after(SpeculationReport.of_prefilter(candidates=10, confirmed=9))
-    assert fed.enabled and not deaf.enabled
+        state = state.after(TWO_STAGE, SpeculationReport.of_prefilter(candidates=10, confirmed=9))
+    assert state.enabled
     with pytest.raises(InvalidField, match="rolled_back"):
         SpeculationReport.of_prefilter(candidates=1, confirmed=2)
 

@@ -61,7 +61,7 @@ from vyre.policies.persistent_kernel import PersistentKernelInputs
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
 from vyre.policies.readback import SlabInputs, plan_slab
 from vyre.policies.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
-from vyre.policies.speculate import SpeculatorSettings
+from vyre.policies.speculate import ADAPTIVE, SpeculatorSettings
 from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
 from vyre.policies.successive_halving import Estimates, HalvingThresholds, Race, Step, cheapest_estimate, next_step
 from vyre.policies.trace_jit import TraceJitInputs
@@ -382,6 +382,7 @@ def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
         (fusion.CONSERVATIVE_CAPS, fusion.FusionCaps(16_384, 256)),
         (fusion.HIGH_END_CAPS, fusion.FusionCaps(131_072, 1_024)),
         (SpeculatorSettings(), SpeculatorSettings(15, 0, False)),
+        (ADAPTIVE, SpeculatorSettings(15, 64, True)),
         (LaunchConfig(), LaunchConfig(256, 65_535)),
         (ShapeHistory().window, 16),
         (LEARNING, PredictionThresholds(8, 4096, 8, 8_000, 9_800, 1)),

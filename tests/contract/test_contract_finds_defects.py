@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final
@@ -15,7 +15,7 @@ import pytest
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import recording
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError
+from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.backend import (
     PORT_API_VERSION,
@@ -34,6 +34,7 @@ from vyre.ports.backend import (
     ResidentSequence,
     Upload,
 )
+from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.outcomes import Verdict
 
@@ -701,3 +702,60 @@ BROKEN_REGISTRATIONS: Final[dict[str, tuple[BackendRegistration, str]]] = {
 def test_broken_registrations_are_found(defect: str) -> None:
     registration, pattern = BROKEN_REGISTRATIONS[defect]
     assert failures(registration, pattern)
+
+
+# ---------------------------------------------------------------- costs
+@dataclass
+class Probing:
+    """``CostProbe`` that tells a time, and offers what it does not refuse."""
+
+    time: Any = 7
+    experiments: frozenset[CostExperiment] = frozenset((CostExperiment.LAUNCHES,))
+    refuses: bool = True
+    disturb: Callable[[], object] = lambda: None
+
+    @contextmanager
+    def measuring(self) -> Iterator[ExperimentTimer]:
+        def timed(experiment: CostExperiment, size: int) -> int:
+            if self.refuses and experiment not in self.experiments:
+                raise UnsupportedFeature(feature=experiment.value, backend=BackendId("probing"))
+            self.disturb()
+            return self.time  # type: ignore[no-any-return]
+
+        yield timed
+
+
+@pytest.mark.parametrize(
+    ("broken", "case"),
+    [
+        (Probing(), None),
+        (Probing(experiments=frozenset()), None),
+        (Probing(time=0), "costs.an_experiment_takes_time.launches"),
+        (Probing(time=-1), "costs.an_experiment_takes_time.launches"),
+        (Probing(time=1.5), "costs.an_experiment_takes_time.launches"),
+        (Probing(refuses=False), "costs.an_experiment_takes_time.persistent"),
+    ],
+)
+def test_times_of_experiments(broken: Probing, case: str | None) -> None:
+    found = failures(registration_with(lambda backend: replace(backend, cost_probe=broken)), "costs.*")
+    assert (case in found) if case else found == []
+
+
+def test_experiments_that_disturb_dispatches_are_found() -> None:
+    disturbed = [False]
+
+    @dataclass
+    class Disturbed:
+        inner: Backend
+
+        def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+            timing = self.inner.executor.execute(request, outputs)
+            if disturbed[0]:
+                outputs.begin((8,))[0][:] = bytes(8)
+            return timing
+
+    probe = Probing(disturb=lambda: disturbed.__setitem__(0, True))
+    broken = registration_with(
+        lambda backend: replace(backend, executor=Disturbed(backend), compiler=None, cost_probe=probe)
+    )
+    assert failures(broken, "costs.experiments_change*") == ["costs.experiments_change_no_byte"]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final, runtime_checkable
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vyre.domain.launch import Launch
     from vyre.domain.tuning import TimeKind
     from vyre.ports.artifact_store import ArtifactStore
+    from vyre.ports.cost_probe import CostProbe
 
 PORT_API_VERSION: Final = 4
 FacetT = TypeVar("FacetT")
@@ -178,6 +179,17 @@ class CompiledPipeline(Protocol):
     @property
     def id(self) -> str: ...
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming: ...
+
+
+@runtime_checkable
+class PreparablePipeline(CompiledPipeline, Protocol):
+    """A pipeline that makes something for each combination of input lengths, and keeps a bounded number of them.
+
+    Neither method launches anything.  ``prepare`` raises what a dispatch of such inputs raises before its launch.
+    """
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool: ...
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None: ...
 
 
 class CacheOutcome(Enum):
@@ -373,6 +385,7 @@ class Backend:
     async_executor: AsyncExecutor | None = None
     metric_source: MetricSource | None = None
     tunable: Tunable | None = None
+    cost_probe: CostProbe | None = None
     stores_code: bool = False
 
     def require_memory(self) -> ResidentMemory:

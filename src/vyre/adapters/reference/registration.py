@@ -47,6 +47,7 @@ def _scalar_engine() -> Engine:
 
 
 def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendServices) -> Backend:
+    from vyre.adapters.reference.cost_probe import HostCostProbe
     from vyre.adapters.reference.executor import ReferenceExecutor
     from vyre.adapters.reference.memory import HostMemory
 
@@ -61,6 +62,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendSer
         memory=memory,
         resident_executor=memory,
         lifecycle=NullLifecycle(backend),
+        cost_probe=HostCostProbe(backend, executor),
     )
 
 

@@ -35,6 +35,7 @@ from vyre.ports.backend import (
     Resource,
     Upload,
 )
+from vyre.ports.cost_probe import CostProbe
 from vyre.testing.backend_contract.case import Skipped
 from vyre.testing.backend_contract.expect import Violation, equal, holds, refusal
 
@@ -198,6 +199,12 @@ class Bench:
         self.need("metric_source")
         assert self.backend.metric_source is not None
         return self.backend.metric_source
+
+    @property
+    def cost_probe(self) -> CostProbe:
+        self.need("cost_probe")
+        assert self.backend.cost_probe is not None
+        return self.backend.cost_probe
 
     @contextmanager
     def elsewhere(self) -> Iterator[Bench]:

@@ -9,6 +9,7 @@ from vyre.testing.backend_contract.atomics import ATOMICS
 from vyre.testing.backend_contract.case import Case
 from vyre.testing.backend_contract.compiler import COMPILER
 from vyre.testing.backend_contract.config import CONFIG
+from vyre.testing.backend_contract.costs import COSTS
 from vyre.testing.backend_contract.elements import ELEMENTS
 from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.foreign import FOREIGN
@@ -45,5 +46,6 @@ GROUPS: Final = (
     THREADS,
     LIFECYCLE,
     METRICS,
+    COSTS,
 )
 CASES: Final[tuple[Case, ...]] = tuple(case for group in GROUPS for case in group.cases)

@@ -8,6 +8,7 @@ from typing import Final
 from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.runtime.code import CodeMaker
+from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
@@ -98,6 +99,7 @@ def make_backend(
         lifecycle=CudaLifecycle(device),
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
+        cost_probe=CudaCostProbe(resources, executor),
         stores_code=True,
     )
 

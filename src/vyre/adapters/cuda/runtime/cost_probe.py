@@ -1,0 +1,261 @@
+"""What launches, graphs and copies take on a CUDA device, timed with the pieces that dispatches are made of.
+
+Times of the device are told by events.  A device that runs empty kernels is faster than the host that submits them, so
+that a chain of them is timed behind copies which keep it busy until all are submitted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Final, NamedTuple
+
+from vyre.adapters.cuda.runtime.device import MIB, release_all
+from vyre.adapters.cuda.runtime.executor import CudaExecutor
+from vyre.adapters.cuda.runtime.graphs import DispatchGraph, Recording
+from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses
+from vyre.adapters.cuda.runtime.memory import DeviceBlock
+from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.waiting import deadline_after
+from vyre.adapters.cuda.seam import CudaCallError, HostAddress, HostBlock
+from vyre.adapters.empty_program import empty_program
+from vyre.domain.binding import BindingPlan, plan_bindings
+from vyre.domain.dispatch import DEFAULT_CONFIG
+from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
+from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+
+BUSY_BYTES: Final = 4 * MIB
+"""A copy of so many keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""
+BUSY_LAUNCHES: Final = 8
+TIMEOUT_S: Final = 30.0
+
+
+class CudaCostProbe:
+    """``CostProbe`` of one device."""
+
+    def __init__(self, resources: Resources, executor: CudaExecutor) -> None:
+        self._resources = resources
+        self._executor = executor
+
+    @property
+    def experiments(self) -> frozenset[CostExperiment]:
+        return frozenset(_EXPERIMENTS)
+
+    @contextmanager
+    def measuring(self) -> Iterator[ExperimentTimer]:
+        program = empty_program()
+        device = self._resources.device
+        pipeline, _ = self._executor.pipeline(program, DEFAULT_CONFIG)
+        with device.calls:
+            module = pipeline.module_for((1, 1, 1), frozenset(), inline_uniforms=True)
+            bench = _Bench(self._resources, module, plan_bindings(program))
+        try:
+            yield bench.time
+        except BaseException:
+            bench.abandon()
+            raise
+        with device.calls:
+            bench.release(idle=True)
+
+
+class _Memory(NamedTuple):
+    """So many bytes on the device, page-locked and pageable; ``keep`` holds the last."""
+
+    device: DeviceBlock
+    pinned: HostBlock
+    pageable: HostAddress
+    keep: object
+
+
+class _Bench:
+    """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed."""
+
+    def __init__(self, resources: Resources, module: LoadedModule, plan: BindingPlan) -> None:
+        """Call inside the door; raises ``CudaCallError``."""
+        self._resources, self._device = resources, resources.device
+        self._now_ns: Final = resources.device.clock.now_ns
+        self._driver: Final = resources.device.driver
+        self._lease: Final = resources.streams.acquire()
+        self._graphs: dict[int, DispatchGraph] = {}
+        self._memory: dict[int, _Memory] = {}
+        self._value = 0
+        try:
+            self._launch = PreparedLaunch(self._device, module, plan, (1, 1, 1), self._lease.stream, cooperative=False)
+        except CudaCallError as error:
+            self._device.roll_back(error, [partial(resources.streams.give_back, self._lease)])
+            raise
+        self._launch.bind((0,), (1,), ScratchAddresses())
+
+    def time(self, experiment: CostExperiment, size: int) -> int:
+        """``ExperimentTimer``."""
+        run = _EXPERIMENTS.get(experiment)
+        if run is None:
+            raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._device.backend)
+        with self._device.calls:
+            found = run(self, size)
+            self._settle()
+        return found
+
+    # ---- experiments
+    def launches(self, size: int) -> int:
+        launch, rounds = self._launch, range(size)
+        started = self._now_ns()
+        for _ in rounds:
+            launch()
+        return self._now_ns() - started
+
+    def kernels(self, size: int) -> int:
+        memory = self._block(BUSY_BYTES)
+        for _ in range(-(-size // BUSY_LAUNCHES)):
+            self._copy(memory, memory.pinned.address, BUSY_BYTES)
+        self._driver.event_record(self._lease.started, self._lease.stream)
+        self.launches(size)
+        self._driver.event_record(self._lease.ended, self._lease.stream)
+        return self._elapsed()
+
+    def round_trip(self, size: int) -> int:
+        self.launches(size)
+        self._driver.event_record(self._lease.done, self._lease.stream)
+        started = self._now_ns()
+        self._wait()
+        return self._now_ns() - started
+
+    def graph_record(self, size: int) -> int:
+        self._change()
+        started = self._now_ns()
+        graph = self._record(size)
+        spent = self._now_ns() - started
+        before, self._graphs[size] = self._graphs.get(size), graph
+        if before is not None:
+            before.release()
+        return spent
+
+    def graph_update(self, size: int) -> int:
+        graph = self._graph(size)
+        self._change()
+        started = self._now_ns()
+        graph.update()
+        return self._now_ns() - started
+
+    def graph_replay(self, size: int) -> int:
+        launch = self._graph(size).launch
+        started = self._now_ns()
+        launch()
+        return self._now_ns() - started
+
+    def graph_kernels(self, size: int) -> int:
+        self._graph(size).launch()
+        return self._elapsed()
+
+    def pinned_copy(self, size: int) -> int:
+        memory = self._block(size)
+        return self._timed_copy(memory, memory.pinned.address, size)
+
+    def pageable_copy(self, size: int) -> int:
+        memory = self._block(size)
+        return self._timed_copy(memory, memory.pageable, size)
+
+    def event_pairs(self, size: int) -> int:
+        record, stream = self._driver.event_record, self._lease.stream
+        first, second, rounds = self._lease.started, self._lease.ended, range(size)
+        started = self._now_ns()
+        for _ in rounds:
+            record(first, stream)
+            record(second, stream)
+        return self._now_ns() - started
+
+    # ---- parts
+    def _record(self, size: int) -> DispatchGraph:
+        started, ended = self._lease.started, self._lease.ended
+        recording = Recording(None, None, started, self._launch.kernels * size, ended, ())
+        return DispatchGraph(self._device, recording, self._lease.stream)
+
+    def _graph(self, size: int) -> DispatchGraph:
+        found = self._graphs.get(size)
+        if found is None:
+            found = self._graphs[size] = self._record(size)
+            self._settle()  # it is being uploaded
+        return found
+
+    def _change(self) -> None:
+        """Give the parameter another value."""
+        self._value ^= 1
+        self._launch.set_values((memoryview(self._value.to_bytes(4, "little")),))
+
+    def _block(self, nbytes: int) -> _Memory:
+        found = self._memory.get(nbytes)
+        if found is None:
+            resources = self._resources
+            pageable = (ctypes.c_char * nbytes)()
+            device = resources.memory.allocate(nbytes, self._lease.stream)
+            try:
+                pinned = resources.pinned.allocate(nbytes)
+            except CudaCallError as error:
+                self._device.roll_back(error, [partial(resources.memory.free, device, self._lease.stream)])
+                raise
+            found = self._memory[nbytes] = _Memory(device, pinned, ctypes.addressof(pageable), pageable)
+        return found
+
+    def _copy(self, memory: _Memory, source: HostAddress, nbytes: int) -> None:
+        self._driver.copy_to_device(memory.device.address, source, nbytes, self._lease.stream)
+
+    def _timed_copy(self, memory: _Memory, source: HostAddress, nbytes: int) -> int:
+        started = self._now_ns()
+        self._copy(memory, source, nbytes)
+        self._driver.event_record(self._lease.done, self._lease.stream)
+        self._wait()
+        return self._now_ns() - started
+
+    def _elapsed(self) -> int:
+        """From ``started`` to ``ended``, on the device."""
+        self._settle()
+        return round(self._driver.event_elapsed_ms(self._lease.started, self._lease.ended) * 1e6)
+
+    def _settle(self) -> None:
+        """Let everything run to its end."""
+        self._driver.event_record(self._lease.done, self._lease.stream)
+        self._wait()
+
+    def _wait(self) -> None:
+        if not self._device.waiter.event(self._lease.done, deadline_after(self._device.clock, TIMEOUT_S)):
+            raise DispatchTimeout(f"an empty kernel did not finish on `{self._device.backend}` within {TIMEOUT_S:g} s")
+
+    # ---- the end
+    def release(self, *, idle: bool) -> None:
+        """Return everything.  ``idle``: it may be used again; else it goes back to the driver."""
+        resources, stream = self._resources, self._lease.stream
+        graphs, memory = tuple(self._graphs.values()), tuple(self._memory.values())
+        self._graphs.clear()
+        self._memory.clear()
+        give_device = resources.memory.give_back if idle else resources.memory.free
+        give_pinned = resources.pinned.give_back if idle else resources.pinned.free
+        release_all(
+            (
+                *(graph.release for graph in graphs),
+                *(partial(give_device, block.device, stream) for block in memory),
+                *(partial(give_pinned, block.pinned) for block in memory),
+                partial(resources.streams.give_back if idle else resources.streams.free, self._lease),
+            )
+        )
+
+    def abandon(self) -> None:
+        """After a failure: what was submitted may still be running."""
+        if self._device.reachable:
+            self._resources.quarantine.hold(self._lease.stream, partial(self.release, idle=False))
+
+
+_EXPERIMENTS: Final[dict[CostExperiment, Callable[[_Bench, int], int]]] = {
+    CostExperiment.LAUNCHES: _Bench.launches,
+    CostExperiment.KERNELS: _Bench.kernels,
+    CostExperiment.ROUND_TRIP: _Bench.round_trip,
+    CostExperiment.GRAPH_RECORD: _Bench.graph_record,
+    CostExperiment.GRAPH_UPDATE: _Bench.graph_update,
+    CostExperiment.GRAPH_REPLAY: _Bench.graph_replay,
+    CostExperiment.GRAPH_KERNELS: _Bench.graph_kernels,
+    CostExperiment.PINNED_COPY: _Bench.pinned_copy,
+    CostExperiment.PAGEABLE_COPY: _Bench.pageable_copy,
+    CostExperiment.EVENT_PAIRS: _Bench.event_pairs,
+}

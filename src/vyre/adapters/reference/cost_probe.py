@@ -1,0 +1,46 @@
+"""What a dispatch takes on the host: nothing is queued there, so that submitting one is running it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from vyre.adapters.empty_program import empty_program
+from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.program import BackendId
+from vyre.ports.backend import PipelineCompiler
+from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+
+_OFFERED: Final = frozenset((CostExperiment.LAUNCHES,))
+
+
+class HostCostProbe:
+    """``CostProbe`` of a backend that runs on the host.  ``now_ns``: its clock."""
+
+    def __init__(
+        self, backend: BackendId, compiler: PipelineCompiler, now_ns: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
+        self._backend, self._compiler, self._now_ns = backend, compiler, now_ns
+
+    @property
+    def experiments(self) -> frozenset[CostExperiment]:
+        return _OFFERED
+
+    @contextmanager
+    def measuring(self) -> Iterator[ExperimentTimer]:
+        dispatch = self._compiler.compile(empty_program(), DEFAULT_CONFIG).pipeline.dispatch
+        inputs, arena, now_ns = (memoryview(bytes(4)),), OutputArena(), self._now_ns
+
+        def timed(experiment: CostExperiment, size: int, /) -> int:
+            if experiment not in _OFFERED:
+                raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._backend)
+            rounds = range(size)
+            started = now_ns()
+            for _ in rounds:
+                dispatch(inputs, arena)
+            return now_ns() - started
+
+        yield timed

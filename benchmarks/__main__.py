@@ -8,6 +8,7 @@ import fnmatch
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,8 @@ from benchmarks import (
     memory_cache_rows,
     prediction_rows,
     process_rows,
+    regret,
+    stored_result_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
@@ -32,8 +35,11 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
     "decisions": decision_rows.ROWS,
     "prediction": prediction_rows.ROWS,
-    "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS),
+    "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),
+    "regret": regret.ROWS,
 }
+DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details}
+"""What the record of a suite holds beside its rows."""
 RESULTS: Final = Path(__file__).parent / "results"
 
 
@@ -65,6 +71,8 @@ def _run_suite(name: str, rows: list[Row], options: argparse.Namespace) -> bool:
         print(_line(outcomes[-1]), flush=True)
     record["load_average_after"] = list(os.getloadavg()) if hasattr(os, "getloadavg") else None
     record["rows"] = [outcome.as_json() for outcome in outcomes]
+    if name in DETAILS:
+        record["details"] = DETAILS[name]()
     # A partial run must not replace the record of a full one.
     target = options.json or (RESULTS / f"{name}.json" if len(rows) == len(SUITES[name]) else None)
     if target is not None:

@@ -18,6 +18,7 @@ def measured(ns: int, error_ns: int = 0, provenance: Provenance = Provenance.MEA
 def launch_costs(**ns: int | Measured | None) -> LaunchCosts:
     """What a launch, a graph and a resident kernel cost, with these changes."""
     usual: dict[str, int | Measured | None] = {
+        "round_trip": 0,
         "launch": 3_000,
         "launch_gap": 1_000,
         "graph_record": 20_000,

@@ -112,6 +112,9 @@ class KernelTime:
 class LaunchCosts:
     """What a host and a device take for a launch; None is unknown.
 
+    Of both: ``round_trip`` lies between the end of the last submission and the moment at which a host that waits goes
+    on, but for kernels.
+
     Of the host: ``launch`` submits one kernel.  ``graph_record`` captures and instantiates a graph, ``graph_update``
     changes parameters of one that is recorded, ``graph_replay`` submits it; each costs something for the graph and
     something for every node (of an update: that changes).  ``event_pair`` records two events.
@@ -127,6 +130,7 @@ class LaunchCosts:
 
     source: CostSource
     taken_at_s: U64
+    round_trip: Measured | None = None
     launch: Measured | None = None
     launch_gap: Measured | None = None
     graph_record: Measured | None = None
@@ -249,6 +253,7 @@ _FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed)
 
 # ---- what is assumed
 _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
+    "round_trip": (4_000, 2_000, 30_000),
     # A launch through Python bindings; from C, and on a slow box.
     "launch": (3_080, 1_570, 6_500),
     "launch_gap": (1_300, 1_000, 2_000),

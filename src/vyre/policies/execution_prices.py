@@ -4,14 +4,15 @@ Units: nanoseconds.  A price is a sum of costs, each taken so many times; what t
 compared, with its uncertainty.
 
 A batch is ``batch`` runs of a sequence of ``nodes`` launches, submitted together; only then does the host wait.  The
-host submits while the device runs what was submitted before, so only the slower of the two counts at each step, and of
-the faster a single step: ``steps * max(host, device) + min(host, device)``.
+host submits while the device runs what was submitted before, so a batch takes the longer of two ways: all submissions
+and then the last kernel, or the first submission and then all kernels with the gaps between them.  For n launches these
+are ``n * launch + kernel`` and ``launch + n * (kernel + launch_gap) - launch_gap``.  In either case a ``round_trip``
+comes on top.
 
-* Plain: a step is a launch, ``launch`` on the host, ``kernel + launch_gap`` on the device.  Beyond the kernels that is
-  ``max(launch - kernel, launch_gap)``, the net cost of a launch.
+* Plain: a step is a launch.  Beyond its kernel it costs ``max(launch - kernel, launch_gap)``, its net cost.
 * Graph: a step is a run.  One submission, changed parameters included, serves all nodes, and gaps inside are smaller.
 * Persistent: a step is an item that the resident kernel finds and runs.  It is launched too, so that setting it up is
-  no cheaper than the first plain launch.
+  no cheaper than a launch.
 * Fused: a step is a run of fewer launches; without a time of their own they take as long as what they join.
 
 What the reference gets wrong: it adds up launches as if the host waited for each, and knows neither gaps between
@@ -171,24 +172,40 @@ _Sum: TypeAlias = dict[str, int]
 """Each cost, and how many times it is paid."""
 
 
-class _Shape(NamedTuple):
-    """A mode in costs: ``once``, and in each batch the shorter of ``first`` but at least ``setup``, then ``steps``
-    times the longer of ``step``."""
+_ROUND_TRIP: Final[_Sum] = {"round_trip": 1}
 
-    first: tuple[_Sum, ...]
-    step: tuple[_Sum, ...]
+
+class _Way(NamedTuple):
+    """A way through a batch: what each step takes, and what comes before or after all of them."""
+
+    step: _Sum
+    start: _Sum
+
+
+class _Shape(NamedTuple):
+    """A mode in costs: ``once``, and in each batch a round trip and the longest of ``ways`` in so many ``steps``.
+
+    Its start is no cheaper than ``floor``, if there is one.
+    """
+
+    ways: tuple[_Way, ...]
     steps: int
     once: _Sum
-    setup: _Sum
+    floor: _Sum
 
     def costs(self) -> dict[str, None]:
         """All that it may be made of, each name once."""
-        return dict.fromkeys(cost for part in (*self.first, *self.step, self.once, self.setup) for cost in part)
+        ways = (part for way in self.ways for part in way)
+        return dict.fromkeys(cost for part in (_ROUND_TRIP, *ways, self.once, self.floor) for cost in part)
+
+
+def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
+    """A step is one submission and what it executes."""
+    return _Way(host, device), _Way(device | {"launch_gap": 1}, host | {"launch_gap": -1})
 
 
 def _plain(workload: Workload) -> _Shape:
-    host, device = {"launch": 1}, {"kernel": 1, "launch_gap": 1}
-    return _Shape((host, device), (host, device), workload.launches, {}, {})
+    return _Shape(_side_by_side({"launch": 1}, {"kernel": 1}), workload.launches, {}, {})
 
 
 def _graph(workload: Workload) -> _Shape:
@@ -196,15 +213,14 @@ def _graph(workload: Workload) -> _Shape:
     host = {"graph_replay": 1, "graph_replay_node": nodes}
     if changed:
         host |= {"graph_update": 1, "graph_update_node": changed}
-    device = {"kernel": nodes, "launch_gap": 1, "graph_gap": nodes - 1}
     once = {} if workload.recorded else {"graph_record": 1, "graph_record_node": nodes}
-    return _Shape((host, device), (host, device), workload.batch, once, {})
+    return _Shape(_side_by_side(host, {"kernel": nodes, "graph_gap": nodes - 1}), workload.batch, once, {})
 
 
 def _persistent(workload: Workload) -> _Shape:
     kernel = "kernel" if workload.resident_kernel is None else "resident_kernel"
-    item, setup = {kernel: 1, "persistent_poll": 1}, {"persistent_setup": 1}
-    return _Shape(_plain(workload).first, (item,), workload.launches, {}, setup)
+    items = _Way({kernel: 1, "persistent_poll": 1}, {"persistent_setup": 1})
+    return _Shape((items,), workload.launches, {}, {"launch": 1})
 
 
 def _fused(workload: Workload) -> _Shape | Reason:
@@ -217,11 +233,14 @@ def _fused(workload: Workload) -> _Shape | Reason:
         return Reason("the stages cannot be joined: {}", (error.message,))
     if launches == nodes:
         return Reason("none of the {} stages can be joined to the one before", (nodes,))
-    kernels = {"kernel": nodes} if fusion.kernel is None else {"fused_kernel": launches}
-    longest = {"kernel": -(-nodes // launches)} if fusion.kernel is None else {"fused_kernel": 1}
-    first = {"launch": 1}, longest | {"launch_gap": 1}
-    step = {"launch": launches}, kernels | {"launch_gap": launches}
-    return _Shape(first, step, workload.batch, {} if fusion.build is None else {"fused_build": 1}, {})
+    if fusion.kernel is None:
+        device, last = {"kernel": nodes}, {"kernel": -(-nodes // launches)}
+    else:
+        device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
+    once = {} if fusion.build is None else {"fused_build": 1}
+    submissions = _Way({"launch": launches}, last)
+    kernels = _Way(device | {"launch_gap": launches}, {"launch": 1, "launch_gap": -1})
+    return _Shape((submissions, kernels), workload.batch, once, {})
 
 
 _SHAPES: Final[dict[ExecutionMode, Callable[[Workload], _Shape | Reason]]] = {
@@ -257,10 +276,17 @@ def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
 
 def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) -> Price:
     def ns(paid: _Sum) -> int:
-        return sum(times * values[cost].median_ns for cost, times in paid.items())
+        total = 0
+        for cost, times in paid.items():
+            total += times * values[cost].median_ns
+        return total
 
-    start = max(min(shape.first, key=ns), shape.setup, key=ns)
-    step = max(shape.step, key=ns)
+    def length(way: _Way) -> tuple[int, int]:
+        step = ns(way.step)
+        return ns(way.start) + shape.steps * step, step
+
+    step, start = max(shape.ways, key=length)
+    start = _ROUND_TRIP | (max(start, shape.floor, key=ns) if shape.floor else start)
     paid: _Sum = {}
     for part, times in ((shape.once, 1), (start, repeats), (step, repeats * shape.steps)):
         for cost, count in part.items():
@@ -270,5 +296,5 @@ def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) ->
         for cost, times in paid.items()
         if times
     )
-    provenance = weakest(values[term.cost].provenance for term in terms)
+    provenance = weakest({values[term.cost].provenance for term in terms})
     return Price(mode, ns(paid), ns(shape.once), ns(start), ns(step), shape.steps, terms, provenance)

@@ -71,29 +71,37 @@ def unavailable(mode: ExecutionMode, given: Workload, costs: LaunchCosts = COSTS
 @pytest.mark.parametrize(
     ("mode", "given", "total"),
     [
-        # Kernels of 2 us hide behind launches of 3 us, but for the last.
-        (PLAIN, workload(), LAUNCH + 2_000 + GAP),
-        (PLAIN, workload(batch=10, kernel=1_500), 10 * LAUNCH + 1_500 + GAP),
-        (PLAIN, workload(nodes=5, batch=2, kernel=1_500), 10 * LAUNCH + 1_500 + GAP),
-        # Launches hide behind kernels of 9 us, but for the first.
-        (PLAIN, workload(batch=10, kernel=9_000), LAUNCH + 10 * (9_000 + GAP)),
-        (PLAIN, workload(batch=10, kernel=9_000, repeats=3), 3 * (LAUNCH + 10 * (9_000 + GAP))),
+        # Alone, a kernel waits for its launch.
+        (PLAIN, workload(), LAUNCH + 2_000),
+        (PLAIN, workload(kernel=9_000), LAUNCH + 9_000),
+        # Short kernels hide behind launches, but for the last.
+        (PLAIN, workload(batch=10, kernel=1_500), 10 * LAUNCH + 1_500),
+        (PLAIN, workload(nodes=5, batch=2, kernel=1_500), 10 * LAUNCH + 1_500),
+        # Launches hide behind long kernels, but for the first.
+        (PLAIN, workload(batch=10, kernel=9_000), LAUNCH + 10 * 9_000 + 9 * GAP),
+        (PLAIN, workload(batch=10, kernel=9_000, repeats=3), 3 * (LAUNCH + 10 * 9_000 + 9 * GAP)),
         # A graph of one node is a launch that costs another time.
-        (GRAPH, workload(batch=10, kernel=9_000, recorded=True), REPLAY + NODE + 10 * (9_000 + GAP)),
+        (GRAPH, workload(batch=10, kernel=9_000, recorded=True), REPLAY + NODE + 10 * 9_000 + 9 * GAP),
         (
             GRAPH,
             workload(batch=10, kernel=9_000, repeats=3),
-            RECORD + RECORD_NODE + 3 * (REPLAY + NODE + 10 * (9_000 + GAP)),
+            RECORD + RECORD_NODE + 3 * (REPLAY + NODE + 10 * 9_000 + 9 * GAP),
         ),
+        (GRAPH, workload(batch=10, kernel=100, recorded=True), 10 * (REPLAY + NODE) + 100),
         (
             GRAPH,
             workload(nodes=8, batch=10, kernel=1_000, recorded=True),
-            REPLAY + 8 * NODE + 10 * (8 * 1_000 + 7 * NODE_GAP + GAP),
+            REPLAY + 8 * NODE + 10 * (8 * 1_000 + 7 * NODE_GAP) + 9 * GAP,
         ),
         (
             GRAPH,
             workload(nodes=8, batch=10, kernel=1_000, recorded=True, changed_nodes=8),
-            REPLAY + 8 * NODE + 500 + 8 * 1_000 + 10 * (8 * 1_000 + 7 * NODE_GAP + GAP),
+            REPLAY + 8 * NODE + 500 + 8 * 1_000 + 10 * (8 * 1_000 + 7 * NODE_GAP) + 9 * GAP,
+        ),
+        (
+            GRAPH,
+            workload(nodes=8, batch=10, kernel=100, recorded=True, changed_nodes=3),
+            10 * (REPLAY + 8 * NODE + 500 + 3 * 1_000) + 8 * 100 + 7 * NODE_GAP,
         ),
         (PERSISTENT, workload(nodes=5, batch=20), SETUP + 100 * (2_000 + POLL)),
         (PERSISTENT, workload(nodes=5, batch=20, repeats=3), 3 * (SETUP + 100 * (2_000 + POLL))),
@@ -111,17 +119,23 @@ FUSION = Fusion(stages(True, False, True))
     ("fusion", "kernel", "total"),
     [
         # Four stages become two launches, each as long as two.
-        (FUSION, 5_000, LAUNCH + 10 * 2 * (2 * 5_000 + GAP)),
-        (FUSION, 500, 10 * 2 * LAUNCH + 2 * 500 + GAP),
-        (replace(FUSION, kernel=measured(7_000)), 5_000, LAUNCH + 10 * 2 * (7_000 + GAP)),
-        (replace(FUSION, kernel=measured(700)), 5_000, 10 * 2 * LAUNCH + 700 + GAP),
-        (replace(FUSION, build=measured(90_000)), 5_000, 90_000 + LAUNCH + 10 * 2 * (2 * 5_000 + GAP)),
-        # Three of four stages are one launch: the last to end is taken to be a mean one, rounded up.
-        (Fusion(stages(True, True, False)), 500, 10 * 2 * LAUNCH + 2 * 500 + GAP),
+        (FUSION, 5_000, LAUNCH + 20 * 2 * 5_000 + 19 * GAP),
+        (FUSION, 500, 20 * LAUNCH + 2 * 500),
+        (replace(FUSION, kernel=measured(7_000)), 5_000, LAUNCH + 20 * 7_000 + 19 * GAP),
+        (replace(FUSION, kernel=measured(700)), 5_000, 20 * LAUNCH + 700),
+        (replace(FUSION, build=measured(90_000)), 500, 90_000 + 20 * LAUNCH + 2 * 500),
+        # Three of four stages are one launch, and the last is alone: it is taken to be a mean one.
+        (Fusion(stages(True, True, False)), 500, 20 * LAUNCH + 2 * 500),
     ],
 )
 def test_the_price_of_fused_stages(fusion: Fusion, kernel: int, total: int) -> None:
     assert price(FUSED, workload(nodes=4, batch=10, kernel=kernel, fusion=fusion)).total_ns == total
+
+
+def test_a_launch_may_hide_in_a_gap() -> None:
+    found = price(PLAIN, workload(batch=10, kernel=500), launch_costs(launch=100))
+    assert found.total_ns == 100 + 10 * 500 + 9 * GAP
+    assert found.start_ns == 100 - GAP
 
 
 def test_a_graph_that_is_recorded_costs_nothing_once() -> None:
@@ -138,12 +152,20 @@ def test_a_resident_kernel_is_set_up_no_faster_than_a_kernel_is_launched() -> No
 
 def test_terms_and_steps_are_the_price() -> None:
     found = price(PLAIN, Workload(2, 5, 3, measured(9_000, 70)), launch_costs(launch=measured(3_000, 20)))
-    assert (found.once_ns, found.start_ns, found.step_ns, found.steps) == (0, LAUNCH, 10_000, 10)
+    assert (found.once_ns, found.start_ns, found.step_ns, found.steps) == (0, LAUNCH - GAP, 10_000, 10)
     assert found.terms == (
+        Term("round_trip", 3, 0, 0),
         Term("launch", 3, 3_000, 20),
+        Term("launch_gap", 27, 1_000, 0),
         Term("kernel", 30, 9_000, 70),
-        Term("launch_gap", 30, 1_000, 0),
     )
+
+
+@pytest.mark.parametrize("mode", ExecutionMode)
+def test_every_batch_waits_for_a_round_trip_once(mode: ExecutionMode) -> None:
+    given = workload(nodes=4, batch=5, repeats=7, fusion=FUSION)
+    near, far = price(mode, given), price(mode, given, launch_costs(round_trip=2_000))
+    assert (far.batch_ns - near.batch_ns, far.total_ns - near.total_ns) == (2_000, 7 * 2_000)
 
 
 def test_a_price_is_as_good_as_its_weakest_cost() -> None:
@@ -175,8 +197,9 @@ def test_an_exact_root_is_not_rounded_up() -> None:
 @pytest.mark.parametrize(
     ("missing", "modes"),
     [
+        ("round_trip", set(ExecutionMode)),
         ("launch", {PLAIN, PERSISTENT, FUSED}),
-        ("launch_gap", set(ExecutionMode)),
+        ("launch_gap", {PLAIN, GRAPH, FUSED}),
         ("graph_record", {GRAPH}),
         ("graph_record_node", {GRAPH}),
         ("graph_update", {GRAPH}),

@@ -273,10 +273,10 @@ def sizes(**more: Any) -> Callable[[CandidateThresholds], object]:
 
 
 def execution(**costs: int | Measured) -> Callable[[ExecutionThresholds], object]:
-    """How one launch of 10 000 ns is run, if a graph costs nothing but this."""
+    """How one launch of 10 000 ns is run, if a graph costs nothing but this, and a resident kernel is faster."""
     free = dict.fromkeys(("graph_record", "graph_record_node", "graph_replay", "graph_replay_node"), 0)
     priced = launch_costs(**(free | {"launch": 10_000, "launch_gap": 0} | costs))
-    workload = Workload(1, 1, 1, measured(0))
+    workload = Workload(1, 1, 1, measured(1_000), resident_kernel=measured(0))
     return lambda t: plan_execution(ExecutionInputs(workload, priced, EVERY_MODE, ExecutionMode.PLAIN), t)
 
 

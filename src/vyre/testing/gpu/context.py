@@ -84,6 +84,7 @@ BENCH: Final = (
     Group("dispatch", "bench.latency:host_dispatch", 60),
     Group("compilation", "bench.compilation:compilation", 60),
     Group("functions", "bench.functions:functions", 90),
+    Group("tuning", "bench.tuning:tuning", 90),
 )
 COMMANDS: Final = {"check": CHECK, "bench": BENCH}
 

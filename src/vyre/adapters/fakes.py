@@ -31,6 +31,7 @@ from vyre.ports.backend import (
     OutputStorage,
     PendingDispatch,
     PipelineCompiler,
+    PreparablePipeline,
     ProgramExecutor,
     Readback,
     ResidentBuffer,
@@ -133,6 +134,8 @@ class _Compiler:
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         self.hook(Call("compiler.compile", program))
         compiled = self.inner.compile(program, config)
+        if isinstance(compiled.pipeline, PreparablePipeline):
+            return compiled._replace(pipeline=_PreparablePipeline(compiled.pipeline, program, self.hook))
         return compiled._replace(pipeline=_Pipeline(compiled.pipeline, program, self.hook))
 
     def cache_counters(self) -> CacheCounters:
@@ -152,6 +155,18 @@ class _Pipeline:
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         self.hook(Call("pipeline.dispatch", self.program, _total(inputs)))
         return self.inner.dispatch(inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparablePipeline(_Pipeline):
+    inner: PreparablePipeline
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        return self.inner.is_prepared(input_nbytes)
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        self.hook(Call("pipeline.prepare", self.program, sum(input_nbytes)))
+        self.inner.prepare(input_nbytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.app.prediction import PredictionConfig
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
 from vyre.app.services import backend_services
 from vyre.app.session import Session
@@ -34,8 +35,8 @@ def select(selector: BackendSelector, name: str) -> Selection:
 
 
 class Container(containers.DeclarativeContainer):
-    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache`` and
-    ``pins`` what ``vyre.open`` takes under these names.
+    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache``,
+    ``pins`` and ``predict`` what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
@@ -56,4 +57,5 @@ class Container(containers.DeclarativeContainer):
     tuning: providers.ThreadSafeSingleton[TuningSources] = providers.ThreadSafeSingleton(
         tuning_sources, cache, pins, environment, telemetry, reference.provider
     )
-    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning)
+    predict: providers.Object[bool | PredictionConfig] = providers.Object(False)
+    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning, predict)

@@ -10,13 +10,13 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
+from vyre.app.preparing import PreparedPipelines, Wanted
 from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
 from vyre.app.services import backend_services
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
 
+    from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
     from vyre.app.tuning.report import Tuned, TuningReport
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
-_PREPARED_LIMIT: Final = 1024
 _SUBMIT_THREADS: Final = 4
 
 
@@ -58,16 +58,18 @@ def open(
     environment: Environment | None = None,
     cache: CacheOption = None,
     pins: PinsOption = None,
+    predict: bool | PredictionConfig = False,
 ) -> Session:
     """A session on the named backend, or on the best one that can run here (``auto``).
 
     Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
     warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
     measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
-    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``catalog``, ``telemetry`` and
-    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
-    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
-    ``UnreadableFile`` and ``MalformedJson``.
+    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: prepare in the
+    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``catalog``,
+    ``telemetry`` and ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the
+    same parts for applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and
+    for pins ``UnreadableFile`` and ``MalformedJson``.
     """
     telemetry = telemetry or ApplicationTelemetry()
     environment = environment or ProcessEnvironment()
@@ -76,7 +78,7 @@ def open(
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning)
+    return Session(selector.select(backend), telemetry, tuning, predict)
 
 
 class Session:
@@ -86,16 +88,28 @@ class Session:
     program and config), so dispatching the same ``Program`` object again costs no preparation.
     """
 
-    def __init__(self, selection: Selection, telemetry: Telemetry, tuning: TuningSources | None = None) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        telemetry: Telemetry,
+        tuning: TuningSources | None = None,
+        predict: bool | PredictionConfig = False,
+    ) -> None:
         self._selection = selection
         self._telemetry = telemetry
         self._tuning_sources = tuning
         self._tuning_service: TuningService | None = None
         self._lease = BackendLease(selection.backend)
-        self._prepared: dict[tuple[object, ...], tuple[Pipeline, DispatchConfig | None]] = {}
-        self._preparing: SingleFlight[tuple[object, ...], Pipeline] = SingleFlight(lambda key: "the same program")
+        self._pipelines = PreparedPipelines()
+        self._prepared = self._pipelines.table
         self._lock = Lock()
         self._pool: ThreadPoolExecutor | None = None
+        self._observer = None
+        if predict:
+            from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
+
+            settings = PredictionConfig() if predict is True else predict
+            self._observer = ShapeObserver(settings, telemetry, self._pipelines, self._prepare)
 
     # ---------------------------------------------------------------- running
     def dispatch(
@@ -297,6 +311,15 @@ class Session:
         """Why this backend: every candidate with its reason. ``print`` it."""
         return self._selection.report
 
+    def predictions(self) -> PredictionReport:
+        """What was predicted, prepared ahead and used, and the last decisions.  ``print`` it.
+
+        A prediction is asked for only after something known had to be prepared again: before, all is at hand.
+        """
+        from vyre.app.prediction import OFF
+
+        return OFF if self._observer is None else self._observer.report()
+
     def metrics(self) -> Mapping[str, int]:
         """What the backend has counted since the session was opened, by name; empty if it counts nothing."""
         source = self._lease.backend.metric_source
@@ -326,6 +349,8 @@ class Session:
         """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing."""
         with self._lock:
             pool, self._pool = self._pool, None
+        if self._observer is not None:
+            self._observer.background.close()
         if pool is not None:
             pool.shutdown(wait=True)
         self._lease.close()
@@ -375,20 +400,13 @@ class Session:
         except TypeError:  # an unhashable grid, such as a list
             raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
         merged = _merged(program, config, spec, grid, extent, output_counts)
+        make = self._compiled if self._observer is None else self._observer.compile
+        return self._pipelines.get(Wanted(key, program, config, merged), make)
 
-        def prepare() -> Pipeline:
-            entry = self._prepared.get(key)  # another thread may have ended its preparation since we looked
-            if entry is None:
-                entry = (self._prepare(program, merged), config)
-                with self._lock:
-                    while len(self._prepared) >= _PREPARED_LIMIT:
-                        del self._prepared[next(iter(self._prepared))]
-                    self._prepared[key] = entry
-            return entry[0]
+    def _compiled(self, wanted: Wanted) -> Pipeline:
+        return self._prepare(wanted.program, wanted.merged)
 
-        return self._preparing.run(key, prepare, merged.timeout_s)[0]
-
-    def _prepare(self, program: Program, config: DispatchConfig) -> Pipeline:
+    def _prepare(self, program: Program, config: DispatchConfig, kind: Kind = Pipeline) -> Pipeline:
         self._lease.check_open()
         started = time.perf_counter_ns()
         backend = self._lease.backend
@@ -397,7 +415,7 @@ class Session:
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        pipeline = Pipeline(self._lease, program, config, (("validate", validated),))
+        pipeline = kind(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
 

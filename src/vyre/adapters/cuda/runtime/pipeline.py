@@ -170,6 +170,15 @@ class KernelPipeline(ABC):
                 self._shapes.popitem(last=False)
         return shape
 
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Whether a lane waits for a dispatch of inputs of these lengths."""
+        found = self._shapes.get(input_nbytes)
+        return found is not None and bool(found.idle)
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Resolve the shape, load its module and have a lane waiting; launches nothing."""
+        self._lanes.put(self._lane(self.shape(input_nbytes)))
+
     # ---------------------------------------------------------------- details
     def _lane(self, shape: Shape) -> Lane:
         try:

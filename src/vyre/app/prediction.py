@@ -1,0 +1,344 @@
+"""Predicting what a session runs next, and having it ready: shapes, counts and decisions.
+
+A shape is a program under a config with inputs of certain lengths.  A prediction can only name what was seen before, so
+as long as everything that was seen stays prepared it has nothing to offer: then a dispatch adds one entry to a bounded
+log, and that is all.  Once something known had to be prepared again, because a bounded table dropped it or the device
+was opened anew, the log is learned from and every dispatch asks what comes next, until for ``patience`` dispatches
+nothing was missed and nothing prepared ahead was of use.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from vyre.app.background import WAITING, BackgroundCompiler
+from vyre.app.pipeline import Pipeline
+from vyre.domain.errors import VyreError
+from vyre.policies.record import U32_MAX
+from vyre.policies.shape_prediction import LEARNING, Prediction, PredictionThresholds, ShapePredictor
+from vyre.policies.trace_jit import (
+    DEFAULT_THRESHOLDS,
+    Speculate,
+    TraceJitInputs,
+    TraceJitThresholds,
+    TraceJitVerdict,
+    decide_trace_jit_speculation,
+)
+from vyre.ports.backend import PreparablePipeline
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from vyre.app.lease import BackendLease
+    from vyre.app.pipeline import OutArrays
+    from vyre.app.preparing import PreparedPipelines, Wanted
+    from vyre.app.result import Result
+    from vyre.domain.dispatch import DispatchConfig, OutputArena
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import HostBytes, Phases
+    from vyre.ports.support import Telemetry
+
+_LEARNED_AT_ONCE: Final = 8
+"""Log entries that one dispatch learns from at most, so that a long log delays none for long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionConfig:
+    """``learning``, ``jit``: thresholds of the two policies.  ``patience``: dispatches after which asking ends if it
+    was of no use.  The rest are bounds: ``shapes`` remembered, ``log`` of dispatches to learn from, predicted shapes
+    ``waiting`` to be prepared, ``decisions`` kept to be looked at.
+    """
+
+    learning: PredictionThresholds = LEARNING
+    jit: TraceJitThresholds = DEFAULT_THRESHOLDS
+    shapes: int = 1024
+    log: int = 256
+    patience: int = 1024
+    waiting: int = WAITING
+    decisions: int = 32
+
+
+class Decision(NamedTuple):
+    """Whether a predicted shape that was not ready was prepared ahead.  ``shape``: in words."""
+
+    shape: str
+    prediction: Prediction[Shape]
+    verdict: TraceJitVerdict
+
+    @property
+    def prepares(self) -> bool:
+        return isinstance(self.verdict, Speculate)
+
+    def __str__(self) -> str:
+        return f"{self.shape}: {'prepare' if self.prepares else 'wait'}: {self.verdict.why} ({self.prediction.why})"
+
+
+class PredictionReport(NamedTuple):
+    """What prediction did in a session so far.
+
+    ``asking``: whether dispatches ask now.  ``shapes``: remembered.  ``asked``: predictions that the next dispatch
+    could check, of which ``right`` and ``wrong``.  ``missed``: known shapes or programs that a dispatch had to prepare
+    again.  ``ahead``: prepared in the background, of which ``used`` by a dispatch.  ``failed``, ``dropped``: predicted
+    shapes that could not be prepared, and that newer ones or the end of the session pushed out.
+    """
+
+    enabled: bool
+    asking: bool = False
+    shapes: int = 0
+    asked: int = 0
+    right: int = 0
+    wrong: int = 0
+    missed: int = 0
+    ahead: int = 0
+    used: int = 0
+    failed: int = 0
+    dropped: int = 0
+    decisions: tuple[Decision, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.enabled:
+            return "prediction is off"
+        lines = [
+            f"{self.shapes} shape(s) known, {self.missed} missed; {self.right} of {self.asked} guesses came true; "
+            f"{self.ahead} prepared ahead, {self.used} of them used, {self.failed} failed, {self.dropped} dropped"
+        ]
+        return "\n".join([*lines, *(f"  {decision}" for decision in self.decisions)])
+
+
+Kind: TypeAlias = "Callable[[BackendLease, Program, DispatchConfig, Phases], Pipeline]"
+Prepare: TypeAlias = "Callable[[Program, DispatchConfig, Kind], Pipeline]"
+OFF: Final = PredictionReport(enabled=False)
+
+
+class Kernel:
+    """A program under a config.  ``compile_ns``: what compiling it took at last; 0: it never was."""
+
+    __slots__ = ("compile_ns", "hits", "shapes", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.shapes: dict[tuple[int, ...], Shape] = {}
+        self.compile_ns = self.hits = 0
+
+
+class Shape:
+    """A kernel with inputs of certain lengths.  ``prepare_ns``: what a dispatch took to prepare it at last.
+
+    ``ahead``: prepared in the background, and not used since.  ``hopeless``: that failed.
+    """
+
+    __slots__ = ("ahead", "hopeless", "kernel", "nbytes", "prepare_ns")
+
+    def __init__(self, kernel: Kernel, nbytes: tuple[int, ...]) -> None:
+        self.kernel, self.nbytes = kernel, nbytes
+        self.prepare_ns = 0
+        self.ahead = self.hopeless = False
+
+    def __str__(self) -> str:
+        title = self.kernel.wanted.program.name or "unnamed"
+        return f"{title}, inputs of {', '.join(map(str, self.nbytes)) or 'no'} bytes"
+
+
+class ObservedPipeline(Pipeline):
+    """A pipeline whose runs are told to an observer; its results are those of a ``Pipeline``.
+
+    ``anew``: a dispatch waited for its compilation although the program had been compiled before.
+    """
+
+    __slots__ = ("_kernel", "_observer", "_preparable", "anew")
+
+    def __init__(
+        self, observer: ShapeObserver, kernel: Kernel, lease: BackendLease, program: Program, config: DispatchConfig,
+        before: Phases,
+    ) -> None:  # fmt: skip
+        super().__init__(lease, program, config, before)
+        self._observer, self._kernel, self.anew = observer, kernel, False
+        self._preparable = self._compiled if isinstance(self._compiled, PreparablePipeline) else None
+
+    def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:
+        self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
+        return super().run(views, out, outputs)
+
+    def submit(self, snapshot: tuple[HostBytes, ...]) -> Future[Result] | None:
+        if self._lease.backend.async_executor is not None:  # else ``run`` follows
+            self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))
+        return super().submit(snapshot)
+
+    def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
+        """Whether a dispatch of such inputs finds everything made."""
+        return self._preparable is None or self._preparable.is_prepared(nbytes)
+
+    def prepare(self, nbytes: tuple[int, ...]) -> None:
+        """Make what a dispatch of such inputs needs; raises what it would raise."""
+        if self._preparable is not None:
+            self._preparable.prepare(nbytes)
+
+
+class ShapeObserver:
+    """Is told of every dispatch of a session; any thread may call.
+
+    ``pipelines``: of the session.  ``prepare``: compiles a program under a config to a pipeline of a kind.
+    """
+
+    def __init__(
+        self, config: PredictionConfig, telemetry: Telemetry, pipelines: PreparedPipelines, prepare: Prepare
+    ) -> None:
+        self._config, self._telemetry, self._pipelines, self._prepare = config, telemetry, pipelines, prepare
+        self.background = BackgroundCompiler(telemetry, config.waiting)
+        self._predictor: ShapePredictor[Shape] = ShapePredictor(config.learning)
+        self._kernels: OrderedDict[tuple[object, ...], Kernel] = OrderedDict()
+        self._shapes: deque[Shape] = deque()
+        self._log: deque[Shape] = deque(maxlen=config.log)
+        self._decisions: deque[Decision] = deque(maxlen=config.decisions)
+        self._expected: Shape | None = None
+        self._attention = 0
+        self._asked = self._right = self._missed = self._ahead = self._used = 0
+        self._lock = Lock()
+        self._learning = Lock()
+
+    # ---- from the session
+    def compile(self, wanted: Wanted, *, ahead: bool = False) -> Pipeline:
+        """What is wanted, as an observed pipeline.  ``ahead``: nobody waits for it."""
+        kernel = self._kernel(wanted)
+        again, started = kernel.compile_ns > 0, time.perf_counter_ns()
+        pipeline = self._prepare(wanted.program, wanted.merged, partial(ObservedPipeline, self, kernel))
+        kernel.compile_ns = max(1, time.perf_counter_ns() - started)
+        assert isinstance(pipeline, ObservedPipeline)  # asked for
+        pipeline.anew = again and not ahead
+        return pipeline
+
+    def saw(self, pipeline: ObservedPipeline, kernel: Kernel, nbytes: tuple[int, ...]) -> None:
+        """A dispatch of ``kernel`` on inputs of these lengths is about to run.  Never raises."""
+        shape = kernel.shapes.get(nbytes)
+        if shape is None or pipeline.anew or not pipeline.is_prepared(nbytes):
+            shape = self._unready(pipeline, kernel, nbytes)
+        elif shape.ahead:
+            shape.ahead = False
+            self._used += 1
+            self._attention = self._config.patience
+        self._log.append(shape)
+        if self._attention > 0:
+            self._attention -= 1
+            self._learn()
+
+    def report(self) -> PredictionReport:
+        counts = self.background.counts()
+        with self._lock:
+            return PredictionReport(
+                enabled=True,
+                asking=self._attention > 0,
+                shapes=len(self._shapes),
+                asked=self._asked,
+                right=self._right,
+                wrong=self._asked - self._right,
+                missed=self._missed,
+                ahead=self._ahead,
+                used=self._used,
+                failed=counts.failed,
+                dropped=counts.dropped,
+                decisions=tuple(self._decisions),
+            )
+
+    # ---- details
+    def _kernel(self, wanted: Wanted) -> Kernel:
+        with self._lock:
+            found = self._kernels.get(wanted.key)
+            if found is None:
+                found = self._kernels[wanted.key] = Kernel(wanted)
+                if len(self._kernels) > self._config.shapes:
+                    self._kernels.popitem(last=False)
+            return found
+
+    def _add(self, kernel: Kernel, nbytes: tuple[int, ...]) -> Shape:
+        with self._lock:
+            shape = kernel.shapes.get(nbytes)
+            if shape is None:
+                shape = kernel.shapes[nbytes] = Shape(kernel, nbytes)
+                self._shapes.append(shape)
+                if len(self._shapes) > self._config.shapes:
+                    oldest = self._shapes.popleft()
+                    oldest.kernel.shapes.pop(oldest.nbytes, None)
+            return shape
+
+    def _unready(self, pipeline: ObservedPipeline, kernel: Kernel, nbytes: tuple[int, ...]) -> Shape:
+        """Do now what the dispatch would do first, to know what it costs."""
+        shape = kernel.shapes.get(nbytes)
+        if shape is not None or pipeline.anew:
+            self._missed += 1
+            self._attention = self._config.patience
+            pipeline.anew = False
+        shape = shape or self._add(kernel, nbytes)
+        self.background.forget(shape)
+        started = time.perf_counter_ns()
+        try:
+            pipeline.prepare(nbytes)
+            shape.prepare_ns = time.perf_counter_ns() - started
+        except VyreError:
+            pass  # the dispatch raises it
+        return shape
+
+    def _learn(self) -> None:
+        """Learn from the log and ask what comes next, unless another thread is at it."""
+        if not self._learning.acquire(blocking=False):
+            return
+        try:
+            log = self._log
+            for _ in range(min(len(log), _LEARNED_AT_ONCE)):
+                self._record(log.popleft())
+            if not log:
+                self._ask()
+        finally:
+            self._learning.release()
+
+    def _record(self, shape: Shape) -> None:
+        shape.kernel.hits = min(shape.kernel.hits + 1, U32_MAX)
+        expected, self._expected = self._expected, None
+        if expected is not None:
+            self._asked += 1
+            self._right += expected is shape
+        self._predictor.record(shape)
+
+    def _ask(self) -> None:
+        prediction = self._predictor.predict()
+        if prediction is None:
+            return
+        shape = self._expected = prediction.shape
+        if shape.hopeless or self._is_ready(shape):
+            return
+        verdict = self._decide(shape, prediction.confidence_bps)
+        self._decisions.append(Decision(str(shape), prediction, verdict))
+        if isinstance(verdict, Speculate):
+            self.background.wish(shape, lambda: self._prepare_ahead(shape))
+
+    def _is_ready(self, shape: Shape) -> bool:
+        pipeline = self._pipelines.held(shape.kernel.wanted.key)
+        return isinstance(pipeline, ObservedPipeline) and pipeline.is_prepared(shape.nbytes)
+
+    def _decide(self, shape: Shape, confidence_bps: int) -> TraceJitVerdict:
+        """Work of a thread that is idle otherwise costs nothing; of a busy one, as much as it keeps others waiting."""
+        missing = self._pipelines.held(shape.kernel.wanted.key) is None
+        miss_ns = shape.prepare_ns + (shape.kernel.compile_ns if missing else 0)
+        cost_ns = miss_ns * self.background.load_bps // 10_000
+        inputs = TraceJitInputs(shape.kernel.hits, min(confidence_bps, 10_000), cost_ns, miss_ns)
+        return decide_trace_jit_speculation(inputs, self._config.jit)
+
+    def _prepare_ahead(self, shape: Shape) -> None:
+        """On the thread of the background, unless a dispatch was faster."""
+        if self._is_ready(shape):
+            return
+        try:
+            pipeline = self._pipelines.get_ahead(shape.kernel.wanted, partial(self.compile, ahead=True))
+            assert isinstance(pipeline, ObservedPipeline)  # ``compile`` makes no other
+            pipeline.prepare(shape.nbytes)
+        except BaseException:
+            shape.hopeless = True
+            raise
+        shape.ahead = True
+        self._ahead += 1
+        self._telemetry.count("vyre.prediction.ahead")

@@ -1,0 +1,83 @@
+"""The pipelines that a session has at hand: one for each combination of program and config, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from vyre.adapters.caching.single_flight import SingleFlight
+
+if TYPE_CHECKING:
+    from vyre.app.pipeline import Pipeline
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.ir.program import Program
+
+PREPARED: Final = 1024
+"""Pipelines that a session has at hand."""
+Key: TypeAlias = "tuple[object, ...]"
+
+
+class Wanted(NamedTuple):
+    """What is asked for.  ``key``: by identity of ``program`` and ``config``, which whoever keeps it keeps alive.
+
+    ``merged``: ``config`` with everything that was passed beside it.
+    """
+
+    key: Key
+    program: Program
+    config: DispatchConfig | None
+    merged: DispatchConfig
+
+
+Make: TypeAlias = Callable[[Wanted], "Pipeline"]
+
+
+class PreparedPipelines:
+    """Any thread may call.  ``table``: to be read; the first of an entry is the pipeline."""
+
+    def __init__(self) -> None:
+        self.table: Final[dict[Key, tuple[Pipeline, Wanted]]] = {}
+        self._flights: SingleFlight[Key, Pipeline | None] = SingleFlight(lambda key: "the same program")
+        self._lock = Lock()
+
+    def held(self, key: Key) -> Pipeline | None:
+        """What is at hand under ``key``."""
+        found = self.table.get(key)
+        return None if found is None else found[0]
+
+    def get(self, wanted: Wanted, make: Make) -> Pipeline:
+        """At hand from now on.  Threads that ask for the same share one compilation, and its error.
+
+        The timeout of the config bounds the wait for another thread.
+        """
+        while True:  # a compilation in the background that failed is nobody's error but its own
+            pipeline, _ = self._flights.run(wanted.key, lambda: self._keep(wanted, make), wanted.merged.timeout_s)
+            if pipeline is not None:
+                return pipeline
+
+    def get_ahead(self, wanted: Wanted, make: Make) -> Pipeline:
+        """The same in the background: if it fails, threads that wait for it compile for themselves."""
+        failures: list[Exception] = []
+
+        def attempt() -> Pipeline | None:
+            try:
+                return self._keep(wanted, make)
+            except Exception as error:
+                failures.append(error)
+                return None
+
+        pipeline, _ = self._flights.run(wanted.key, attempt)
+        if pipeline is None:
+            raise failures[0]
+        return pipeline
+
+    def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
+        found = self.table.get(wanted.key)  # another thread may have ended its preparation since we looked
+        if found is None:
+            found = (make(wanted), wanted)
+            with self._lock:
+                while len(self.table) >= PREPARED:
+                    del self.table[next(iter(self.table))]
+                self.table[wanted.key] = found
+        return found[0]

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final
 from blake3 import blake3
 
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
+from vyre.adapters.disk.trust import check_directory
+from vyre.adapters.disk.whole_files import TEMPORARY, WholeFiles
 from vyre.domain.errors import MalformedJson, UnreadableFile
 from vyre.domain.tuning import TuningKey, TuningRecord, from_line, merge, to_line
 from vyre.ports.tuning_store import TuningStoreStats
@@ -45,8 +46,6 @@ _ATTEMPTS: Final = 16
 _NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 _PART: Final = re.compile(r"[0-9a-f]{2}")
 _NAME: Final = re.compile(r"([0-9a-f]{64})\.[0-9a-f]{64}\.jsonl")
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, on a disk with space, or tune without it."
 
 
@@ -68,6 +67,7 @@ class DiskTuningStore:
     ) -> None:
         self._directory: Final = f"{root}/{DIRECTORY}"
         self._telemetry, self._files, self._now_ns, self._user = telemetry, files, now_ns, user()
+        self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
         self._lock = Lock()
         self._counts: Counter[str] = Counter()
         self._reported: set[object] = set()
@@ -116,7 +116,7 @@ class DiskTuningStore:
         found, is_whole = {}, True
         for name in self._files_by_program(part).get(program, ()):
             try:
-                found[name] = self._parse(self._content(f"{part}/{name}"))
+                found[name] = self._parse(self._whole.read(f"{part}/{name}"))
             except FileNotFoundError:
                 is_whole = False
             except OSError as error:
@@ -131,23 +131,6 @@ class DiskTuningStore:
             except (MalformedJson, UnicodeDecodeError):
                 self._count("corrupt")
         return found
-
-    def _content(self, path: str) -> bytes:
-        files = self._files
-        descriptor = files.open(path, _READ)
-        try:
-            found = files.fstat(descriptor)
-            problem = check_file(found, trusted_owners(self._user))
-            if problem is None and found.st_size > MAX_FILE_BYTES:
-                problem = f"it has {found.st_size} bytes"
-            if problem is not None:
-                raise OSError(errno.EPERM, problem, path)
-            data = b""
-            while len(data) < found.st_size and (more := files.read(descriptor, found.st_size - len(data))):
-                data += more
-        finally:
-            files.close(descriptor)
-        return data
 
     def _files_by_program(self, part: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -183,26 +166,9 @@ class DiskTuningStore:
 
     def _put_file(self, part: str, program: str, records: tuple[TuningRecord, ...]) -> str:
         """Put a file in its place, whole or not at all, and return its name."""
-        files = self._files
         content = "".join(f"{to_line(found)}\n" for found in records).encode()
-        if len(content) > MAX_FILE_BYTES:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), part)
         name = f"{program}.{blake3(content).hexdigest()}.jsonl"
-        self._prepare(part)
-        temporary = f"{part}/{os.urandom(16).hex()}.tmp"
-        descriptor = files.open(temporary, _CREATE, 0o600)
-        try:
-            try:
-                view = memoryview(content)
-                while view:
-                    view = view[files.write(descriptor, view) :]
-            finally:
-                files.close(descriptor)  # some file systems tell only now that the disk is full
-            files.replace(temporary, f"{part}/{name}")
-        except OSError:
-            with suppress(OSError):
-                files.unlink(temporary)
-            raise
+        self._whole.write(part, name, content)
         return name
 
     def _compact(self, part: str, program: str) -> None:
@@ -210,7 +176,9 @@ class DiskTuningStore:
         found, _ = self._read_files(program)
         kept = self._put_file(part, program, merge(*found.values()))
         self._remove(part, [name for name in found if name != kept])
-        self._remove(part, [name for name in self._names(part) if name.endswith(".tmp") and self._is_stale(part, name)])
+        self._remove(
+            part, [name for name in self._names(part) if name.endswith(TEMPORARY) and self._is_stale(part, name)]
+        )
 
     def _is_stale(self, part: str, name: str) -> bool:
         """A clock that went back makes files older, not younger."""
@@ -229,16 +197,6 @@ class DiskTuningStore:
         for name in names:
             with suppress(FileNotFoundError):
                 self._files.unlink(f"{part}/{name}")
-
-    def _prepare(self, part: str) -> None:
-        if check_directory(self._files, part, self._user):
-            return
-        path = ""
-        for name in part.split("/")[1:]:
-            path += f"/{name}"
-            with suppress(FileExistsError):
-                self._files.mkdir(path, 0o700)
-        check_directory(self._files, part, self._user)
 
     def _part(self, program: str) -> str:
         return f"{self._directory}/{program[:2]}"

@@ -1,0 +1,76 @@
+"""Small files that are written whole or not at all, in directories that nobody else can change."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from typing import Final
+
+from vyre.adapters.disk.file_operations import FileOperations
+from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
+
+TEMPORARY: Final = ".tmp"
+"""How names of files end that are being written."""
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class WholeFiles:
+    """For ``user``, with at most ``max_bytes`` in a file; paths are absolute.
+
+    Every method raises ``OSError``, and ``UntrustedDirectory`` for a directory that others can change.
+    """
+
+    def __init__(self, files: FileOperations, user: int, max_bytes: int) -> None:
+        self._files, self._user, self._max_bytes = files, user, max_bytes
+
+    def read(self, path: str) -> bytes:
+        """``PermissionError`` for a file that others may write, and for one that is too long."""
+        files = self._files
+        descriptor = files.open(path, _READ)
+        try:
+            found = files.fstat(descriptor)
+            problem = check_file(found, trusted_owners(self._user))
+            if problem is None and found.st_size > self._max_bytes:
+                problem = f"it has {found.st_size} bytes"
+            if problem is not None:
+                raise OSError(errno.EPERM, problem, path)
+            data = b""
+            while len(data) < found.st_size and (more := files.read(descriptor, found.st_size - len(data))):
+                data += more
+        finally:
+            files.close(descriptor)
+        return data
+
+    def write(self, directory: str, name: str, content: bytes) -> None:
+        """Put ``name`` into ``directory``, which is made if it does not exist, in the place of what had that name."""
+        files = self._files
+        if len(content) > self._max_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), directory)
+        self.prepare(directory)
+        temporary = f"{directory}/{os.urandom(16).hex()}{TEMPORARY}"
+        descriptor = files.open(temporary, _CREATE, 0o600)
+        try:
+            try:
+                view = memoryview(content)
+                while view:
+                    view = view[files.write(descriptor, view) :]
+            finally:
+                files.close(descriptor)  # some file systems tell only now that the disk is full
+            files.replace(temporary, f"{directory}/{name}")
+        except OSError:
+            with suppress(OSError):
+                files.unlink(temporary)
+            raise
+
+    def prepare(self, directory: str) -> None:
+        """Make ``directory``, for nobody else, unless it exists."""
+        if check_directory(self._files, directory, self._user):
+            return
+        path = ""
+        for name in directory.split("/")[1:]:
+            path += f"/{name}"
+            with suppress(FileExistsError):
+                self._files.mkdir(path, 0o700)
+        check_directory(self._files, directory, self._user)

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 
-from support.disk_cache import Disk, Killed, artifact, entry_files, key, store, unusable
+from support.disk_cache import Disk, Killed, artifact, entry_files, key, plain_user_directory, store, unusable
 from support.profiles import SOAK
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.cache_config import Durability
@@ -34,7 +33,6 @@ LIMIT: Final = 3
 KILLS: Final = 200 if SOAK else 30
 PROCESSES, OPERATIONS = (16, 2_000) if SOAK else (4, 500)
 DAY_NS: Final = 86_400 * 10**9
-NOBODY: Final = 65534
 
 
 def scanned(root: Path) -> tuple[int, int]:
@@ -204,17 +202,8 @@ def test_work_goes_on_without_the_cache_and_one_diagnostic_says_why(
 
 @pytest.fixture
 def plain_user() -> Iterator[Path]:
-    """A directory of a user who may not do everything: ourselves, or for the superuser somebody else for a while."""
-    with tempfile.TemporaryDirectory() as folder:
-        me = os.geteuid()
-        if me == 0:
-            os.chown(folder, NOBODY, NOBODY)
-            os.seteuid(NOBODY)
-        try:
-            yield Path(folder)
-        finally:
-            if me == 0:
-                os.seteuid(me)
+    with plain_user_directory() as folder:
+        yield folder
 
 
 def test_a_directory_without_write_permission_is_read(plain_user: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +19,7 @@ from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.ports.artifact_store import Artifact
 
 UNUSABLE: Final = "vyre.cache.unusable"
+NOBODY: Final = 65534
 
 
 def key(number: int = 0, *, program: int = 0, **changes: Any) -> ArtifactKey:
@@ -60,6 +63,21 @@ def store(
 def unusable(telemetry: RecordingTelemetry) -> list[dict[str, object]]:
     """The diagnostics that were given."""
     return [event.fields for event in telemetry.events if event.name == UNUSABLE]
+
+
+@contextmanager
+def plain_user_directory() -> Iterator[Path]:
+    """A directory of a user who may not do everything: ourselves, or for the superuser somebody else for a while."""
+    with tempfile.TemporaryDirectory() as folder:
+        me = os.geteuid()
+        if me == 0:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            if me == 0:
+                os.seteuid(me)
 
 
 def entry_files(root: Path) -> list[Path]:

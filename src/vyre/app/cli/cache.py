@@ -170,9 +170,7 @@ def import_(
     """Take in the entries of an exported cache, each of them verified."""
     from vyre.adapters.disk.transfer import import_entries
 
-    settings = _settings(directory)
-    _opened(settings)
-    imported = import_entries(DiskArtifactStore(settings, _Complaints(stderr.print)), source)
+    imported = import_entries(opened_store(directory), source)
     for problem in imported.refused:
         stderr.print(f"refused {problem}", markup=False)
     _done(
@@ -181,6 +179,16 @@ def import_(
         as_json,
     )
     return Exit.WRONG if imported.refused else Exit.OK
+
+
+def opened_store(directory: Path | None) -> DiskArtifactStore:
+    """The configured store, or that of ``directory``; what it cannot do it says on standard error.
+
+    Raises ``UnreadableFile`` and ``UntrustedDirectory`` for a directory that cannot be used.
+    """
+    settings = _settings(directory)
+    _opened(settings)
+    return DiskArtifactStore(settings, _Complaints(stderr.print))
 
 
 class _Complaints(NullTelemetry):
@@ -217,7 +225,10 @@ def _opened_at(root: Path) -> EntryDirectory:
 
 def _entry_json(entry: inventory.Listed) -> dict[str, object]:
     key = entry.key
-    fields = {} if key is None else {"target": key.target, "driver": key.driver, "tool": key.tool}
+    fields = {}
+    if key is not None:
+        fields = {"target": key.target, "driver": key.driver, "tool": key.tool, "emitter": key.emitter.hex()}
+        fields["key"] = key.digest.hex()
     return {
         "file": entry.found.path,
         "kind": entry.kind,

@@ -19,6 +19,7 @@ from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bun
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.cache import cache
+from vyre.app.cli.cache_invalidate import invalidate
 from vyre.app.cli.cache_key import key
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
@@ -39,6 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(cache)
+cache.command()(invalidate)
 cache.command()(key)
 app.command()(tune)
 # Typer's own copy of click, or the installed one: whichever this version of typer raises.

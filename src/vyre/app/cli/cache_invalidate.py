@@ -1,0 +1,89 @@
+"""``vyre cache invalidate``: remove what rests on something that changed, and tell why each entry went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from vyre.app.cli import report
+from vyre.app.cli.cache import Directory, opened_store
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import load
+from vyre.app.cli.options import AsJson
+from vyre.app.invalidation import Invalid, InvalidationReport, InvalidEntry
+from vyre.app.invalidation import invalidate as invalidate_store
+from vyre.domain.ir.program import Program
+
+_DIGITS: Final = 12
+"""Of a program's digest, as shown."""
+
+
+def invalidate(
+    program: Annotated[str | None, typer.Option(help="A program's file, or the first digits of its digest.")] = None,
+    driver: Annotated[str | None, typer.Option(help="Its version, as in `vyre cache list --json`: 13000.")] = None,
+    tool: Annotated[str | None, typer.Option(help="First words of its name and version: 'ptxas 13.0.88'.")] = None,
+    emitter: Annotated[
+        str | None, typer.Option(help="First digits of its digest; old: all but the present one.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="The GPU's architecture, e.g. sm_90.")] = None,
+    key: Annotated[str | None, typer.Option(help="First digits of the key of one entry.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> int:
+    """Remove what rests on any of these, and tell why; exit code 1 if something could not be removed."""
+    invalid = Invalid(key=key, program=_program(program), driver=driver, tool=tool, emitter=emitter, target=target)
+    found = invalidate_store(opened_store(directory), invalid, dry_run=dry_run)
+    if as_json:
+        report.put_json(_document(found))
+    else:
+        _print(found)
+    return Exit.WRONG if found.failed else Exit.OK
+
+
+def _program(named: str | None) -> Program | str | None:
+    """A file if there is one of that name, or if it is none of a digest."""
+    if named is None:
+        return None
+    path = Path(named)
+    return load(path).program if path.suffix or path.exists() else named
+
+
+def _print(found: InvalidationReport) -> None:
+    went = "would go" if found.dry_run else "removed"
+    if found.removed or found.failed:
+        rows = report.table("", "kind", "program", "bytes", "why")
+        for entry in found.removed:
+            rows.add_row(went, *_cells(entry))
+        for entry in found.failed:
+            rows.add_row(f"kept in {entry.layer}" if entry.layer else "not removed", *_cells(entry))
+        report.put_table(rows)
+    verb = "would remove" if found.dry_run else "removed"
+    failed = f"; {len(found.failed)} cannot be removed" if found.failed else ""
+    report.put(f"{verb} {len(found.removed)} entries, {found.nbytes} bytes{failed}; {found.kept} stay")
+
+
+def _cells(entry: InvalidEntry) -> tuple[str, ...]:
+    return entry.key.kind.value, entry.key.program.hex()[:_DIGITS], str(entry.nbytes), entry.why
+
+
+def _document(found: InvalidationReport) -> dict[str, object]:
+    return {
+        "dry_run": found.dry_run,
+        "removed": [_entry(entry) for entry in found.removed],
+        "failed": [{**_entry(entry), "layer": entry.layer or None} for entry in found.failed],
+        "kept": found.kept,
+        "bytes": found.nbytes,
+    }
+
+
+def _entry(entry: InvalidEntry) -> dict[str, object]:
+    return {
+        "kind": entry.key.kind.value,
+        "program": entry.key.program.hex(),
+        "key": entry.key.digest.hex(),
+        "bytes": entry.nbytes,
+        "why": entry.why,
+    }

@@ -1,0 +1,158 @@
+"""Invalidation of stored code: what rests on something that changed is removed, and reported with the reason.
+
+Hardly anything needs it: a key holds all that decides the code, so that a change of it is a miss.  It frees the room
+that code nobody asks for any more takes, and it gets rid of code that somebody distrusts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.ir.program import Program
+from vyre.policies.artifact_dependencies import Change, Dependency, affected
+
+if TYPE_CHECKING:
+    from vyre.ports.artifact_store import ArtifactStore, StoredEntry
+
+OLD: Final = "old"
+"""The emitter of everything that the present one did not make."""
+LEAST_DIGITS: Final = 8
+_DIGITS: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invalid:
+    """What is not valid any more: everything that rests on one of these.
+
+    ``key``: one entry, and what was made of it.  ``program``: a program, or the first digits of its digest.
+    ``driver``: its version, ``13000``.  ``tool``: the first words of its name, version and options, ``ptxas 13.0.88``.
+    ``emitter``: the first digits of the digest of its source, or ``old``.  ``target``: ``sm_90``.
+
+    Raises ``InvalidConfig`` if nothing is named, and for what is no digest.
+    """
+
+    key: ArtifactKey | str | None = None
+    program: Program | str | None = None
+    driver: str | None = None
+    tool: str | None = None
+    emitter: str | None = None
+    target: str | None = None
+
+    def __post_init__(self) -> None:
+        named = [value for value in (getattr(self, name) for name in self.__slots__) if value is not None]
+        if not named or any(isinstance(value, str) and not value.strip() for value in named):
+            wanted = ", ".join(self.__slots__)
+            raise InvalidConfig("nothing is named that is not valid any more", fix=f"name one of {wanted}.")
+        for name in ("key", "program", "emitter"):
+            value = getattr(self, name)
+            if isinstance(value, str) and (name, value) != ("emitter", OLD) and not _DIGITS.fullmatch(value.lower()):
+                raise InvalidConfig(
+                    f"{name}={value!r} is no digest", fix=f"give at least {LEAST_DIGITS} hexadecimal digits."
+                )
+
+    @property
+    def of_programs_only(self) -> bool:
+        """Whether nothing is named that other programs share."""
+        return all(value is None for value in (self.driver, self.tool, self.emitter, self.target))
+
+    def changes(self) -> list[Change]:
+        """What has changed, for the policy.  Raises ``UnreadableFile`` if the source of the emitter is needed."""
+        plain = {Dependency.DRIVER: self.driver, Dependency.TOOL: self.tool, Dependency.TARGET: self.target}
+        found = [Change(field, value) for field, value in plain.items() if value is not None]
+        if self.emitter == OLD:
+            from vyre.adapters.source_digest import emitter_digest
+
+            found.append(Change(Dependency.EMITTER, emitter_digest().hex(), others=True))
+        elif self.emitter is not None:
+            found.append(Change(Dependency.EMITTER, self.emitter.lower()))
+        return found + [Change(Dependency.PROGRAM, digits) for digits in self._programs()]
+
+    def named(self, stored: Iterable[ArtifactKey]) -> list[ArtifactKey]:
+        """The keys that are named; by their digits only those of ``stored``."""
+        if isinstance(self.key, str):
+            return [key for key in stored if key.digest.hex().startswith(self.key.lower())]
+        return [] if self.key is None else [self.key]
+
+    def _programs(self) -> list[str]:
+        if not isinstance(self.program, Program):
+            return [] if self.program is None else [self.program.lower()]
+        from vyre.app.verdicts import verdict_key
+
+        verdict = verdict_key(self.program)  # validity is stored under a digest of its own
+        digests = [self.program.digest] if verdict is None else [self.program.digest, verdict.program]
+        return [digest.hex() for digest in digests]
+
+
+class InvalidEntry(NamedTuple):
+    """``why``: from what changed to the entry, on one line.  ``layer``: the read-only part that it is in, or empty."""
+
+    key: ArtifactKey
+    nbytes: int
+    why: str
+    layer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidationReport:
+    """``removed``: what went; of a ``dry_run`` what would go.  ``failed``: what could not be removed, because of the
+    storage, whose telemetry says why, or because it is in a read-only ``layer``; it is still served.  ``kept``: how
+    many entries do not rest on what changed.  ``forgotten``: pipelines that the session does not hold any more.
+    """
+
+    removed: tuple[InvalidEntry, ...] = ()
+    failed: tuple[InvalidEntry, ...] = ()
+    kept: int = 0
+    forgotten: int = 0
+    dry_run: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was removed."""
+        return sum(entry.nbytes for entry in self.removed)
+
+    @property
+    def programs(self) -> frozenset[bytes]:
+        """Digests of the programs of all that is not valid any more."""
+        return frozenset(entry.key.program for entry in (*self.removed, *self.failed))
+
+    def __str__(self) -> str:
+        went = "would go" if self.dry_run else "went"
+        lines = [f"{len(self.removed)} entries {went}, {self.nbytes} bytes; {self.kept} stay"]
+        lines += [f"{_named(entry)} {went}: {entry.why}" for entry in self.removed]
+        for entry in self.failed:
+            where = f"is in the read-only {entry.layer}" if entry.layer else "could not be removed"
+            lines.append(f"{_named(entry)} {where}: {entry.why}")
+        return "\n".join(lines)
+
+
+def invalidate(store: ArtifactStore | None, invalid: Invalid, *, dry_run: bool = False) -> InvalidationReport:
+    """Remove from ``store`` all that rests on what is ``invalid``, and nothing else; ``dry_run`` only tells.
+
+    What other processes store meanwhile stays.  Raises ``UnreadableFile`` if the source of the emitter is needed and
+    cannot be read; nothing for what the storage does.
+    """
+    entries: list[StoredEntry] = [] if store is None else list(store.entries())
+    keys = [entry.key for entry in entries]
+    reasons = {found.key: str(found.why) for found in affected(keys, invalid.changes(), invalid.named(keys))}
+    removed: list[InvalidEntry] = []
+    failed: list[InvalidEntry] = []
+    for entry in entries:
+        if entry.key in reasons:
+            found = InvalidEntry(entry.key, entry.nbytes, reasons[entry.key], entry.layer)
+            gone = not entry.layer and store is not None and (dry_run or store.remove(entry.key))
+            (removed if gone else failed).append(found)
+    return InvalidationReport(
+        removed=tuple(removed),
+        failed=tuple(failed),
+        kept=len(entries) - len(removed) - len(failed),
+        dry_run=dry_run,
+    )
+
+
+def _named(entry: InvalidEntry) -> str:
+    return f"{entry.key.kind.value} of program {entry.key.program.hex()[:12]}"

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
     from vyre.app.emission import emit as emit
     from vyre.app.pipeline import Pipeline as Pipeline
+    from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
     from vyre.app.session import BoundLaunch as BoundLaunch, Session as Session, open as open
+    from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
@@ -76,9 +78,11 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.emission": "emit",
     "vyre.app.pipeline": "Pipeline",
+    "vyre.app.prediction": "PredictionConfig PredictionReport",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",
     "vyre.app.session": "BoundLaunch Session open",
+    "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",
     "vyre.domain.diagnostics": "Diagnostic Severity",

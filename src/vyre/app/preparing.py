@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from vyre.adapters.caching.single_flight import SingleFlight
+from vyre.app.shorthand import merged
+from vyre.domain.errors import InvalidInput
+from vyre.domain.ir.program import Program
+from vyre.domain.specialization import resolve_spec
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
+    from vyre.app.shorthand import Grid
     from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.program import Program
+    from vyre.domain.specialization import SpecInput
 
 PREPARED: Final = 1024
 """Pipelines that a session has at hand."""
@@ -81,3 +87,25 @@ class PreparedPipelines:
                     del self.table[next(iter(self.table))]
                 self.table[wanted.key] = found
         return found[0]
+
+
+def merged_for(
+    program: Program,
+    config: DispatchConfig | None,
+    spec: Mapping[str, SpecInput] | None,
+    grid: Grid | None,
+    extent: Grid | None,
+    output_counts: Mapping[str, int] | None,
+) -> DispatchConfig:
+    """``config`` with the shorthand folded in and its constants checked against the program."""
+    if not isinstance(program, Program):
+        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
+    result = merged(config, grid, extent, output_counts, None if spec is None else resolve_spec(program, spec))
+    if result.spec is not None and spec is None:
+        result = replace(result, spec=resolve_spec(program, result.spec))
+    return result
+
+
+def frozen(values: Mapping[str, object]) -> tuple[object, ...]:
+    """A key that keeps 1, 1.0 and True, and 0.0 and -0.0, apart."""
+    return tuple((name, type(value), repr(value)) for name, value in values.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from threading import Lock
 from types import TracebackType
@@ -16,18 +15,17 @@ from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
-from vyre.app.preparing import PreparedPipelines, Wanted
+from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
 from vyre.app.result import Result
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
 from vyre.app.services import backend_services
-from vyre.app.shorthand import Grid, merged
+from vyre.app.shorthand import Grid
 from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
 from vyre.app.verdicts import require_valid
 from vyre.domain.dispatch import DispatchConfig, OutputArena
-from vyre.domain.errors import InvalidConfig, InvalidInput, UnsupportedFeature
+from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
-from vyre.domain.specialization import SpecInput, resolve_spec
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import require
@@ -39,11 +37,14 @@ if TYPE_CHECKING:
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
+    from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.service import TuningService
     from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.dispatch import ReadableBuffer
+    from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
+    from vyre.policies.paired_race import RaceThresholds
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
@@ -143,7 +144,7 @@ class Session:
         other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
         if tune:
-            declared = _merged(program, config, spec, grid, extent, output_counts)
+            declared = merged_for(program, config, spec, grid, extent, output_counts)
             config = self._tuning().tuned(program, inputs, declared).config
             spec = grid = extent = output_counts = None
         return self._pipeline(program, config, spec, grid, extent, output_counts)(inputs, out=out, outputs=outputs)
@@ -269,6 +270,35 @@ class Session:
         """
         return self._tuning().export_pins(path)
 
+    def race(
+        self,
+        program: Program,
+        inputs: Inputs,
+        variants: Mapping[str, DispatchConfig | Mapping[str, SpecInput]],
+        config: DispatchConfig | None = None,
+        *,
+        thresholds: RaceThresholds | None = None,
+    ) -> RaceReport:
+        """Which of several ways to run ``program`` is surely the fastest?  The first variant is the one in use.
+
+        A variant is a config, or values of specialization constants beside ``config``.  Runs are timed in pairs that
+        take turns, until the paired test is sure or gives up; on a backend whose times are estimates of a model nothing
+        is raced, and the report says so.
+
+        Raises what ``dispatch`` raises, and ``InvalidConfig`` for fewer than two variants and for variants whose bytes
+        differ from those of the first.
+        """
+        from vyre.app.tuning.race import VariantRace
+        from vyre.policies.paired_race import DEFAULT_THRESHOLDS
+
+        pipelines = {
+            name: self.compile(program, variant)
+            if isinstance(variant, DispatchConfig)
+            else self.compile(program, config, spec=variant)
+            for name, variant in variants.items()
+        }
+        return VariantRace(self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS).run()
+
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
         """Device memory holding a copy of ``data``, or that many zero bytes.
@@ -390,8 +420,8 @@ class Session:
             id(config),
             grid,
             extent,
-            None if spec is None else _frozen(spec),
-            None if output_counts is None else _frozen(output_counts),
+            None if spec is None else frozen(spec),
+            None if output_counts is None else frozen(output_counts),
         )
         try:
             return self._prepared[key][0]
@@ -399,7 +429,7 @@ class Session:
             pass
         except TypeError:  # an unhashable grid, such as a list
             raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
-        merged = _merged(program, config, spec, grid, extent, output_counts)
+        merged = merged_for(program, config, spec, grid, extent, output_counts)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)
 
@@ -429,7 +459,7 @@ class Session:
         extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
     ) -> DispatchConfig:
-        return _merged(program, config, spec, grid, extent, output_counts)
+        return merged_for(program, config, spec, grid, extent, output_counts)
 
     def _tuning(self) -> TuningService:
         if self._tuning_sources is None:
@@ -463,25 +493,3 @@ class BoundLaunch:
 
     def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
         return self.pipeline.run(self._views, out, outputs)
-
-
-def _merged(
-    program: Program,
-    config: DispatchConfig | None,
-    spec: Mapping[str, SpecInput] | None,
-    grid: Grid | None,
-    extent: Grid | None,
-    output_counts: Mapping[str, int] | None,
-) -> DispatchConfig:
-    """``config`` with the shorthand folded in and its constants checked against the program."""
-    if not isinstance(program, Program):
-        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
-    result = merged(config, grid, extent, output_counts, None if spec is None else resolve_spec(program, spec))
-    if result.spec is not None and spec is None:
-        result = replace(result, spec=resolve_spec(program, result.spec))
-    return result
-
-
-def _frozen(values: Mapping[str, object]) -> tuple[object, ...]:
-    """A key that keeps 1, 1.0 and True, and 0.0 and -0.0, apart."""
-    return tuple((name, type(value), repr(value)) for name, value in values.items())

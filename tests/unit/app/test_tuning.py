@@ -21,7 +21,8 @@ from vyre.app.session import Session
 from vyre.app.tuning.remembered import told
 from vyre.app.tuning.report import Rejected, Source, TuningReport
 from vyre.app.tuning.sources import load_pins
-from vyre.app.tuning.tuner import MOST_CANDIDATES, WARM_UP, WRONG_BYTES
+from vyre.app.tuning.timing import WARM_UP
+from vyre.app.tuning.tuner import MOST_CANDIDATES, WRONG_BYTES
 from vyre.domain.errors import (
     BackendError,
     DispatchFailed,

@@ -18,8 +18,9 @@ from vyre.app.tuning.keys import time_kind, tuning_key
 from vyre.app.tuning.launches import TunedLaunch
 from vyre.app.tuning.remembered import step_of, told
 from vyre.app.tuning.report import Rejected, Source, TuningReport
+from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig, UnsupportedFeature
+from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
 from vyre.policies.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend, HostBytes
     from vyre.ports.tuning_store import TuningStore
 
-WARM_UP: Final = 3
-"""Runs before the first that counts: memory is faulted in, code is loaded, launches are recorded."""
 MOST_CANDIDATES: Final = 64
 WRONG_BYTES: Final = "its bytes are not those of the reference"
 _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
@@ -104,7 +103,7 @@ class Tuner:
         samples, step = self._estimated(right) if self.kind is TimeKind.ESTIMATED else self._raced(right)
         candidates = tuple(entrant.candidate for entrant in right)
         winner = candidates[step.winner] if step.winner else None
-        if winner is not None and _bytes_of(right[step.winner].pipeline, self._views) != expected:
+        if winner is not None and bytes_of(right[step.winner].pipeline, self._views) != expected:
             self._rejected.append(Rejected(winner, WRONG_BYTES))
             return self._report(Source.RUN, candidates, samples, None, f"{winner} won, but {WRONG_BYTES}")
         if store is not None and not step.measure:
@@ -167,16 +166,16 @@ class Tuner:
         """Approximations may differ between backends, so then the given config is its own reference."""
         config = self._launch.config
         if config.ulp_budget:
-            return _bytes_of(usual.pipeline, self._views)
+            return bytes_of(usual.pipeline, self._views)
         with self._lent.reference(self._launch.program, _portable(config)) as pipeline:
-            return _bytes_of(pipeline, self._views)
+            return bytes_of(pipeline, self._views)
 
     def _right(self, entrants: list[_Entrant], expected: dict[str, bytes]) -> list[_Entrant]:
         """Those whose bytes are as expected, warmed up."""
         right = []
         for entrant in entrants:
             try:
-                outputs = [_bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
+                outputs = [bytes_of(entrant.pipeline, self._views) for _ in range(WARM_UP)]
             except BackendError as error:
                 if entrant is entrants[0]:
                     raise
@@ -206,28 +205,16 @@ class Tuner:
             ):
                 return found, step
             for place in step.measure if forwards else reversed(step.measure):  # taking turns in going first
-                samples[place].append(max(1, self._time_ns(entrants[place].pipeline)))
+                samples[place].append(self._run_ns(entrants[place].pipeline))
             forwards = not forwards
 
-    def _time_ns(self, pipeline: Pipeline) -> int:
-        started = self._settings.now_ns()
-        timing = pipeline.run(self._views, None, None).timing
-        ended = self._settings.now_ns()
-        if self.kind is TimeKind.HOST:
-            return ended - started
-        if timing.device_ns is None:
-            raise UnsupportedFeature(feature="times of the device", backend=self._lent.backend.id)
-        return timing.device_ns
+    def _run_ns(self, pipeline: Pipeline) -> int:
+        return run_ns(pipeline, self._views, self.kind, self._settings.now_ns)
 
     def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
-        tunable = self._lent.backend.tunable
-        assert tunable is not None  # whoever estimates has a model
-        costs = []
-        for entrant in entrants:
-            before = tunable.work_done()
-            entrant.pipeline.run(self._views, None, None)
-            costs.append((max(1, tunable.work_done() - before),))
-        return tuple(costs), step_of(self.kind, tuple(costs), self._settings.thresholds)
+        backend = self._lent.backend
+        costs = tuple((estimated_cost(entrant.pipeline, self._views, backend),) for entrant in entrants)
+        return costs, step_of(self.kind, costs, self._settings.thresholds)
 
     # ---- remembering
     def _records(
@@ -278,7 +265,3 @@ def check_tunable(config: DispatchConfig) -> None:
 def _portable(config: DispatchConfig) -> DispatchConfig:
     """Without what the reference has no use for."""
     return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None)
-
-
-def _bytes_of(pipeline: Pipeline, views: tuple[HostBytes, ...]) -> dict[str, bytes]:
-    return {name: output.tobytes() for name, output in pipeline.run(views, None, None).items()}

@@ -31,6 +31,7 @@ TOPICS: Final = {
     "How to launch": (
         "plan_execution",
         "execution_prices",
+        "cost_observation",
         "persistent_kernel",
         "command_reuse",
         "param_inlining",

@@ -70,7 +70,7 @@ def of_samples(samples_ns: Sequence[int], provenance: Provenance) -> Measured:
     ordered = sorted(samples_ns)
     lower, median, upper = (_quantile(ordered, quarters) for quarters in (1, 2, 3))
     spread = upper - lower
-    error = _root_up(-(-spread * spread * 8_632 // (10_000 * count)))  # 0.8632 = pi / 2 / 1.349^2
+    error = root_up(-(-spread * spread * 8_632 // (10_000 * count)))  # 0.8632 = pi / 2 / 1.349^2
     return Measured(median, spread, error, count, provenance)
 
 
@@ -81,7 +81,8 @@ def _quantile(ordered: Sequence[int], quarters: int) -> int:
     return ordered[place] + (following - ordered[place]) * rest // 4
 
 
-def _root_up(square: int) -> int:
+def root_up(square: int) -> int:
+    """Square root, rounded up."""
     root = isqrt(square)
     return root + (root * root < square)
 
@@ -98,6 +99,9 @@ class CostSource:
     backend: str
     device: str
     driver: str
+
+    def __str__(self) -> str:
+        return f"{self.backend} on {self.device}, driver {self.driver}"
 
 
 @record
@@ -187,13 +191,9 @@ def is_stale(costs: LaunchCosts, now_s: int, max_age_s: int = MAX_AGE_S) -> bool
 def check_usable(costs: LaunchCosts, source: CostSource, now_s: int, max_age_s: int = MAX_AGE_S) -> None:
     """Raises ``ForeignCosts`` for costs of another backend, device or driver, ``StaleCosts`` for old ones."""
     if costs.source != source:
-        raise ForeignCosts(expected=_place(source), actual=_place(costs.source))
+        raise ForeignCosts(expected=str(source), actual=str(costs.source))
     if is_stale(costs, now_s, max_age_s):
         raise StaleCosts(age_s=age_s(costs, now_s), max_age_s=max_age_s)
-
-
-def _place(source: CostSource) -> str:
-    return f"{source.backend} on {source.device}, driver {source.driver}"
 
 
 # ---- text

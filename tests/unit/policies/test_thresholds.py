@@ -20,7 +20,7 @@ import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.domain.errors import PlanError
 from vyre.domain.lane_facts import LaneFacts
-from vyre.domain.launch_costs import Measured
+from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies import fusion, plan_cache
 from vyre.policies.arm_independence import ArmAccess
 from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
@@ -36,6 +36,7 @@ from vyre.policies.claims import (
 )
 from vyre.policies.command_reuse import CommandReuseInputs
 from vyre.policies.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.cost_observation import CostSamples, ObservationThresholds, judge_cost
 from vyre.policies.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
 from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
 from vyre.policies.egraph_kernels import LaunchConfig
@@ -280,6 +281,12 @@ def execution(**costs: int | Measured) -> Callable[[ExecutionThresholds], object
     return lambda t: plan_execution(ExecutionInputs(workload, priced, EVERY_MODE, ExecutionMode.PLAIN), t)
 
 
+def observed(count: int, believed_ns: int, error_ns: int = 0) -> Callable[[ObservationThresholds], object]:
+    """What is believed of a cost after so many samples of 3 ms."""
+    inputs = CostSamples("launch", measured(believed_ns, error_ns), (3_000_000,) * count, Provenance.MEASURED)
+    return lambda t: type(judge_cost(inputs, t))
+
+
 def nearly_significant(thresholds: HalvingThresholds) -> Step:
     """A final of 100 pairs whose p is a little above 1 %."""
     ranks = (rank if rank <= 80 and rank != 41 else -rank for rank in range(1, 101))  # positive ones: 3 199
@@ -314,6 +321,9 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("ShortlistThresholds", "most"): lambda t: shortlist(tuple(map(SizeOccupancy, range(1, 9))), t),
     ("ShortlistThresholds", "worst_bps"): lambda t: shortlist((SizeOccupancy(1, 10_000), SizeOccupancy(2, 5_000)), t),
     **{("CostThresholds", field.name): learned for field in fields(CostThresholds)},
+    ("ObservationThresholds", "min_samples"): observed(9, 1_000),
+    ("ObservationThresholds", "standard_errors"): observed(9, 4_400_000, error_ns=300_000),
+    ("ObservationThresholds", "min_change_bps"): observed(9, 4_000_100),
     ("RaceThresholds", "error"): lambda t: race(t)[1],
     ("RaceThresholds", "max_pairs"): lambda t: race(t)[1],
     ("RaceThresholds", "min_gain_bps"): lambda t: race(t)[0].faster.line,

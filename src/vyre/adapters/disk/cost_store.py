@@ -1,0 +1,82 @@
+"""Launch costs in a directory that processes share: ``costs-v1/SSSS....json``, S the digest of their source.
+
+A file is replaced as a whole, so that readers see the costs of before or the new ones; of two writers the later wins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
+from vyre.adapters.disk.trust import check_directory
+from vyre.adapters.disk.whole_files import WholeFiles
+from vyre.adapters.files import read_file
+from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
+from vyre.domain.launch_costs import CostSource, LaunchCosts, from_text, to_text
+
+DIRECTORY: Final = "costs-v1"
+MAX_FILE_BYTES: Final = 4 << 20
+_FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or plan with assumed costs."
+
+
+class DiskCostStore:
+    """``CostStore`` below ``root``, an absolute path.  ``files`` and ``user`` stand for the operating system."""
+
+    def __init__(
+        self, root: str, *, files: FileOperations = REAL_FILES, user: Callable[[], int] = os.geteuid
+    ) -> None:
+        self.directory: Final = f"{root}/{DIRECTORY}"
+        self._files, self._user = files, user()
+        self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
+
+    def load(self, source: CostSource, /) -> LaunchCosts | None:
+        path = f"{self.directory}/{name_of(source)}"
+        try:
+            if not check_directory(self._files, self.directory, self._user):
+                return None
+            data = self._whole.read(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        found = _parsed(data)
+        if found.source != source:
+            raise ForeignCosts(expected=str(source), actual=str(found.source))
+        return found
+
+    def save(self, costs: LaunchCosts, /) -> None:
+        content = (to_text(costs) + "\n").encode()
+        try:
+            self._whole.write(self.directory, name_of(costs.source), content)
+        except OSError as error:
+            raise _unreadable(self.directory, error) from error
+
+
+def name_of(source: CostSource) -> str:
+    """Of the file that keeps its costs."""
+    from blake3 import blake3
+
+    told = "\0".join((source.backend, source.device, source.driver))
+    return f"{blake3(told.encode()).hexdigest()}.json"
+
+
+def costs_of_file(path: Path) -> LaunchCosts:
+    """The costs in a file that the user names; raises ``UnreadableFile`` and ``MalformedJson``."""
+    return _parsed(read_file(path))
+
+
+def _parsed(data: bytes) -> LaunchCosts:
+    try:
+        return from_text(data.decode().removesuffix("\n"))
+    except UnicodeDecodeError:
+        raise MalformedJson(
+            "not launch costs: it is not text", fix="measure them again, or plan with assumed ones."
+        ) from None
+
+
+def _unreadable(path: str, error: OSError) -> UnreadableFile:
+    where = error.filename if isinstance(error.filename, str) else path
+    return UnreadableFile(f"{where}: {error.strerror or error}", fix=_FIX)

@@ -82,8 +82,8 @@ def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_
     """What to believe of a cost from now on."""
     cost, believed, count = inputs.cost, inputs.believed, len(inputs.samples_ns)
     if count < thresholds.min_samples:
-        seen = (cost, count, thresholds.min_samples)
-        return CostUnsettled(cost, Reason("{}: {} samples, of {} that it takes", seen))
+        few = (cost, count, thresholds.min_samples)
+        return CostUnsettled(cost, Reason("{}: {} samples, of {} that it takes", few))
     seen_value = of_samples(inputs.samples_ns, inputs.provenance)
     observed = seen_value.median_ns
     if believed is None:
@@ -103,8 +103,8 @@ def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_
         found = (cost, observed, believed.median_ns, count)
         why = Reason("{} is at most {} ns, not {} ns: {} samples of what contains it take no longer", found)
         return CostCorrected(cost, believed, seen_value, True, why)
-    seen = (cost, observed, believed.median_ns, count, change, margin)
-    why = Reason("{} is {} ns, not {} ns: {} samples, {} ns off, more than {} ns", seen)
+    told = (cost, observed, believed.median_ns, count, change, margin)
+    why = Reason("{} is {} ns, not {} ns: {} samples, {} ns off, more than {} ns", told)
     return CostCorrected(cost, believed, seen_value, False, why)
 
 

@@ -75,10 +75,9 @@ def of_samples(samples_ns: Sequence[int], provenance: Provenance) -> Measured:
 
 
 def _quantile(ordered: Sequence[int], quarters: int) -> int:
-    """Between the two nearest ranks, by distance."""
+    """Between the two nearest ranks, by distance; for one to three quarters."""
     place, rest = divmod((len(ordered) - 1) * quarters, 4)
-    following = ordered[min(place + 1, len(ordered) - 1)]
-    return ordered[place] + (following - ordered[place]) * rest // 4
+    return ordered[place] + (ordered[place + 1] - ordered[place]) * rest // 4
 
 
 def root_up(square: int) -> int:

@@ -91,11 +91,6 @@ class Workload:
         return self.nodes * self.batch
 
     @property
-    def kernel_ns(self) -> int:
-        """Median of ``kernel``; 0 if it is unknown."""
-        return 0 if self.kernel is None else self.kernel.median_ns
-
-    @property
     def _stages(self) -> int | None:
         return None if self.fusion is None else len(self.fusion.stages.stages)
 

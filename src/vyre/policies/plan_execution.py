@@ -44,7 +44,6 @@ from vyre.policies.execution_prices import (
     Price,
     PriceInputs,
     Quote,
-    Workload,
     error_of_difference_ns,
     quote,
 )
@@ -119,34 +118,37 @@ def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DE
     if plain is None:
         why = Reason("plain launches have no price, so nothing has a predicted gain")
         return ExecutionPlan(incumbent or ExecutionMode.PLAIN, quotes, 0, 0, why=why)
-    persistent = _persistent(plain, prices.get(ExecutionMode.PERSISTENT), thresholds.persistent)
-    reuse = _reuse(plain, prices.get(ExecutionMode.GRAPH), inputs.workload, thresholds.reuse)
+    kernel = inputs.workload.kernel
+    assert kernel is not None  # or plain launches had no price
+    resident, replayed = prices.get(ExecutionMode.PERSISTENT), prices.get(ExecutionMode.GRAPH)
+    persistent = _persistent(plain, resident, kernel.median_ns, thresholds.persistent)
+    reuse = _reuse(plain, replayed, inputs.workload.repeats, kernel.median_ns, thresholds.reuse)
     best = _cheapest(prices, persistent, reuse, inputs.workload.repeats)
     mode, gain, margin, why = _choose(best, plain, incumbent, prices, thresholds)
     return ExecutionPlan(mode, quotes, gain, margin, persistent, reuse, why)
 
 
 def _persistent(
-    plain: Price, resident: Price | None, thresholds: PersistentKernelThresholds
+    plain: Price, resident: Price | None, kernel_ns: int, thresholds: PersistentKernelThresholds
 ) -> PersistentKernelVerdict | None:
     """For one batch: net of what a launch costs and an item of the resident kernel costs too."""
     if resident is None:
         return None
     net = max(0, plain.step_ns - resident.step_ns)
     setup = resident.start_ns - plain.start_ns
-    inputs = PersistentKernelInputs(plain.steps, _field(net), 0, _field(setup))
+    inputs = PersistentKernelInputs(plain.steps, _field(net), kernel_ns, _field(setup))
     return decide_persistent_kernel(inputs, thresholds)
 
 
 def _reuse(
-    plain: Price, replayed: Price | None, workload: Workload, thresholds: CommandReuseThresholds
+    plain: Price, replayed: Price | None, repeats: int, kernel_ns: int, thresholds: CommandReuseThresholds
 ) -> CommandReuseVerdict | None:
     """For all repeats: net of the kernels, which take as long either way."""
     if replayed is None:
         return None
-    hidden = workload.launches * workload.kernel_ns
+    hidden = plain.steps * kernel_ns
     launch, replay = plain.batch_ns - hidden, replayed.batch_ns - hidden
-    inputs = CommandReuseInputs(workload.repeats, _field(launch), _field(replayed.once_ns), _field(replay))
+    inputs = CommandReuseInputs(repeats, _field(launch), _field(replayed.once_ns), _field(replay))
     return decide_command_reuse(inputs, thresholds)
 
 

@@ -1,0 +1,86 @@
+"""With prediction on or off, no byte of any result changes, whatever is prepared ahead and whenever."""
+
+from __future__ import annotations
+
+from typing import Final
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vyre
+from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
+from support.programs import Case, generate
+from support.small_programs import catalog_of, square_kernel, square_program
+from vyre.app import preparing
+from vyre.app.prediction import PredictionConfig
+from vyre.domain.errors import VyreError
+from vyre.policies.shape_prediction import PredictionThresholds
+from vyre.policies.trace_jit import TraceJitThresholds
+
+PROGRAMS: Final = [square_program(name) for name in "abc"]
+EAGER: Final = TraceJitThresholds(hot_hits=0, min_confidence_bps=0)
+
+configs = st.builds(
+    PredictionConfig,
+    learning=st.builds(PredictionThresholds, max_order=st.integers(0, 4)),
+    jit=st.sampled_from([EAGER, TraceJitThresholds()]),
+    shapes=st.integers(1, 6),
+    log=st.integers(1, 8),
+    patience=st.integers(1, 20),
+    waiting=st.integers(1, 3),
+)
+steps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.booleans()), min_size=1, max_size=12)
+
+
+@given(steps=steps, laps=st.integers(1, 4), keeps=st.integers(1, 3), at_hand=st.integers(1, 4), config=configs)
+@settings(max_examples=60, deadline=None)
+def test_results_and_bounds(
+    steps: list[tuple[int, int, bool]], laps: int, keeps: int, at_hand: int, config: PredictionConfig
+) -> None:
+    """A step: a program, a length, and whether the background may finish first."""
+    backend = forgetful_backend(ForgetfulCompiler(square_kernel, keeps))
+    with (
+        mock.patch.object(preparing, "PREPARED", at_hand),
+        vyre.open(catalog=catalog_of(backend), predict=config) as session,
+    ):
+        observer = session._observer
+        assert observer is not None
+        for program, length, wait in steps * laps:
+            x = np.arange(length, dtype=np.uint32)
+            np.testing.assert_array_equal(session.dispatch(PROGRAMS[program], [x])["y"], x * x)
+            if wait:
+                observer.background.join()
+        report = session.predictions()
+        assert report.shapes <= config.shapes and len(session._prepared) <= at_hand
+        assert report.used <= report.ahead and report.right <= report.asked <= len(steps) * laps
+        assert report.failed == 0
+
+
+def outcome(session: vyre.Session, case: Case) -> object:
+    try:
+        result = session.dispatch(case.program, case.arguments(), case.config)
+    except VyreError as error:
+        return type(error), error.code
+    return {name: array.tobytes() for name, array in result.items()}
+
+
+@pytest.mark.parametrize("first", range(0, 12, 3))
+def test_no_byte_changes_on_the_machine(first: int) -> None:
+    """Random programs take turns where only one of them is at hand, so that each is compiled ahead of its turn."""
+    cases = [generate(seed, work=4_000, traps=True) for seed in range(first, first + 3)]
+    with (
+        mock.patch.object(preparing, "PREPARED", 1),
+        vyre.open("cuda-machine", cache=False) as off,
+        vyre.open("cuda-machine", cache=False, predict=PredictionConfig(jit=EAGER)) as on,
+    ):
+        observer = on._observer
+        assert observer is not None
+        for lap in range(5):
+            for case in cases:
+                assert outcome(on, case) == outcome(off, case)
+                if lap > 2:
+                    observer.background.join()
+        assert on.predictions().ahead

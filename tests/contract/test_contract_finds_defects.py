@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -299,6 +299,7 @@ class Compiler:
     inner: Backend
     run: Compile
     counters: Callable[[], CacheCounters] | None = None
+    forgotten: Callable[[Backend, Collection[bytes] | None], int] | None = None
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
         return self.run(self.inner, program, config)
@@ -306,6 +307,18 @@ class Compiler:
     def cache_counters(self) -> CacheCounters:
         assert self.inner.compiler is not None
         return self.counters() if self.counters is not None else self.inner.compiler.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        return (self.forgotten or _forgotten)(self.inner, programs)
+
+
+def _forgotten(backend: Backend, programs: Collection[bytes] | None) -> int:
+    assert backend.compiler is not None
+    return backend.compiler.forget(programs)
+
+
+def forgetting(run: Callable[[Backend, Collection[bytes] | None], int]) -> Break:
+    return lambda backend: replace(backend, compiler=Compiler(backend, _compiled, forgotten=run))
 
 
 def _compiled(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
@@ -378,6 +391,12 @@ BROKEN_COMPILERS: Final[dict[str, tuple[Break, str]]] = {
         "compiler.a_pipeline_equals_execute.*",
     ),
     "ids change": (new_ids(), "compiler.an_id_is_stable"),
+    "nothing is forgotten": (forgetting(lambda b, p: 2), "compiler.a_forgotten_program*"),
+    "all is never forgotten": (
+        forgetting(lambda b, p: 2 if p is None else _forgotten(b, p)),
+        "compiler.a_forgotten_program*with_all_others*",
+    ),
+    "too much is forgotten": (forgetting(lambda b, p: _forgotten(b, None)), "compiler.other_programs*"),
     "counters fall": (falling_counters(), "compiler.counters_only_grow"),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -43,6 +43,9 @@ class ForgetfulCompiler:
 
     def cache_counters(self) -> CacheCounters:
         return CacheCounters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        return 0  # it keeps no pipeline
 
 
 class ForgetfulPipeline:

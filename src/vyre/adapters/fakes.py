@@ -6,7 +6,7 @@ the wrapper does not either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, NamedTuple, TypeAlias
@@ -140,6 +140,9 @@ class _Compiler:
 
     def cache_counters(self) -> CacheCounters:
         return self.inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        return self.inner.forget(programs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from threading import Lock
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -85,6 +85,14 @@ class PipelineExecutor(Generic[PipelineT]):
         stats = self._pipelines.stats()
         return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        # Remembered without a variant: a program that is not new, and of which nothing is there.
+        with self._lock:
+            for program, known in self._variants.items():
+                if programs is None or program in programs:
+                    known.clear()
+        return self._pipelines.discard_where(lambda key: programs is None or key.program in programs)
+
     def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, Compilation | None]:
         """The pipeline of a program under a config, and what it took if it was made for this call."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
@@ -111,6 +119,7 @@ class PipelineExecutor(Generic[PipelineT]):
     def _note(self, key: PipelineKey) -> str:
         """Why ``key``, which is remembered from now on, was not there."""
         with self._lock:
+            is_new = key.program not in self._variants
             known = self._variants.setdefault(key.program, deque(maxlen=VARIANTS))
             self._variants.move_to_end(key.program)
             if len(self._variants) > PIPELINES:
@@ -118,7 +127,7 @@ class PipelineExecutor(Generic[PipelineT]):
             others = tuple(known)
             known.append(key)
         if not others:
-            return "the program is new here"
+            return "the program is new here" if is_new else "the program was invalidated"
         if key in others:
             return "it had been evicted"
         nearest: tuple[str, ...] = min((key.differences(other) for other in others), key=len)

@@ -55,11 +55,6 @@ class Invalid:
                     f"{name}={value!r} is no digest", fix=f"give at least {LEAST_DIGITS} hexadecimal digits."
                 )
 
-    @property
-    def of_programs_only(self) -> bool:
-        """Whether nothing is named that other programs share."""
-        return all(value is None for value in (self.driver, self.tool, self.emitter, self.target))
-
     def changes(self) -> list[Change]:
         """What has changed, for the policy.  Raises ``UnreadableFile`` if the source of the emitter is needed."""
         plain = {Dependency.DRIVER: self.driver, Dependency.TOOL: self.tool, Dependency.TARGET: self.target}
@@ -77,6 +72,18 @@ class Invalid:
         if isinstance(self.key, str):
             return [key for key in stored if key.digest.hex().startswith(self.key.lower())]
         return [] if self.key is None else [self.key]
+
+    def programs(self, report: InvalidationReport) -> frozenset[bytes] | None:
+        """Digests of the programs whose pipelines in memory are not valid either, ``report`` being of the store.
+
+        None for all programs: what a pipeline was made with is not known, so that in doubt it goes.
+        """
+        shared = (self.driver, self.tool, self.emitter, self.target)
+        if any(value is not None for value in shared) or isinstance(self.key, str) or isinstance(self.program, str):
+            return None
+        named = {each.program for each in (self.key,) if each is not None}
+        named |= {each.digest for each in (self.program,) if each is not None}
+        return report.programs | named
 
     def _programs(self) -> list[str]:
         if not isinstance(self.program, Program):
@@ -101,7 +108,7 @@ class InvalidEntry(NamedTuple):
 class InvalidationReport:
     """``removed``: what went; of a ``dry_run`` what would go.  ``failed``: what could not be removed, because of the
     storage, whose telemetry says why, or because it is in a read-only ``layer``; it is still served.  ``kept``: how
-    many entries do not rest on what changed.  ``forgotten``: pipelines that the session does not hold any more.
+    many entries do not rest on what changed.  ``forgotten``: pipelines that a session does not hold any more.
     """
 
     removed: tuple[InvalidEntry, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
+from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import resolve_spec
 
@@ -44,7 +45,7 @@ class PreparedPipelines:
 
     def __init__(self) -> None:
         self.table: Final[dict[Key, tuple[Pipeline, Wanted]]] = {}
-        self._flights: SingleFlight[Key, Pipeline | None] = SingleFlight(lambda key: "the same program")
+        self._flights = _flights()
         self._lock = Lock()
 
     def held(self, key: Key) -> Pipeline | None:
@@ -78,11 +79,24 @@ class PreparedPipelines:
             raise failures[0]
         return pipeline
 
+    def forget(self, programs: Collection[bytes] | None) -> None:
+        """Programs with these digests, or all, are prepared anew when they are next wanted, also those that are being
+        prepared now.
+        """
+        with self._lock:
+            self._flights = _flights()
+            for key, (_, wanted) in list(self.table.items()):
+                if programs is None or program_digest(wanted.program) in programs:
+                    del self.table[key]
+
     def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
         found = self.table.get(wanted.key)  # another thread may have ended its preparation since we looked
         if found is None:
+            before = self._flights
             found = (make(wanted), wanted)
             with self._lock:
+                if self._flights is not before:  # it was forgotten meanwhile
+                    return found[0]
                 while len(self.table) >= PREPARED:
                     del self.table[next(iter(self.table))]
                 self.table[wanted.key] = found
@@ -109,3 +123,7 @@ def merged_for(
 def frozen(values: Mapping[str, object]) -> tuple[object, ...]:
     """A key that keeps 1, 1.0 and True, and 0.0 and -0.0, apart."""
     return tuple((name, type(value), repr(value)) for name, value in values.items())
+
+
+def _flights() -> SingleFlight[Key, Pipeline | None]:
+    return SingleFlight(lambda key: "the same program")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from types import TracebackType
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
 
+    from vyre.app.invalidation import InvalidationReport
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.service import TuningService
     from vyre.app.tuning.tuner import TuningSettings
+    from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
@@ -326,6 +329,36 @@ class Session:
         adopted = adopt_array(foreign, backend.require_memory(), array, label)
         self._lease.adopt(adopted)
         return adopted
+
+    # ---------------------------------------------------------------- invalidation
+    def invalidate(
+        self,
+        program: Program | None = None,
+        *,
+        key: ArtifactKey | str | None = None,
+        driver: str | None = None,
+        tool: str | None = None,
+        emitter: str | None = None,
+        target: str | None = None,
+        dry_run: bool = False,
+    ) -> InvalidationReport:
+        """Remove stored code that rests on any of these, and tell what went and why; arguments as for ``Invalid``.
+
+        Pipelines of the same programs are dropped from memory, or all if what is named is not of single programs, so
+        that what is compiled next is compiled anew; those that somebody holds work on.  Raises ``InvalidConfig``.
+        """
+        from vyre.app.invalidation import Invalid, invalidate
+
+        self._lease.check_open()
+        backend, services = self._lease.backend, self._selection.services
+        invalid = Invalid(key=key, program=program, driver=driver, tool=tool, emitter=emitter, target=target)
+        report = invalidate(services.artifacts() if backend.stores_code else None, invalid, dry_run=dry_run)
+        if dry_run:
+            return report
+        programs = invalid.programs(report)
+        forgotten = 0 if backend.compiler is None else backend.compiler.forget(programs)
+        self._pipelines.forget(programs)
+        return replace(report, forgotten=forgotten)
 
     # ---------------------------------------------------------------- looking
     @property

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
@@ -223,6 +223,13 @@ class PipelineCompiler(Protocol):
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult: ...
     def cache_counters(self) -> CacheCounters: ...
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        """Drop what is kept in memory of the programs with these digests, or of all; how many pipelines?
+
+        Pipelines that somebody holds work on.  The next ``compile`` makes a new one, of a store at most.
+        """
+        ...
 
 
 class PendingDispatch(Protocol):

@@ -148,15 +148,23 @@ def test_old_is_an_emitter_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("invalid", "expected"),
+    "invalid",
     [
-        (Invalid(key=CUBIN), True),
-        (Invalid(program="ab" * 4, key=CUBIN), True),
-        (Invalid(program="ab" * 4, driver="13000"), False),
-        (Invalid(tool="ptxas"), False),
-        (Invalid(emitter="old"), False),
-        (Invalid(target="sm_90"), False),
+        Invalid(driver="13000", key=CUBIN),
+        Invalid(tool="ptxas"),
+        Invalid(emitter="old"),
+        Invalid(target="sm_90"),
+        Invalid(program="abababab"),
+        Invalid(key="abababab"),
     ],
 )
-def test_what_other_programs_share(invalid: Invalid, expected: bool) -> None:
-    assert invalid.of_programs_only is expected
+def test_in_doubt_all_programs_in_memory_go(invalid: Invalid) -> None:
+    assert invalid.programs(InvalidationReport()) is None
+
+
+def test_programs_that_are_named_go_whether_they_are_stored_or_not(kept: MemoryArtifactStore) -> None:
+    program = square_program()
+    assert Invalid(program=program).programs(InvalidationReport()) == frozenset({program.digest})
+    assert Invalid(key=CUBIN).programs(InvalidationReport()) == frozenset({CUBIN.program})
+    invalid = Invalid(key=CUBIN, program=program)
+    assert invalid.programs(invalidate(kept, invalid)) == frozenset({CUBIN.program, program.digest})

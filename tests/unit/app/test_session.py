@@ -7,7 +7,7 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -361,6 +361,9 @@ class SlowCompiler:
 
     def cache_counters(self) -> CacheCounters:
         return self.inner.cache_counters()
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        return self.inner.forget(programs)
 
 
 def slow_backend(*failures: BaseException) -> tuple[Backend, SlowCompiler]:

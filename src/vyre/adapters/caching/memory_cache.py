@@ -173,11 +173,19 @@ class MemoryCache(Generic[K, V]):
 
     def discard(self, key: K) -> bool:
         """Drop a value that is no longer valid, also one that is being built or that others use; was it held?"""
-        return self._discard([key]) > 0
+        with self._lock:
+            left = self._discard([key])
+        return len(left) > 0
+
+    def discard_where(self, selects: Callable[[K], bool]) -> int:
+        """``discard`` the keys that ``selects``, which must not call the cache; how many values were held?"""
+        with self._lock:
+            left = self._discard([key for key in (*self._held, *self._gone, *self._wanted) if selects(key)])
+        return len(left)
 
     def clear(self) -> int:
         """``discard`` everything; how many values were held?"""
-        return self._discard(None)
+        return self.discard_where(lambda key: True)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -313,20 +321,20 @@ class MemoryCache(Generic[K, V]):
         if len(self._gone) > 2 * len(self._leases) + _SPARE:
             self._gone = {k: gone for k, gone in self._gone.items() if gone.life is not None and gone.life.alive}
 
-    def _discard(self, keys: Iterable[K] | None) -> int:
+    def _discard(self, keys: Iterable[K]) -> list[V]:
+        """The values that were held, which the caller drops outside the lock."""
         left: list[V] = []
-        with self._lock:
-            for key in [*self._held, *self._gone, *self._wanted] if keys is None else keys:
-                self._flights.forget(key)
-                self._wanted.pop(key, None)
-                self._gone.pop(key, None)
-                self._retention.discard(key)
-                if key in self._held:
-                    held = self._held.pop(key)
-                    left.append(self._values.pop(key))
-                    self._nbytes -= held.nbytes
-                    self._depart(key, held, Cause.DISCARDED)
-        return len(left)
+        for key in keys:
+            self._flights.forget(key)
+            self._wanted.pop(key, None)
+            self._gone.pop(key, None)
+            self._retention.discard(key)
+            if key in self._held:
+                held = self._held.pop(key)
+                left.append(self._values.pop(key))
+                self._nbytes -= held.nbytes
+                self._depart(key, held, Cause.DISCARDED)
+        return left
 
     # ---- the log of hits
     def _read_log(self) -> None:

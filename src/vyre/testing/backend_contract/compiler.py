@@ -220,6 +220,39 @@ def counters_only_grow(bench: Bench) -> None:
     holds(between.misses > before.misses and after.hits > between.hits, f"{before}, {between}, {after} do not count")
 
 
+_FORGOTTEN: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { x[gid.x] = x[gid.x] + 40964u }"
+
+
+@COMPILER.table({"by_its_digest": False, "with_all_others": True})
+def a_forgotten_program_is_compiled_again(bench: Bench, everything: bool) -> None:
+    """What is forgotten is made anew when it is next compiled, under every config; what is held works on."""
+    program, compiler = parsed(_FORGOTTEN), bench.compiler
+    configs = (DispatchConfig(), DispatchConfig(workgroup=(2, 1, 1)))
+    held = [compiler.compile(program, config) for config in configs]
+    forgotten = compiler.forget(None if everything else frozenset({program.digest}))
+    before = compiler.cache_counters().misses
+    again = [compiler.compile(program, config) for config in configs]
+    if all(result.cache is not CacheOutcome.UNKNOWN for result in (*held, *again)):
+        holds(forgotten >= len(configs), f"{forgotten} pipelines were forgotten, {len(configs)} were there")
+        equal(compiler.cache_counters().misses - before, len(configs), "the misses after forgetting")
+    for made in (*held, *again):
+        storage = Storage()
+        made.pipeline.dispatch((view(words(1, 2, 3, 4)),), storage)
+        equal(u32s(storage.outputs[0]), [40964 + k for k in (1, 2, 3, 4)])
+
+
+@COMPILER.case()
+def other_programs_are_not_forgotten(bench: Bench) -> None:
+    """Forgetting a program leaves the others where they are."""
+    program, compiler = parsed(_FORGOTTEN), bench.compiler
+    first = compiler.compile(program, DispatchConfig())
+    equal(compiler.forget(frozenset({bytes(32)})), 0, "what was forgotten of a program that is not known")
+    equal(compiler.forget(frozenset()), 0, "what was forgotten of no program")
+    second = compiler.compile(program, DispatchConfig())
+    if CacheOutcome.UNKNOWN not in (first.cache, second.cache):
+        equal(second.cache, CacheOutcome.HIT)
+
+
 @COMPILER.case()
 def a_refused_config_is_not_cached(bench: Bench) -> None:
     """What is refused once is refused again, at compile time or at the first dispatch."""

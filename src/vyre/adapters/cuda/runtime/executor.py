@@ -6,7 +6,7 @@ with the module chosen for its grid, and the lanes that are idle between dispatc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -158,3 +158,9 @@ class CudaExecutor(PipelineExecutor[CudaPipeline]):
             return pipeline, pipeline.compilation
 
         super().__init__(make)
+        self._kernels = kernels
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        forgotten = super().forget(programs)
+        self._kernels.discard(programs)  # after what would ask for them again
+        return forgotten

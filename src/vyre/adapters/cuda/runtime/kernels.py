@@ -7,9 +7,9 @@ key wait for one compilation.  A module stays loaded while the cache or anybody 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.adapters.cuda.codes import is_sticky
@@ -22,10 +22,20 @@ from vyre.adapters.cuda.seam import CudaCallError
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.identity import program_digest
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import SpecMap
 
 MODULES: Final = 2048
 
-Key: TypeAlias = "tuple[Any, ...]"
+
+class Key(NamedTuple):
+    """``program``: digest of the program as it was given, with whatever workgroup."""
+
+    program: bytes
+    workgroup: Dim3
+    interface: tuple[str, ...]
+    options: EmitOptions
+    spec: SpecMap
 
 
 class KernelCache(DeviceMember):
@@ -47,7 +57,7 @@ class KernelCache(DeviceMember):
         emitter raises, and what a failed call of the driver raises.
         """
         sized = source.sized
-        key = (program_digest(sized), sized.workgroup_size, interface_names(sized), options, source.spec)
+        key = Key(program_digest(source.program), sized.workgroup_size, interface_names(sized), options, source.spec)
         counters = self._device.counters
         module = self._modules.get(key)
         if module is not None:
@@ -56,15 +66,19 @@ class KernelCache(DeviceMember):
         counters.kernel_cache_misses += 1
         return self._modules.get_or_build(key, lambda: self._build(source, options, told))
 
+    def discard(self, programs: Collection[bytes] | None) -> None:
+        """Modules of these programs, or all, are made anew when they are next wanted.  Call from anywhere."""
+        self._modules.discard_where(lambda key: programs is None or key.program in programs)
+
     def __len__(self) -> int:
         return len(self._modules)
 
     # ---- as a member of the device
     def release(self) -> None:
-        self._modules.clear()
+        self.discard(None)
 
     def forget(self) -> None:
-        self._modules.clear()
+        self.discard(None)
 
     # ---- details
     def _build(

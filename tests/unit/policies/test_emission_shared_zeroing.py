@@ -144,6 +144,9 @@ ROWS: Final = (
     Row("a loop of a step nobody knows", {"big"}, (
         loop("k", lit(4), put(lanes_first(64), "big"), step=GROUPS), BARRIER, use(buffer="big"),
     )),
+    Row("a loop of one round that does not begin at 0", set(), (
+        put(), loop("k", lit(64), put(var("k")), start=lit(63)), BARRIER, use(LID),
+    ), (63, 1, 1)),
     Row("a loop of a step of which only a part is known", {"big"}, (
         loop("k", lit(4), put(lanes_first(64), "big"), step=at(GROUPS, 1)), BARRIER, use(buffer="big"),
     )),

@@ -168,6 +168,25 @@ def test_a_module_that_gave_way_is_unloaded_once_nobody_holds_it() -> None:
     assert not any(r.driver.live().values())
 
 
+def test_modules_of_a_program_are_discarded_whatever_their_workgroup() -> None:
+    r = rig()
+    base, other = program(), program(2)
+    sources = [KernelSource.of(base), KernelSource.of(base, workgroup=(64, 1, 1)), KernelSource.of(base, {"n": 6})]
+    held = r.cache.get(sources[0], DEFAULT_OPTIONS)
+    for source in (*sources[1:], KernelSource.of(other)):
+        r.cache.get(source, DEFAULT_OPTIONS)
+    r.cache.discard(frozenset({base.digest}))
+    assert len(r.cache) == 1
+    assert r.cache.get(sources[0], DEFAULT_OPTIONS) is not held
+    assert r.driver.calls["library_load"] == 5
+    r.cache.get(KernelSource.of(other), DEFAULT_OPTIONS)
+    assert r.driver.calls["library_load"] == 5
+    r.cache.discard(None)
+    assert len(r.cache) == 0
+    r.device.close()
+    assert not any(r.driver.live().values())
+
+
 def test_a_module_that_outlives_its_device_unloads_nothing() -> None:
     r = rig()
     held = r.cache.get(KernelSource.of(program()), DEFAULT_OPTIONS)

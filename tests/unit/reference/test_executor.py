@@ -342,6 +342,23 @@ def test_a_pipeline_that_was_evicted_is_said_to_be(monkeypatch: pytest.MonkeyPat
     assert reasons[2:] == ["it had been evicted"] * 2
 
 
+def test_a_program_that_was_invalidated_is_said_to_be(executor: ReferenceExecutor) -> None:
+    configs = [DispatchConfig(max_output_bytes=n) for n in (100, 200)]
+    other = program("workgroup_size 1, 1, 1 buffer y @0 write u32[1] body { y[0u] = 1u }")
+    for kernel in (INCREMENT, other):
+        for config in configs:
+            executor.compile(kernel, config)
+    assert executor.forget(frozenset({INCREMENT.digest})) == 2
+    reasons = [executor.compile(INCREMENT, config).reason for config in configs]
+    assert reasons == [
+        "the program was invalidated",
+        "the program is known, but with another max_output_bytes",
+    ]
+    assert executor.compile(other, configs[0]).cache is CacheOutcome.HIT
+    assert executor.forget(None) == 4
+    assert executor.compile(other, configs[0]).reason == "the program was invalidated"
+
+
 def test_a_miss_tells_what_it_took(executor: ReferenceExecutor) -> None:
     missed, hit = (executor.compile(INCREMENT, DispatchConfig()) for _ in range(2))
     assert [name for name, _ in missed.phases] == ["compile"]

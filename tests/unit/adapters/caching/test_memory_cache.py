@@ -239,6 +239,26 @@ def test_a_build_after_a_discard_takes_the_place_of_one_before(load: Loader) -> 
     assert load.unloaded == ["old"]
 
 
+def test_discard_where(load: Loader) -> None:
+    """Also what has left and is still used, and what is being built; and nothing else."""
+    cache = small(entries=2)
+    gone = cache.get_or_build("a1", load("a1"))
+    for name in ("b1", "a2"):
+        cache.get_or_build(name, load(name))  # a1 is evicted
+    spared = cache.get("b1")
+
+    def build() -> Built[Kernel]:
+        assert cache.discard_where(lambda name: name.startswith("a")) == 1
+        return load("a3")()
+
+    cache.get_or_build("a3", build)
+    assert sorted(load.unloaded) == ["a2", "a3"]
+    assert cache.get("b1") is spared
+    assert cache.get_or_build("a1", load("a1")) is not gone
+    assert cache.discard_where(lambda name: False) == 0
+    assert "b1" in cache
+
+
 def test_clear(load: Loader) -> None:
     cache = small(entries=2)
     used = cache.get_or_build("a", load("a"))

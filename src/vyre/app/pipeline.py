@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.lease import BackendLease
@@ -39,6 +40,10 @@ Inputs: TypeAlias = "Mapping[str, Argument] | Sequence[Argument]"
 OutArrays: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 
+REMEMBERED_TIMINGS: Final = 64
+"""Of the last dispatches of a pipeline."""
+
+
 class UncompiledPipeline:
     """``CompiledPipeline`` of a backend without a compiler: every dispatch hands the program over again."""
 
@@ -65,7 +70,8 @@ class Pipeline:
 
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
     between calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to
-    compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.
+    compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.  ``timings`` and
+    ``resident_timings``: of the last dispatches, those with resident memory apart.
     """
 
     __slots__ = (
@@ -80,6 +86,8 @@ class Pipeline:
         "phases",
         "program",
         "reason",
+        "resident_timings",
+        "timings",
     )
 
     def __init__(self, lease: BackendLease, program: Program, config: DispatchConfig, before: Phases = ()) -> None:
@@ -94,6 +102,8 @@ class Pipeline:
         self.phases = before + compiled.phases
         self.program = program
         self.reason = compiled.reason
+        self.timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
+        self.resident_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
 
     @property
     def id(self) -> str:
@@ -121,6 +131,7 @@ class Pipeline:
             if out is None and outputs is None:
                 storage = self._outputs.storage()
                 timing = self._compiled.dispatch(views, storage)
+                self.timings.append(timing)
                 return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
             if outputs is None:
                 assert out is not None
@@ -145,6 +156,7 @@ class Pipeline:
         """The caller's arrays are written only once the dispatch has succeeded, so a failure leaves them whole."""
         storage = self._outputs.checked_storage(out, views)
         timing = self._compiled.dispatch(views, storage)
+        self.timings.append(timing)
         names = self._outputs.names
         arrays = self._outputs.arrays(storage)
         for name, array in zip(names, arrays, strict=True):
@@ -156,16 +168,19 @@ class Pipeline:
         if out is not None:
             raise InvalidInput("both out and outputs are given", fix="pass arrays in out, or an arena in outputs.")
         timing = self._compiled.dispatch(views, arena)
+        self.timings.append(timing)
         slots = [arena[slot] for slot in range(len(arena))]
         return Result(self._outputs.names, self._outputs.from_bytes(slots), timing, self.backend)
 
     def _run_resident(self, inputs: Inputs) -> Result:
         try:
             self._lease.check_open()
-            return run_resident(self._lease, self.program, self.config, self._inputs, inputs)
+            result = run_resident(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:
             self._annotate(error)
             raise
+        self.resident_timings.append(result.timing)
+        return result
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
         """A prepared launch on resident memory."""
@@ -186,6 +201,7 @@ class Pipeline:
     def _collect(self, pending: PendingDispatch) -> Result:
         storage = self._outputs.storage()
         timing = pending.wait(storage)
+        self.timings.append(timing)
         return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
 
     def _annotate(self, error: BackendError) -> None:

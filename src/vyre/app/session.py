@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -26,6 +27,7 @@ from vyre.app.verdicts import require_valid
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.ir.program import Program
+from vyre.domain.launch_costs import MAX_AGE_S
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
@@ -33,8 +35,8 @@ from vyre.ports.backend import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
-    from pathlib import Path
 
+    from vyre.app.calibration.service import CalibrationService, KnownCosts
     from vyre.app.invalidation import InvalidationReport
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
@@ -103,6 +105,7 @@ class Session:
         self._telemetry = telemetry
         self._tuning_sources = tuning
         self._tuning_service: TuningService | None = None
+        self._calibration_service: CalibrationService | None = None
         self._lease = BackendLease(selection.backend)
         self._pipelines = PreparedPipelines()
         self._prepared = self._pipelines.table
@@ -302,6 +305,29 @@ class Session:
         }
         return VariantRace(self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS).run()
 
+    # ---------------------------------------------------------------- costs
+    def calibrate(self, *, rounds: int = 15) -> KnownCosts:
+        """Measure what launches, graphs and copies cost here, and keep it for other sessions.  Takes about a second.
+
+        What the backend cannot do stays unknown.  On an emulated device the times say what the emulator costs, and are
+        marked so.  They take the place of what was kept; times of kernels stay until there are newer ones.
+
+        Raises ``UnsupportedFeature`` on a backend that times nothing, ``InvalidConfig`` for fewer than 5 rounds, and
+        ``BackendError``.  A disk that keeps nothing is reported in the result.
+        """
+        return self._calibration().calibrate(rounds)
+
+    def launch_costs(
+        self, path: Path | str | None = None, *, max_age_s: int = MAX_AGE_S, assume: bool = True
+    ) -> KnownCosts:
+        """What launches cost, as far as it is known: measured before, else assumed, and then the result says why.
+
+        Dispatches of this session correct what they prove wrong, and add times of their kernels.  ``path``: a file of
+        ``vyre calibrate -o`` instead of what was kept.  ``assume`` False: raise ``UnusableCosts`` for costs that are
+        missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
+        """
+        return self._calibration().known(None if path is None else Path(path), max_age_s, assume=assume)
+
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
         """Device memory holding a copy of ``data``, or that many zero bytes.
@@ -493,6 +519,20 @@ class Session:
         output_counts: Mapping[str, int] | None = None,
     ) -> DispatchConfig:
         return merged_for(program, config, spec, grid, extent, output_counts)
+
+    def _calibration(self) -> CalibrationService:
+        with self._lock:
+            if self._calibration_service is None:
+                from vyre.app.calibration.service import CalibrationService  # who does not plan needs none of it
+
+                sources = self._tuning_sources
+                self._calibration_service = CalibrationService(
+                    self._lease,
+                    (lambda: None) if sources is None else sources.costs,
+                    lambda: [pipeline for pipeline, _ in tuple(self._prepared.values())],
+                    self._telemetry,
+                )
+            return self._calibration_service
 
     def _tuning(self) -> TuningService:
         if self._tuning_sources is None:

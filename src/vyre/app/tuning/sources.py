@@ -1,4 +1,4 @@
-"""What a session tunes with: the store below the cache directory, the pins of a file, and the reference."""
+"""What a session measures with: the stores below the cache directory, the pins of a file, and the reference."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vyre.ports.backend import BackendRole
 
 if TYPE_CHECKING:
     from vyre.ports.backend import Backend, BackendCatalog
+    from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Environment, Telemetry
     from vyre.ports.tuning_store import TuningStore
 
@@ -25,10 +26,13 @@ PinsOption: TypeAlias = "Pins | Path | str | None"
 
 
 class TuningSources(NamedTuple):
-    """``store``: None where nothing is remembered.  ``reference``: a backend of its own each time."""
+    """``store`` and ``costs``, of launches: None where nothing is remembered.  ``reference``: a backend of its own each
+    time.
+    """
 
     store: Callable[[], TuningStore | None]
     reference: Callable[[], Backend]
+    costs: Callable[[], CostStore | None]
     pins: Pins = Pins()
 
 
@@ -39,7 +43,7 @@ def tuning_sources(
     telemetry: Telemetry,
     reference: Callable[[], Backend],
 ) -> TuningSources:
-    """The store is opened when it is first asked for; a disabled cache has none.
+    """A store is opened when it is first asked for; a disabled cache has none.
 
     Raises ``UnreadableFile`` and ``MalformedJson`` for a file of pins.
     """
@@ -51,7 +55,14 @@ def tuning_sources(
         settings = cache_settings(cache, environment)
         return None if settings is None else DiskTuningStore(str(settings.directory), telemetry)
 
-    return TuningSources(store, reference, load_pins(pins))
+    @once
+    def costs() -> CostStore | None:
+        from vyre.adapters.disk.cost_store import DiskCostStore
+
+        settings = cache_settings(cache, environment)
+        return None if settings is None else DiskCostStore(str(settings.directory))
+
+    return TuningSources(store, reference, costs, load_pins(pins))
 
 
 def load_pins(pins: PinsOption) -> Pins:

@@ -1,0 +1,227 @@
+"""Launch costs as a session offers them: measured when asked to, kept, loaded, and held against its dispatches.
+
+Whoever asks for costs is told what they are: measured here, emulated, or assumed, and then why.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.app.calibration.experiments import Samples, take_samples
+from vyre.app.calibration.observed import contained, kernel_times, merged_kernels
+from vyre.app.tuning.keys import host_name, host_versions, time_kind
+from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
+from vyre.domain.launch_costs import (
+    ASSUMED,
+    LEAST_SAMPLES,
+    MAX_AGE_S,
+    CostSource,
+    LaunchCosts,
+    Provenance,
+    age_s,
+    check_usable,
+    of_samples,
+)
+from vyre.policies.cost_observation import CostCorrected, CostSamples, judge_cost
+from vyre.ports.backend import Backend, require
+
+if TYPE_CHECKING:
+    from vyre.app.lease import BackendLease
+    from vyre.app.pipeline import Pipeline
+    from vyre.ports.cost_store import CostStore
+    from vyre.ports.support import Telemetry
+
+ROUNDS: Final = 15
+WARM_UP: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCosts:
+    """``costs``, and ``why`` these.  ``problem``: why they are only assumed, or were not kept.
+
+    ``corrected``: costs that differ from what was believed of them, with the reason of each.
+    """
+
+    costs: LaunchCosts
+    why: str
+    problem: VyreError | None = None
+    corrected: tuple[CostCorrected, ...] = ()
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Of the weakest of them; only ``MEASURED`` says something about a device."""
+        return self.costs.provenance
+
+
+class CalibrationService:
+    """``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are looked at.
+    ``now_s``: seconds since the epoch.
+
+    Any thread may call; one measures at a time.
+    """
+
+    def __init__(
+        self,
+        lease: BackendLease,
+        store: Callable[[], CostStore | None],
+        pipelines: Callable[[], Iterable[Pipeline]],
+        telemetry: Telemetry,
+        now_s: Callable[[], int] = lambda: int(time.time()),
+    ) -> None:
+        self._lease, self._store, self._pipelines = lease, store, pipelines
+        self._telemetry, self._now_s = telemetry, now_s
+        self._measuring = Lock()
+        self._taken: LaunchCosts | None = None
+        self._told: set[str] = set()
+
+    @property
+    def source(self) -> CostSource:
+        """Where costs that are measured here hold."""
+        return source_of(self._lease.backend)
+
+    def calibrate(self, rounds: int = ROUNDS, warm_up: int = WARM_UP) -> KnownCosts:
+        """As ``Session.calibrate``."""
+        self._lease.check_open()
+        if rounds < LEAST_SAMPLES:
+            raise InvalidConfig(f"rounds={rounds!r} are too few", fix=f"measure at least {LEAST_SAMPLES} rounds.")
+        backend = self._lease.backend
+        probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
+        with self._measuring:
+            before = self._before()
+            samples = take_samples(probe, rounds, warm_up)
+            costs = self._costs(samples, before)
+            self._taken = costs
+            problem = self._keep(costs)
+        self._telemetry.count("vyre.costs.calibrated", backend=str(backend.id))
+        why = f"{_text(costs.provenance)} now on {costs.source}, in {rounds} rounds"
+        if problem is not None:
+            why += f"; not kept: {problem.message}"
+        return KnownCosts(costs, why, problem, self._changes(samples, before))
+
+    def load(self, path: Path | None = None, max_age_s: int = MAX_AGE_S) -> LaunchCosts:
+        """Costs that were kept, or those of a file; they hold here and are not too old.
+
+        Raises ``UnusableCosts`` where none are kept, ``ForeignCosts``, ``StaleCosts``, ``MalformedJson`` and
+        ``UnreadableFile``.
+        """
+        source = self.source
+        if path is not None:
+            from vyre.adapters.disk.cost_store import costs_of_file
+
+            found: LaunchCosts | None = costs_of_file(path)
+        else:
+            found = self._taken or self._load(source)
+        if found is None:
+            raise UnusableCosts(
+                f"no launch costs are known of {source}", fix="measure them with session.calibrate() or vyre calibrate."
+            )
+        check_usable(found, source, self._now_s(), max_age_s)
+        return found
+
+    def known(self, path: Path | None = None, max_age_s: int = MAX_AGE_S, *, assume: bool = True) -> KnownCosts:
+        """As ``Session.launch_costs``."""
+        problem: VyreError | None = None
+        try:
+            costs = self.load(path, max_age_s)
+        except VyreError as error:
+            if not assume:
+                raise
+            costs, problem = ASSUMED, error
+            self._tell("vyre.costs.assumed", error.message, fix=error.fix)
+        pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
+        corrected = self._bounded(costs, contained(pipelines), provenance)
+        values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
+        kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
+        why = (
+            f"assumed: {problem.message}"
+            if problem is not None
+            else f"{_text(costs.provenance)} {age_s(costs, self._now_s())} s ago on {costs.source}"
+        )
+        for verdict in corrected:
+            why += f"; {verdict.why}"
+            self._tell("vyre.costs.corrected", str(verdict.why), level="info")
+        return KnownCosts(replace(costs, kernels=kernels, **values), why, problem, corrected)
+
+    # ---- measuring
+    def _costs(self, samples: Samples, before: LaunchCosts | None) -> LaunchCosts:
+        """What was measured now, and nothing older but times of kernels that did not run here."""
+        provenance = _provenance(self._lease.backend)
+        values: dict[str, Any] = {name: of_samples(found, provenance) for name, found in samples.items()}
+        costs = LaunchCosts(self.source, self._now_s(), **values)
+        new = kernel_times(self._pipelines(), costs.launch_gap, provenance)
+        old = before or LaunchCosts(costs.source, 0)
+        return replace(costs, kernels=merged_kernels(new, old, costs.launch_gap))
+
+    def _changes(self, samples: Samples, before: LaunchCosts | None) -> tuple[CostCorrected, ...]:
+        """What was believed of costs and is not so."""
+        if before is None:
+            return ()
+        provenance = _provenance(self._lease.backend)
+        found = [
+            judge_cost(CostSamples(name, believed, tuple(samples[name]), provenance))
+            for name, believed in before.known().items()
+            if name in samples
+        ]
+        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
+
+    def _bounded(
+        self, costs: LaunchCosts, times: dict[str, tuple[int, ...]], provenance: Provenance
+    ) -> tuple[CostCorrected, ...]:
+        """Costs that are larger than what contains them."""
+        known = costs.known()
+        found = [
+            judge_cost(CostSamples(name, known.get(name), samples, provenance, bounds=True))
+            for name, samples in times.items()
+        ]
+        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
+
+    # ---- keeping
+    def _load(self, source: CostSource) -> LaunchCosts | None:
+        store = self._store()
+        return None if store is None else store.load(source)
+
+    def _before(self) -> LaunchCosts | None:
+        """What was kept so far; what cannot be read will be replaced."""
+        try:
+            return self._taken or self._load(self.source)
+        except VyreError:
+            return None
+
+    def _keep(self, costs: LaunchCosts) -> VyreError | None:
+        store = self._store()
+        if store is None:
+            return None
+        try:
+            store.save(costs)
+        except VyreError as error:
+            self._tell("vyre.costs.not_kept", error.message, fix=error.fix)
+            return error
+        return None
+
+    def _tell(self, event: str, reason: str, *, level: str = "warning", **fields: str) -> None:
+        """Once for each reason."""
+        told = f"{event}: {reason}"
+        if told not in self._told:
+            self._told.add(told)
+            self._telemetry.event(event, level=level, reason=reason, **fields)
+
+
+def source_of(backend: Backend) -> CostSource:
+    """Device and driver as the facet ``tunable`` calls them; without it, those of the host."""
+    tunable = backend.tunable
+    if tunable is None:
+        return CostSource(str(backend.id), host_name(), host_versions())
+    return CostSource(str(backend.id), tunable.device, tunable.driver)
+
+
+def _provenance(backend: Backend) -> Provenance:
+    return Provenance.MEASURED if time_kind(backend).is_measured else Provenance.EMULATED
+
+
+def _text(provenance: Provenance | None) -> str:
+    return "nothing" if provenance is None else provenance.value

@@ -32,7 +32,7 @@ configs = st.builds(
     patience=st.integers(1, 20),
     waiting=st.integers(1, 3),
 )
-steps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5), st.booleans()), min_size=1, max_size=12)
+steps = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.booleans()), min_size=1, max_size=12)
 
 
 @given(steps=steps, laps=st.integers(1, 4), keeps=st.integers(1, 3), at_hand=st.integers(1, 4), config=configs)

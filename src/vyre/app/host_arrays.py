@@ -36,6 +36,8 @@ _PACK: Final = {
     ScalarType.BOOL: struct.Struct("<I"),
 }
 _EMPTY: Final = memoryview(b"")
+_NO_OUTPUT: Final = memoryview(bytearray())
+"""Writable: a backend may assign nothing to it."""
 
 
 def host_dtype(element: ScalarType) -> np.dtype[Any]:
@@ -319,7 +321,7 @@ class ArrayStorage:
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
         arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
         self.arrays = tuple(arrays)
-        return tuple([memoryview(a).cast("B") if a.size else _EMPTY for a in arrays])  # type: ignore[arg-type]
+        return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
 
     def clear(self) -> None:
         self.arrays = ()

@@ -101,6 +101,10 @@ def test_scalar_parameters(session: vyre.Session, saxpy: vyre.Program, a: float)
     np.testing.assert_array_equal(session.dispatch(saxpy, [a, X, Y])["y"], WANT)
 
 
+def test_a_backend_may_assign_to_an_output_without_elements(session: vyre.Session, saxpy: vyre.Program) -> None:
+    assert session.dispatch(saxpy, [2.0, X[:0], Y[:0]])["y"].size == 0
+
+
 def test_inputs_are_not_written(session: vyre.Session, saxpy: vyre.Program) -> None:
     x, y = X.copy(), Y.copy()
     session.dispatch(saxpy, [2.0, x, y])

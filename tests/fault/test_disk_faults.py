@@ -333,6 +333,7 @@ from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk import inventory
 from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.invalidation import Invalid, invalidate
 import os
 seed, operations = int(sys.argv[1]), int(sys.argv[2])
 rng, root, telemetry = random.Random(seed), Path({root!r}), RecordingTelemetry()
@@ -358,6 +359,8 @@ for step in range(operations):
             assert near.program == key(program=program).program
     elif what < 0.95:
         cache.stats()
+    elif what < 0.96:
+        assert not invalidate(cache, Invalid(key=key(number, program=program))).failed
     elif what < 0.97:
         cache = opened()
     elif what < 0.99:

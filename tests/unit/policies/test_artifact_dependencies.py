@@ -59,7 +59,6 @@ def gone(*changes: Change, named: tuple[ArtifactKey, ...] = ()) -> list[tuple[Ar
         (Change(D.TOOL, "ptxas 13.0.8"), [], ""),
         (Change(D.TOOL, "ptxas 13.0.88 -O3 -g"), [], ""),
     ],
-    ids=str,
 )
 def test_a_change_takes_what_rests_on_it(change: Change, expected: list[ArtifactKey], why: str) -> None:
     assert gone(change) == [(key, why) for key in expected]

@@ -25,9 +25,7 @@ _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or
 class DiskCostStore:
     """``CostStore`` below ``root``, an absolute path.  ``files`` and ``user`` stand for the operating system."""
 
-    def __init__(
-        self, root: str, *, files: FileOperations = REAL_FILES, user: Callable[[], int] = os.geteuid
-    ) -> None:
+    def __init__(self, root: str, *, files: FileOperations = REAL_FILES, user: Callable[[], int] = os.geteuid) -> None:
         self.directory: Final = f"{root}/{DIRECTORY}"
         self._files, self._user = files, user()
         self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)

@@ -26,7 +26,11 @@ import vyre.policies
 from vyre.domain.record import FloatRange, IntRange
 
 PACKAGE: Final = vyre.policies.__name__
-NOT_DECISIONS: Final = {"record": "the vocabulary", "ptxas_hazard_table": "the data of ptxas_hazards"}
+NOT_DECISIONS: Final = {
+    "journal": "the record of decisions",
+    "ptxas_hazard_table": "the data of ptxas_hazards",
+    "record": "the vocabulary",
+}
 TOPICS: Final = {
     "How to launch": (
         "plan_execution",

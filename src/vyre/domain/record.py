@@ -1,4 +1,4 @@
-"""Checked input records.
+"""Checked input records, and reasons as data.
 
 ``@record`` makes a frozen, slotted dataclass whose fields are checked against their annotations when it is built, so
 that code never meets a value outside its domain.
@@ -69,6 +69,17 @@ def checked_u64(value: int, field: str, kind: str = "ByteCountOverflow") -> int:
     if 0 <= value <= U64_MAX:
         return value
     raise PlanError(kind, field=field)
+
+
+class Reason(NamedTuple):
+    """Why a verdict came out as it did: a template and its numbers, formatted only when somebody reads it."""
+
+    template: str
+    values: tuple[object, ...] = ()
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return self.template.format(*self.values)
 
 
 _Checker: TypeAlias = Callable[[object], str | None]

@@ -1,13 +1,10 @@
-"""What every policy is written with: checked input records, verdicts, and reasons as data.
-
-``Reason`` is why a verdict came out as it did: a template and its numbers, formatted only when somebody reads it.
-"""
+"""What every policy is written with: checked input records, verdicts, and reasons as data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from vyre.domain.record import (
     U32,
@@ -19,6 +16,7 @@ from vyre.domain.record import (
     FloatRange,
     IntRange,
     Nanoseconds,
+    Reason,
     checked_u64,
     record,
 )
@@ -41,16 +39,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class Reason(NamedTuple):
-    """Why: ``str(reason)`` is one line for people, ``values`` are the numbers in it."""
-
-    template: str
-    values: tuple[object, ...] = ()
-
-    def __str__(self) -> str:
-        return self.template.format(*self.values)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

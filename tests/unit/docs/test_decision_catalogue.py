@@ -20,7 +20,7 @@ from vyre.policies.bindless import BindlessSupport
 
 DOCS = Path(__file__).parents[3] / "docs"
 DECISIONS = DOCS / "decisions"
-NO_PAGE = {"record", "ptxas_hazard_table"}
+NO_PAGE = {"journal", "record", "ptxas_hazard_table"}
 """What policies are written with, and a table that one of them reads."""
 NO_REFERENCE = re.compile(r"emission\.|backend_ranking|kernel_variant|ptx|arith")
 """Ours alone, or arithmetic."""

@@ -1,0 +1,215 @@
+"""Frozen values as JSON and back, by reflection over their types.
+
+Records and named tuples are objects whose ``$type`` is the name of their class, tuples and sets are lists (those of
+sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` is its text.  Floats
+are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.  ``canonical`` writes the same value as the same text in every
+process.
+
+Written is what a value is, read is what a type asks for: a type is needed to read, and refuses everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import Annotated, Any, Final, NewType, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from vyre.domain.errors import InvalidField, MalformedJson, VyreError
+from vyre.domain.record import Reason
+
+Json: TypeAlias = Any
+TYPE: Final = "$type"
+
+
+def canonical(document: Json) -> str:
+    """JSON text with sorted names and no spaces; equal documents have equal texts."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+# ---- writing
+def to_json(value: object) -> Json:
+    """``value`` as JSON; raises ``InvalidField`` for what has no written form, such as state or a function."""
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Reason):
+        return str(value)
+    if _is_record(type(value)):
+        cls: Any = type(value)
+        return {TYPE: cls.__name__} | {name: to_json(getattr(value, name)) for name in _written(cls)}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, Set):
+        return sorted(map(to_json, value), key=canonical)
+    if isinstance(value, Mapping):
+        return sorted(([to_json(name), to_json(item)] for name, item in value.items()), key=canonical)
+    raise InvalidField(
+        record=type(value).__name__, field="value", value=value, expected="a record, a number, a text or made of them"
+    )
+
+
+def _is_record(cls: Any) -> bool:
+    return isinstance(cls, type) and (is_dataclass(cls) or hasattr(cls, "_fields"))
+
+
+@cache
+def _written(cls: Any) -> tuple[str, ...]:
+    """Fields that a value is made of, in order."""
+    return tuple(f.name for f in fields(cls) if f.init) if is_dataclass(cls) else cls._fields
+
+
+# ---- reading
+def from_json(hint: Any, document: Json, path: str = "$") -> Any:
+    """The value of type ``hint`` that is written as ``document``; raises ``MalformedJson`` if there is none.
+
+    Fields that are missing take their defaults: a record is read as it was written before it got more fields.
+    """
+    if isinstance(hint, NewType):
+        hint = hint.__supertype__
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return from_json(args[0], document, path)
+    if origin in (Union, types.UnionType):
+        return _one_of(args, document, path)
+    if hint is Any or hint is object or isinstance(hint, TypeVar):
+        return _plain(document, path)
+    if hint is None or hint is types.NoneType:
+        return _checked(document is None, document, None, "null", path)
+    reader = _SCALARS.get(hint)
+    if reader is not None:
+        return reader(document, path)
+    cls = origin or hint
+    if _is_record(cls):
+        return _record(cls, document, path)
+    if isinstance(cls, type) and issubclass(cls, Enum):
+        names = cls.__members__
+        known = isinstance(document, str) and document in names
+        return names[document] if known else _refuse(document, f"one of {', '.join(names)}", path)
+    return _collection(cls, args, document, path)
+
+
+def _collection(cls: Any, args: tuple[Any, ...], document: Json, path: str) -> Any:
+    if not isinstance(cls, type) or not issubclass(cls, Iterable):
+        raise InvalidField(record="from_json", field="hint", value=cls, expected="a type with a written form")
+    if not isinstance(document, list):
+        return _refuse(document, "a list", path)
+    if issubclass(cls, Mapping):
+        pairs = (from_json(tuple[args], item, f"{path}[{place}]") for place, item in enumerate(document))  # type: ignore[valid-type]
+        return _unique(dict(pairs), document, path)
+    if cls is tuple and args[-1:] != (...,):
+        if len(document) != len(args):
+            return _refuse(document, f"a list of {len(args)}", path)
+        return tuple(from_json(hint, document[place], f"{path}[{place}]") for place, hint in enumerate(args))
+    items = (from_json(args[0], item, f"{path}[{place}]") for place, item in enumerate(document))
+    return _unique(frozenset(items), document, path) if issubclass(cls, Set) else tuple(items)
+
+
+def _unique(found: Any, document: list[Json], path: str) -> Any:
+    return _checked(len(found) == len(document), document, found, "a list without duplicates", path)
+
+
+def _record(cls: Any, document: Json, path: str) -> Any:
+    if not isinstance(document, dict) or document.get(TYPE) != cls.__name__:
+        return _refuse(document, f"an object whose {TYPE} is {cls.__name__}", path)
+    hints, names = _hints(cls), _written(cls)
+    if unknown := sorted(document.keys() - {TYPE, *names}):
+        raise MalformedJson(f"{cls.__name__} has no field `{unknown[0]}`", fix=_FIX, path=path)
+    if missing := sorted(_required(cls) - document.keys()):
+        raise MalformedJson(f"{cls.__name__} needs the field `{missing[0]}`", fix=_FIX, path=path)
+    given = {n: from_json(hints[n], document[n], f"{path}.{n}") for n in names if n in document}
+    try:
+        return cls(**given)
+    except VyreError as error:  # a value outside its domain
+        raise MalformedJson(error.message, fix=error.fix, path=path) from None
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+@cache
+def _required(cls: Any) -> frozenset[str]:
+    """Fields without a default."""
+    if is_dataclass(cls):
+        optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
+    else:
+        optional = set(cls._field_defaults)
+    return frozenset(_written(cls)) - optional
+
+
+def _one_of(hints: tuple[Any, ...], document: Json, path: str) -> Any:
+    """The first that it can be read as.  An object is of the type that it names, so that an error in it is told."""
+    if isinstance(document, dict):
+        named = [hint for hint in hints if getattr(get_origin(hint) or hint, "__name__", "") == document.get(TYPE)]
+        hints = tuple(named or hints)
+    for hint in hints[:-1]:
+        try:
+            return from_json(hint, document, path)
+        except MalformedJson:
+            continue
+    return from_json(hints[-1], document, path)
+
+
+def _plain(document: Json, path: str) -> Any:
+    """What needs no type to be read."""
+    if isinstance(document, list):
+        return tuple(_plain(item, f"{path}[{place}]") for place, item in enumerate(document))
+    return _checked(not isinstance(document, dict), document, document, "a number, a text or a list", path)
+
+
+def _exactly(cls: type, name: str) -> Callable[[Json, str], Any]:
+    return lambda document, path: _checked(type(document) is cls, document, document, name, path)
+
+
+def _float(document: Json, path: str) -> float:
+    if type(document) is str and document in _NOT_FINITE:
+        return float(document)
+    value: float = _checked(type(document) in (float, int), document, document, "a number", path)
+    return value
+
+
+def _bytes(document: Json, path: str) -> bytes:
+    try:
+        found = bytes.fromhex(document)
+    except (TypeError, ValueError):
+        found = None
+    value: bytes = _checked(found is not None and found.hex() == document, document, found, "hexadecimal digits", path)
+    return value
+
+
+def _reason(document: Json, path: str) -> Reason:
+    return Reason("{}", (_checked(type(document) is str, document, document, "a text", path),))
+
+
+def _checked(holds: bool, document: Json, value: Any, expected: str, path: str) -> Any:
+    return value if holds else _refuse(document, expected, path)
+
+
+def _refuse(document: Json, expected: str, path: str) -> Any:
+    shown = canonical(document)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+    raise MalformedJson(f"{shown} is not {expected}", fix=_FIX, path=path)
+
+
+_FIX: Final = "use the text as it was written."
+_SHOWN: Final = 60
+_NOT_FINITE: Final = ("nan", "inf", "-inf")
+_SCALARS: Final[dict[Any, Callable[[Json, str], Any]]] = {
+    bool: _exactly(bool, "true or false"),
+    int: _exactly(int, "an integer"),
+    str: _exactly(str, "a text"),
+    float: _float,
+    bytes: _bytes,
+    Reason: _reason,
+}

@@ -1,0 +1,300 @@
+"""What was decided, kept so that it can be decided again.
+
+A ``DecisionRecord`` holds the name of a policy, the version of its source, what it was given and what it answered.
+``replay`` asks the policy of now and compares.  ``decide`` is how code that wants its decisions recorded asks one;
+``DecisionJournal`` keeps the latest of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from threading import Lock
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple, get_type_hints
+
+from vyre.domain.errors import InvalidConfig, MalformedJson, VyreError
+from vyre.domain.value_json import Json, canonical, from_json, to_json
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+Policy: TypeAlias = Callable[..., object]
+
+FORM: Final = 1
+"""Version of the written form."""
+PACKAGE: Final = __name__.rpartition(".")[0]
+DEFAULT_LIMIT: Final = 65_536
+ERROR: Final = "$error"
+_FIX: Final = "use the journal as it was written."
+
+
+# ---- while deciding
+class Decision(NamedTuple):
+    """``policy`` was called with ``arguments``, and answered ``verdict``; a refusal is the error that it raised."""
+
+    policy: Policy
+    arguments: tuple[object, ...]
+    verdict: object
+
+    @property
+    def name(self) -> str:
+        return name_of(self.policy)
+
+    def record(self, version_of: Callable[[Policy], str]) -> DecisionRecord:
+        """Its written form.  Raises ``InvalidField`` for values that have none."""
+        bound = inspect.signature(self.policy).bind(*self.arguments)
+        bound.apply_defaults()
+        given = {name: to_json(value) for name, value in bound.arguments.items()}
+        tunable = _thresholds(self.policy)
+        inputs = {name: value for name, value in given.items() if name not in tunable}
+        thresholds = {name: value for name, value in given.items() if name in tunable}
+        return DecisionRecord(self.name, version_of(self.policy), inputs, thresholds, _answer(self.verdict))
+
+
+class DecisionSink(Protocol):
+    """Is told of every decision.  Never raises; any thread may call it."""
+
+    def note(self, decision: Decision, /) -> None: ...
+
+
+def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+    """``policy(*arguments)``, told to ``sink`` if there is one; a refusal is told too, and raised.
+
+    With a sink, an iterable that can be read only once is read before, and a list is copied.
+    """
+    if sink is None:
+        return policy(*arguments)
+    held: Any = tuple(tuple(given) if isinstance(given, list | Iterator) else given for given in arguments)
+    try:
+        verdict = policy(*held)
+    except VyreError as refusal:
+        sink.note(Decision(policy, held, refusal))
+        raise
+    sink.note(Decision(policy, held, verdict))
+    return verdict
+
+
+class DecisionJournal:
+    """The latest ``limit`` decisions, oldest first; any thread may use it.
+
+    Raises ``InvalidConfig`` for a limit that is not positive.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        if type(limit) is not int or limit < 1:
+            raise InvalidConfig(f"a journal of {limit!r} decisions", fix="keep at least one.")
+        self._kept: deque[Decision] = deque(maxlen=limit)
+        self._noted = 0
+        self._lock = Lock()
+
+    def note(self, decision: Decision, /) -> None:
+        with self._lock:
+            self._kept.append(decision)
+            self._noted += 1
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        with self._lock:
+            return tuple(self._kept)
+
+    @property
+    def dropped(self) -> int:
+        """Decisions that were noted, and left for later ones."""
+        with self._lock:
+            return self._noted - len(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def name_of(policy: Policy) -> str:
+    """``module.function``, below the package of policies."""
+    return f"{policy.__module__.removeprefix(f'{PACKAGE}.')}.{policy.__qualname__}"
+
+
+def verdict_label(verdict: object) -> str:
+    """A few words for a verdict, one of not many: the kind of it, or which of a set."""
+    if isinstance(verdict, Enum):
+        return verdict.name.lower()
+    if is_dataclass(verdict):
+        values = (getattr(verdict, f.name) for f in fields(verdict))
+        return next((value.name.lower() for value in values if isinstance(value, Enum)), type(verdict).__name__)
+    return str(verdict).lower() if isinstance(verdict, bool) else type(verdict).__name__
+
+
+@cache
+def _thresholds(policy: Policy) -> frozenset[str]:
+    """Parameters that hold thresholds: those that have a record as default."""
+    parameters = inspect.signature(policy).parameters.values()
+    return frozenset(p.name for p in parameters if is_dataclass(p.default))
+
+
+def _answer(verdict: object) -> Json:
+    if isinstance(verdict, VyreError):
+        return {ERROR: type(verdict).__name__, "message": str(verdict)}
+    return to_json(verdict)
+
+
+# ---- written
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """``inputs`` and ``thresholds``: arguments by parameter, as ``value_json`` writes them, and likewise ``verdict``;
+    that of a refusal is the error.  ``version``: of the source of the policy.
+    """
+
+    policy: str
+    version: str
+    inputs: Mapping[str, Json]
+    thresholds: Mapping[str, Json]
+    verdict: Json
+
+    def to_text(self) -> str:
+        """Canonical JSON on one line, without a line end."""
+        return canonical({"form": FORM} | asdict(self))
+
+    @classmethod
+    def from_text(cls, line: str) -> DecisionRecord:
+        """The inverse; raises ``MalformedJson`` for what is no record."""
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            raise MalformedJson("a decision is not JSON", fix=_FIX) from None
+        if not isinstance(content, dict) or content.get("form") != FORM:
+            raise MalformedJson(f"a decision has no form {FORM}", fix=_FIX)
+        if content.keys() != {"form", *_MEMBERS}:
+            raise MalformedJson(f"a decision has not the members {', '.join(_MEMBERS)}", fix=_FIX)
+        for name, kind in _MEMBERS.items():
+            if not isinstance(content[name], kind):
+                raise MalformedJson(f"it is no {kind.__name__}", fix=_FIX, path=f"$.{name}")
+        return cls(**{name: content[name] for name in _MEMBERS})
+
+
+_MEMBERS: Final[dict[str, type]] = {
+    "policy": str,
+    "version": str,
+    "inputs": dict,
+    "thresholds": dict,
+    "verdict": object,
+}
+
+
+def to_lines(decisions: Iterable[Decision], version_of: Callable[[Policy], str]) -> str:
+    """A record for each, each on a line of its own."""
+    return "".join(f"{decision.record(version_of).to_text()}\n" for decision in decisions)
+
+
+def from_lines(text: str) -> tuple[DecisionRecord, ...]:
+    """The inverse; raises ``MalformedJson``, which names the line, for what is no journal."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            found.append(DecisionRecord.from_text(line))
+        except MalformedJson as error:
+            message = error.message.removeprefix(f"{error.path}: ")
+            raise MalformedJson(message, fix=_FIX, path=f"line {number} {error.path}") from None
+    return tuple(found)
+
+
+# ---- deciding again
+class Outcome(Enum):
+    """What became of a recorded decision."""
+
+    SAME = "same verdict"
+    DIFFERENT = "different verdict"
+    CHANGED_POLICY = "changed policy version"
+    UNKNOWN_POLICY = "unknown policy"
+
+
+class Difference(NamedTuple):
+    """``place``: a JSON path into the verdict."""
+
+    place: str
+    recorded: str
+    replayed: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.recorded} -> {self.replayed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """``verdict``: of now; None where there is none.  ``differences``: from the recorded one.
+
+    A policy that changed since may still come to the same verdict: then ``reproduced`` is True all the same.
+    """
+
+    record: DecisionRecord
+    outcome: Outcome
+    reproduced: bool
+    verdict: Json = None
+    differences: tuple[Difference, ...] = ()
+    why: str = ""
+
+
+class Known(NamedTuple):
+    """A policy as it is now."""
+
+    policy: Policy
+    version: str
+
+
+def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Replayed:
+    """Decide again.  ``find``: the policy of a name.
+
+    Raises ``MalformedJson`` for inputs that this very version cannot have been given.
+    """
+    known = find(record.policy)
+    if known is None:
+        return Replayed(record, Outcome.UNKNOWN_POLICY, False, why=f"there is no policy `{record.policy}`")
+    changed = known.version != record.version
+    try:
+        arguments = _arguments(known.policy, record)
+    except MalformedJson as error:
+        if not changed:
+            raise
+        why = f"it no longer takes what was recorded: {error.message}"
+        return Replayed(record, Outcome.CHANGED_POLICY, False, why=why)
+    verdict = _again(known.policy, arguments)
+    differences = tuple(_differences("$", record.verdict, verdict))
+    if changed:
+        outcome, why = Outcome.CHANGED_POLICY, f"version {record.version} then, {known.version} now"
+    else:
+        outcome, why = Outcome.DIFFERENT if differences else Outcome.SAME, ""
+    return Replayed(record, outcome, not differences, verdict, differences, why)
+
+
+def _arguments(policy: Policy, record: DecisionRecord) -> dict[str, Any]:
+    hints = get_type_hints(policy, include_extras=True)
+    tunable = _thresholds(policy)
+    found = {}
+    for part, given in (("inputs", record.inputs), ("thresholds", record.thresholds)):
+        expected = [
+            name for name in inspect.signature(policy).parameters if (name in tunable) is (part == "thresholds")
+        ]
+        if given.keys() != set(expected):
+            raise MalformedJson(f"it takes {', '.join(expected) or 'nothing'}", fix=_FIX, path=f"$.{part}")
+        found.update({name: from_json(hints[name], given[name], f"$.{part}.{name}") for name in expected})
+    return found
+
+
+def _again(policy: Policy, arguments: dict[str, Any]) -> Json:
+    try:
+        return _answer(policy(**arguments))
+    except VyreError as refusal:
+        return _answer(refusal)
+
+
+def _differences(place: str, recorded: Json, replayed: Json) -> Iterator[Difference]:
+    """Where two documents differ, as deep down as both have the same shape."""
+    if isinstance(recorded, dict) and isinstance(replayed, dict) and recorded.keys() == replayed.keys():
+        for name in sorted(recorded):
+            yield from _differences(f"{place}.{name}", recorded[name], replayed[name])
+    elif isinstance(recorded, list) and isinstance(replayed, list) and len(recorded) == len(replayed):
+        for index, (before, after) in enumerate(zip(recorded, replayed, strict=True)):
+            yield from _differences(f"{place}[{index}]", before, after)
+    elif (before := canonical(recorded)) != (after := canonical(replayed)):
+        yield Difference(place, before, after)

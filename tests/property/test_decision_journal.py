@@ -1,0 +1,86 @@
+"""Whatever a policy was given and answered survives the journal, and is decided the same again.
+
+Policies are found by reflection, and what they take is made from their annotations; what cannot be recorded is listed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from importlib import import_module
+from typing import Final, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+import vyre.policies
+from support.records import values
+from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.domain.errors import VyreError
+from vyre.policies.journal import DecisionJournal, Outcome, Policy, decide, from_lines, name_of, replay, to_lines
+
+PACKAGE: Final = vyre.policies.__name__
+NOT_POLICIES: Final = ("journal", "record", "ptxas_hazard_table", "arith")
+UNRECORDED: Final = {
+    "artifact_dependencies.facts_of": "answers one by one",
+    "cache_invalidation.reached_from": "takes a function",
+    "cache_outcome.parts_of": "a detail of the key's text",
+    "device_extraction.dag_cost": "takes an answer that no random one can stand for",
+    "egraph_kernels.pair_rows": "takes an answer that no random one can stand for",
+    "emission.bounds_checks.bounds_facts": "facts of a program, which are state",
+    "emission.constant_division.divide_by": "takes arguments by name",
+    "emission.index_flow.index_flow": "facts of a program, which are state",
+    "emission.index_meanings.length_model": "facts of a program, which are state",
+    "emission.index_values.interval": "takes a function",
+    "emission.shared_zeroing.needs_zeroing": "takes facts of a program",
+    "emission.wide_access.wide_facts": "facts of a program, which are state",
+    "hazards.conflicts": "answers one by one",
+    "ptx_target.unknown_target": "makes an error",
+    "residency.plan_token_fact": "takes a cache",
+    "waves.as_source": "a context",
+    "waves.plan_frontier_execution": "takes a cache",
+}
+"""Public functions whose arguments or answers are not values, and why."""
+
+LARGEST: Final = 200
+"""Number that a policy is given: some list as many steps."""
+
+
+def policies() -> dict[str, Policy]:
+    found: dict[str, Policy] = {}
+    for info in pkgutil.walk_packages(vyre.policies.__path__, f"{PACKAGE}."):
+        if info.ispkg or info.name.removeprefix(f"{PACKAGE}.") in NOT_POLICIES:
+            continue
+        for item in vars(import_module(info.name)).values():
+            if inspect.isfunction(item) and item.__module__ == info.name and not item.__name__.startswith("_"):
+                found[name_of(item)] = item
+    return found
+
+
+POLICIES: Final = policies()
+
+
+@pytest.mark.parametrize("policy", [p for name, p in POLICIES.items() if name not in UNRECORDED], ids=name_of)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_decision_is_decided_the_same_again(policy: Policy, data: st.DataObject) -> None:
+    hints = get_type_hints(policy, include_extras=True)
+    arguments = [data.draw(values(hints[name], LARGEST)) for name in inspect.signature(policy).parameters]
+    journal = DecisionJournal()
+    try:
+        decide(journal, policy, *arguments)
+    except VyreError:
+        pass  # a refusal is an answer
+    except Exception:  # verdicts of other policies that none of them gives
+        reject()
+    text = to_lines(journal.decisions, version_of)
+    (record,) = from_lines(text)
+    found = replay(record, find_policy)
+    assert (found.outcome, found.differences) == (Outcome.SAME, ())
+    assert record.to_text() == text.rstrip("\n")
+
+
+def test_what_is_not_recorded_is_there() -> None:
+    assert sorted(UNRECORDED.keys() - POLICIES.keys()) == []
+    assert len(POLICIES) - len(UNRECORDED) > 90

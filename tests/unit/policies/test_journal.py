@@ -1,0 +1,251 @@
+"""Decisions are kept, written down and decided again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from vyre.domain.errors import InvalidConfig, InvalidField, MalformedJson, PlanError
+from vyre.policies.command_reuse import (
+    CommandReuseInputs,
+    CommandReuseThresholds,
+    RecordAndReplay,
+    decide_command_reuse,
+)
+from vyre.policies.emission.grid_sync_mode import GridSyncInputs, choose_grid_sync
+from vyre.policies.fixpoint import ConvergenceInputs
+from vyre.policies.fixpoint import plan as plan_fixpoint
+from vyre.policies.hazards import AccessMode
+from vyre.policies.journal import (
+    Decision,
+    DecisionJournal,
+    DecisionRecord,
+    Known,
+    Outcome,
+    Policy,
+    decide,
+    from_lines,
+    name_of,
+    replay,
+    to_lines,
+    verdict_label,
+)
+
+POLICIES = {name_of(p): p for p in (decide_command_reuse, choose_grid_sync, plan_fixpoint)}
+REUSE = CommandReuseInputs(100, 9_000, 10_000, 100)
+
+
+def version(policy: Policy) -> str:
+    return "v1"
+
+
+def find(name: str) -> Known | None:
+    policy = POLICIES.get(name)
+    return None if policy is None else Known(policy, "v1")
+
+
+def recorded(policy: Policy, *arguments: Any) -> DecisionRecord:
+    return Decision(policy, arguments, policy(*arguments)).record(version)
+
+
+RECORD = recorded(decide_command_reuse, REUSE)
+
+
+# ---- keeping
+def test_without_a_sink_a_policy_is_just_asked() -> None:
+    given = [3, 1]
+    assert decide(None, sorted, given) == [1, 3]
+
+
+def test_a_sink_is_told_what_was_given_and_answered() -> None:
+    journal = DecisionJournal()
+    verdict = decide(journal, decide_command_reuse, REUSE)
+    assert isinstance(verdict, RecordAndReplay)
+    assert journal.decisions == (Decision(decide_command_reuse, (REUSE,), verdict),)
+
+
+def test_what_can_be_read_once_is_kept() -> None:
+    journal, given = DecisionJournal(), [2, 1]
+    assert decide(journal, sorted, iter(given)) == [1, 2]
+    assert decide(journal, sorted, given) == [1, 2]
+    given.clear()
+    assert [decision.arguments for decision in journal.decisions] == [((2, 1),), ((2, 1),)]
+
+
+def test_a_refusal_is_told_and_raised() -> None:
+    journal, inputs = DecisionJournal(), ConvergenceInputs(0, 0, 0)
+    with pytest.raises(PlanError) as refusal:
+        decide(journal, plan_fixpoint, inputs)
+    (decision,) = journal.decisions
+    assert decision.verdict is refusal.value
+    written = decision.record(version)
+    assert written.verdict == {"$error": "PlanError", "message": str(refusal.value)}
+    assert replay(written, find).outcome is Outcome.SAME
+
+
+def test_a_journal_keeps_the_latest() -> None:
+    journal = DecisionJournal(limit=2)
+    for repeats in range(5):
+        decide(journal, decide_command_reuse, replace(REUSE, repeat_count=repeats))
+    assert [d.arguments[0].repeat_count for d in journal.decisions] == [3, 4]  # type: ignore[attr-defined]
+    assert (len(journal), journal.dropped) == (2, 3)
+
+
+def test_nothing_is_lost_between_threads() -> None:
+    journal = DecisionJournal(limit=10)
+    threads = [Thread(target=lambda: [decide(journal, sorted, ()) for _ in range(500)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(journal), journal.dropped) == (10, 1990)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.0, True, None])
+def test_a_journal_has_room(limit: Any) -> None:
+    with pytest.raises(InvalidConfig, match="Fix: keep at least one"):
+        DecisionJournal(limit)
+
+
+@dataclass
+class Counted:
+    count: int
+
+
+@pytest.mark.parametrize(
+    ("verdict", "label"),
+    [
+        (choose_grid_sync(GridSyncInputs(False, 1, 1, 1)), "split"),
+        (decide_command_reuse(REUSE), "RecordAndReplay"),
+        (AccessMode.READ, "read"),
+        (Counted(3), "Counted"),
+        (True, "true"),
+        (PlanError("ZeroBudget"), "PlanError"),
+        ((1, 2), "tuple"),
+    ],
+)
+def test_a_verdict_has_a_label_for_counting(verdict: object, label: str) -> None:
+    assert verdict_label(verdict) == label
+
+
+# ---- writing
+def test_a_record_is_one_canonical_line() -> None:
+    text = RECORD.to_text()
+    assert "\n" not in text
+    assert text.startswith('{"form":1,"inputs":{"inputs":{"$type":"CommandReuseInputs","per_launch_overhead_ns":9000,')
+    assert json.loads(text)["policy"] == "command_reuse.decide_command_reuse"
+    assert json.loads(text)["thresholds"]["thresholds"]["min_repeats"] == CommandReuseThresholds().min_repeats
+    assert DecisionRecord.from_text(text) == RECORD
+    assert json.loads(text)["verdict"]["why"].startswith("100 ")
+
+
+def test_a_journal_is_a_record_on_each_line() -> None:
+    journal = DecisionJournal()
+    decide(journal, decide_command_reuse, REUSE)
+    decide(journal, choose_grid_sync, GridSyncInputs(True, 1, 1, 1))
+    text = to_lines(journal.decisions, version)
+    assert text.count("\n") == 2
+    assert [r.policy for r in from_lines(text)] == list(POLICIES)[:2]
+    assert from_lines("") == ()
+
+
+def test_state_cannot_be_recorded() -> None:
+    with pytest.raises(InvalidField):
+        Decision(verdict_label, (len,), "builtin").record(version)
+
+
+DAMAGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "another form": (lambda r: r.update(form=2), "line 2 $: a decision has no form 1"),
+    "a member less": (lambda r: r.pop("verdict"), "has not the members policy, version, inputs, thresholds, verdict"),
+    "a member more": (lambda r: r.update(note=1), "has not the members"),
+    "a number as a name": (lambda r: r.update(policy=1), "line 2 $.policy: it is no str"),
+    "a list of inputs": (lambda r: r.update(inputs=[]), "$.inputs: it is no dict"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_what_is_no_record_is_refused(case: str) -> None:
+    damage, message = DAMAGED[case]
+    content = json.loads(RECORD.to_text())
+    damage(content)
+    with pytest.raises(MalformedJson) as error:
+        from_lines(f"{RECORD.to_text()}\n{json.dumps(content)}\n")
+    assert message in error.value.message
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "7", "[" * 100_000])
+def test_what_is_no_json_is_refused(line: str) -> None:
+    with pytest.raises(MalformedJson):
+        DecisionRecord.from_text(line)
+
+
+# ---- deciding again
+def test_the_same_policy_comes_to_the_same_verdict() -> None:
+    found = replay(RECORD, find)
+    assert (found.outcome, found.reproduced, found.differences) == (Outcome.SAME, True, ())
+    assert found.verdict == RECORD.verdict
+
+
+def test_recorded_thresholds_count_not_those_of_now() -> None:
+    never = recorded(decide_command_reuse, REUSE, CommandReuseThresholds(min_repeats=1_000))
+    assert never.verdict["$type"] == "PlainLaunches"
+    assert replay(never, find).outcome is Outcome.SAME
+
+
+def test_a_changed_verdict_is_told_member_by_member() -> None:
+    fits = recorded(choose_grid_sync, GridSyncInputs(True, 4, 2, 2))
+    tampered = replace(fits, verdict=fits.verdict | {"mode": "SPLIT", "possible": False})
+    found = replay(tampered, find)
+    assert (found.outcome, found.reproduced) == (Outcome.DIFFERENT, False)
+    assert list(map(str, found.differences)) == ['$.mode: "SPLIT" -> "NATIVE"', "$.possible: false -> true"]
+
+
+def test_a_verdict_of_another_shape_is_told_as_a_whole() -> None:
+    for other in (None, [], [1], {"kind": 1}):
+        (difference,) = replay(replace(RECORD, verdict=other), find).differences
+        assert difference.place == "$"
+    lists = recorded(lambda: None)  # a verdict is any document
+    pair = Known(lambda: (1, (2, 3)), "v1")
+    (difference,) = replay(replace(lists, verdict=[1, [2, 4]]), lambda name: pair).differences
+    assert str(difference) == "$[1][1]: 4 -> 3"
+
+
+def test_changed_inputs_come_to_another_verdict() -> None:
+    given = {"inputs": RECORD.inputs["inputs"] | {"repeat_count": 1}}
+    found = replay(replace(RECORD, inputs=given), find)
+    assert (found.outcome, found.reproduced) == (Outcome.DIFFERENT, False)
+
+
+def test_inputs_that_cannot_have_been_given_are_refused() -> None:
+    for inputs in ({}, {"inputs": 3}, {"inputs": RECORD.inputs["inputs"] | {"repeat_count": -1}}):
+        with pytest.raises(MalformedJson):
+            replay(replace(RECORD, inputs=inputs), find)
+    with pytest.raises(MalformedJson, match="takes thresholds"):
+        replay(replace(RECORD, thresholds={}), find)
+    with pytest.raises(MalformedJson, match="takes nothing"):
+        replay(replace(recorded(choose_grid_sync, GridSyncInputs(True, 1, 1, 1)), thresholds={"x": 1}), find)
+
+
+def test_a_changed_policy_is_told_and_may_still_agree() -> None:
+    found = replay(replace(RECORD, version="v0"), find)
+    assert (found.outcome, found.reproduced) == (Outcome.CHANGED_POLICY, True)
+    assert found.why == "version v0 then, v1 now"
+    found = replay(replace(RECORD, version="v0", verdict=None), find)
+    assert (found.outcome, found.reproduced, len(found.differences)) == (Outcome.CHANGED_POLICY, False, 1)
+
+
+def test_a_changed_policy_may_take_something_else() -> None:
+    found = replay(replace(RECORD, version="v0", inputs={"facts": 1}), find)
+    assert (found.outcome, found.reproduced, found.verdict) == (Outcome.CHANGED_POLICY, False, None)
+    assert found.why.startswith("it no longer takes what was recorded: $.inputs: ")
+
+
+def test_an_unknown_policy_is_told() -> None:
+    found = replay(replace(RECORD, policy="magic.decide"), find)
+    assert (found.outcome, found.reproduced) == (Outcome.UNKNOWN_POLICY, False)
+    assert found.why == "there is no policy `magic.decide`"

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
     from vyre.app.session import BoundLaunch as BoundLaunch, Session as Session, open as open
+    from vyre.app.specialized import (
+        SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
+    )
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
@@ -82,6 +85,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",
     "vyre.app.session": "BoundLaunch Session open",
+    "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",

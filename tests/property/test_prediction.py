@@ -30,7 +30,6 @@ configs = st.builds(
     shapes=st.integers(1, 6),
     log=st.integers(1, 8),
     patience=st.integers(1, 20),
-    waiting=st.integers(1, 3),
 )
 steps = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.booleans()), min_size=1, max_size=12)
 
@@ -46,13 +45,11 @@ def test_results_and_bounds(
         mock.patch.object(preparing, "PREPARED", at_hand),
         vyre.open(catalog=catalog_of(backend), predict=config) as session,
     ):
-        observer = session._observer
-        assert observer is not None
         for program, length, wait in steps * laps:
             x = np.arange(length, dtype=np.uint32)
             np.testing.assert_array_equal(session.dispatch(PROGRAMS[program], [x])["y"], x * x)
             if wait:
-                observer.background.join()
+                session._background.join()
         report = session.predictions()
         assert report.shapes <= config.shapes and len(session._prepared) <= at_hand
         assert report.used <= report.ahead and report.right <= report.asked <= len(steps) * laps
@@ -76,11 +73,9 @@ def test_no_byte_changes_on_the_machine(first: int) -> None:
         vyre.open("cuda-machine", cache=False) as off,
         vyre.open("cuda-machine", cache=False, predict=PredictionConfig(jit=EAGER)) as on,
     ):
-        observer = on._observer
-        assert observer is not None
         for lap in range(5):
             for case in cases:
                 assert outcome(on, case) == outcome(off, case)
                 if lap > 2:
-                    observer.background.join()
+                    on._background.join()
         assert on.predictions().ahead

@@ -17,7 +17,6 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from vyre.app.background import WAITING, BackgroundCompiler
 from vyre.app.pipeline import Pipeline
 from vyre.domain.errors import VyreError
 from vyre.policies.record import U32_MAX
@@ -35,6 +34,7 @@ from vyre.ports.backend import PreparablePipeline
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from vyre.app.background import BackgroundCompiler
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import OutArrays
     from vyre.app.preparing import PreparedPipelines, Wanted
@@ -51,8 +51,8 @@ _LEARNED_AT_ONCE: Final = 8
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionConfig:
     """``learning``, ``jit``: thresholds of the two policies.  ``patience``: dispatches after which asking ends if it
-    was of no use.  The rest are bounds: ``shapes`` remembered, ``log`` of dispatches to learn from, predicted shapes
-    ``waiting`` to be prepared, ``decisions`` kept to be looked at.
+    was of no use.  The rest are bounds: ``shapes`` remembered, ``log`` of dispatches to learn from, ``decisions`` kept
+    to be looked at.
     """
 
     learning: PredictionThresholds = LEARNING
@@ -60,7 +60,6 @@ class PredictionConfig:
     shapes: int = 1024
     log: int = 256
     patience: int = 1024
-    waiting: int = WAITING
     decisions: int = 32
 
 
@@ -84,8 +83,8 @@ class PredictionReport(NamedTuple):
 
     ``asking``: whether dispatches ask now.  ``shapes``: remembered.  ``asked``: predictions that the next dispatch
     could check, of which ``right`` and ``wrong``.  ``missed``: known shapes or programs that a dispatch had to prepare
-    again.  ``ahead``: prepared in the background, of which ``used`` by a dispatch.  ``failed``, ``dropped``: predicted
-    shapes that could not be prepared, and that newer ones or the end of the session pushed out.
+    again.  ``ahead``: prepared in the background, of which ``used`` by a dispatch.  ``failed``: predicted shapes that
+    could not be prepared.  ``dropped``: background work of the session that newer wishes or its end pushed out.
     """
 
     enabled: bool
@@ -187,10 +186,15 @@ class ShapeObserver:
     """
 
     def __init__(
-        self, config: PredictionConfig, telemetry: Telemetry, pipelines: PreparedPipelines, prepare: Prepare
+        self,
+        config: PredictionConfig,
+        telemetry: Telemetry,
+        background: BackgroundCompiler,
+        pipelines: PreparedPipelines,
+        prepare: Prepare,
     ) -> None:
         self._config, self._telemetry, self._pipelines, self._prepare = config, telemetry, pipelines, prepare
-        self.background = BackgroundCompiler(telemetry, config.waiting)
+        self._background = background
         self._predictor: ShapePredictor[Shape] = ShapePredictor(config.learning)
         self._kernels: OrderedDict[tuple[object, ...], Kernel] = OrderedDict()
         self._shapes: deque[Shape] = deque()
@@ -198,7 +202,7 @@ class ShapeObserver:
         self._decisions: deque[Decision] = deque(maxlen=config.decisions)
         self._expected: Shape | None = None
         self._attention = 0
-        self._asked = self._right = self._missed = self._ahead = self._used = 0
+        self._asked = self._right = self._missed = self._ahead = self._used = self._failed = 0
         self._lock = Lock()
         self._learning = Lock()
 
@@ -228,7 +232,6 @@ class ShapeObserver:
             self._learn()
 
     def report(self) -> PredictionReport:
-        counts = self.background.counts()
         with self._lock:
             return PredictionReport(
                 enabled=True,
@@ -240,8 +243,8 @@ class ShapeObserver:
                 missed=self._missed,
                 ahead=self._ahead,
                 used=self._used,
-                failed=counts.failed,
-                dropped=counts.dropped,
+                failed=self._failed,
+                dropped=self._background.counts().dropped,
                 decisions=tuple(self._decisions),
             )
 
@@ -274,7 +277,7 @@ class ShapeObserver:
             self._attention = self._config.patience
             pipeline.anew = False
         shape = shape or self._add(kernel, nbytes)
-        self.background.forget(shape)
+        self._background.forget(shape)
         started = time.perf_counter_ns()
         try:
             pipeline.prepare(nbytes)
@@ -314,7 +317,7 @@ class ShapeObserver:
         verdict = self._decide(shape, prediction.confidence_bps)
         self._decisions.append(Decision(str(shape), prediction, verdict))
         if isinstance(verdict, Speculate):
-            self.background.wish(shape, lambda: self._prepare_ahead(shape))
+            self._background.wish(shape, lambda: self._prepare_ahead(shape))
 
     def _is_ready(self, shape: Shape) -> bool:
         pipeline = self._pipelines.held(shape.kernel.wanted.key)
@@ -324,7 +327,7 @@ class ShapeObserver:
         """Work of a thread that is idle otherwise costs nothing; of a busy one, as much as it keeps others waiting."""
         missing = self._pipelines.held(shape.kernel.wanted.key) is None
         miss_ns = shape.prepare_ns + (shape.kernel.compile_ns if missing else 0)
-        cost_ns = miss_ns * self.background.load_bps // 10_000
+        cost_ns = miss_ns * self._background.load_bps // 10_000
         inputs = TraceJitInputs(shape.kernel.hits, min(confidence_bps, 10_000), cost_ns, miss_ns)
         return decide_trace_jit_speculation(inputs, self._config.jit)
 
@@ -338,6 +341,7 @@ class ShapeObserver:
             pipeline.prepare(shape.nbytes)
         except BaseException:
             shape.hopeless = True
+            self._failed += 1
             raise
         shape.ahead = True
         self._ahead += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
 from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
+    from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
     from vyre.app.tuning.service import TuningService
@@ -107,6 +109,7 @@ class Session:
         self._tuning_service: TuningService | None = None
         self._calibration_service: CalibrationService | None = None
         self._lease = BackendLease(selection.backend)
+        self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()
         self._prepared = self._pipelines.table
         self._lock = Lock()
@@ -116,7 +119,7 @@ class Session:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
 
             settings = PredictionConfig() if predict is True else predict
-            self._observer = ShapeObserver(settings, telemetry, self._pipelines, self._prepare)
+            self._observer = ShapeObserver(settings, telemetry, self._background, self._pipelines, self._prepare)
 
     # ---------------------------------------------------------------- running
     def dispatch(
@@ -328,6 +331,24 @@ class Session:
         """
         return self._calibration().known(None if path is None else Path(path), max_age_s, assume=assume)
 
+    def specialize(
+        self,
+        program: Program,
+        parameters: Sequence[str] | None = None,
+        config: DispatchConfig | None = None,
+        **shorthand: Any,
+    ) -> SpecializedPipeline:
+        """A pipeline that guesses scalar parameters to be what they were, and runs code made for these values.
+
+        ``parameters``: their names; None: all.  Every call compares the bytes of its own parameters with the guess, and
+        takes the general code unless they are equal, so no result depends on guesses.  ``shorthand`` as for
+        ``compile``.  Raises what ``compile`` raises, and ``InvalidInput`` where there is no such parameter.
+        """
+        from vyre.app.specialized import SpecializedPipeline
+
+        general = self.compile(program, config, **shorthand)
+        return SpecializedPipeline(general, parameters, self.compile, self._background, self._lease.backend)
+
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
         """Device memory holding a copy of ``data``, or that many zero bytes.
@@ -438,8 +459,7 @@ class Session:
         """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing."""
         with self._lock:
             pool, self._pool = self._pool, None
-        if self._observer is not None:
-            self._observer.background.close()
+        self._background.close()
         if pool is not None:
             pool.shutdown(wait=True)
         self._lease.close()

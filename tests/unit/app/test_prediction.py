@@ -42,9 +42,7 @@ class Running:
                 np.testing.assert_array_equal(self.dispatch(length), np.arange(length, dtype=np.uint32) ** 2)
 
     def idle(self) -> None:
-        observer = self.session._observer
-        assert observer is not None
-        observer.background.join()
+        self.session._background.join()
 
 
 @pytest.fixture
@@ -209,10 +207,8 @@ def test_a_compilation_that_fails_in_the_background_fails_nobody(
 
 def test_what_a_dispatch_prepared_first_is_no_longer_wished(running: Running, compiler: ForgetfulCompiler) -> None:
     running.rounds(6)
-    observer = running.session._observer
-    assert observer is not None
     may_end = threading.Event()
-    assert observer.background.wish("busy", lambda: may_end.wait(10))
+    assert running.session._background.wish("busy", lambda: may_end.wait(10))
     x = [np.arange(length, dtype=np.uint32) for length in LENGTHS]
     ahead = running.session.predictions().ahead
     running.session.dispatch(running.program, [x[0]])

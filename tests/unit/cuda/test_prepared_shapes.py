@@ -66,15 +66,13 @@ def test_a_session_prepares_what_the_pipeline_forgot(options: CudaOptions, lengt
     machine = cuda_machine(options)
     program = square_program()
     with vyre.open("cuda-machine", catalog=machine.catalog, predict=EAGER) as session:
-        observer = session._observer
-        assert observer is not None
         for lap in range(4):
             if lap == 3:
                 learned = session.predictions()
             for length in range(1, lengths + 1):
                 x = np.arange(length, dtype=np.uint32)
                 np.testing.assert_array_equal(session.dispatch(program, [x])["y"], x * x)
-                observer.background.join()
+                session._background.join()
         report = session.predictions()
     assert report.missed == learned.missed and report.used - learned.used == lengths
     assert not machine.driver.violations
@@ -86,15 +84,13 @@ def test_what_a_lost_device_took_is_prepared_again() -> None:
     program = square_program()
     inputs = [np.arange(length, dtype=np.uint32) for length in range(1, 13)]
     with vyre.open("cuda-machine", catalog=machine.catalog, predict=EAGER) as session:
-        observer = session._observer
-        assert observer is not None
         for x in 3 * inputs:
             session.dispatch(program, [x])
         assert not session.predictions().asking
         session.recover()
         for x in inputs:
             np.testing.assert_array_equal(session.dispatch(program, [x])["y"], x * x)
-            observer.background.join()
+            session._background.join()
         report = session.predictions()
     assert report.asking
     assert report.missed + report.used == len(inputs)

@@ -1,0 +1,216 @@
+"""Pipelines that guess scalar parameters, and run code in which the guessed values are constants.
+
+Specialization constants are fixed when a program is compiled, so what can be guessed from one dispatch to the next are
+scalar parameters.  The guess is what they were last.  Once the trace-JIT policy finds the program hot and the guess
+reliable, code for it is compiled in the background.  Before every run the host compares bytes: the special code runs
+only for the very values that it was made for, anything else takes the general code.  A guess that fails too often, by
+the moving average of the speculation policy, is replaced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.app.resident_dispatch import has_resident
+from vyre.app.tuning.race import RaceReport, VariantRace
+from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
+from vyre.domain.ir.bake import baked, parameter_literal
+from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
+from vyre.policies.record import U32_MAX
+from vyre.policies.speculate import FULL_RATE_PPM, PathInputs, SpeculationPath, SpeculationReport, SpeculatorState
+from vyre.policies.speculate import choose_path as choose
+from vyre.policies.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
+
+if TYPE_CHECKING:
+    from vyre.app.background import BackgroundCompiler
+    from vyre.app.pipeline import Inputs, OutArrays, Pipeline
+    from vyre.app.result import Result
+    from vyre.domain.dispatch import DispatchConfig, OutputArena
+    from vyre.domain.ir.program import Program
+    from vyre.ports.backend import Backend, HostBytes
+
+_DECISIONS: Final = 32
+
+
+class _Guess:
+    """``values``: bytes of the parameters.  ``pipeline``: special code, once there.  ``refused``: why none is used."""
+
+    __slots__ = ("hits", "pipeline", "refused", "values")
+
+    def __init__(self, values: tuple[bytes, ...]) -> None:
+        self.values = values
+        self.hits = 0
+        self.pipeline: Pipeline | None = None
+        self.refused = ""
+
+
+class SpecializationReport(NamedTuple):
+    """``guess``: values by name; None before the first call.  ``state``: what became of it.
+
+    ``special`` and ``general``: calls that ran the code for one guess or another, and the general code.
+    ``guesses``: made so far.  ``decisions``: the last ones, in words.
+    """
+
+    guess: dict[str, int | float | bool] | None
+    state: str
+    special: int
+    general: int
+    guesses: int
+    decisions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"guess {self.guess}: {self.state}; {self.special} special and {self.general} general run(s)"]
+        return "\n  ".join([*lines, *self.decisions])
+
+
+class SpecializedPipeline:
+    """Call it as a ``Pipeline``, from any thread; results are those of ``general``, bit for bit."""
+
+    def __init__(
+        self,
+        general: Pipeline,
+        parameters: Sequence[str] | None,
+        compiled: Callable[[Program, DispatchConfig], Pipeline],
+        background: BackgroundCompiler,
+        backend: Backend,
+    ) -> None:
+        """Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all."""
+        self.general: Final = general
+        inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
+        scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
+        names = tuple(scalars if parameters is None else parameters)
+        wrong = [name for name in names if name not in scalars]
+        if wrong or not names:
+            title = general.program.name or "the program"
+            raise InvalidInput(
+                f"{title} has no scalar parameter {', '.join(f'`{name}`' for name in wrong)}".rstrip(),
+                fix=f"name some of: {', '.join(scalars) or 'there are none'}.",
+            )
+        self._names, self._places = names, tuple(scalars[name] for name in names)
+        self._compiled, self._background, self._backend = compiled, background, backend
+        self._guess: _Guess | None = None
+        self._speculator = SpeculatorState.start()
+        self._special = self._general = self._guesses = 0
+        self._decisions: deque[str] = deque(maxlen=_DECISIONS)
+        self._lock = Lock()
+
+    def __call__(
+        self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
+    ) -> Result:
+        """Run once.  ``inputs``, ``out`` and ``outputs`` as for ``Session.dispatch``; resident memory is never guessed
+        about.
+        """
+        if has_resident(inputs):
+            return self.general(inputs, out=out, outputs=outputs)
+        views = self.general.views(inputs)
+        return self._chosen(views).run(views, out, outputs)
+
+    def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
+        """Is the special code surely faster than the general one?  If measured and not, it is not used any more.
+
+        Raises ``InvalidConfig`` if there is none for the parameters in ``inputs``, and as ``Session.race``.
+        """
+        views = self.general.views(inputs)
+        guess = self._guess
+        if guess is None or guess.pipeline is None or not self._holds(guess, views):
+            raise InvalidConfig(
+                "there is no special code for these parameters", fix="call it with them until `explain` says so."
+            )
+        report = VariantRace(
+            self._backend, {"general": self.general, "special": guess.pipeline}, inputs, thresholds
+        ).run()
+        if report.measured and report.winner == "general":
+            self._refuse(guess, f"the race: {report.raced[0].verdict.why}")
+        return report
+
+    def explain(self) -> SpecializationReport:
+        """The present guess, what was decided about it, and how often it was right.  ``print`` it."""
+        with self._lock:
+            guess, values = self._guess, None
+            if guess is not None:
+                program = self.general.program
+                values = {
+                    name: parameter_literal(program, name, data).value
+                    for name, data in zip(self._names, guess.values, strict=True)
+                }
+            counts = self._special, self._general, self._guesses
+            return SpecializationReport(values, _state(guess), *counts, tuple(self._decisions))
+
+    # ---- details
+    def _holds(self, guess: _Guess, views: tuple[HostBytes, ...]) -> bool:
+        return all(views[place] == data for place, data in zip(self._places, guess.values, strict=True))
+
+    def _chosen(self, views: tuple[HostBytes, ...]) -> Pipeline:
+        with self._lock:
+            guess = self._guess
+            held = guess is not None and self._holds(guess, views)
+            if held and self._speculator.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
+                self._special += 1  # nothing that decides has changed
+                return guess.pipeline
+            pipeline = self._decided(views, held)
+            self._special += pipeline is not self.general
+            self._general += pipeline is self.general
+            return pipeline
+
+    def _decided(self, views: tuple[HostBytes, ...], held: bool) -> Pipeline:
+        state = self._speculator = self._speculator.record(SpeculationReport.of_prefilter(1, int(held)))
+        guess = self._guess
+        if guess is None or not (held or state.enabled):
+            self._guess_anew(views, state)
+            return self.general
+        if not held:
+            return self.general
+        guess.hits = min(guess.hits + 1, U32_MAX)
+        inputs = PathInputs(self.general.config.speculation, True, state, check_capability=True)
+        if guess.refused or choose(inputs).path is not SpeculationPath.FUSED:
+            return self.general
+        if guess.pipeline is None:
+            self._consider(guess)
+        return guess.pipeline or self.general
+
+    def _guess_anew(self, views: tuple[HostBytes, ...], state: SpeculatorState) -> None:
+        if self._guess is not None:
+            self._decisions.append(f"another guess: a commit rate of {state.ema_ppm} ppm is too low")
+        self._guess = _Guess(tuple(bytes(views[place]) for place in self._places))
+        self._guesses += 1
+        self._speculator = SpeculatorState.start()
+
+    def _consider(self, guess: _Guess) -> None:
+        """Compile for the guess?  What a miss costs is at least what compiling the general code took."""
+        compile_ns = sum(spent for _, spent in self.general.phases)
+        inputs = TraceJitInputs(
+            shader_hit_count=guess.hits,
+            prediction_confidence_bps=self._speculator.ema_ppm // 100,
+            speculative_spec_cost_ns=compile_ns * self._background.load_bps // 10_000,
+            miss_cost_ns=compile_ns,
+        )
+        verdict = decide_trace_jit_speculation(inputs)
+        if isinstance(verdict, Speculate) and self._background.wish(guess, lambda: self._compile(guess)):
+            self._decisions.append(f"compile: {verdict.why}")
+
+    def _compile(self, guess: _Guess) -> None:
+        """On the thread of the background."""
+        program = baked(self.general.program, dict(zip(self._names, guess.values, strict=True)))
+        try:
+            guess.pipeline = self._compiled(program, self.general.config)
+        except VyreError as error:
+            self._refuse(guess, f"it cannot be compiled: {error.message}")
+            raise
+
+    def _refuse(self, guess: _Guess, why: str) -> None:
+        with self._lock:
+            guess.pipeline, guess.refused = None, why
+            self._decisions.append(f"general code from now on: {why}")
+
+
+def _state(guess: _Guess | None) -> str:
+    if guess is None:
+        return "nothing was run yet"
+    if guess.refused:
+        return guess.refused
+    if guess.pipeline is not None:
+        return "special code is there"
+    return f"{guess.hits} hit(s), and no special code yet"

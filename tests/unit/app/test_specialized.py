@@ -1,0 +1,203 @@
+"""Guessed parameters: special code runs for the values that it was made for, and for no others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import vyre
+from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
+from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.pipeline import Inputs
+from vyre.app.specialized import SpecializedPipeline
+from vyre.domain.dispatch import DispatchConfig, SpeculationMode
+from vyre.domain.errors import InvalidConfig, InvalidInput, KernelCompileFailed
+from vyre.domain.ir.program import Program
+from vyre.policies.paired_race import RaceThresholds
+
+X = np.arange(8, dtype=np.float32)
+Y = np.ones(8, dtype=np.float32)
+
+
+class Running:
+    """Calls of a specialized pipeline that wait for the background, and what the backend compiled."""
+
+    def __init__(self, session: vyre.Session, compiler: ForgetfulCompiler, config: DispatchConfig | None) -> None:
+        self.session, self.compiler = session, compiler
+        self.pipeline = session.specialize(saxpy_program(), ["a"], config)
+
+    def __call__(self, a: float) -> npt.NDArray[np.float32]:
+        result: npt.NDArray[np.float32] = self.pipeline([a, X, Y])["y"]
+        np.testing.assert_array_equal(result, np.float32(a) * X + Y)
+        self.session._background.join()
+        return result
+
+    @property
+    def special(self) -> list[Program]:
+        return self.compiler.compiled[1:]
+
+
+@pytest.fixture
+def compiler() -> ForgetfulCompiler:
+    return ForgetfulCompiler(saxpy_kernel, keeps=64)
+
+
+@pytest.fixture
+def telemetry() -> RecordingTelemetry:
+    return RecordingTelemetry()
+
+
+@pytest.fixture
+def session(compiler: ForgetfulCompiler, telemetry: RecordingTelemetry) -> Iterator[vyre.Session]:
+    with vyre.open(catalog=catalog_of(forgetful_backend(compiler)), telemetry=telemetry) as opened:
+        yield opened
+
+
+@pytest.fixture
+def running(session: vyre.Session, compiler: ForgetfulCompiler) -> Running:
+    return Running(session, compiler, None)
+
+
+def test_a_value_that_stays_gets_code_of_its_own(running: Running) -> None:
+    assert running.pipeline.explain().guess is None
+    for _ in range(8):
+        running(2.5)
+    assert not running.special, "not hot yet"
+    for _ in range(12):
+        running(2.5)
+    (special,) = running.special
+    assert "2.5f * x" in special.to_text()
+    report = running.pipeline.explain()
+    assert report.guess == {"a": 2.5}
+    assert (report.state, report.guesses) == ("special code is there", 1)
+    assert report.special + report.general == 20 and report.special >= 10
+    assert [decision for decision in report.decisions if decision.startswith("compile: an expected stall of")]
+    assert "guess {'a': 2.5}: special code is there" in str(report)
+
+
+def test_other_values_take_the_general_code(running: Running) -> None:
+    for _ in range(20):
+        running(2.5)
+    before = running.pipeline.explain()
+    for a in (2.0, -2.5, np.nextafter(np.float32(2.5), np.float32(3))):
+        running(float(a))
+    after = running.pipeline.explain()
+    assert (after.special, after.general) == (before.special, before.general + 3)
+    running(2.5)
+    assert running.pipeline.explain().special == after.special + 1, "a few misses do not end it"
+
+
+def test_zeros_of_either_sign_are_different_values(running: Running) -> None:
+    for _ in range(20):
+        running(0.0)
+    special = running.pipeline.explain().special
+    running(-0.0)
+    assert running.pipeline.explain().special == special
+
+
+def test_a_guess_that_fails_is_replaced(running: Running) -> None:
+    for a in (2.0, 3.0):
+        for _ in range(30):
+            running(a)
+    assert ["2.0f * x" in p.to_text() for p in running.special] == [True, False]
+    report = running.pipeline.explain()
+    assert (report.guess, report.guesses) == ({"a": 3.0}, 2)
+    assert any(decision.startswith("another guess: a commit rate of") for decision in report.decisions)
+
+
+def test_values_that_never_stay_are_never_compiled_for(running: Running) -> None:
+    for number in range(200):
+        running(float(number))
+    assert not running.special and running.pipeline.explain().special == 0
+
+
+@pytest.mark.parametrize("config", [DispatchConfig(speculation=SpeculationMode.DISABLE)])
+def test_speculation_can_be_switched_off(
+    session: vyre.Session, compiler: ForgetfulCompiler, config: DispatchConfig
+) -> None:
+    running = Running(session, compiler, config)
+    for _ in range(30):
+        running(2.5)
+    assert not running.special and running.pipeline.explain().special == 0
+
+
+def test_what_cannot_be_compiled_stays_general(
+    running: Running, compiler: ForgetfulCompiler, telemetry: RecordingTelemetry
+) -> None:
+    def step(what: str, nbytes: tuple[int, ...]) -> None:
+        if what == "compile":
+            raise KernelCompileFailed(backend="fake", compiler_log="too special")
+
+    compiler.step = step
+    for _ in range(30):
+        running(2.5)
+    report = running.pipeline.explain()
+    assert report.special == 0 and report.state.startswith("it cannot be compiled: ")
+    assert [event.name for event in telemetry.events] == ["vyre.background.failed"], "once"
+
+
+def test_a_race_that_is_not_won_ends_the_special_code(running: Running) -> None:
+    inputs: Inputs = [2.5, X, Y]
+    with pytest.raises(InvalidConfig, match="no special code"):
+        running.pipeline.race(inputs)
+    for _ in range(30):
+        running(2.5)
+    with pytest.raises(InvalidConfig, match="no special code"):
+        running.pipeline.race([2.0, X, Y])
+    report = running.pipeline.race(inputs, RaceThresholds(max_pairs=2))
+    assert report.measured and report.winner == "general"
+    assert running.pipeline.explain().state.startswith("the race: 2 pair(s) prove nothing")
+    special = running.pipeline.explain().special
+    for _ in range(5):
+        running(2.5)
+    assert running.pipeline.explain().special == special and len(running.special) == 1
+
+
+def test_all_scalars_are_guessed_unless_named(session: vyre.Session) -> None:
+    with vyre.ProgramBuilder("two", workgroup=64) as p:
+        a, b, flag = p.param("a", vyre.f32), p.param("b", vyre.i32), p.param("flag", vyre.bool_)
+        p.output("y", vyre.f32, 1)[0] = vyre.select(flag, a, b.cast(vyre.f32))
+    program = p.build()
+    with vyre.open("reference") as reference:
+        pipeline = reference.specialize(program)
+        for _ in range(20):
+            assert pipeline({"a": 1.5, "b": -3, "flag": True})["y"][0] == 1.5
+            reference._background.join()
+        report = pipeline.explain()
+        assert report.guess == {"a": 1.5, "b": -3, "flag": True} and report.special
+        assert pipeline({"a": 1.5, "b": -3, "flag": False})["y"][0] == -3.0
+
+
+@pytest.mark.parametrize("names", [["x"], ["a", "nowhere"], []])
+def test_only_scalar_parameters_can_be_guessed(session: vyre.Session, names: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="has no scalar parameter"):
+        session.specialize(saxpy_program(), names)
+    with pytest.raises(InvalidInput, match="there are none"):
+        session.specialize(square_program())
+
+
+def test_outputs_and_threads(running: Running) -> None:
+    failures: list[BaseException] = []
+
+    def work(pipeline: SpecializedPipeline) -> None:
+        try:
+            for turn in range(60):
+                a = 2.0 if turn % 30 < 25 else float(turn)
+                out = np.empty(8, np.float32)
+                assert pipeline([a, X, Y], out={"y": out})["y"] is out
+                np.testing.assert_array_equal(out, np.float32(a) * X + Y)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(running.pipeline,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    report = running.pipeline.explain()
+    assert not failures and report.special + report.general == 240

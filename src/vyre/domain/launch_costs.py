@@ -198,15 +198,18 @@ def check_usable(costs: LaunchCosts, source: CostSource, now_s: int, max_age_s: 
 # ---- text
 def to_text(costs: LaunchCosts) -> str:
     """Canonical JSON with version and digest; costs that are not known are null."""
-    return _FORM.seal(
-        {
-            "version": VERSION,
-            "source": {f.name: getattr(costs.source, f.name) for f in fields(CostSource)},
-            "taken_at_s": costs.taken_at_s,
-            "costs": {name: _json(getattr(costs, name)) for name in COSTS},
-            "kernels": {kernel.pipeline: _json(kernel.time) for kernel in costs.kernels},
-        }
-    )
+    return _FORM.seal(to_json(costs))
+
+
+def to_json(costs: LaunchCosts) -> dict[str, Any]:
+    """The same before it is sealed."""
+    return {
+        "version": VERSION,
+        "source": {f.name: getattr(costs.source, f.name) for f in fields(CostSource)},
+        "taken_at_s": costs.taken_at_s,
+        "costs": {name: _json(getattr(costs, name)) for name in COSTS},
+        "kernels": {kernel.pipeline: _json(kernel.time) for kernel in costs.kernels},
+    }
 
 
 def from_text(text: str) -> LaunchCosts:

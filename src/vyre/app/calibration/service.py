@@ -195,7 +195,7 @@ class CalibrationService:
     def _keep(self, costs: LaunchCosts) -> VyreError | None:
         store = self._store()
         if store is None:
-            return None
+            return InvalidConfig("the cache is turned off", fix="open the session with a cache.")
         try:
             store.save(costs)
         except VyreError as error:

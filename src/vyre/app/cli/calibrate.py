@@ -1,0 +1,72 @@
+"""``vyre calibrate``: measure what launches cost on a device, and keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vyre.adapters.files import write_files
+from vyre.app.calibration.service import ROUNDS, KnownCosts
+from vyre.app.cli import report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import stderr
+from vyre.app.cli.options import AsJson, BackendName
+from vyre.app.session import open as open_session
+from vyre.domain.launch_costs import COSTS, LaunchCosts, Measured, Provenance, to_json, to_text
+
+
+def calibrate(
+    backend: BackendName = "auto",
+    rounds: Annotated[int, typer.Option("--rounds", help="Samples of each cost, at least 5.")] = ROUNDS,
+    store: Annotated[Path | None, typer.Option("--store", help="The cache directory to keep them in.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write them to this file too.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Measure what launches, graphs and copies cost on this device, and keep it for plans."""
+    with (
+        open_session(backend, cache=store) as session,
+        stderr.status(f"measuring launch costs on {session.backend}"),
+    ):
+        found = session.calibrate(rounds=rounds)
+    if out is not None:
+        write_files({out: (to_text(found.costs) + "\n").encode()})
+    if as_json:
+        report.put_json(_document(found))
+        return Exit.OK
+    _print(found.costs)
+    for verdict in found.corrected:
+        report.put(f"changed: {verdict.why}")
+    if found.provenance is Provenance.EMULATED:
+        report.put("nothing was measured: these are times of an emulator, which say nothing about a GPU")
+    report.put(found.why)
+    if out is not None:
+        report.put(f"wrote {out}")
+    return Exit.OK
+
+
+def _print(costs: LaunchCosts) -> None:
+    rows = report.table("cost", "median", "spread", "error", "samples", "provenance")
+    for name in COSTS:
+        rows.add_row(name, *_cells(getattr(costs, name)))
+    for kernel in costs.kernels:
+        rows.add_row(f"kernel {kernel.pipeline}", *_cells(kernel.time))
+    report.put_table(rows)
+
+
+def _cells(cost: Measured | None) -> tuple[str, ...]:
+    if cost is None:
+        return "-", "-", "-", "0", "unknown"
+    times = (cost.median_ns, cost.spread_ns, cost.standard_error_ns)
+    return *(f"{ns / 1e3:.3f} us" for ns in times), str(cost.count), cost.provenance.value
+
+
+def _document(found: KnownCosts) -> dict[str, Any]:
+    return {
+        **to_json(found.costs),
+        "provenance": None if found.provenance is None else found.provenance.value,
+        "corrected": [str(verdict.why) for verdict in found.corrected],
+        "kept": found.problem is None,
+        "why": found.why,
+    }

@@ -51,6 +51,9 @@ class Fact(NamedTuple):
         return shown(named)
 
 
+_Node: TypeAlias = Fact | ArtifactKey
+
+
 @record
 class Change:
     """The facts that changed: those of ``field`` (and ``part``) with ``value``, or with any but it if ``others``.
@@ -124,5 +127,4 @@ def _why(key: ArtifactKey, before: Mapping[_Node, _Node | None]) -> Reason:
     return Reason("{}", (" -> ".join(reversed(path)),)) if path else Reason("named by its key")
 
 
-_Node: TypeAlias = "Fact | ArtifactKey"
 _DIGESTS: Final = frozenset((Dependency.PROGRAM, Dependency.EMITTER))

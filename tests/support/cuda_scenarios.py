@@ -100,10 +100,20 @@ def bound(backend: Backend) -> bytes:
     return bytes(back)
 
 
+def costs(backend: Backend) -> bytes:
+    """Every experiment about launch costs, once; there are no bytes to get wrong."""
+    assert backend.cost_probe is not None
+    with backend.cost_probe.measuring() as timed:
+        for experiment in sorted(backend.cost_probe.experiments, key=lambda found: found.value):
+            timed(experiment, 2)
+    return b""
+
+
 SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
     "dispatch": (dispatch, _expected()),
     "graph": (graph, _expected()),
     "asynchronous": (asynchronous, _expected()),
     "resident": (resident, _expected(3)),
     "bound": (bound, _expected(3)),
+    "costs": (costs, b""),
 }

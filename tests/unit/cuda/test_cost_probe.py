@@ -1,0 +1,111 @@
+"""What launches cost on a CUDA device: on the emulated one, whose device clock is exact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import vyre
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.launch_costs import Provenance
+from vyre.ports.backend import Backend
+from vyre.ports.cost_probe import CostExperiment, CostProbe
+from vyre.testing.machine import CudaMachine, cuda_machine
+
+OFFERED = frozenset(CostExperiment) - {CostExperiment.PERSISTENT}
+KERNEL_NS = 3_000
+"""Device time of an empty kernel on the emulated device."""
+
+
+@pytest.fixture
+def machine() -> CudaMachine:
+    found = cuda_machine()
+    found.backend.lifecycle.prepare()
+    return found
+
+
+def probe_of(backend: Backend) -> CostProbe:
+    assert backend.cost_probe is not None
+    return backend.cost_probe
+
+
+def calls(machine: CudaMachine, experiment: CostExperiment, size: int) -> Counter[str]:
+    """Driver calls of an experiment that was run before."""
+    with probe_of(machine.backend).measuring() as timed:
+        timed(experiment, size)
+        before = Counter(machine.driver.calls)
+        timed(experiment, size)
+        return Counter(machine.driver.calls) - before
+
+
+def test_all_but_resident_kernels_can_be_timed(machine: CudaMachine) -> None:
+    assert probe_of(machine.backend).experiments == OFFERED
+    with probe_of(machine.backend).measuring() as timed, pytest.raises(UnsupportedFeature, match="persistent"):
+        timed(CostExperiment.PERSISTENT, 1)
+
+
+@pytest.mark.parametrize("experiment", [CostExperiment.KERNELS, CostExperiment.GRAPH_KERNELS])
+def test_device_times_are_those_of_the_kernels(machine: CudaMachine, experiment: CostExperiment) -> None:
+    with probe_of(machine.backend).measuring() as timed:
+        assert [timed(experiment, size) for size in (1, 7, 1, 20)] == [KERNEL_NS * size for size in (1, 7, 1, 20)]
+
+
+LAUNCH, GRAPH_LAUNCH, EVENT = "launch", "graph_launch", "event_record"
+WANTED: dict[CostExperiment, dict[str, int]] = {
+    CostExperiment.LAUNCHES: {LAUNCH: 5, EVENT: 1},
+    CostExperiment.KERNELS: {LAUNCH: 5, EVENT: 4, "copy_to_device": 1},
+    CostExperiment.ROUND_TRIP: {LAUNCH: 5, EVENT: 2},
+    CostExperiment.GRAPH_RECORD: {"graph_create": 1, "graph_add_kernel": 5, "graph_instantiate": 1, "graph_upload": 1},
+    CostExperiment.GRAPH_UPDATE: {"graph_update_kernel": 5},
+    CostExperiment.GRAPH_REPLAY: {GRAPH_LAUNCH: 1},
+    CostExperiment.GRAPH_KERNELS: {GRAPH_LAUNCH: 1},
+    CostExperiment.PINNED_COPY: {"copy_to_device": 1},
+    CostExperiment.PAGEABLE_COPY: {"copy_to_device": 1},
+    CostExperiment.EVENT_PAIRS: {EVENT: 11},
+}
+
+
+@pytest.mark.parametrize("experiment", [found for found in CostExperiment if found in OFFERED])
+def test_an_experiment_makes_the_calls_that_it_times(machine: CudaMachine, experiment: CostExperiment) -> None:
+    made = calls(machine, experiment, 5)
+    assert {name: made[name] for name in WANTED[experiment]} == WANTED[experiment]
+    kernels = {LAUNCH, GRAPH_LAUNCH, "graph_update_kernel", "graph_add_kernel"} - WANTED[experiment].keys()
+    assert not any(made[name] for name in kernels)
+
+
+def test_nothing_is_held_after_the_context(machine: CudaMachine) -> None:
+    def measure() -> None:
+        with probe_of(machine.backend).measuring() as timed:
+            for experiment in OFFERED:
+                timed(experiment, 3)
+
+    measure()
+    held = dict(machine.driver.live())
+    measure()
+    assert dict(machine.driver.live()) == held
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
+
+
+def test_what_fails_inside_is_given_back(machine: CudaMachine) -> None:
+    with pytest.raises(ZeroDivisionError), probe_of(machine.backend).measuring() as timed:
+        for experiment in OFFERED:
+            timed(experiment, 3)
+        raise ZeroDivisionError
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
+
+
+def test_an_emulated_device_is_not_measured(tmp_path: Path) -> None:
+    with vyre.open("cuda-machine", cache=tmp_path) as session:
+        found = session.calibrate(rounds=5)
+        assert session.launch_costs(assume=False).costs == found.costs
+    assert found.provenance is Provenance.EMULATED
+    assert {cost.provenance for cost in found.costs.known().values()} == {Provenance.EMULATED}
+    assert (found.costs.persistent_setup, found.costs.persistent_poll) == (None, None)
+    assert len(found.costs.known()) == 15
+    for exact in (found.costs.launch_gap, found.costs.graph_gap):
+        assert exact is not None and (exact.median_ns, exact.spread_ns) == (KERNEL_NS, 0)
+    assert found.why.startswith("emulated now on cuda-machine on Emulated H200")

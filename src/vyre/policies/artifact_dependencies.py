@@ -1,8 +1,8 @@
 """Which stored artifacts rest on what has changed?
 
-Rule: an artifact depends on every fact in its key, and machine code also on the PTX that it was assembled from, whether
-that is stored or not: on the same key without device, driver and tool.  What can be reached from what changed must go,
-and nothing else; each with a shortest path from the change to it.  O(keys x facts of a key).
+Rule: an artifact depends on the facts in its key, but machine code only on device, driver and tool, and on the PTX that
+it was assembled from, whether that is stored or not: the same key without those three.  What can be reached from what
+changed must go, and nothing else; each with a shortest path from the change to it.  O(keys x facts of a key).
 
 What the reference gets wrong: its graph is a dense table of rules, which a cache of some thousand entries cannot have,
 and nothing says why an entry went.
@@ -92,7 +92,7 @@ def affected(
     """Those of ``stored`` that rest on a change or on a key of ``named``, these themselves included; in their order."""
     stored, changes = dict.fromkeys(stored), tuple(changes)
     dependents: defaultdict[_Node, list[ArtifactKey]] = defaultdict(list)
-    for key in stored:
+    for key in stored | dict.fromkeys(_text_of(key) for key in stored):
         for node in _dependencies(key):
             dependents[node].append(key)
     roots: list[_Node] = [*named]
@@ -112,10 +112,20 @@ def facts_of(key: ArtifactKey) -> Iterator[Fact]:
             yield from (Fact(field, part, value) for part, value in parts_of(key, field.value).items())
 
 
+def _text_of(key: ArtifactKey) -> ArtifactKey:
+    """The PTX that machine code was assembled from; anything else is its own text."""
+    if key.kind is not ArtifactKind.CUBIN:
+        return key
+    return replace(key, kind=ArtifactKind.PTX, device=(), driver="", tool="")
+
+
 def _dependencies(key: ArtifactKey) -> Iterator[_Node]:
-    yield from facts_of(key)
-    if key.kind is ArtifactKind.CUBIN:
-        yield replace(key, kind=ArtifactKind.PTX, device=(), driver="", tool="")
+    text = _text_of(key)
+    if text == key:
+        yield from facts_of(key)
+    else:
+        yield text
+        yield from (fact for fact in facts_of(key) if fact.field in _OF_MACHINE_CODE)
 
 
 def _why(key: ArtifactKey, before: Mapping[_Node, _Node | None]) -> Reason:
@@ -128,3 +138,4 @@ def _why(key: ArtifactKey, before: Mapping[_Node, _Node | None]) -> Reason:
 
 
 _DIGESTS: Final = frozenset((Dependency.PROGRAM, Dependency.EMITTER))
+_OF_MACHINE_CODE: Final = frozenset((Dependency.DEVICE, Dependency.DRIVER, Dependency.TOOL))

@@ -21,6 +21,7 @@ CUBIN: Final = key(
 )
 PTX: Final = replace(CUBIN, kind=ArtifactKind.PTX, driver="", tool="")
 STALE: Final = key(2, emitter=b"\x22" * 32, target="sm_120", driver="12090")
+STALE_TEXT: Final = f"ptx {replace(STALE, kind=ArtifactKind.PTX, driver='').digest.hex()[:12]}"
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_json_is_for_machines(root: Path, capsys: pytest.CaptureFixture[str]) ->
                 "program": STALE.program.hex(),
                 "key": STALE.digest.hex(),
                 "bytes": nbytes,
-                "why": "emitter 222222222222",
+                "why": f"emitter 222222222222 -> {STALE_TEXT}",
             }
         ],
         "failed": [],
@@ -123,7 +124,7 @@ def test_a_read_only_layer_is_told(
     assert out.endswith("removed 0 entries, 0 bytes; 1 cannot be removed; 2 stay\n")
     assert run("--target", "sm_120", "--json") == 1
     (failed,) = json.loads(capsys.readouterr().out)["failed"]
-    assert (failed["layer"], failed["why"]) == (str(root), "target sm_120")
+    assert (failed["layer"], failed["why"]) == (str(root), f"target sm_120 -> {STALE_TEXT}")
     assert len(entry_files(root)) == 3
 
 

@@ -28,6 +28,7 @@ PTX: Final = replace(CUBIN, kind=ArtifactKind.PTX, device=(), driver="", tool=""
 OTHER: Final = ArtifactKey(kind=ArtifactKind.PTX, program=b"\xcd" * 32, emitter=b"\x22" * 32, target="sm_120")
 STORED: Final = (CUBIN, OTHER, PTX)
 D = Dependency
+OF_MACHINE_CODE: Final = (D.DEVICE, D.DRIVER, D.TOOL)
 
 
 def gone(*changes: Change, named: tuple[ArtifactKey, ...] = ()) -> list[tuple[ArtifactKey, str]]:
@@ -61,7 +62,9 @@ def gone(*changes: Change, named: tuple[ArtifactKey, ...] = ()) -> list[tuple[Ar
     ],
 )
 def test_a_change_takes_what_rests_on_it(change: Change, expected: list[ArtifactKey], why: str) -> None:
-    assert gone(change) == [(key, why) for key in expected]
+    """``why``: for the nearest; machine code that does not rest on it directly does so by its text."""
+    through = why if change.field in OF_MACHINE_CODE else f"{why} -> ptx {PTX.digest.hex()[:12]}"
+    assert gone(change) == [(key, through if key is CUBIN else why) for key in expected]
 
 
 def test_a_named_key_takes_what_was_made_of_it() -> None:
@@ -71,8 +74,13 @@ def test_a_named_key_takes_what_was_made_of_it() -> None:
 
 
 def test_machine_code_rests_on_text_that_is_not_stored() -> None:
-    (found,) = affected([CUBIN], (), [PTX])
-    assert (found.key, str(found.why)) == (CUBIN, f"ptx {PTX.digest.hex()[:12]}")
+    text = f"ptx {PTX.digest.hex()[:12]}"
+    for changes, named, why in (
+        ([], [PTX], text),
+        ([Change(D.EMITTER, "11")], [], f"emitter {'1' * 12} -> {text}"),
+    ):
+        (found,) = affected([CUBIN], changes, named)
+        assert (found.key, str(found.why)) == (CUBIN, why)
 
 
 def test_machine_code_of_other_text_stays() -> None:
@@ -99,11 +107,9 @@ def test_an_entry_that_is_met_twice_goes_once() -> None:
     assert len(affected([PTX, PTX], [Change(D.TARGET, "sm_90")])) == 1
 
 
-def test_of_equal_paths_the_first_fact_is_told() -> None:
-    assert (
-        gone(Change(D.TARGET, "sm_90"), Change(D.EMITTER, "11"), Change(D.TOOL, "ptxas"))[0][1]
-        == "emitter 1" + "1" * 11
-    )
+def test_the_shortest_path_is_told_and_of_equal_ones_the_first() -> None:
+    found = gone(Change(D.TARGET, "sm_90"), Change(D.EMITTER, "11"), Change(D.TOOL, "ptxas"))
+    assert found == [(CUBIN, "tool ptxas 13.0.88 -O3"), (PTX, "emitter " + "1" * 12)]
 
 
 def test_fields_that_describe_the_launch_do_not_change() -> None:

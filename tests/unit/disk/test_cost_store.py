@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support.launch_costs import SOURCE, launch_costs
 from vyre.adapters.disk.cost_store import DIRECTORY, MAX_FILE_BYTES, DiskCostStore, costs_of_file, name_of
+from vyre.adapters.disk.whole_files import STALE_S
 from vyre.domain.errors import ForeignCosts, MalformedJson, UnreadableFile
 from vyre.domain.launch_costs import CostSource, to_text
 
@@ -50,6 +51,18 @@ def test_nobody_else_can_read_or_write_them(tmp_path: Path) -> None:
     store.save(launch_costs())
     assert stat.S_IMODE(file_of(tmp_path / "cache").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "cache" / DIRECTORY).stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("age_s", "stays"), [(0, True), (STALE_S, True), (STALE_S + 1, False), (-STALE_S - 1, False)])
+def test_what_a_writer_left_behind_goes_with_a_later_save(age_s: int, stays: bool, tmp_path: Path) -> None:
+    DiskCostStore(str(tmp_path)).save(launch_costs())
+    left = tmp_path / DIRECTORY / "0.tmp"
+    left.touch()
+    written_ns = left.stat().st_mtime_ns
+    store = DiskCostStore(str(tmp_path), now_ns=lambda: written_ns + age_s * 10**9)
+    store.save(launch_costs(launch=5_000))
+    assert left.exists() is stays
+    assert store.load(SOURCE) == launch_costs(launch=5_000)
 
 
 def _link(path: Path) -> None:

@@ -6,7 +6,9 @@ A file is replaced as a whole, so that readers see the costs of before or the ne
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +25,21 @@ _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, or
 
 
 class DiskCostStore:
-    """``CostStore`` below ``root``, an absolute path.  ``files`` and ``user`` stand for the operating system."""
+    """``CostStore`` below ``root``, an absolute path.
 
-    def __init__(self, root: str, *, files: FileOperations = REAL_FILES, user: Callable[[], int] = os.geteuid) -> None:
+    ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        *,
+        files: FileOperations = REAL_FILES,
+        now_ns: Callable[[], int] = time.time_ns,
+        user: Callable[[], int] = os.geteuid,
+    ) -> None:
         self.directory: Final = f"{root}/{DIRECTORY}"
-        self._files, self._user = files, user()
+        self._files, self._now_ns, self._user = files, now_ns, user()
         self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
 
     def load(self, source: CostSource, /) -> LaunchCosts | None:
@@ -51,6 +63,8 @@ class DiskCostStore:
             self._whole.write(self.directory, name_of(costs.source), content)
         except OSError as error:
             raise _unreadable(self.directory, error) from error
+        with suppress(OSError):  # what cannot be removed now goes another time
+            self._whole.remove_stale(self.directory, self._now_ns())
 
 
 def name_of(source: CostSource) -> str:

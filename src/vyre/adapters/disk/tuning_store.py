@@ -25,7 +25,7 @@ from blake3 import blake3
 
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.trust import check_directory
-from vyre.adapters.disk.whole_files import TEMPORARY, WholeFiles
+from vyre.adapters.disk.whole_files import WholeFiles
 from vyre.domain.errors import MalformedJson, UnreadableFile
 from vyre.domain.tuning import TuningKey, TuningRecord, from_line, merge, to_line
 from vyre.ports.tuning_store import TuningStoreStats
@@ -39,8 +39,6 @@ MOST_FILES: Final = 16
 MOST_PROGRAMS: Final = 64
 """Programs of one of the 256 parts of the directory, beyond which the one that was tuned longest ago is forgotten."""
 MAX_FILE_BYTES: Final = 64 << 20
-STALE_S: Final = 3600
-"""Age at which a temporary file belongs to nobody."""
 _ATTEMPTS: Final = 16
 """Times that files may vanish before a reader takes what there is."""
 _NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
@@ -176,14 +174,7 @@ class DiskTuningStore:
         found, _ = self._read_files(program)
         kept = self._put_file(part, program, merge(*found.values()))
         self._remove(part, [name for name in found if name != kept])
-        self._remove(
-            part, [name for name in self._names(part) if name.endswith(TEMPORARY) and self._is_stale(part, name)]
-        )
-
-    def _is_stale(self, part: str, name: str) -> bool:
-        """A clock that went back makes files older, not younger."""
-        age_ns = abs(self._now_ns() - self._files.lstat(f"{part}/{name}").st_mtime_ns)
-        return age_ns > STALE_S * 1_000_000_000
+        self._whole.remove_stale(part, self._now_ns())
 
     def _forget(self, part: str, files: dict[str, list[str]], latest: str) -> None:
         """The program whose last file is the oldest, but not ``latest``."""

@@ -12,6 +12,8 @@ from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
 
 TEMPORARY: Final = ".tmp"
 """How names of files end that are being written."""
+STALE_S: Final = 3600
+"""Age at which such a file belongs to nobody."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -74,3 +76,15 @@ class WholeFiles:
             with suppress(FileExistsError):
                 self._files.mkdir(path, 0o700)
         check_directory(self._files, directory, self._user)
+
+    def remove_stale(self, directory: str, now_ns: int) -> None:
+        """Remove what writers left behind that ended before they were done.
+
+        ``now_ns``: since the epoch.  A clock that went back makes files older, not younger.
+        """
+        for name in self._files.listdir(directory):
+            path = f"{directory}/{name}"
+            if name.endswith(TEMPORARY):
+                with suppress(FileNotFoundError):
+                    if abs(now_ns - self._files.lstat(path).st_mtime_ns) > STALE_S * 1_000_000_000:
+                        self._files.unlink(path)

@@ -24,6 +24,13 @@ class Durability(Enum):
     """The content and the name of the entry."""
 
 
+class Eviction(Enum):
+    """Who leaves when the cache is full: the policy of that name decides."""
+
+    COST = "cost_eviction"
+    HEAT = "cache_eviction_heat"
+
+
 @record
 class CacheConfig:
     """Every field that is None is taken from the environment, else from the defaults.
@@ -37,3 +44,4 @@ class CacheConfig:
     max_entries: Annotated[int, IntRange(1, U64_MAX)] | None = None
     durability: Durability = Durability.NONE
     layers: tuple[Path, ...] | None = None
+    eviction: Eviction = Eviction.COST

@@ -13,7 +13,7 @@ from vyre.adapters.disk.entry_directory import QUARANTINE_FILES, STALE_S
 from vyre.adapters.disk.ledger import MAX_BYTES as LEDGER_BYTES
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
-from vyre.domain.cache_config import Durability
+from vyre.domain.cache_config import Durability, Eviction
 from vyre.domain.errors import InvalidField
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact
 
@@ -177,6 +177,18 @@ def test_bytes_are_held_to_their_sum(root: Path) -> None:
         assert cache.put(key(number), artifact(number, 1_000))
         assert sum(path.stat().st_size for path in entry_files(root)) <= 5_000
     assert 3 <= cache.stats().entries <= 4
+
+
+@pytest.mark.parametrize(("eviction", "left"), [(Eviction.COST, 1), (Eviction.HEAT, 2)])
+def test_the_policy_of_the_settings_decides_who_leaves(root: Path, eviction: Eviction, left: int) -> None:
+    """1 is cheap and in use, 2 would take a minute to build and is not."""
+    cache = store(root, max_entries=2, eviction=eviction)
+    assert cache.put(key(1), Artifact(b"", b"1", 1))
+    assert cache.put(key(2), Artifact(b"", b"2", 60_000_000_000))
+    for _ in range(8):
+        assert cache.get(key(1)) is not None
+    assert cache.put(key(3), Artifact(b"", b"3", 1_000_000))
+    assert [number for number in (1, 2) if cache.get(key(number)) is None] == [left]
 
 
 def test_an_entry_beyond_the_limit_is_not_kept_and_nothing_leaves_for_it(root: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
 from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
@@ -22,6 +23,7 @@ from vyre.adapters.disk.layout import Place, place_of
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import RECENT_NS, Space
 from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import VyreError
 from vyre.policies.cost_eviction import CostEviction
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
@@ -55,7 +57,7 @@ class DiskArtifactStore:
     out as ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
 
     ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.  ``retention``
-    decides who leaves when the directory is full.
+    decides who leaves when the directory is full, in place of what the settings name.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class DiskArtifactStore:
         self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
         if self._own is not None:
             limits = Totals(settings.max_entries, settings.max_bytes)
-            self._space = Space(self._own, files, limits, retention or CostEviction[str](), now_ns)
+            self._space = Space(self._own, files, limits, retention or retention_of(settings.eviction), now_ns)
 
     # ---- the port
     def get(self, key: ArtifactKey, /) -> Artifact | None:
@@ -263,6 +265,14 @@ class DiskArtifactStore:
             problem=problem,
             fix=fix,
         )
+
+
+def retention_of(eviction: Eviction) -> Retention[str]:
+    match eviction:
+        case Eviction.COST:
+            return CostEviction[str]()
+        case Eviction.HEAT:
+            return HeatRetention[str]()
 
 
 def open_disk_store(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from vyre.domain.cache_config import CacheConfig, Durability
+from vyre.domain.cache_config import CacheConfig, Durability, Eviction
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.record import U64_MAX
 from vyre.ports.support import Environment
@@ -56,6 +56,7 @@ class CacheSettings:
     max_entries: int = DEFAULT_ENTRIES
     durability: Durability = Durability.NONE
     layers: tuple[Path, ...] = ()
+    eviction: Eviction = Eviction.COST
 
 
 def cache_settings(cache: CacheOption, environment: Environment) -> CacheSettings | None:
@@ -69,6 +70,7 @@ def cache_settings(cache: CacheOption, environment: Environment) -> CacheSetting
         max_entries=config.max_entries or _positive(environment, ENTRIES) or DEFAULT_ENTRIES,
         durability=config.durability,
         layers=tuple(map(_absolute, _layers(environment) if config.layers is None else config.layers)),
+        eviction=config.eviction,
     )
 
 

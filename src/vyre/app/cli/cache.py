@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from vyre.adapters.disk import inventory
-from vyre.adapters.disk.artifact_store import DiskArtifactStore
+from vyre.adapters.disk.artifact_store import DiskArtifactStore, retention_of
 from vyre.adapters.disk.configuration import CacheSettings, cache_settings
 from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
@@ -26,7 +26,6 @@ from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
-from vyre.policies.cost_eviction import CostEviction
 from vyre.ports.support import NullTelemetry
 
 cache: Final = typer.Typer(
@@ -129,7 +128,7 @@ def prune(
     settings = _settings(directory, max_bytes, max_entries)
     opened = _opened(settings)
     limits = Totals(settings.max_entries, settings.max_bytes)
-    space = Space(opened, REAL_FILES, limits, CostEviction[str](), time.time_ns)
+    space = Space(opened, REAL_FILES, limits, retention_of(settings.eviction), time.time_ns)
     removed = {"evicted": space.evict_to_fit(), "temporary": opened.sweep(time.time_ns())}
     return _done(removed, "evicted {evicted} entries, removed {temporary} temporary files", as_json)
 

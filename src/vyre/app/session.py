@@ -28,7 +28,7 @@ from vyre.app.verdicts import require_valid
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.ir.program import Program
-from vyre.domain.launch_costs import MAX_AGE_S
+from vyre.domain.launch_costs import MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
@@ -309,7 +309,7 @@ class Session:
         return VariantRace(self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS).run()
 
     # ---------------------------------------------------------------- costs
-    def calibrate(self, *, rounds: int = 15) -> KnownCosts:
+    def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
         """Measure what launches, graphs and copies cost here, and keep it for other sessions.  Takes about a second.
 
         What the backend cannot do stays unknown.  On an emulated device the times say what the emulator costs, and are

@@ -19,6 +19,8 @@ from vyre.domain.sealed_json import SealedForm
 VERSION: Final = 1
 LEAST_SAMPLES: Final = 5
 """Fewer have no quartiles to speak of."""
+USUAL_SAMPLES: Final = 15
+"""Of each cost, unless the caller says otherwise."""
 MAX_AGE_S: Final = 30 * 86_400
 """Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""
 

@@ -20,6 +20,7 @@ from vyre.domain.launch_costs import (
     ASSUMED,
     LEAST_SAMPLES,
     MAX_AGE_S,
+    USUAL_SAMPLES,
     CostSource,
     LaunchCosts,
     Provenance,
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Telemetry
 
-ROUNDS: Final = 15
 WARM_UP: Final = 2
+"""Rounds before the first that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class CalibrationService:
         """Where costs that are measured here hold."""
         return source_of(self._lease.backend)
 
-    def calibrate(self, rounds: int = ROUNDS, warm_up: int = WARM_UP) -> KnownCosts:
+    def calibrate(self, rounds: int = USUAL_SAMPLES, warm_up: int = WARM_UP) -> KnownCosts:
         """As ``Session.calibrate``."""
         self._lease.check_open()
         if rounds < LEAST_SAMPLES:

@@ -8,18 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from vyre.adapters.files import write_files
-from vyre.app.calibration.service import ROUNDS, KnownCosts
+from vyre.app.calibration.service import KnownCosts
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson, BackendName
 from vyre.app.session import open as open_session
-from vyre.domain.launch_costs import COSTS, LaunchCosts, Measured, Provenance, to_json, to_text
+from vyre.domain.launch_costs import COSTS, USUAL_SAMPLES, LaunchCosts, Measured, Provenance, to_json, to_text
 
 
 def calibrate(
     backend: BackendName = "auto",
-    rounds: Annotated[int, typer.Option("--rounds", help="Samples of each cost, at least 5.")] = ROUNDS,
+    rounds: Annotated[int, typer.Option("--rounds", help="Samples of each cost, at least 5.")] = USUAL_SAMPLES,
     store: Annotated[Path | None, typer.Option("--store", help="The cache directory to keep them in.")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write them to this file too.")] = None,
     as_json: AsJson = False,

@@ -63,7 +63,8 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
-	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py
+	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \
+		tests/fault/test_tuning_store_faults.py
 	$(BIN)/python -m benchmarks.correct_rounding
 
 POLICY_TESTS := tests/unit/policies $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \

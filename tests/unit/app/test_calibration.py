@@ -381,6 +381,18 @@ def test_dispatches_that_may_be_replayed_tell_nothing_about_a_launch(tmp_path: P
     assert found.costs.round_trip == measured(WAIT_NS, count=20)
 
 
+def test_waiting_for_a_submitted_dispatch_tells_nothing_about_waiting() -> None:
+    x = np.arange(64, dtype=np.uint32)
+    with vyre.open("cuda-machine", cache=False) as session:
+        pipeline = session.compile(PROGRAM)
+        session.submit(PROGRAM, {"x": x}).result()
+        (submitted,) = session.compile(PROGRAM).timings
+        session.dispatch(PROGRAM, {"x": x})
+        dispatched = pipeline.timings[-1]
+    assert submitted.device_ns is not None
+    assert (submitted.wait_ns, dispatched.wait_ns is None) == (None, False)
+
+
 def test_untimed_dispatches_tell_nothing(tmp_path: Path) -> None:
     session, _ = session_on(TimedDevice(enqueue_ns=None, wait_ns=None, device_ns=None), tmp_path)
     path = tmp_path / "planted.json"

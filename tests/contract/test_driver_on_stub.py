@@ -453,9 +453,11 @@ def test_backend_gives_back_all_it_takes(library: Path, scenario: str) -> None:
     cuda_stub.run(
         f"""
 from collections import Counter
-from support.cuda_scenarios import SCENARIOS
+from support.cuda_scenarios import RECORDING, SCENARIOS
 from support.cuda_stub import StubControl
+from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.registration import CUDA
+from vyre.adapters.cuda.runtime.backend import make_backend
 
 PAIRS = {{
     "cuDevicePrimaryCtxRetain": "cuDevicePrimaryCtxRelease", "cuStreamCreateWithPriority": "cuStreamDestroy",
@@ -464,7 +466,7 @@ PAIRS = {{
     "cuLibraryLoadData": "cuLibraryUnload", "cuGraphCreate": "cuGraphDestroy",
     "cuGraphInstantiateWithFlags": "cuGraphExecDestroy",
 }}
-stub, backend = StubControl(), CUDA.make()
+stub, backend = StubControl(), make_backend(RealDriver(), CUDA.id, RECORDING)
 SCENARIOS[{scenario!r}][0](backend)
 backend.lifecycle.close()
 log = stub.take_log()

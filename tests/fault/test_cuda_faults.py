@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from support.cuda_scenarios import SCENARIOS, Scenario
+from support.cuda_scenarios import RECORDING, SCENARIOS, Scenario
 from vyre.adapters.cuda.machine.fault_plan import NO_FAULTS, Fault, FaultPlan
 from vyre.domain.errors import BackendError, DeviceLost
 from vyre.testing import CudaMachine, cuda_machine
@@ -42,7 +42,7 @@ def use(machine: CudaMachine, scenario: Scenario) -> bytes:
 
 def calls_of(scenario: Scenario) -> int:
     """Driver calls from opening to closing."""
-    machine = cuda_machine()
+    machine = cuda_machine(RECORDING)
     use(machine, scenario)
     machine.backend.lifecycle.close()
     assert not any(machine.driver.live().values()), "a run without faults leaks"
@@ -76,7 +76,7 @@ def close(machine: CudaMachine) -> None:
 
 def run_with_fault(scenario: Scenario, expected: bytes, nth: int, code: int) -> None:
     try:
-        machine = cuda_machine(trace=True, faults=FaultPlan(calls=(Fault(code=code, nth=nth),)))
+        machine = cuda_machine(RECORDING, trace=True, faults=FaultPlan(calls=(Fault(code=code, nth=nth),)))
     except BackendError as error:  # found while probing: there is no backend
         check_error(error)
         return

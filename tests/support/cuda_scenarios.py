@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.dispatch import OutputArena
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
@@ -14,6 +15,8 @@ from vyre.domain.ir.types import u32
 from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
 
 N: Final = 96
+RECORDING: Final = CudaOptions(graph_after=2)
+"""Options with which the scenario of graphs records some."""
 Scenario: TypeAlias = Callable[[Backend], bytes]
 
 

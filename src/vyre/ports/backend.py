@@ -38,8 +38,10 @@ from vyre.ports.support import SILENT, Telemetry
 if TYPE_CHECKING:
     from vyre.domain.launch import Launch
     from vyre.domain.tuning import TimeKind
+    from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.cost_probe import CostProbe
+    from vyre.ports.planning import ExecutionPlanning
 
 PORT_API_VERSION: Final = 4
 FacetT = TypeVar("FacetT")
@@ -393,6 +395,7 @@ class Backend:
     metric_source: MetricSource | None = None
     tunable: Tunable | None = None
     cost_probe: CostProbe | None = None
+    planning: ExecutionPlanning | None = None
     stores_code: bool = False
 
     def require_memory(self) -> ResidentMemory:
@@ -445,11 +448,12 @@ class BackendServices:
     """What an application lends the backends that it makes.
 
     ``artifacts`` opens the store of compiled code, the same one each time, or gives None: a backend that compiles
-    nothing does not call it.
+    nothing does not call it.  ``decisions`` is told what they decide.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
     telemetry: Telemetry = SILENT
+    decisions: DecisionSink | None = None
 
 
 NO_SERVICES: Final = BackendServices()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -11,8 +13,14 @@ from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import DeviceLost
+from vyre.domain.identity import program_digest
+from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
 from vyre.ports.backend import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
+
+NOTHING: Final = Measured(0, 0, 0, 9, Provenance.MEASURED)
+FREE: Final[dict[str, Any]] = dict.fromkeys(("graph_record", "graph_record_node", "graph_gap"), NOTHING)
 
 
 def run(machine: CudaMachine, k: int = 3, config: DispatchConfig | None = None) -> bytes:
@@ -27,7 +35,7 @@ def answer(k: int) -> bytes:
 
 
 def opened(options: CudaOptions | None = None) -> CudaMachine:
-    machine = cuda_machine(options or CudaOptions())
+    machine = cuda_machine(options or CudaOptions(graph_after=2))
     machine.backend.lifecycle.prepare()
     return machine
 
@@ -66,6 +74,74 @@ def test_new_scalars_update_the_recording_and_old_ones_do_not() -> None:
     assert machine.driver.live()["graph_exec"] == 1
 
 
+def test_by_default_it_is_recorded_where_that_pays() -> None:
+    dear = replace(ASSUMED, graph_record=Measured(10**12, 0, 0, 9, Provenance.MEASURED))
+    cheap = replace(ASSUMED, **FREE)
+    for costs, replays in ((dear, 0), (cheap, 4)):
+        machine = opened(CudaOptions(costs=costs))
+        for k in (3, 3, 5, 5, 3, 7):
+            assert run(machine, k) == answer(k)
+        assert metric(machine, "graph_launches") == replays
+        planning = machine.backend.planning
+        assert planning is not None
+        assert {plan.work for plan in planning.plans()} == {f"cuda-machine:{program_digest(PROGRAM).hex()[:16]}"}
+        assert all(str(plan.plan.why) and plan.plan.reuse is not None for plan in planning.plans())
+        planning.use_costs(cheap)
+        run(machine)
+        assert metric(machine, "graph_launches") == replays + 1
+        machine.backend.lifecycle.close()
+        assert not any(machine.driver.live().values())
+
+
+def test_no_more_graphs_are_kept_than_asked_for() -> None:
+    """Shapes in turn push each other out; a graph that went is recorded again when its shape was seen again."""
+    machine = opened(CudaOptions(graph_after=2, graphs=2))
+    shapes = [
+        (memoryview(np.uint32(3).tobytes()), *(memoryview(a[: 32 * n].tobytes()) for a in (X, Y))) for n in (1, 2, 3)
+    ]
+    arena = OutputArena()
+    for _ in range(8):
+        for inputs in shapes:
+            machine.backend.executor.execute(DispatchRequest(PROGRAM, inputs), arena)
+            n = len(inputs[1]) // 4
+            assert arena.to_bytes()[0] == answer(3)[: 4 * n]
+            assert machine.driver.live()["graph_exec"] <= 3  # one has left and is destroyed at the next call
+    assert metric(machine, "graph_recordings") == metric(machine, "graph_evictions") + 2 > 3
+    assert machine.driver.calls["graph_create"] == metric(machine, "graph_recordings")
+    machine.backend.lifecycle.close()
+    assert not any(machine.driver.live().values())
+
+
+def test_a_graph_that_is_pushed_out_while_it_runs_is_destroyed_after() -> None:
+    machine = opened(CudaOptions(graph_after=0, graphs=1))
+    submit = machine.backend.async_executor
+    assert submit is not None
+    pending = [submit.submit(DispatchRequest(PROGRAM, INPUTS)) for _ in range(3)]
+    assert machine.driver.live()["graph_exec"] == 3
+    arena = OutputArena()
+    for one in pending:
+        one.wait(arena)
+        assert arena.to_bytes()[0] == answer(3)
+    machine.backend.lifecycle.flush()
+    assert machine.driver.live()["graph_exec"] == 1
+    machine.backend.lifecycle.close()
+
+
+def test_graphs_of_a_lost_context_are_forgotten() -> None:
+    machine = opened()
+    for _ in range(4):
+        run(machine)
+    machine.driver.inject(FaultPlan(calls=(Fault(code=700, method="graph_launch"),)))
+    with pytest.raises(DeviceLost):
+        run(machine)
+    machine.backend.lifecycle.recover()
+    for _ in range(4):
+        assert run(machine) == answer(3)
+    assert machine.driver.live()["graph_exec"] == 1
+    machine.backend.lifecycle.close()
+    assert not machine.driver.violations and not any(machine.driver.live().values())
+
+
 def test_it_can_be_switched_off() -> None:
     machine = opened(CudaOptions(graph_after=None))
     for _ in range(6):
@@ -79,7 +155,7 @@ def test_rounds_of_one_dispatch_are_nodes_of_one_graph() -> None:
     for _ in range(4):
         assert run(machine, 3, config) == answer(12)
     assert machine.driver.calls["graph_add_kernel"] == 4
-    assert metric(machine, "kernel_launches") == 16
+    assert metric(machine, "kernel_launches") == 8 == metric(machine, "graph_kernels")
 
 
 @pytest.mark.parametrize("method", ["graph_create", "graph_add_kernel", "graph_instantiate", "graph_launch"])

@@ -9,16 +9,19 @@ from typing import Final
 from vyre.adapters.cuda.aot.bundle import Bundle, Member, MemberKind
 from vyre.adapters.cuda.aot.choice import Chosen, choose
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
+from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.launch import Interface, Launch, launch_of
+from vyre.domain.launch_costs import Provenance
 from vyre.domain.names import BackendId
 
 
@@ -83,7 +86,9 @@ class BundleRunner:
         self.chosen: Final[Chosen] = choose(bundle, self.device.facts, machine_code=machine_code)
         memory, pinned = DeviceMemory(self.device), PinnedMemory(self.device)
         streams, self._loader = StreamPool(self.device), ModuleLoader(self.device)
-        self._resources = Resources(self.device, memory, pinned, streams, Quarantine(self.device))
+        replays = ReplayPlanner(options.graph_after, options.costs, Provenance.MEASURED)
+        quarantine, graphs = Quarantine(self.device), GraphCache(self.device)
+        self._resources = Resources(self.device, memory, pinned, streams, quarantine, graphs, replays)
         self._lanes = LanePool(self._resources)
         self._profiler = profiler or NullProfiler()
         self._interface = bundle.interface

@@ -12,12 +12,14 @@ from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
+from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
+from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.streams import StreamPool
@@ -26,6 +28,7 @@ from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.ir.program import BackendId
+from vyre.domain.launch_costs import Provenance
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 
@@ -80,7 +83,9 @@ def make_backend(
     profile = _profile(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
-    resources = Resources(device, memory, pinned, streams, Quarantine(device))
+    times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
+    replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
+    resources = Resources(device, memory, pinned, streams, Quarantine(device), GraphCache(device), replays)
     profiler = profiler or NullProfiler()
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)
@@ -100,6 +105,7 @@ def make_backend(
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
         cost_probe=CudaCostProbe(resources, executor),
+        planning=replays,
         stores_code=True,
     )
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import MIB, release_all
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.graphs import DispatchGraph, Recording
+from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses
 from vyre.adapters.cuda.runtime.memory import DeviceBlock
@@ -79,7 +79,7 @@ class _Bench:
         self._now_ns: Final = resources.device.clock.now_ns
         self._driver: Final = resources.device.driver
         self._lease: Final = resources.streams.acquire()
-        self._graphs: dict[int, DispatchGraph] = {}
+        self._graphs: dict[int, RecordedGraph] = {}
         self._memory: dict[int, _Memory] = {}
         self._value = 0
         try:
@@ -168,12 +168,16 @@ class _Bench:
         return self._now_ns() - started
 
     # ---- parts
-    def _record(self, size: int) -> DispatchGraph:
-        started, ended = self._lease.started, self._lease.ended
-        recording = Recording(None, None, started, self._launch.kernels * size, ended, ())
-        return DispatchGraph(self._device, recording, self._lease.stream)
+    def _record(self, size: int) -> RecordedGraph:
+        def record(chain: Chain) -> None:
+            chain.mark(self._lease.started)
+            for kernel in self._launch.kernels * size:
+                chain.kernel(kernel)
+            chain.mark(self._lease.ended)
 
-    def _graph(self, size: int) -> DispatchGraph:
+        return RecordedGraph(self._device, record, self._lease.stream)
+
+    def _graph(self, size: int) -> RecordedGraph:
         found = self._graphs.get(size)
         if found is None:
             found = self._graphs[size] = self._record(size)

@@ -14,6 +14,9 @@ NAMES: Final = (
     "param_upload_bytes",
     "kernel_launches",
     "graph_launches",
+    "graph_kernels",
+    "graph_recordings",
+    "graph_evictions",
     "graph_fallbacks",
     "sync_points",
     "host_upload_ops",
@@ -58,6 +61,9 @@ class Counters:
     param_upload_bytes: int
     kernel_launches: int
     graph_launches: int
+    graph_kernels: int
+    graph_recordings: int
+    graph_evictions: int
     graph_fallbacks: int
     sync_points: int
     host_upload_ops: int

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import TracebackType
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
@@ -30,6 +30,7 @@ from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts
 from vyre.domain.names import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 
@@ -48,7 +49,8 @@ class CudaOptions:
     ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
     dispatches prepared at once.  ``exports``: let other libraries have the addresses of resident buffers.
     ``grid_sync``: how grid barriers run; None: natively where the grid fits the device, else split.
-    ``graph_after``: dispatches of one shape after which they are recorded and replayed as a graph; None: never.
+    ``graph_after``: runs of one shape, or of one sequence on resident memory, after which it is recorded as a graph;
+    "costs": when that pays by ``costs``; None: never.  ``graphs``: most of them kept, at least one.
     """
 
     ordinal: int = 0
@@ -61,7 +63,9 @@ class CudaOptions:
     lanes: int = 128
     grid_sync: GridSyncMode | None = None
     exports: bool = True
-    graph_after: int | None = 2
+    graph_after: int | Literal["costs"] | None = "costs"
+    costs: LaunchCosts = ASSUMED
+    graphs: int = 128
     jit: JitOptions = DEFAULT_JIT
 
 

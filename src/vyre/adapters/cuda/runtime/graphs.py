@@ -1,21 +1,32 @@
-"""A dispatch recorded as a CUDA graph: copy up, zero, kernels, copy back as one launch.
+"""Operations recorded as a CUDA graph, so that one launch submits them all.
 
-Nodes are added explicitly, in a chain, so that each can be updated later: replays see new bytes in the pinned memory by
-themselves, new scalars and uniforms through ``update``.  Nothing is captured from a stream.
+Nodes are added explicitly, each behind the one before, so that each can be updated later: replays see new bytes in
+pinned and device memory by themselves, new scalars and uniforms through ``update``.  Nothing is captured from a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.runtime.device import CudaDevice, release_all
 from vyre.adapters.cuda.runtime.launch import BoundKernel
-from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, Event, GraphNode, HostAddress, Launcher, Stream
+from vyre.adapters.cuda.seam import (
+    CudaCallError,
+    CudaDriver,
+    DeviceAddress,
+    Event,
+    Graph,
+    GraphExec,
+    GraphNode,
+    HostAddress,
+    Launcher,
+    Stream,
+)
 
 NODE_LIMIT: Final = 1024
-"""Kernels beyond which recording costs more than it saves in memory and time."""
+"""Nodes beyond which recording costs more than it saves in memory and time."""
 
 
 class Copy(NamedTuple):
@@ -26,76 +37,103 @@ class Copy(NamedTuple):
     nbytes: int
 
 
-class Recording(NamedTuple):
-    """The operations of one dispatch, in order; the events time the kernels."""
+class GraphHandles(NamedTuple):
+    """What the driver gave: a graph, and what it was made into."""
 
-    upload: Copy | None
-    zero: tuple[DeviceAddress, int] | None
-    started: Event
-    kernels: tuple[BoundKernel, ...]
-    ended: Event
-    reads: tuple[Copy, ...]
+    graph: Graph
+    executable: GraphExec
 
 
-class DispatchGraph:
+class _KernelNode:
+    """A kernel in a graph, with the parameters that it has there."""
+
+    __slots__ = ("kernel", "node", "packed")
+
+    def __init__(self, node: GraphNode, kernel: BoundKernel) -> None:
+        self.node, self.kernel = node, kernel
+        self.packed = bytes(kernel.parameters.buffer)
+
+
+class Chain:
+    """Adds nodes to a graph, one behind the other.  Raises ``CudaCallError``."""
+
+    __slots__ = ("_driver", "_graph", "_last", "kernels")
+
+    def __init__(self, driver: CudaDriver, graph: Graph) -> None:
+        self._driver, self._graph = driver, graph
+        self._last: tuple[GraphNode, ...] = ()
+        self.kernels: Final[list[_KernelNode]] = []
+
+    def upload(self, copy: Copy) -> None:
+        self._last = (
+            self._driver.graph_add_copy_to_device(self._graph, self._last, copy.device, copy.host, copy.nbytes),
+        )
+
+    def download(self, copy: Copy) -> None:
+        self._last = (
+            self._driver.graph_add_copy_to_host(self._graph, self._last, copy.host, copy.device, copy.nbytes),
+        )
+
+    def zero(self, address: DeviceAddress, nbytes: int) -> None:
+        self._last = (self._driver.graph_add_memset8(self._graph, self._last, address, 0, nbytes),)
+
+    def mark(self, event: Event) -> None:
+        self._last = (self._driver.graph_add_event_record(self._graph, self._last, event),)
+
+    def kernel(self, kernel: BoundKernel) -> None:
+        """With the parameters that it has now."""
+        node = self._driver.graph_add_kernel(
+            self._graph, self._last, kernel.kernel.handle, kernel.shape, kernel.parameters
+        )
+        self._last = (node,)
+        self.kernels.append(_KernelNode(node, kernel))
+
+
+Record: TypeAlias = Callable[[Chain], object]
+"""Adds the operations of a graph, in order."""
+
+
+class RecordedGraph:
     """An executable graph on one stream.  Raises ``CudaCallError``.  Not for two threads at once."""
 
-    __slots__ = ("_driver", "_executable", "_graph", "_kernels", "_packed", "launch")
+    __slots__ = ("__weakref__", "_driver", "_kernels", "handles", "launch")
 
-    def __init__(self, device: CudaDevice, recording: Recording, stream: Stream) -> None:
+    def __init__(self, device: CudaDevice, record: Record, stream: Stream) -> None:
         driver = self._driver = device.driver
-        self._graph = driver.graph_create()
-        undo: list[Callable[[], None]] = [partial(driver.graph_destroy, self._graph)]
+        graph = driver.graph_create()
+        undo: list[Callable[[], None]] = [partial(driver.graph_destroy, graph)]
         try:
-            self._kernels: Final = _add_nodes(device, self._graph, recording)
-            self._executable = driver.graph_instantiate(self._graph)
-            undo.insert(0, partial(driver.graph_exec_destroy, self._executable))
-            driver.graph_upload(self._executable, stream)
-            self.launch: Final[Launcher] = driver.prepare_graph_launch(self._executable, stream)
+            chain = Chain(driver, graph)
+            record(chain)
+            executable = driver.graph_instantiate(graph)
+            undo.insert(0, partial(driver.graph_exec_destroy, executable))
+            driver.graph_upload(executable, stream)
+            self.launch: Final[Launcher] = driver.prepare_graph_launch(executable, stream)
         except CudaCallError as error:
             device.roll_back(error, undo)
             raise
-        self._packed = self._parameters()
+        self._kernels: Final = chain.kernels
+        self.handles: Final = GraphHandles(graph, executable)
 
-    def update(self) -> None:
-        """Take over the present parameters of the kernels, where they changed."""
-        packed = self._parameters()
-        for (node, kernel), before, now in zip(self._kernels, self._packed, packed, strict=True):
-            if before != now:
+    def __len__(self) -> int:
+        """Its kernels."""
+        return len(self._kernels)
+
+    def update(self, first: int = 0, end: int | None = None) -> None:
+        """Take over the present parameters of the kernels from ``first`` on and before ``end``, where they changed."""
+        for held in self._kernels[first:end]:
+            kernel = held.kernel
+            packed = bytes(kernel.parameters.buffer)
+            if packed != held.packed:
                 self._driver.graph_update_kernel(
-                    self._executable, node, kernel.kernel.handle, kernel.shape, kernel.parameters
+                    self.handles.executable, held.node, kernel.kernel.handle, kernel.shape, kernel.parameters
                 )
-        self._packed = packed
+                held.packed = packed
 
     def release(self) -> None:
         """Destroy it; it is not running."""
-        release_all(
-            (
-                partial(self._driver.graph_exec_destroy, self._executable),
-                partial(self._driver.graph_destroy, self._graph),
-            )
-        )
-
-    def _parameters(self) -> list[bytes]:
-        return [bytes(kernel.parameters.buffer) for _, kernel in self._kernels]
+        destroy(self._driver, self.handles)
 
 
-def _add_nodes(device: CudaDevice, graph: int, recording: Recording) -> list[tuple[GraphNode, BoundKernel]]:
-    """One chain of nodes; returns those of the kernels."""
-    driver = device.driver
-    last: Sequence[GraphNode] = ()
-    if recording.upload is not None:
-        to, host, nbytes = recording.upload
-        last = (driver.graph_add_copy_to_device(graph, last, to, host, nbytes),)
-    if recording.zero is not None:
-        address, nbytes = recording.zero
-        last = (driver.graph_add_memset8(graph, last, address, 0, nbytes),)
-    last = (driver.graph_add_event_record(graph, last, recording.started),)
-    kernels: list[tuple[GraphNode, BoundKernel]] = []
-    for kernel in recording.kernels:
-        last = (driver.graph_add_kernel(graph, last, kernel.kernel.handle, kernel.shape, kernel.parameters),)
-        kernels.append((last[0], kernel))
-    last = (driver.graph_add_event_record(graph, last, recording.ended),)
-    for source, host, nbytes in recording.reads:
-        last = (driver.graph_add_copy_to_host(graph, last, host, source, nbytes),)
-    return kernels
+def destroy(driver: CudaDriver, handles: GraphHandles) -> None:
+    release_all((partial(driver.graph_exec_destroy, handles.executable), partial(driver.graph_destroy, handles.graph)))

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.arena import plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
-from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT, DispatchGraph, Recording
+from vyre.adapters.cuda.runtime.graph_cache import GraphCache
+from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.launch import (
     TRAP_BYTES,
     PreparedLaunch,
@@ -26,8 +27,9 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, ReplayPlanner, Work
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
-from vyre.adapters.cuda.runtime.transfer import Copies, Transfer, make_transfer
+from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
@@ -49,11 +51,17 @@ class Resources(NamedTuple):
     pinned: PinnedMemory
     streams: StreamPool
     quarantine: Quarantine
+    graphs: GraphCache
+    replays: ReplayPlanner
 
 
 class LaneSpec(NamedTuple):
-    """What a lane is for: one module on one launch geometry.  ``iterations``: how often all kernels run."""
+    """What a lane is for: one module on one launch geometry.  ``iterations``: how often all kernels run.
 
+    ``title``: what decisions about it are listed under.
+    """
+
+    title: str
     plan: BindingPlan
     launch: Launch
     iterations: int
@@ -67,13 +75,13 @@ class Lane:
         "_apart",
         "_arena",
         "_block",
+        "_decision",
         "_device",
         "_graph",
         "_iterations",
         "_launch",
-        "_recordings",
+        "_number",
         "_resources",
-        "_runs",
         "_transfer",
         "_values",
         "_zero",
@@ -91,8 +99,9 @@ class Lane:
         self._resources = resources
         self._device = device
         self._iterations = spec.iterations
-        self._graph: DispatchGraph | None = None
-        self._runs = 0
+        self._graph: RecordedGraph | None = None
+        """The one that is being run: another lane may push it out of the cache meanwhile."""
+        self._number: Final = resources.graphs.number()
         self.module: Final = module
         self.home: Final = home
         self.epoch: Final = device.epoch
@@ -140,7 +149,7 @@ class Lane:
         self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
 
         self._apart = scratch.can_trap and spec.iterations * len(module.kernels) > 1
-        self._recordings = 1 if device.options.graph_after is not None and self._can_record() else 0
+        self._decision = resources.replays.decision(self._work(spec.title)) if self._can_record() else None
 
     @property
     def nbytes(self) -> int:
@@ -152,8 +161,8 @@ class Lane:
         driver, (stream, started, ended, done) = self._device.driver, self.lease
         for place, index in self._values:
             place[:] = inputs[index]
-        self._runs += 1
-        if (self._graph is not None or self._recordings) and self._replay(inputs):
+        decision = self._decision
+        if decision is not None and decision.replays() and self._replay(decision, inputs):
             driver.event_record(done, stream)
             return
         self._transfer.upload(inputs, deadline_ns)
@@ -172,48 +181,58 @@ class Lane:
 
     def _can_record(self) -> bool:
         """Whether every dispatch enqueues the same, and little enough of it."""
-        short = self._iterations * len(self._launch) <= NODE_LIMIT and self._arena.mirror_nbytes <= GRAPH_BYTES
-        return short and not self._apart and self._transfer.recordable() is not None
+        return self._arena.mirror_nbytes <= GRAPH_BYTES and not self._apart and self._transfer.recordable() is not None
 
-    def _replay(self, inputs: Sequence[memoryview]) -> bool:
-        """Dispatch by graph, recording it first when it is time; False if it is not, or if that failed.
+    def _work(self, title: str) -> Work:
+        kernels = self._iterations * len(self._launch)
+        copies = (self._arena.upload.nbytes > 0) + (self._zero is not None) + len(self._arena.reads)
+        changing = self._iterations * sum(bool(kernel.values) for kernel in self._launch.kernels)
+        return Work(title, kernels + copies, kernels, changing)
+
+    def _replay(self, decision: ReplayDecision, inputs: Sequence[memoryview]) -> bool:
+        """Dispatch by graph, recording it if there is none; False if that failed, or if the graph was evicted.
 
         A graph that the driver refuses is given up for good: plain launches do the same.
         """
-        device, mirror = self._device, self._transfer.recordable()
+        device, graphs, mirror = self._device, self._resources.graphs, self._transfer.recordable()
         assert mirror is not None
         try:
-            if self._graph is None:
-                if self._runs <= (device.options.graph_after or 0):
+            graph = graphs.get(self._number)
+            if graph is None:
+                if decision.recorded:
+                    decision.begin_anew()
                     return False
-                self._recordings -= 1
-                self._graph = DispatchGraph(device, self._recording(mirror.copies), self.lease.stream)
+                graph = graphs.record(self._number, partial(self._record, mirror), self.lease.stream)
+                decision.recorded = True
             elif self._values:
-                self._graph.update()
+                graph.update()
             mirror.stage(inputs)
-            self._graph.launch()
+            graph.launch()
         except CudaCallError as error:
-            graph, self._graph = self._graph, None
-            if graph is not None:
-                device.roll_back(error, [graph.release])
+            self._decision = None
+            graphs.give_up(self._number)
             if is_sticky(error.code):
                 raise
             device.counters.graph_fallbacks += 1
             return False
+        self._graph = graph
         device.counters.graph_launches += 1
-        device.counters.kernel_launches += self._iterations * len(self._launch)
+        device.counters.graph_kernels += len(graph)
         return True
 
-    def _recording(self, copies: Copies) -> Recording:
+    def _record(self, mirror: MirroredTransfer, chain: Chain) -> None:
+        """What ``start`` enqueues."""
         zero = self._arena.zero
-        return Recording(
-            copies.upload,
-            (self._block.address + zero.start, zero.nbytes) if zero.nbytes else None,
-            self.lease.started,
-            self._launch.kernels * self._iterations,
-            self.lease.ended,
-            copies.reads,
-        )
+        if mirror.copies.upload is not None:
+            chain.upload(mirror.copies.upload)
+        if zero.nbytes:
+            chain.zero(self._block.address + zero.start, zero.nbytes)
+        chain.mark(self.lease.started)
+        for kernel in self._launch.kernels * self._iterations:
+            chain.kernel(kernel)
+        chain.mark(self.lease.ended)
+        for read in mirror.copies.reads:
+            chain.download(read)
 
     def done(self) -> bool:
         """Whether everything enqueued by ``start`` has run."""
@@ -222,19 +241,23 @@ class Lane:
     def finish(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> int:
         """Wait, raise the trap if there is one, fill ``outputs``; returns the kernels' time on the device in ns."""
         self._wait(deadline_ns)
+        self._graph = None
         if self._arena.traps.nbytes:
             self._raise_trap()
         self._transfer.collect(outputs, deadline_ns)
-        return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
+        taken_ns = round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
+        if self._decision is not None:
+            self._decision.samples.append(taken_ns)
+        return taken_ns
 
     def release(self, *, idle: bool) -> None:
         """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
         resources, stream = self._resources, self.lease.stream
         block, self._block = self._block, NO_BLOCK
-        graph, self._graph = self._graph, None
+        self._graph = self._decision = None
+        resources.graphs.drop(self._number)
         release_all(
             (
-                *(() if graph is None else (graph.release,)),
                 partial(self._transfer.release, idle=idle),
                 partial(resources.memory.give_back if idle else resources.memory.free, block, stream),
                 partial(resources.streams.give_back if idle else resources.streams.free, self.lease),

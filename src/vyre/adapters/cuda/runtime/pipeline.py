@@ -187,7 +187,7 @@ class KernelPipeline(ABC):
             pass
         config = self._config
         with self._resources.device.calls:
-            spec = LaneSpec(self._plan, shape.launch, config.fixpoint_iterations or 1, config.cooperative)
+            spec = LaneSpec(self.id, self._plan, shape.launch, config.fixpoint_iterations or 1, config.cooperative)
             return self._lanes.make(shape.module(), spec, shape.idle)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:

@@ -85,8 +85,8 @@ def _overlapping(session: Session, dispatches: int, elements: int) -> Iterator[F
 
 
 def _repeated(context: Context) -> Iterator[Finding]:
-    """The same dispatch again and again, with other scalars and other data: what may be replayed as a graph."""
-    backend = backend_with(context.backend, DEFAULT_OPTIONS)
+    """The same dispatch again and again, with other scalars and other data, recorded and replayed as a graph."""
+    backend = backend_with(context.backend, CudaOptions(graph_after=2))
     program, elements = mixing(), 1000
     with session_on(backend) as session:
         for k in range(8):

@@ -1,0 +1,86 @@
+"""The recorded graphs of a device: bounded in number and size, those go first that cost least to record again.
+
+A graph that leaves is destroyed when nobody runs it any more: who does, holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Final
+
+from vyre.adapters.caching.memory_cache import Built, Cause, MemoryBudget, MemoryCache
+from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
+from vyre.adapters.cuda.runtime.graphs import GraphHandles, Record, RecordedGraph, destroy
+from vyre.adapters.cuda.seam import Stream
+
+BYTES: Final = 64 * MIB
+NODE_BYTES: Final = 4096
+"""What a kernel in a graph is taken to occupy: the most that its parameters have, of which drivers keep a copy."""
+
+
+class GraphCache(DeviceMember):
+    """Graphs by number.  Call inside the door of the device."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+        self._graphs: Final[MemoryCache[int, RecordedGraph]] = MemoryCache(
+            MemoryBudget(BYTES, max(1, device.options.graphs))
+        )
+        self._live: dict[int, GraphHandles] = {}
+        self._births, self._numbers = count(), count()
+        self.get: Final[Callable[[int], RecordedGraph | None]] = self._graphs.get
+        device.add(self)
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def number(self) -> int:
+        """One that no graph has."""
+        return next(self._numbers)
+
+    def record(self, number: int, record: Record, stream: Stream) -> RecordedGraph:
+        """A new graph under ``number``; hold it while it runs.  Raises ``CudaCallError``."""
+        counters = self._device.counters
+        graph = self._graphs.get_or_build(number, partial(self._build, record, stream))
+        counters.graph_recordings += 1
+        evicted = self._graphs.stats().evicted
+        counters.graph_evictions = evicted[Cause.BYTES] + evicted[Cause.ENTRIES]
+        return graph
+
+    def drop(self, number: int) -> None:
+        """The graph under ``number`` is not wanted any more, if there is one."""
+        self._graphs.discard(number)
+
+    def give_up(self, number: int) -> None:
+        """The graph under ``number``, if there is one, does not run and never will; what failed may refer to it yet."""
+        graph = self.get(number)
+        self.drop(number)
+        if graph is not None:
+            for birth, handles in tuple(self._live.items()):
+                if handles == graph.handles:
+                    self._device.discard(partial(self._destroy, birth))
+
+    # ---- as a member of the device
+    def release(self) -> None:
+        live, self._live = self._live, {}
+        self._graphs.clear()
+        release_all([partial(destroy, self._device.driver, handles) for handles in live.values()])
+
+    def forget(self) -> None:
+        self._live = {}
+        self._graphs.clear()
+
+    # ---- details
+    def _build(self, record: Record, stream: Stream) -> Built[RecordedGraph]:
+        graph, birth = RecordedGraph(self._device, record, stream), next(self._births)
+        self._live[birth] = graph.handles
+        gone = partial(self._device.discard, partial(self._destroy, birth))
+        return Built(graph, NODE_BYTES * max(1, len(graph)), gone)
+
+    def _destroy(self, birth: int) -> None:
+        """Of a graph that has died, unless all were given back meanwhile."""
+        handles = self._live.pop(birth, None)
+        if handles is not None:
+            destroy(self._device.driver, handles)

@@ -1,0 +1,170 @@
+"""Are the runs of a sequence of launches to be replays of a graph?
+
+Decided by ``plan_execution`` with the costs at hand, for as many runs more as were seen: if nothing comes after the
+recording, it has cost no more than what had been wasted by not recording earlier.  The warm path compares two numbers:
+a decision is taken again when twice as many runs were seen, when a run is to repeat the sequence twice as often, and
+when costs are replaced.
+
+Units: nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import Final, Literal, NamedTuple, TypeAlias
+from weakref import WeakSet
+
+from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
+from vyre.domain.launch_costs import LEAST_SAMPLES, LaunchCosts, Measured, Provenance, of_samples
+from vyre.policies.execution_prices import ExecutionMode, Workload
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.ports.planning import PlannedExecution
+from vyre.ports.support import SILENT, Telemetry
+
+GraphAfter: TypeAlias = int | Literal["costs"] | None
+"""Runs after which a sequence is recorded; by what launching costs; never."""
+
+SEEN_FIRST: Final = 2
+"""Runs that a decision waits for: its own time is that of some launches."""
+LOOP: Final = 2
+"""Rounds of one run that are worth a decision before any run was seen."""
+SAMPLES: Final = 9
+KEPT: Final = 256
+"""The latest decisions that can be looked at."""
+NEVER: Final = 1 << 62
+_EXECUTABLE: Final = frozenset({ExecutionMode.GRAPH})
+_SHORT: Final = Measured(0, 0, 0, 0, Provenance.ASSUMED)
+"""What kernels are taken for that were not timed: longer ones make the recording weigh less beside them."""
+
+
+class Work(NamedTuple):
+    """A sequence that may be recorded.
+
+    ``operations``: launches, copies and fills, each of which is one call, and one node of the graph.  ``timed``: how
+    many of them lie between the events that time a run.  ``changing``: kernels whose parameters may change.
+    """
+
+    title: str
+    operations: int
+    timed: int
+    changing: int
+
+
+class ReplayPlanner:
+    """``ExecutionPlanning`` of one device.  ``times``: what the times of its events are."""
+
+    def __init__(
+        self,
+        after: GraphAfter,
+        costs: LaunchCosts,
+        times: Provenance,
+        telemetry: Telemetry = SILENT,
+        sink: DecisionSink | None = None,
+    ) -> None:
+        self.after: Final = after
+        self.times: Final = times
+        self.costs = costs
+        self._telemetry, self._sink = telemetry, sink
+        self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
+        self._open: WeakSet[ReplayDecision] = WeakSet()
+        self._lock = Lock()
+
+    def decision(self, work: Work) -> ReplayDecision | None:
+        """About one sequence; None if it is never recorded."""
+        if self.after is None or not 0 < work.operations <= NODE_LIMIT:
+            return None
+        made = ReplayDecision(self, work)
+        with self._lock:
+            self._open.add(made)
+        return made
+
+    def use_costs(self, costs: LaunchCosts, /) -> None:
+        self.costs = costs
+        with self._lock:
+            for decision in self._open:
+                decision.due = 0
+
+    def plans(self) -> tuple[PlannedExecution, ...]:
+        return tuple(self._latest)
+
+    def plan(self, title: str, inputs: ExecutionInputs) -> ExecutionPlan:
+        """What the policy answers; it is kept, counted and told."""
+        found = decide(self._sink, plan_execution, inputs)
+        self._latest.append(PlannedExecution(title, inputs, found))
+        self._telemetry.count("vyre.cuda.plan", mode=found.mode.value)
+        return found
+
+
+class ReplayDecision:
+    """About one sequence; for the thread that runs it.
+
+    ``samples``: device time of the latest runs.  ``due``: the run at which it is taken again.  ``recorded``: whether
+    there is a graph.
+    """
+
+    __slots__ = ("__weakref__", "_batch", "_planner", "_replays", "_runs", "_work", "due", "recorded", "samples")
+
+    def __init__(self, planner: ReplayPlanner, work: Work) -> None:
+        self._planner, self._work = planner, work
+        self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
+        self.begin_anew()
+
+    def replays(self, batch: int = 1) -> bool:
+        """Whether the run that begins now, of ``batch`` rounds, is a replay."""
+        self._runs += 1
+        if self._runs >= self.due or batch >= self._batch:
+            self._decide(batch)
+        return self._replays
+
+    def begin_anew(self) -> None:
+        """The graph is gone: decide as if nothing had been run before."""
+        after = self._planner.after
+        self.recorded = self._replays = False
+        self._runs = 0
+        self.due, self._batch = 1 + (SEEN_FIRST if after == "costs" else after or 0), LOOP
+
+    # ---- details
+    def _decide(self, batch: int) -> None:
+        planner, seen = self._planner, self._runs - 1
+        if planner.after != "costs":
+            self._replays = seen >= (planner.after or 0)
+            self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
+            return
+        self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
+        plan = planner.plan(self._work.title, self._inputs(max(1, seen), batch))
+        replays = plan.mode is ExecutionMode.GRAPH
+        if replays is not self._replays:
+            self.samples.clear()
+        self._replays = replays
+
+    def _inputs(self, repeats: int, batch: int) -> ExecutionInputs:
+        work = self._work
+        workload = Workload(
+            nodes=work.operations,
+            batch=batch,
+            repeats=repeats,
+            kernel=self._kernel(batch),
+            recorded=self.recorded,
+            changed_nodes=work.changing if batch == 1 else 0,  # once for all rounds
+        )
+        incumbent = ExecutionMode.GRAPH if self.recorded else None
+        return ExecutionInputs(workload, self._planner.costs, _EXECUTABLE, incumbent)
+
+    def _kernel(self, batch: int) -> Measured | None:
+        """Device time of an operation: of a run less the gaps, or, of plain launches, less what submitting them takes.
+
+        The device may have waited for the host then, so that this is the least that it can have taken.
+        """
+        samples = tuple(self.samples)
+        if not samples:
+            return _SHORT if batch >= LOOP else None
+        work, costs = self._work, self._planner.costs
+        beside = costs.graph_gap if self._replays else costs.launch
+        taken = work.timed * (0 if beside is None else beside.median_ns)
+        each = sorted(max(0, ns - taken) // work.operations for ns in samples)
+        if len(each) >= LEAST_SAMPLES:
+            return of_samples(each, self._planner.times)
+        apart = each[-1] - each[0]
+        return Measured(each[len(each) // 2], apart, apart, len(each), self._planner.times)

@@ -1,0 +1,165 @@
+"""When a sequence is recorded: by the plan, for as many runs more as were seen, and seldom decided again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from vyre.adapters.cuda.runtime.replay_decision import NEVER, GraphAfter, ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.journal import DecisionJournal
+
+WORK: Final = Work("a dispatch", operations=4, timed=1, changing=1)
+LOOP: Final = Work("a loop", operations=100, timed=100, changing=0)
+
+
+def ns(value: int) -> Measured:
+    return Measured(value, 0, 0, 9, Provenance.MEASURED)
+
+
+KNOWN: Final[dict[str, Any]] = {
+    **dict.fromkeys(("round_trip", "launch_gap", "graph_gap", "graph_replay_node", "graph_update"), ns(0)),
+    "launch": ns(3_000),
+    "graph_record": ns(20_000),
+    "graph_record_node": ns(4_000),
+    "graph_replay": ns(2_000),
+    "graph_update_node": ns(1_000),
+}
+COSTS: Final = replace(ASSUMED, **KNOWN)
+"""Recording WORK takes 36 us, a replay of it 3 us, plain launches 12 us."""
+
+
+def planner(
+    after: GraphAfter = "costs", costs: LaunchCosts = COSTS, telemetry: RecordingTelemetry | None = None
+) -> ReplayPlanner:
+    return ReplayPlanner(after, costs, Provenance.EMULATED, telemetry or RecordingTelemetry())
+
+
+def made(planner: ReplayPlanner, work: Work = WORK) -> ReplayDecision:
+    found = planner.decision(work)
+    assert found is not None
+    return found
+
+
+def runs(decision: ReplayDecision, count: int, device_ns: int = 4_000, batch: int = 1) -> list[bool]:
+    """So many runs, each timed: which of them were replays."""
+    found = []
+    for _ in range(count):
+        found.append(decision.replays(batch))
+        decision.recorded |= found[-1]
+        decision.samples.append(device_ns)
+    return found
+
+
+def test_it_records_where_as_many_runs_as_were_seen_pay_for_it() -> None:
+    decision = made(planner())
+    found = runs(decision, 20)
+    first = found.index(True)
+    # A replay saves 9 us, and recording takes 36 us: eight more pay for it, four only just do not.
+    assert first == 8 and all(found[first:])
+
+
+def test_kernels_that_hide_their_launches_are_not_recorded() -> None:
+    quiet = made(planner(costs=replace(COSTS, graph_replay=ns(2_999))), LOOP)
+    assert not any(runs(quiet, 1, device_ns=100 * 1_000_000))
+    assert not any(runs(quiet, 6, device_ns=100 * 1_000_000, batch=100))
+
+
+def test_a_loop_is_recorded_at_once_and_a_single_round_is_not() -> None:
+    assert made(planner(), LOOP).replays(batch=50)
+    assert not made(planner(), LOOP).replays()
+
+
+def test_parameters_that_may_change_count_for_a_single_round() -> None:
+    costs = replace(COSTS, graph_update=ns(20_000))
+    assert not any(runs(made(planner(costs=costs)), 100))
+    assert runs(made(planner(costs=costs), WORK._replace(changing=0)), 100)[-1]
+
+
+def test_it_is_decided_again_when_twice_as_much_was_seen() -> None:
+    plans = planner(costs=replace(COSTS, graph_record=ns(10**9)))
+    runs(made(plans), 40)
+    assert [plan.inputs.workload.repeats for plan in plans.plans()] == [2, 4, 8, 16, 32]
+    assert {plan.work for plan in plans.plans()} == {"a dispatch"}
+
+
+def test_a_run_that_repeats_more_is_decided_about() -> None:
+    plans = planner()
+    decision = made(plans, LOOP)
+    assert [decision.replays(batch) for batch in (1, 2, 3, 3, 4)] == [False, True, True, True, True]
+    assert [plan.inputs.workload.batch for plan in plans.plans()] == [2, 3, 4]
+
+
+def test_new_costs_are_used_at_the_next_run() -> None:
+    plans = planner(costs=replace(COSTS, launch=ns(2)))
+    decision = made(plans)
+    assert not any(runs(decision, 9))
+    plans.use_costs(COSTS)
+    assert runs(decision, 1) == [True]
+    plans.use_costs(replace(COSTS, launch=ns(2)))
+    assert runs(decision, 1) == [False]
+    assert plans.plans()[-1].inputs.incumbent is ExecutionMode.GRAPH
+
+
+def test_what_has_no_price_is_launched_plainly() -> None:
+    plans = planner(costs=LaunchCosts(ASSUMED.source, 0))
+    assert not any(runs(made(plans), 10))
+    assert not any(runs(made(plans, LOOP), 10, batch=100))
+    assert "no price" in str(plans.plans()[0].plan.why)
+
+
+def test_after_so_many_runs_nothing_is_planned() -> None:
+    plans = planner(3)
+    decision = made(plans)
+    assert runs(decision, 5, batch=100) == [False, False, False, True, True]
+    plans.use_costs(ASSUMED)
+    assert runs(decision, 1) == [True]
+    assert plans.plans() == () and decision.due == NEVER
+    assert made(planner(0)).replays()
+
+
+@pytest.mark.parametrize("work", [WORK._replace(operations=0), WORK._replace(operations=1025)])
+def test_nothing_and_too_much_are_never_recorded(work: Work) -> None:
+    assert planner(0).decision(work) is None
+    assert planner(None).decision(WORK) is None
+
+
+def test_an_evicted_graph_begins_anew() -> None:
+    decision = made(planner(2))
+    assert runs(decision, 3)[-1]
+    decision.begin_anew()
+    assert not decision.recorded and runs(decision, 3) == [False, False, True]
+
+
+def test_kernels_are_timed_net_of_what_lies_beside_them() -> None:
+    plans = planner()
+    runs(made(plans, LOOP._replace(operations=50, timed=50)), 3, device_ns=50 * 4_500)
+    kernel = plans.plans()[0].inputs.workload.kernel
+    assert kernel is not None and (kernel.median_ns, kernel.count, kernel.provenance) == (
+        1_500,
+        2,
+        Provenance.EMULATED,
+    )
+    recorded = planner(costs=replace(COSTS, graph_gap=ns(500)))
+    runs(made(recorded, LOOP), 17, device_ns=100 * 4_500)
+    kernels = [plan.inputs.workload.kernel for plan in recorded.plans()]
+    assert [kernel.median_ns for kernel in kernels if kernel is not None] == [1_500] * 3 + [4_000]
+
+
+def test_every_plan_is_counted() -> None:
+    telemetry = RecordingTelemetry()
+    runs(made(planner(telemetry=telemetry)), 9)
+    assert telemetry.counts["vyre.cuda.plan", (("mode", "plain"),)] == 2
+    assert telemetry.counts["vyre.cuda.plan", (("mode", "graph"),)] == 1
+
+
+def test_every_plan_is_told_to_who_keeps_decisions() -> None:
+    journal = DecisionJournal()
+    plans = ReplayPlanner("costs", COSTS, Provenance.EMULATED, sink=journal)
+    runs(made(plans), 9)
+    assert [decision.name for decision in journal.decisions] == ["plan_execution.plan_execution"] * 3
+    assert [decision.verdict for decision in journal.decisions] == [plan.plan for plan in plans.plans()]

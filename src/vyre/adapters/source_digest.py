@@ -20,6 +20,7 @@ EMITTER: Final = (
     "domain",
     "policies/bindless.py",
     "policies/emission",
+    "policies/journal.py",
     "policies/param_inlining.py",
     "policies/ptx_target.py",
     "policies/ptxas_hazard_table.py",

@@ -16,11 +16,13 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.app.prediction import PredictionConfig
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.policies.journal import DecisionJournal
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.ports.support import Environment, Telemetry
 
@@ -36,15 +38,19 @@ def select(selector: BackendSelector, name: str) -> Selection:
 
 class Container(containers.DeclarativeContainer):
     """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache``,
-    ``pins`` and ``predict`` what ``vyre.open`` takes under these names.
+    ``pins``, ``predict`` and ``journal`` what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
     telemetry: providers.ThreadSafeSingleton[Telemetry] = providers.ThreadSafeSingleton(ApplicationTelemetry)
     catalog: providers.ThreadSafeSingleton[BackendCatalog] = providers.ThreadSafeSingleton(load_catalog)
     cache: providers.Object[CacheOption] = providers.Object(None)
+    journal: providers.Object[DecisionJournal | None] = providers.Object(None)
+    decisions: providers.ThreadSafeSingleton[CountedDecisions] = providers.ThreadSafeSingleton(
+        CountedDecisions, telemetry, journal
+    )
     services: providers.ThreadSafeSingleton[BackendServices] = providers.ThreadSafeSingleton(
-        backend_services, cache, environment, telemetry
+        backend_services, cache, environment, telemetry, decisions
     )
     backend_name: providers.Object[str] = providers.Object(AUTO)
     forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)
@@ -58,4 +64,4 @@ class Container(containers.DeclarativeContainer):
         tuning_sources, cache, pins, environment, telemetry, reference.provider
     )
     predict: providers.Object[bool | PredictionConfig] = providers.Object(False)
-    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning, predict)
+    session: providers.Factory[Session] = providers.Factory(Session, selection, telemetry, tuning, predict, journal)

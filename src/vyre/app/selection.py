@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError, BackendUnavailable
 from vyre.policies.backend_ranking import Candidate, capability_score, rank_candidates
+from vyre.policies.journal import decide
 from vyre.ports.backend import (
     NO_SERVICES,
     Backend,
@@ -117,7 +118,7 @@ class BackendSelector:
                 profile = _attempt(registration.probe, registration.id, reasons)
                 if profile is not None:
                     candidates.append(Candidate(registration.id, registration.rank, profile))
-        ranked = rank_candidates(candidates)
+        ranked = decide(self._services.decisions, rank_candidates, candidates)
         makers = {r.id: r.make for r in self._catalog.registrations}
         for place, candidate in enumerate(ranked):
             backend = _attempt(partial(makers[candidate.id], self._services), candidate.id, reasons)

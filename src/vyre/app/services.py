@@ -9,11 +9,14 @@ from vyre.adapters.disk.configuration import CacheOption, config_of
 from vyre.ports.backend import BackendServices
 
 if TYPE_CHECKING:
+    from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.support import Environment, Telemetry
 
 
-def backend_services(cache: CacheOption, environment: Environment, telemetry: Telemetry) -> BackendServices:
+def backend_services(
+    cache: CacheOption, environment: Environment, telemetry: Telemetry, decisions: DecisionSink | None = None
+) -> BackendServices:
     """The store that ``cache`` asks for is opened when a backend first asks for it.
 
     Raises ``InvalidConfig`` for a ``cache`` that cannot be meant.
@@ -26,4 +29,4 @@ def backend_services(cache: CacheOption, environment: Environment, telemetry: Te
 
         return open_disk_store(cache, environment, telemetry)
 
-    return BackendServices(artifacts=artifacts, telemetry=telemetry)
+    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions)

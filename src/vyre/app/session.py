@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, overload
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, OutArrays, Pipeline
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from vyre.app.calibration.service import CalibrationService, KnownCosts
+    from vyre.app.explain.explanation import Explanation
+    from vyre.app.explain.service import CostsWanted
     from vyre.app.invalidation import InvalidationReport
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import ReadableBuffer
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
+    from vyre.policies.journal import DecisionJournal
     from vyre.policies.paired_race import RaceThresholds
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
@@ -67,6 +71,7 @@ def open(
     cache: CacheOption = None,
     pins: PinsOption = None,
     predict: bool | PredictionConfig = False,
+    journal: DecisionJournal | None = None,
 ) -> Session:
     """A session on the named backend, or on the best one that can run here (``auto``).
 
@@ -74,19 +79,20 @@ def open(
     warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
     measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
     environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: prepare in the
-    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``catalog``,
-    ``telemetry`` and ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the
-    same parts for applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and
-    for pins ``UnreadableFile`` and ``MalformedJson``.
+    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``journal``:
+    keeps what is decided, to be decided again; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and
+    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
+    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
+    ``UnreadableFile`` and ``MalformedJson``.
     """
     telemetry = telemetry or ApplicationTelemetry()
     environment = environment or ProcessEnvironment()
-    services = backend_services(cache, environment, telemetry)
+    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning, predict)
+    return Session(selector.select(backend), telemetry, tuning, predict, journal)
 
 
 class Session:
@@ -102,7 +108,9 @@ class Session:
         telemetry: Telemetry,
         tuning: TuningSources | None = None,
         predict: bool | PredictionConfig = False,
+        journal: DecisionJournal | None = None,
     ) -> None:
+        self._journal = journal
         self._selection = selection
         self._telemetry = telemetry
         self._tuning_sources = tuning
@@ -417,9 +425,62 @@ class Session:
     def closed(self) -> bool:
         return self._lease.closed
 
-    def explain(self) -> SelectionReport:
-        """Why this backend: every candidate with its reason. ``print`` it."""
-        return self._selection.report
+    @overload
+    def explain(self) -> SelectionReport: ...
+    @overload
+    def explain(
+        self,
+        program: Program,
+        config: DispatchConfig | None = None,
+        *,
+        batch: int = 1,
+        repeats: int = 1,
+        costs: CostsWanted = None,
+        kernel_time_ns: int | None = None,
+        **shorthand: Any,
+    ) -> Explanation: ...
+    def explain(
+        self,
+        program: Program | None = None,
+        config: DispatchConfig | None = None,
+        *,
+        batch: int = 1,
+        repeats: int = 1,
+        costs: CostsWanted = None,
+        kernel_time_ns: int | None = None,
+        **shorthand: Any,
+    ) -> SelectionReport | Explanation:
+        """Why this backend, every candidate with its reason; of a program, what would be decided about it, and why.
+
+        ``batch`` runs of the program are submitted together, ``repeats`` times.  ``costs``: those of launching, or the
+        file that holds them; "measured": as ``launch_costs`` has them; "assumed"; None: measured where they are known,
+        else assumed, and then a note says so.  ``kernel_time_ns``: device time of a launch; None: as far as it was
+        measured.  ``print`` the result; nothing is launched.  ``shorthand`` as for ``compile``.
+
+        Raises ``InvalidProgram``, ``InvalidField`` for numbers that are no batch, and what ``launch_costs`` raises.
+        """
+        if program is None:
+            return self._selection.report
+        from vyre.app.explain.service import Asked, explain_program, known_costs  # who asks nothing needs none of it
+
+        self._lease.check_open()
+        pipeline = partial(self.compile, program, config, **shorthand)
+        asked = Asked(program, pipeline, batch, repeats, kernel_time_ns)
+        return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._journal)
+
+    @property
+    def journal(self) -> DecisionJournal | None:
+        """What was decided so far, if the session was opened with a journal."""
+        return self._journal
+
+    def write_journal(self, path: Path | str) -> int:
+        """Write what the journal holds to a file for ``vyre explain --replay``; how many decisions that are.
+
+        Raises ``InvalidConfig`` without a journal, and ``UnreadableFile``.
+        """
+        from vyre.app.explain.journals import write_journal
+
+        return write_journal(self._journal, Path(path))
 
     def predictions(self) -> PredictionReport:
         """What was predicted, prepared ahead and used, and the last decisions.  ``print`` it.

@@ -23,6 +23,7 @@ from vyre.app.cli.cache_invalidate import invalidate
 from vyre.app.cli.cache_key import key
 from vyre.app.cli.calibrate import calibrate
 from vyre.app.cli.exit_codes import Exit, exit_code
+from vyre.app.cli.explain import explain
 from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
 from vyre.app.cli.options import AsJson, Assume, BackendName, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune
@@ -45,6 +46,7 @@ cache.command()(invalidate)
 cache.command()(key)
 app.command()(tune)
 app.command()(calibrate)
+app.command()(explain)
 # Typer's own copy of click, or the installed one: whichever this version of typer raises.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 

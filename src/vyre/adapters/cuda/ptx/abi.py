@@ -14,6 +14,7 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.policies.bindless import BindlessSupport, PointerTable, ResourceTableInputs, plan_resource_table
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.param_inlining import Inline, ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 
 TRAP_BYTES: Final = 32
@@ -43,7 +44,7 @@ def pointer_bindings(program: Program) -> tuple[Buffer, ...]:
     return tuple(b for b in program.abi_buffers if not b.is_push)
 
 
-def inlined_uniforms(program: Program, options: EmitOptions) -> frozenset[str]:
+def inlined_uniforms(program: Program, options: EmitOptions, sink: DecisionSink | None = None) -> frozenset[str]:
     """Names of the uniform buffers whose bytes travel as parameters."""
     if not options.switches.inline_uniforms:
         return frozenset()
@@ -52,11 +53,15 @@ def inlined_uniforms(program: Program, options: EmitOptions) -> frozenset[str]:
         for buffer in pointer_bindings(program)
         if buffer.access is Access.UNIFORM
         and buffer.static_nbytes
-        and isinstance(decide_param_inlining(ParamInliningInputs(buffer.static_nbytes), INLINE_UNIFORMS), Inline)
+        and isinstance(
+            decide(sink, decide_param_inlining, ParamInliningInputs(buffer.static_nbytes), INLINE_UNIFORMS), Inline
+        )
     )
 
 
-def uses_table(program: Program, inlined: frozenset[str], options: EmitOptions) -> bool:
+def uses_table(
+    program: Program, inlined: frozenset[str], options: EmitOptions, sink: DecisionSink | None = None
+) -> bool:
     """Do the bindings come in a table in memory?"""
     if options.pointer_table is not None:
         return options.pointer_table
@@ -65,7 +70,7 @@ def uses_table(program: Program, inlined: frozenset[str], options: EmitOptions) 
     other += sum(max(8, b.static_nbytes or 0) for b in program.abi_buffers if b.is_push)
     other += sum(16 + (b.static_nbytes or 0) for b in bindings if b.name in inlined)
     inputs = ResourceTableInputs(len(bindings), BindlessSupport.FULL, False, other, options.parameter_limit, 0, 0, 0)
-    return isinstance(plan_resource_table(inputs), PointerTable)
+    return isinstance(decide(sink, plan_resource_table, inputs), PointerTable)
 
 
 def layout(program: Program, inlined: frozenset[str], *, table: bool, features: Features) -> Abi:

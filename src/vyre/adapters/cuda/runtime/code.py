@@ -28,6 +28,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecInput, SpecMap, complete_spec, spec_literals
 from vyre.policies.cache_outcome import explain_miss
+from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices
 
@@ -128,6 +129,11 @@ class CodeMaker:
         self._warn("vyre.compile.machine_code_refused", problem=problem)
         return self.code(source, options, steps)
 
+    @property
+    def decisions(self) -> DecisionSink | None:
+        """Is told what is decided about the code."""
+        return self._services.decisions
+
     # ---- machine code
     def _machine_code(
         self, store: ArtifactStore, tool: CodeTool, source: KernelSource, options: EmitOptions, steps: Steps
@@ -209,7 +215,7 @@ class CodeMaker:
 
     def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
         """Text that is missed explains why its machine code is: the first reason stands."""
-        miss = explain_miss(key, store.neighbours(key))
+        miss = decide(self._services.decisions, explain_miss, key, store.neighbours(key))
         if steps.missed is None:
             steps.missed = str(miss.why)
         fields = ",".join(miss.fields)

@@ -30,6 +30,7 @@ from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
+from vyre.policies.journal import decide
 
 
 class CudaPipeline(KernelPipeline):
@@ -119,7 +120,7 @@ class CudaPipeline(KernelPipeline):
         undecided = forced is None and facts.cooperative_launch  # then only is the native kernel worth its compilation
         resident = self._resident_natively(told) if undecided else 0
         asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
-        return choose_grid_sync(asked).mode is GridSyncMode.NATIVE
+        return decide(self._kernels.decisions, choose_grid_sync, asked).mode is GridSyncMode.NATIVE
 
     def _resident_natively(self, told: Callable[[Compilation], object] | None) -> int:
         """Workgroups of the native kernel that one multiprocessor holds at once."""

@@ -24,6 +24,7 @@ from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.identity import program_digest
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
+from vyre.policies.journal import DecisionSink
 
 MODULES: Final = 2048
 
@@ -47,6 +48,11 @@ class KernelCache(DeviceMember):
         self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(MemoryBudget(entries=limit))
         self._loader = ModuleLoader(device)
         device.add(self)
+
+    @property
+    def decisions(self) -> DecisionSink | None:
+        """Is told what is decided about kernels."""
+        return self._maker.decisions
 
     def get(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None

@@ -1,0 +1,25 @@
+"""Verdicts as counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from vyre.policies.journal import Decision, DecisionSink, verdict_label
+
+if TYPE_CHECKING:
+    from vyre.ports.support import Telemetry
+
+
+class CountedDecisions:
+    """Counts each verdict by its policy, and passes the decision on to ``journal``, if there is one."""
+
+    __slots__ = ("_telemetry", "journal")
+
+    def __init__(self, telemetry: Telemetry, journal: DecisionSink | None = None) -> None:
+        self._telemetry = telemetry
+        self.journal: Final = journal
+
+    def note(self, decision: Decision, /) -> None:
+        self._telemetry.count("vyre.decision", policy=decision.name, verdict=verdict_label(decision.verdict))
+        if self.journal is not None:
+            self.journal.note(decision)

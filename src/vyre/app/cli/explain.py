@@ -1,0 +1,196 @@
+"""``vyre explain``: what would be decided about a program and why, and recorded decisions taken again."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from vyre.app.cli import arguments, report
+from vyre.app.cli.chart import Curve, chart, duration, marks
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import load_valid, stderr
+from vyre.app.cli.options import AsJson, BackendName, Spec
+from vyre.app.explain.explanation import Explanation
+from vyre.app.explain.journals import replay_file, write_decisions
+from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
+from vyre.app.session import open as open_session
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.value_json import to_json
+from vyre.policies.execution_prices import Price, Quote
+from vyre.policies.journal import Outcome, Replayed
+
+MOST_RUNS: Final = 1 << 20
+"""Largest batch of the chart."""
+
+
+def explain(
+    program: Annotated[
+        Path | None, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.", show_default=False)
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", help="Runs that are submitted together.")] = 1,
+    repeats: Annotated[int, typer.Option("--repeats", help="How often such a batch comes.")] = 1,
+    costs: Annotated[
+        str | None,
+        typer.Option("--costs", help="measured, assumed, or a file of `vyre calibrate -o`; default: the best known."),
+    ] = None,
+    kernel_time: Annotated[
+        int | None, typer.Option("--kernel-time-ns", help="Device time of a launch, if nobody measured it.")
+    ] = None,
+    spec: Spec = [],  # noqa: B006  # typer copies defaults
+    record: Annotated[Path | None, typer.Option("--record", help="Write the decisions to this file.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", help="Take the decisions of this file again, and compare.")
+    ] = None,
+    backend: BackendName = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Say how a program would be run and why; or take recorded decisions again, exit code 1 if one differs."""
+    if (program is None) is (replay is None):
+        raise InvalidConfig("explain takes a program, or --replay and a file", fix="give one of them.")
+    if replay is not None:
+        return _replay(replay, as_json=as_json)
+    assert program is not None
+    loaded = load_valid(program)
+    wanted = costs if costs in (None, ASSUMED_COSTS, MEASURED_COSTS) else Path(str(costs))
+    with open_session(backend) as session:
+        found = session.explain(
+            loaded.program,
+            batch=batch,
+            repeats=repeats,
+            costs=wanted,
+            kernel_time_ns=kernel_time,
+            spec=arguments.constants(spec),
+        )
+    for note in found.notes:
+        stderr.print(f"note: {note}", markup=False)
+    if record is not None:
+        write_decisions(found.decisions, record)
+    if as_json:
+        report.put_json(_document(found))
+        return Exit.OK
+    _print(found)
+    if record is not None:
+        report.put(f"wrote {record}")
+    return Exit.OK
+
+
+# ---- a program
+def _print(found: Explanation) -> None:
+    work, plan = found.inputs.workload, found.plan
+    each = f"{work.nodes} launches each" if work.nodes > 1 else "one launch each"
+    report.put(f"{found.program} on {found.backend}: {work.repeats} x {work.batch} runs of {each}")
+    rows = report.table("", "mode", "predicted", "a run", "costs", "made of")
+    for quote in plan.quotes:
+        rows.add_row(
+            "*" if quote.mode is plan.mode else "", quote.mode.value, *_cells(quote, work.batch * work.repeats)
+        )
+    report.put_table(rows)
+    report.put(f"{plan.mode.value}: {plan.why} (gain {plan.gain_ns} ns, margin {plan.margin_ns} ns)")
+    if found.others:
+        rows = report.table("decision", "verdict", "why")
+        for answer in found.others:
+            rows.add_row(*answer)
+        report.put("")
+        report.put_table(rows)
+    if sys.stdout.isatty():
+        for line in _chart(found):
+            report.put(line)
+
+
+def _cells(quote: Quote, runs: int) -> tuple[str, str, str, str]:
+    if not isinstance(quote, Price):
+        return "-", "-", "-", f"unavailable: {quote.why}"
+    terms = " + ".join(f"{term.times} x {term.cost} {duration(term.each_ns)}" for term in quote.terms)
+    return duration(quote.total_ns), duration(quote.total_ns // runs), quote.provenance.value, terms
+
+
+def _chart(found: Explanation) -> list[str]:
+    """Predicted time of a run in each mode, over batches up to four times as large."""
+    nodes, repeats = found.inputs.workload.nodes, found.inputs.workload.repeats
+    largest = min(max(4 * found.inputs.workload.batch, 16), MOST_RUNS // nodes)
+    sizes = [1 << power for power in range(max(1, largest).bit_length())]
+    priced = [found.at(size) for size in sizes]
+    modes = [mode for mode in priced[0] if all(mode in prices for prices in priced)]
+    mark = marks([mode.value for mode in modes])
+    curves = [
+        Curve(
+            m.value,
+            mark[m.value],
+            [prices[m].total_ns // (repeats * size) for size, prices in zip(sizes, priced, strict=True)],
+        )
+        for m in modes
+    ]
+    ascii_only = not (sys.stdout.encoding or "ascii").startswith("utf")
+    lines = chart(sizes, curves, shutil.get_terminal_size().columns, ascii_only=ascii_only)
+    return ["", "predicted time of a run", *lines] if lines else []
+
+
+def _document(found: Explanation) -> dict[str, Any]:
+    return {
+        "program": found.program,
+        "backend": found.backend,
+        "mode": found.plan.mode.value,
+        "why": str(found.plan.why),
+        "gain_ns": found.plan.gain_ns,
+        "margin_ns": found.plan.margin_ns,
+        "costs": found.costs,
+        "notes": list(found.notes),
+        "modes": [_quote_json(quote) for quote in found.plan.quotes],
+        "decisions": [answer._asdict() for answer in found.others],
+        "inputs": to_json(found.inputs),
+    }
+
+
+def _quote_json(quote: Quote) -> dict[str, Any]:
+    if not isinstance(quote, Price):
+        return {"mode": quote.mode.value, "predicted_ns": None, "unavailable": str(quote.why)}
+    return {
+        "mode": quote.mode.value,
+        "predicted_ns": quote.total_ns,
+        "provenance": quote.provenance.value,
+        "terms": [term._asdict() for term in quote.terms],
+    }
+
+
+# ---- recorded decisions
+def _replay(path: Path, *, as_json: bool) -> int:
+    found = list(replay_file(path))
+    counts = Counter(replayed.outcome for replayed in found)
+    if as_json:
+        differing = [_replayed_json(place, each) for place, each in enumerate(found, 1) if _is_worth_telling(each)]
+        counted = {outcome.value: counts[outcome] for outcome in Outcome}
+        report.put_json({"decisions": len(found), "outcomes": counted, "differing": differing})
+    else:
+        for place, each in enumerate(found, 1):
+            if _is_worth_telling(each):
+                _tell(place, each)
+        report.put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome))
+    return Exit.OK if all(each.reproduced for each in found) else Exit.WRONG
+
+
+def _is_worth_telling(replayed: Replayed) -> bool:
+    return replayed.outcome is not Outcome.SAME
+
+
+def _tell(place: int, replayed: Replayed) -> None:
+    same = "; the verdict is the same" if replayed.reproduced else ""
+    why = f" ({replayed.why})" if replayed.why else ""
+    report.put(f"decision {place}: {replayed.record.policy}: {replayed.outcome.value}{why}{same}")
+    for difference in replayed.differences:
+        report.put(f"  {difference}")
+
+
+def _replayed_json(place: int, replayed: Replayed) -> dict[str, Any]:
+    return {
+        "decision": place,
+        "policy": replayed.record.policy,
+        "outcome": replayed.outcome.value,
+        "reproduced": replayed.reproduced,
+        "why": replayed.why,
+        "differences": [difference._asdict() for difference in replayed.differences],
+    }

@@ -1,0 +1,1 @@
+"""Explaining: what would be decided about a program and why, and whether recorded decisions are still the same."""

@@ -1,0 +1,37 @@
+"""Journals as files, and their decisions taken again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from vyre.adapters.files import read_file, write_files
+from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.domain.errors import InvalidConfig, MalformedJson
+from vyre.policies.journal import Decision, DecisionJournal, Replayed, from_lines, replay, to_lines
+
+
+def write_decisions(decisions: Iterable[Decision], path: Path) -> None:
+    """Raises ``UnreadableFile``."""
+    write_files({path: to_lines(decisions, version_of).encode()})
+
+
+def write_journal(journal: DecisionJournal | None, path: Path) -> int:
+    """As ``Session.write_journal``."""
+    if journal is None:
+        raise InvalidConfig("there is no journal", fix="open the session with vyre.open(journal=DecisionJournal()).")
+    decisions = journal.decisions
+    write_decisions(decisions, path)
+    return len(decisions)
+
+
+def replay_file(path: Path) -> Iterator[Replayed]:
+    """Every decision of a file, taken again, in order.
+
+    Raises ``UnreadableFile``, and ``MalformedJson`` for what is no journal.
+    """
+    try:
+        text = read_file(path).decode()
+    except UnicodeDecodeError:
+        raise MalformedJson("a journal is not UTF-8", fix="use the journal as it was written.") from None
+    return (replay(record, find_policy) for record in from_lines(text))

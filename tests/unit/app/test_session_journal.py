@@ -1,0 +1,198 @@
+"""Sessions record what they decide, another process comes to the same verdicts, and every verdict is counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+
+import vyre
+from support.launch_costs import launch_costs, measured
+from support.small_programs import saxpy_program
+from vyre.adapters.fakes import function_backend, registration_of
+from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.container import Container
+from vyre.app.explain.explanation import Explanation
+from vyre.app.explain.journals import replay_file
+from vyre.domain.errors import InvalidConfig, InvalidField, InvalidProgram, UnusableCosts
+from vyre.domain.launch_costs import ASSUMED, KernelTime
+from vyre.gallery.example import mismatches
+from vyre.gallery.registry import BASICS, load
+from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.journal import DecisionJournal, Outcome
+from vyre.ports.backend import BackendCatalog, BackendRole
+
+MACHINE = "cuda-machine"
+
+
+def record_the_gallery(cache: Path, telemetry: RecordingTelemetry | None = None) -> DecisionJournal:
+    """What a session decides that compiles the basics, runs some of them, and explains them all."""
+    journal = DecisionJournal()
+    with vyre.open(MACHINE, cache=cache, journal=journal, telemetry=telemetry) as session:
+        assert session.journal is journal
+        for name in BASICS:
+            example = load(f"basics.{name}")
+            session.explain(example.program(), batch=100, costs="assumed")
+            if name.startswith(("p01", "p02", "p24")):
+                case = example.case()
+                assert mismatches(case, example.run(session, example.program(), case)) == []
+    return journal
+
+
+# ---- recording
+def test_a_recorded_session_of_the_gallery_is_decided_the_same_in_another_process(tmp_path: Path) -> None:
+    journal = record_the_gallery(tmp_path / "cache")
+    names = Counter(decision.name.partition(".")[0] for decision in journal.decisions)
+    assert names["plan_execution"] == len(BASICS)
+    assert {"workgroup_candidates", "bindless", "cache_outcome", "emission"} <= names.keys()
+    session = vyre.open("reference", journal=journal)
+    session.close()
+    file = tmp_path / "gallery.jsonl"
+    assert session.write_journal(file) == len(journal) > 3 * len(BASICS)
+    for seed in ("1", "2"):
+        command = [sys.executable, "-m", "vyre", "explain", "--replay", str(file), "--json"]
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        replayed = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+        assert json.loads(replayed.stdout)["outcomes"] == {
+            "same verdict": len(journal),
+            "different verdict": 0,
+            "changed policy version": 0,
+            "unknown policy": 0,
+        }
+
+
+def test_the_choice_of_a_backend_is_recorded(tmp_path: Path) -> None:
+    backends = [function_backend(dict, name) for name in ("plain", "better")]
+    backends[1] = replace(backends[1], profile=replace(backends[1].profile, supports_f16=True))
+    catalog = BackendCatalog(tuple(registration_of(b, role=BackendRole.PRODUCTION, rank=1) for b in backends))
+    journal = DecisionJournal()
+    with vyre.open(catalog=catalog, journal=journal) as session:
+        assert session.backend == "better"
+        session.write_journal(tmp_path / "j")
+    (replayed,) = replay_file(tmp_path / "j")
+    assert replayed.record.policy == "backend_ranking.rank_candidates"
+    assert replayed.outcome is Outcome.SAME
+    assert [candidate["id"] for candidate in replayed.verdict] == ["better", "plain"]
+
+
+def test_the_container_has_a_journal_too() -> None:
+    container, journal = Container(), DecisionJournal()
+    container.journal.override(providers.Object(journal))
+    container.backend_name.override(providers.Object("reference"))
+    with container.session() as session:
+        session.explain(saxpy_program(), costs="assumed")
+    assert len(journal) == 2
+
+
+def test_without_a_journal_nothing_is_kept(tmp_path: Path) -> None:
+    with vyre.open("reference") as session:
+        assert session.journal is None
+        with pytest.raises(InvalidConfig, match="Fix: open the session with"):
+            session.write_journal(tmp_path / "j")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_verdicts_are_counted() -> None:
+    telemetry = RecordingTelemetry()
+    with vyre.open(MACHINE, telemetry=telemetry, cache=False) as session:
+        example = load("basics.p24_grid_sync")
+        session.prepare(example.program())
+    assert counted(telemetry, "vyre.decision") == {("emission.grid_sync_mode.choose_grid_sync", "native"): 1}
+
+
+def counted(telemetry: RecordingTelemetry, name: str) -> Mapping[tuple[str, ...], int]:
+    return {tuple(dict(labels).values()): n for (found, labels), n in telemetry.counts.items() if found == name}
+
+
+# ---- explaining
+def explained(backend: str = MACHINE, **asked: Any) -> Explanation:
+    with vyre.open(backend, cache=False) as session:
+        return session.explain(saxpy_program(), **asked)
+
+
+def kernel_of(found: Explanation) -> int:
+    kernel = found.inputs.workload.kernel
+    assert kernel is not None
+    return kernel.median_ns
+
+
+def test_without_a_program_it_tells_about_the_backend() -> None:
+    with vyre.open("reference") as session:
+        assert session.explain().chosen == "reference"
+
+
+def test_an_explanation_has_numbers_and_reasons() -> None:
+    found = explained(batch=100, repeats=1_000, costs=launch_costs(), kernel_time_ns=500)
+    assert found.plan.mode in {mode for mode in ExecutionMode if found.plan.price(mode) is not None}
+    assert found.at(100) == {price.mode: price for price in found.plan.quotes if hasattr(price, "total_ns")}
+    assert found.at(1)[ExecutionMode.PLAIN].total_ns < found.at(2)[ExecutionMode.PLAIN].total_ns
+    assert [answer.topic for answer in found.others] == ["workgroup sizes", "addresses of buffers"]
+    assert found.notes == ()
+    text = str(found).splitlines()
+    assert text[0].startswith(f"`saxpy` on `{MACHINE}`, a batch of 100: {found.plan.mode.value}, since ")
+    assert text[3] == "  persistent: unavailable: the backend does not execute it"
+
+
+def test_a_kernel_that_nobody_timed_is_assumed_aloud() -> None:
+    found = explained(costs=launch_costs())
+    assert kernel_of(found) == 5_000
+    assert found.notes == ("nobody timed the kernel: 5000 ns are assumed",)
+
+
+def test_the_time_of_a_kernel_is_taken_from_the_costs() -> None:
+    with vyre.open(MACHINE, cache=False) as session:
+        program = saxpy_program()
+        times = (KernelTime(session.compile(program).id, measured(777)),)
+        found = session.explain(program, costs=replace(launch_costs(), kernels=times))
+    assert (kernel_of(found), found.notes) == (777, ())
+
+
+def test_uniform_buffers_and_constants_are_explained() -> None:
+    with vyre.ProgramBuilder("scaled", workgroup=64) as p:
+        factors = p.uniform("factors", vyre.u32, 4)
+        y = p.inout("y", vyre.u32)
+        y[p.global_id()] = y[p.global_id()] * factors[0]
+    with vyre.open(MACHINE, cache=False) as session:
+        others = session.explain(p.build(), costs=ASSUMED).others
+    assert [answer for answer in others if answer.topic == "uniform buffer"] == [
+        ("uniform buffer", "Inline", "16 bytes fit the budget of 256")
+    ]
+
+
+def test_a_program_that_is_split_is_several_launches() -> None:
+    program = load("basics.p24_grid_sync").program()
+    split = function_backend(dict, "split")
+    catalog = BackendCatalog((registration_of(split, role=BackendRole.PRODUCTION, rank=1),))
+    with vyre.open(catalog=catalog) as session:
+        found = session.explain(program, costs=ASSUMED)
+    assert found.inputs.workload.nodes == 2
+    assert found.others[0][:2] == ("grid barriers", "split")
+
+
+def test_costs_are_asked_for_by_name() -> None:
+    assert explained(costs="assumed").inputs.costs is ASSUMED
+    assert explained().notes[1].startswith("nothing was measured, launch costs are assumed: no launch costs are known")
+    with pytest.raises(UnusableCosts):
+        explained(costs="measured")
+
+
+@pytest.mark.parametrize("asked", [{"batch": 0}, {"repeats": 0}, {"kernel_time_ns": -1}, {"batch": 1.5}])
+def test_a_question_that_cannot_be_meant(asked: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField):
+        explained(costs=ASSUMED, **asked)
+
+
+def test_an_invalid_program_is_not_explained() -> None:
+    broken = replace(saxpy_program(), workgroup_size=(0, 1, 1))
+    with vyre.open("reference") as session, pytest.raises(InvalidProgram):
+        session.explain(broken)

@@ -1,0 +1,225 @@
+"""``vyre explain``: the table, what is said aloud, and recorded decisions taken again."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.launch_costs import launch_costs
+from support.small_programs import saxpy_program
+from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.app.cli import main
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts, from_text, to_text
+from vyre.gallery.registry import load
+
+MACHINE = ("--backend", "cuda-machine")
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Vyre = Callable[..., Outcome]
+
+
+@pytest.fixture
+def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vyre:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VYRE_BACKEND", raising=False)
+    monkeypatch.setenv("VYRE_CACHE_DIR", str(tmp_path / "cache"))
+    Path("p.vyre").write_bytes(render_program(saxpy_program(), ProgramForm.TEXT))
+    Path("barrier.vyre").write_bytes(render_program(load("basics.p24_grid_sync").program(), ProgramForm.TEXT))
+
+    def run(*arguments: object) -> Outcome:
+        code = main([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        return Outcome(code, out, err)
+
+    return run
+
+
+# ---- a program
+def test_the_table_has_every_mode_with_its_time_or_the_reason_why_not(vyre: Vyre) -> None:
+    found = vyre("explain", "p.vyre", "--batch", "32", "--kernel-time-ns", "1000", "--costs", "assumed", *MACHINE)
+    assert found.code == 0
+    lines = [re.sub(" +", " ", line).strip() for line in found.out.splitlines()]
+    assert lines[0] == "saxpy on cuda-machine: 1 x 32 runs of one launch each"
+    assert lines[1] == "mode predicted a run costs made of"
+    assert re.fullmatch(
+        r"\* plain 10\d us 3\.2\d us assumed 1 x round_trip 4 us \+ .* \+ 32 x launch 3\.08 us", lines[2]
+    )
+    assert lines[3].startswith("graph 1")
+    assert "1 x graph_record 20 us" in lines[3]
+    assert lines[4:6] == [
+        "persistent - - - unavailable: the backend does not execute it",
+        "fused - - - unavailable: the backend does not execute it",
+    ]
+    assert lines[6] == "plain: plain is cheapest, 0 ns below plain launches (gain 0 ns, margin 0 ns)"
+    assert "workgroup sizes" in found.out and "addresses of buffers" in found.out
+    assert "note: nothing was measured, launch costs are assumed, as asked for" in found.err
+
+
+def test_for_machines(vyre: Vyre) -> None:
+    found = vyre("explain", "p.vyre", "--batch", "1000", "--costs", "assumed", "--json", *MACHINE).json
+    assert (found["program"], found["backend"], found["mode"]) == ("saxpy", "cuda-machine", "plain")
+    plain, graph, persistent, fused = found["modes"]
+    assert plain["predicted_ns"] == sum(term["times"] * term["each_ns"] for term in plain["terms"])
+    assert graph["predicted_ns"] > plain["predicted_ns"] and graph["provenance"] == "assumed"
+    assert persistent["unavailable"] == fused["unavailable"] == "the backend does not execute it"
+    assert found["inputs"]["workload"]["batch"] == 1000
+    assert [note[:26] for note in found["notes"]] == ["nobody timed the kernel: 5", "nothing was measured, laun"]
+
+
+def test_a_split_program_is_several_launches(vyre: Vyre) -> None:
+    found = vyre("explain", "barrier.vyre", "--json", *MACHINE).json
+    assert [row["verdict"] for row in found["decisions"] if row["topic"] == "grid barriers"] == ["native"]
+    assert found["inputs"]["workload"]["nodes"] == 1
+
+
+def test_costs_that_nobody_measured_are_assumed_aloud(vyre: Vyre) -> None:
+    found = vyre("explain", "p.vyre", *MACHINE)
+    assert found.code == 0
+    assert "launch costs are assumed: no launch costs are known of cuda-machine" in found.err
+
+
+def test_costs_of_a_file(vyre: Vyre) -> None:
+    assert vyre("calibrate", "--rounds", "5", "--out", "costs.json", *MACHINE).code == 0
+    for costs in ("costs.json", "measured"):
+        found = vyre("explain", "p.vyre", "--costs", costs, "--kernel-time-ns", "2000", *MACHINE)
+        assert found.code == 0
+        assert "nothing was measured, launch costs are emulated" in found.err
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "missing costs": (("--costs", "measured"), 2, "no launch costs are known"),
+    "a missing file": (("--costs", "nope.json"), 2, "cannot read nope.json"),
+    "foreign costs": (("--costs", "foreign.json"), 2, "launch costs of cuda on a device"),
+    "assumed costs as a file": (("--costs", "assumed.json"), 2, "no device in particular"),
+    "no costs": (("--costs", "p.vyre"), 1, "not launch costs"),
+    "no batch": (("--batch", "0"), 2, "Workload.batch = 0"),
+    "a batch too large": (("--batch", str(2**32)), 2, "Workload.batch"),
+    "no time": (("--kernel-time-ns", "-1"), 2, "Measured.median_ns = -1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_used_is_an_error(vyre: Vyre, case: str) -> None:
+    Path("foreign.json").write_text(to_text(launch_costs()), "utf-8")
+    Path("assumed.json").write_text(to_text(ASSUMED), "utf-8")
+    arguments, code, message = REFUSED[case]
+    found = vyre("explain", "p.vyre", *arguments, *MACHINE)
+    assert (found.code, found.out) == (code, "")
+    assert message in found.err and "Fix: " in found.err
+
+
+def test_stale_costs_are_an_error(vyre: Vyre) -> None:
+    assert vyre("calibrate", "--rounds", "5", "--out", "costs.json", *MACHINE).code == 0
+    old = from_text(Path("costs.json").read_text("utf-8").strip())
+    Path("old.json").write_text(to_text(LaunchCosts(old.source, 1_000)), "utf-8")
+    found = vyre("explain", "p.vyre", "--costs", "old.json", *MACHINE)
+    assert found.code == 2
+    assert "s old, at most" in found.err
+
+
+def test_a_terminal_gets_a_chart(vyre: Vyre, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("explain", "p.vyre", "--batch", "8", "--repeats", "9", "--costs", "assumed", *MACHINE)
+    assert "predicted time of a run" not in vyre(*arguments).out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    chart = vyre(*arguments).out.split("predicted time of a run\n")[1].splitlines()
+    assert len(chart) == 13 and max(map(len, chart)) <= 60
+    assert chart[-1].strip() == "p plain  g graph"
+    assert chart[-2].split() == ["1", "batch", "32"]
+    monkeypatch.setenv("COLUMNS", "20")
+    assert "predicted time of a run" not in vyre(*arguments).out
+
+
+# ---- recorded decisions
+def recorded(vyre: Vyre) -> list[dict[str, Any]]:
+    found = vyre("explain", "barrier.vyre", "--batch", "8", "--costs", "assumed", "--record", "d.jsonl", *MACHINE)
+    assert found.code == 0 and found.out.endswith("wrote d.jsonl\n")
+    return [json.loads(line) for line in Path("d.jsonl").read_text("utf-8").splitlines()]
+
+
+def write(records: list[dict[str, Any]]) -> None:
+    Path("d.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records), "utf-8")
+
+
+def test_recorded_decisions_are_the_same_again(vyre: Vyre) -> None:
+    assert recorded(vyre)[-1]["policy"] == "plan_execution.plan_execution"
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert found.code == 0
+    assert found.out == "4 same verdict, 0 different verdict, 0 changed policy version, 0 unknown policy\n"
+
+
+def test_a_tampered_verdict_is_told(vyre: Vyre) -> None:
+    records = recorded(vyre)
+    records[-1]["verdict"]["mode"] = "FUSED"
+    write(records)
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert found.code == 1
+    assert found.out.splitlines() == [
+        "decision 4: plan_execution.plan_execution: different verdict",
+        '  $.mode: "FUSED" -> "PLAIN"',
+        "3 same verdict, 1 different verdict, 0 changed policy version, 0 unknown policy",
+    ]
+
+
+def test_a_changed_policy_is_told(vyre: Vyre) -> None:
+    records = recorded(vyre)
+    now = records[0]["version"]
+    records[0]["version"] = "0123456789abcdef"
+    write(records)
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert found.code == 0  # it still comes to the same verdict
+    assert found.out.splitlines()[0] == (
+        "decision 1: emission.grid_sync_mode.choose_grid_sync: changed policy version "
+        f"(version 0123456789abcdef then, {now} now); the verdict is the same"
+    )
+    records[0]["verdict"]["possible"] = False
+    write(records)
+    assert vyre("explain", "--replay", "d.jsonl").code == 1
+
+
+def test_an_unknown_policy_is_told(vyre: Vyre) -> None:
+    records = recorded(vyre)
+    records[1]["policy"] = "magic.decide"
+    write(records)
+    found = vyre("explain", "--replay", "d.jsonl", "--json")
+    assert found.code == 1
+    assert found.json["outcomes"]["unknown policy"] == 1
+    (differing,) = found.json["differing"]
+    assert differing == {
+        "decision": 2,
+        "policy": "magic.decide",
+        "outcome": "unknown policy",
+        "reproduced": False,
+        "why": "there is no policy `magic.decide`",
+        "differences": [],
+    }
+
+
+@pytest.mark.parametrize(("content", "code"), [(b"\xff", 1), (b"{}\n", 1), (b"[\n", 1)])
+def test_what_is_no_journal_is_an_error(vyre: Vyre, content: bytes, code: int) -> None:
+    Path("d.jsonl").write_bytes(content)
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert (found.code, found.out) == (code, "")
+    assert "Fix: use the journal as it was written" in found.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("p.vyre", "--replay", "d.jsonl")])
+def test_it_takes_a_program_or_a_journal(vyre: Vyre, arguments: tuple[str, ...]) -> None:
+    found = vyre("explain", *arguments)
+    assert found.code == 2
+    assert "Fix: give one of them" in found.err

@@ -77,6 +77,8 @@ GOALS: Final = (
     ),
     Goal("resident dispatch, p50", "at most", _summary("resident", "p50_us"), _constant(8.7), "us"),
     Goal("graph replay, host time", "below", _summary("graphs", "host_us"), _constant(4.0), "us"),
+    Goal("predicted batch, worst error", "at most", _summary("costs", "worst_error"), _constant(0.15), "ratio"),
+    Goal("planned mode was the fastest", "at least", _summary("costs", "agreed"), _constant(0.9), "ratio"),
     Goal("tuned size, of the best", "at most", _summary("tuning", "worst_of_the_best"), _constant(1.03), "ratio"),
 )
 

@@ -105,7 +105,7 @@ def graphs(context: Context) -> Iterator[Finding]:
         replays = 0
         for nodes in GRAPH_NODES:
             graph = driver.graph_create()
-            _chain(bench, graph, launch.kernels[0], nodes)
+            chain(bench, graph, launch.kernels[0], nodes)
             executable = driver.graph_instantiate(graph)
             driver.graph_upload(executable, bench.stream)
             replay = driver.prepare_graph_launch(executable, bench.stream)
@@ -126,7 +126,8 @@ def graphs(context: Context) -> Iterator[Finding]:
     yield Fact("summary", {"host_us": found[f"{GRAPH_NODES[1]} nodes"]["median"], "wanted_us": 4.0})
 
 
-def _chain(bench: Workbench, graph: Graph, kernel: BoundKernel, nodes: int) -> None:
+def chain(bench: Workbench, graph: Graph, kernel: BoundKernel, nodes: int) -> None:
+    """Add that many nodes, one behind the other."""
     after: list[GraphNode] = []
     for _ in range(nodes):
         handle = kernel.kernel.handle

@@ -437,6 +437,34 @@ def test_old_times_of_kernels_stay_until_there_are_newer_ones() -> None:
     assert len(merged_kernels(many, old, None)) == MOST_KERNELS
 
 
+class Planning:
+    """``ExecutionPlanning`` that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[LaunchCosts] = []
+
+    def use_costs(self, costs: LaunchCosts, /) -> None:
+        self.given.append(costs)
+
+    def plans(self) -> tuple[()]:
+        return ()
+
+
+def test_a_backend_plans_with_what_is_known_and_is_told_once(tmp_path: Path) -> None:
+    planning = Planning()
+    bench = Bench(tmp_path, planning=planning)
+    assumed = bench.service.known().costs
+    bench.service.known()
+    assert planning.given == [assumed]
+    measured_now = bench.service.calibrate().costs
+    bench.service.known()
+    assert planning.given == [assumed, measured_now]
+    path = tmp_path / "costs.json"
+    path.write_text(to_text(planted(launch=measured(WRONG))))
+    bench.service.known(path)  # to be looked at
+    assert planning.given == [assumed, measured_now]
+
+
 def test_a_closed_session_measures_nothing(tmp_path: Path) -> None:
     session, _ = session_on(TimedDevice(), tmp_path)
     session.close()

@@ -29,6 +29,7 @@ from vyre.domain.launch_costs import (
     of_samples,
 )
 from vyre.policies.cost_observation import CostCorrected, CostSamples, judge_cost
+from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.backend import Backend, require
 
 if TYPE_CHECKING:
@@ -73,11 +74,13 @@ class CalibrationService:
         pipelines: Callable[[], Iterable[Pipeline]],
         telemetry: Telemetry,
         now_s: Callable[[], int] = lambda: int(time.time()),
+        sink: DecisionSink | None = None,
     ) -> None:
         self._lease, self._store, self._pipelines = lease, store, pipelines
-        self._telemetry, self._now_s = telemetry, now_s
+        self._telemetry, self._now_s, self._sink = telemetry, now_s, sink
         self._measuring = Lock()
         self._taken: LaunchCosts | None = None
+        self._handed_over: LaunchCosts | None = None
         self._told: set[str] = set()
 
     @property
@@ -98,6 +101,7 @@ class CalibrationService:
             costs = self._costs(samples, before)
             self._taken = costs
             problem = self._keep(costs)
+            self._hand_over(costs)
         self._telemetry.count("vyre.costs.calibrated", backend=str(backend.id))
         why = f"{_text(costs.provenance)} now on {costs.source}, in {rounds} rounds"
         if problem is not None:
@@ -146,7 +150,10 @@ class CalibrationService:
         for verdict in corrected:
             why += f"; {verdict.why}"
             self._tell("vyre.costs.corrected", str(verdict.why), level="info")
-        return KnownCosts(replace(costs, kernels=kernels, **values), why, problem, corrected)
+        costs = replace(costs, kernels=kernels, **values)
+        if path is None:
+            self._hand_over(costs)
+        return KnownCosts(costs, why, problem, corrected)
 
     # ---- measuring
     def _costs(self, samples: Samples, before: LaunchCosts | None) -> LaunchCosts:
@@ -164,7 +171,7 @@ class CalibrationService:
             return ()
         provenance = _provenance(self._lease.backend)
         found = [
-            judge_cost(CostSamples(name, believed, tuple(samples[name]), provenance))
+            decide(self._sink, judge_cost, CostSamples(name, believed, tuple(samples[name]), provenance))
             for name, believed in before.known().items()
             if name in samples
         ]
@@ -176,7 +183,7 @@ class CalibrationService:
         """Costs that are larger than what contains them."""
         known = costs.known()
         found = [
-            judge_cost(CostSamples(name, known.get(name), samples, provenance, bounds=True))
+            decide(self._sink, judge_cost, CostSamples(name, known.get(name), samples, provenance, bounds=True))
             for name, samples in times.items()
         ]
         return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
@@ -203,6 +210,13 @@ class CalibrationService:
             self._tell("vyre.costs.not_kept", error.message, fix=error.fix)
             return error
         return None
+
+    def _hand_over(self, costs: LaunchCosts) -> None:
+        """To the backend, if it plans with costs and has others so far."""
+        planning = self._lease.backend.planning
+        if planning is not None and costs != self._handed_over:
+            planning.use_costs(costs)
+            self._handed_over = costs
 
     def _tell(self, event: str, reason: str, *, level: str = "warning", **fields: str) -> None:
         """Once for each reason."""

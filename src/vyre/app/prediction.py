@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from vyre.app.pipeline import Pipeline
 from vyre.domain.errors import VyreError
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.record import U32_MAX
 from vyre.policies.shape_prediction import LEARNING, Prediction, PredictionThresholds, ShapePredictor
 from vyre.policies.trace_jit import (
@@ -192,9 +193,10 @@ class ShapeObserver:
         background: BackgroundCompiler,
         pipelines: PreparedPipelines,
         prepare: Prepare,
+        sink: DecisionSink | None = None,
     ) -> None:
         self._config, self._telemetry, self._pipelines, self._prepare = config, telemetry, pipelines, prepare
-        self._background = background
+        self._background, self._sink = background, sink
         self._predictor: ShapePredictor[Shape] = ShapePredictor(config.learning)
         self._kernels: OrderedDict[tuple[object, ...], Kernel] = OrderedDict()
         self._shapes: deque[Shape] = deque()
@@ -329,7 +331,7 @@ class ShapeObserver:
         miss_ns = shape.prepare_ns + (shape.kernel.compile_ns if missing else 0)
         cost_ns = miss_ns * self._background.load_bps // 10_000
         inputs = TraceJitInputs(shape.kernel.hits, min(confidence_bps, 10_000), cost_ns, miss_ns)
-        return decide_trace_jit_speculation(inputs, self._config.jit)
+        return decide(self._sink, decide_trace_jit_speculation, inputs, self._config.jit)
 
     def _prepare_ahead(self, shape: Shape) -> None:
         """On the thread of the background, unless a dispatch was faster."""

@@ -111,6 +111,7 @@ class Session:
         journal: DecisionJournal | None = None,
     ) -> None:
         self._journal = journal
+        self._decisions = CountedDecisions(telemetry, journal)
         self._selection = selection
         self._telemetry = telemetry
         self._tuning_sources = tuning
@@ -127,7 +128,9 @@ class Session:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
 
             settings = PredictionConfig() if predict is True else predict
-            self._observer = ShapeObserver(settings, telemetry, self._background, self._pipelines, self._prepare)
+            self._observer = ShapeObserver(
+                settings, telemetry, self._background, self._pipelines, self._prepare, self._decisions
+            )
 
     # ---------------------------------------------------------------- running
     def dispatch(
@@ -355,7 +358,9 @@ class Session:
         from vyre.app.specialized import SpecializedPipeline
 
         general = self.compile(program, config, **shorthand)
-        return SpecializedPipeline(general, parameters, self.compile, self._background, self._lease.backend)
+        return SpecializedPipeline(
+            general, parameters, self.compile, self._background, self._lease.backend, self._decisions
+        )
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
@@ -612,6 +617,7 @@ class Session:
                     (lambda: None) if sources is None else sources.costs,
                     lambda: [pipeline for pipeline, _ in tuple(self._prepared.values())],
                     self._telemetry,
+                    sink=self._decisions,
                 )
             return self._calibration_service
 
@@ -624,7 +630,9 @@ class Session:
             if self._tuning_service is None:
                 from vyre.app.tuning.service import TuningService  # who does not tune needs none of it
 
-                self._tuning_service = TuningService(self._lease, self._prepare, self._tuning_sources, self._telemetry)
+                self._tuning_service = TuningService(
+                    self._lease, self._prepare, self._tuning_sources, self._telemetry, self._decisions
+                )
             return self._tuning_service
 
     def _threads(self) -> ThreadPoolExecutor:

@@ -18,6 +18,7 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
 from vyre.policies.record import U32_MAX
 from vyre.policies.speculate import FULL_RATE_PPM, PathInputs, SpeculationPath, SpeculationReport, SpeculatorState
@@ -76,9 +77,11 @@ class SpecializedPipeline:
         compiled: Callable[[Program, DispatchConfig], Pipeline],
         background: BackgroundCompiler,
         backend: Backend,
+        sink: DecisionSink | None = None,
     ) -> None:
         """Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all."""
         self.general: Final = general
+        self._sink = sink
         inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
         names = tuple(scalars if parameters is None else parameters)
@@ -187,7 +190,7 @@ class SpecializedPipeline:
             speculative_spec_cost_ns=compile_ns * self._background.load_bps // 10_000,
             miss_cost_ns=compile_ns,
         )
-        verdict = decide_trace_jit_speculation(inputs)
+        verdict = decide(self._sink, decide_trace_jit_speculation, inputs)
         if isinstance(verdict, Speculate) and self._background.wish(guess, lambda: self._compile(guess)):
             self._decisions.append(f"compile: {verdict.why}")
 

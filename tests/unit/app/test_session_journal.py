@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from dependency_injector import providers
 
@@ -23,6 +24,7 @@ from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.container import Container
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file
+from vyre.app.pipeline import Inputs
 from vyre.domain.errors import InvalidConfig, InvalidField, InvalidProgram, UnusableCosts
 from vyre.domain.launch_costs import ASSUMED, KernelTime
 from vyre.gallery.example import mismatches
@@ -196,3 +198,25 @@ def test_an_invalid_program_is_not_explained() -> None:
     broken = replace(saxpy_program(), workgroup_size=(0, 1, 1))
     with vyre.open("reference") as session, pytest.raises(InvalidProgram):
         session.explain(broken)
+
+
+def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path) -> None:
+    journal, program = DecisionJournal(), saxpy_program()
+    inputs: Inputs = {"a": 2.0, "x": np.ones(4096, np.float32), "y": np.ones(4096, np.float32)}
+    with vyre.open(MACHINE, cache=tmp_path / "cache", journal=journal) as session:
+        session.tune(program, inputs)
+        session.calibrate(rounds=5)
+        session.calibrate(rounds=5)
+        specialized = session.specialize(program)
+        for _ in range(20):
+            specialized(inputs)
+        session.write_journal(tmp_path / "j")
+    names = {decision.name for decision in journal.decisions}
+    assert names >= {
+        "workgroup_candidates.workgroup_candidates",
+        "workgroup_candidates.shortlist",
+        "successive_halving.cheapest_estimate",
+        "cost_observation.judge_cost",
+        "trace_jit.decide_trace_jit_speculation",
+    }
+    assert {replayed.outcome for replayed in replay_file(tmp_path / "j")} == {Outcome.SAME}

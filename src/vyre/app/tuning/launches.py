@@ -13,6 +13,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.lane_facts import lane_facts
 from vyre.domain.launch import Launch
 from vyre.domain.tuning import Candidate
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.workgroup_candidates import (
     DEFAULT_THRESHOLDS,
     CandidateThresholds,
@@ -43,10 +44,11 @@ class TunedLaunch(NamedTuple):
         """Asked for along x, times those of the other axes."""
         return self.facts.lanes * prod(self.launch.grid[1:]) * prod(self.launch.workgroup[1:])
 
-    def sizes(self) -> WorkgroupCandidates:
+    def sizes(self, sink: DecisionSink | None = None) -> WorkgroupCandidates:
         """Every size that cannot change a byte."""
         most = self.limits.max_invocations_per_workgroup or DEFAULT_THRESHOLDS.max_lanes
-        return workgroup_candidates(lane_facts(self.program), self.facts, CandidateThresholds(max_lanes=most))
+        thresholds = CandidateThresholds(max_lanes=most)
+        return decide(sink, workgroup_candidates, lane_facts(self.program), self.facts, thresholds)
 
     def why_not(self, candidate: Candidate) -> str | None:
         """Why a candidate of another launch may not stand in here; None if it may."""

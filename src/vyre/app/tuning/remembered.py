@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.successive_halving import (
     DEFAULT_THRESHOLDS,
     Estimates,
@@ -35,11 +36,16 @@ class Told(NamedTuple):
         return self.candidates[self.step.winner] if self.step.winner else None
 
 
-def step_of(kind: TimeKind, samples: tuple[tuple[int, ...], ...], thresholds: HalvingThresholds) -> Step:
+def step_of(
+    kind: TimeKind,
+    samples: tuple[tuple[int, ...], ...],
+    thresholds: HalvingThresholds,
+    sink: DecisionSink | None = None,
+) -> Step:
     """What samples say, those of the candidate in use first."""
     if kind.is_measured:
-        return next_step(Race(samples[0], samples[1:]), thresholds)
-    return cheapest_estimate(Estimates(tuple(sample for (sample,) in samples)), thresholds)
+        return decide(sink, next_step, Race(samples[0], samples[1:]), thresholds)
+    return decide(sink, cheapest_estimate, Estimates(tuple(sample for (sample,) in samples)), thresholds)
 
 
 def told(

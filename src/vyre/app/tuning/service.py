@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre.app.tuning.sources import TuningSources
+    from vyre.policies.journal import DecisionSink
     from vyre.ports.support import Telemetry
 
 _REMEMBERED: Final = 1024
@@ -58,8 +59,10 @@ class TuningService:
         pipeline: Callable[[Program, DispatchConfig], Pipeline],
         sources: TuningSources,
         telemetry: Telemetry,
+        decisions: DecisionSink | None = None,
     ) -> None:
         self._lease, self._pipeline, self._sources, self._telemetry = lease, pipeline, sources, telemetry
+        self._decisions = decisions
         self._limits = limits_of(lease.backend)
         self._measuring = Lock()
         self._bound: dict[int, _Bound] = {}
@@ -72,7 +75,8 @@ class TuningService:
         views = self._views(program, inputs)
         launch = tuned_launch(program, tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring:
-            tuner = Tuner(Lent(self._lease.backend, self._pipeline, self._reference), launch, views, settings)
+            lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions)
+            tuner = Tuner(lent, launch, views, settings)
             pin = self._sources.pins.get(tuner.key)
             if pin is not None and launch.why_not(pin.candidate) is None:
                 return _report_of_pin(pin, launch)

@@ -23,6 +23,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
 from vyre.policies.workgroup_candidates import SizeOccupancy, shortlist
 
@@ -63,6 +64,7 @@ class Lent(NamedTuple):
     backend: Backend
     pipeline: Callable[[Program, DispatchConfig], Pipeline]
     reference: Callable[[Program, DispatchConfig], AbstractContextManager[Pipeline]]
+    decisions: DecisionSink | None = None
 
 
 class _Entrant(NamedTuple):
@@ -82,7 +84,7 @@ class Tuner:
     ) -> None:
         check_tunable(launch.config)
         self._lent, self._launch, self._views, self._settings = lent, launch, views, settings
-        self._sizes = launch.sizes()
+        self._sizes = launch.sizes(lent.decisions)
         self._rejected: list[Rejected] = []
         self.kind = time_kind(lent.backend)
         self.key = tuning_key(lent.backend, launch)
@@ -136,7 +138,7 @@ class Tuner:
 
     def _shortlist(self) -> tuple[int, ...]:
         occupancies = tuple(SizeOccupancy(size, self._occupancy_bps(size)) for size in self._sizes.sizes)
-        short = shortlist(occupancies)
+        short = decide(self._lent.decisions, shortlist, occupancies)
         for refused in (*self._sizes.refused, *short.refused):
             self._rejected.append(Rejected(Candidate(refused.size), str(refused.why)))
         return short.sizes
@@ -199,7 +201,7 @@ class Tuner:
         forwards = True
         while True:
             found = tuple(map(tuple, samples))
-            step = step_of(self.kind, found, self._settings.thresholds)
+            step = step_of(self.kind, found, self._settings.thresholds, self._lent.decisions)
             if not step.measure or (
                 budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
             ):
@@ -214,7 +216,7 @@ class Tuner:
     def _estimated(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
         backend = self._lent.backend
         costs = tuple((estimated_cost(entrant.pipeline, self._views, backend),) for entrant in entrants)
-        return costs, step_of(self.kind, costs, self._settings.thresholds)
+        return costs, step_of(self.kind, costs, self._settings.thresholds, self._lent.decisions)
 
     # ---- remembering
     def _records(

@@ -268,7 +268,7 @@ def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Repla
 
 
 def _arguments(policy: Policy, record: DecisionRecord) -> dict[str, Any]:
-    hints = get_type_hints(policy, include_extras=True)
+    hints = get_type_hints(policy)
     tunable = _thresholds(policy)
     found = {}
     for part, given in (("inputs", record.inputs), ("thresholds", record.thresholds)):

@@ -28,6 +28,7 @@ from vyre.policies.journal import (
     Known,
     Outcome,
     Policy,
+    Replayed,
     decide,
     from_lines,
     name_of,
@@ -144,6 +145,11 @@ def test_a_record_is_one_canonical_line() -> None:
     assert json.loads(text)["verdict"]["why"].startswith("100 ")
 
 
+def test_a_version_is_that_of_the_policy() -> None:
+    decision = Decision(decide_command_reuse, (REUSE,), decide_command_reuse(REUSE))
+    assert decision.record(name_of).version == decision.name
+
+
 def test_a_journal_is_a_record_on_each_line() -> None:
     journal = DecisionJournal()
     decide(journal, decide_command_reuse, REUSE)
@@ -159,36 +165,54 @@ def test_state_cannot_be_recorded() -> None:
         Decision(verdict_label, (len,), "builtin").record(version)
 
 
+FIX = "Fix: use the journal as it was written."
 DAMAGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "another form": (lambda r: r.update(form=2), "line 2 $: a decision has no form 1"),
-    "a member less": (lambda r: r.pop("verdict"), "has not the members policy, version, inputs, thresholds, verdict"),
-    "a member more": (lambda r: r.update(note=1), "has not the members"),
-    "a number as a name": (lambda r: r.update(policy=1), "line 2 $.policy: it is no str"),
+    "another form": (lambda r: r.update(form=2), "$: a decision has no form 1"),
+    "a member less": (
+        lambda r: r.pop("verdict"),
+        "$: a decision has not the members policy, version, inputs, thresholds, verdict",
+    ),
+    "a member more": (
+        lambda r: r.update(note=1),
+        "$: a decision has not the members policy, version, inputs, thresholds, verdict",
+    ),
+    "a number as a name": (lambda r: r.update(policy=1), "$.policy: it is no str"),
     "a list of inputs": (lambda r: r.update(inputs=[]), "$.inputs: it is no dict"),
 }
 
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_what_is_no_record_is_refused(case: str) -> None:
-    damage, message = DAMAGED[case]
+    damage, why = DAMAGED[case]
     content = json.loads(RECORD.to_text())
     damage(content)
-    with pytest.raises(MalformedJson) as error:
+    with pytest.raises(MalformedJson) as alone:
+        DecisionRecord.from_text(json.dumps(content))
+    with pytest.raises(MalformedJson) as second:
         from_lines(f"{RECORD.to_text()}\n{json.dumps(content)}\n")
-    assert message in error.value.message
+    assert (str(alone.value), str(second.value)) == (f"{why}. {FIX}", f"line 2 {why}. {FIX}")
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", "7", "[" * 100_000])
-def test_what_is_no_json_is_refused(line: str) -> None:
-    with pytest.raises(MalformedJson):
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("", "is not JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "has no form 1"),
+        ("7", "has no form 1"),
+    ],
+    ids=["nothing", "a brace", "brackets", "a list", "a number"],
+)
+def test_what_is_no_json_is_refused(line: str, why: str) -> None:
+    with pytest.raises(MalformedJson) as error:
         DecisionRecord.from_text(line)
+    assert str(error.value) == f"$: a decision {why}. {FIX}"
 
 
 # ---- deciding again
 def test_the_same_policy_comes_to_the_same_verdict() -> None:
-    found = replay(RECORD, find)
-    assert (found.outcome, found.reproduced, found.differences) == (Outcome.SAME, True, ())
-    assert found.verdict == RECORD.verdict
+    assert replay(RECORD, find) == Replayed(RECORD, Outcome.SAME, True, RECORD.verdict)
 
 
 def test_recorded_thresholds_count_not_those_of_now() -> None:
@@ -221,14 +245,34 @@ def test_changed_inputs_come_to_another_verdict() -> None:
     assert (found.outcome, found.reproduced) == (Outcome.DIFFERENT, False)
 
 
-def test_inputs_that_cannot_have_been_given_are_refused() -> None:
-    for inputs in ({}, {"inputs": 3}, {"inputs": RECORD.inputs["inputs"] | {"repeat_count": -1}}):
-        with pytest.raises(MalformedJson):
-            replay(replace(RECORD, inputs=inputs), find)
-    with pytest.raises(MalformedJson, match="takes thresholds"):
-        replay(replace(RECORD, thresholds={}), find)
-    with pytest.raises(MalformedJson, match="takes nothing"):
-        replay(replace(recorded(choose_grid_sync, GridSyncInputs(True, 1, 1, 1)), thresholds={"x": 1}), find)
+def joined(one: int, other: int) -> int:
+    return one + other
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"inputs": {}}, f"$.inputs: it takes inputs. {FIX}"),
+        ({"thresholds": {}}, f"$.thresholds: it takes thresholds. {FIX}"),
+        ({"thresholds": {**RECORD.thresholds, "x": 1}}, f"$.thresholds: it takes thresholds. {FIX}"),
+        (
+            {"inputs": {"inputs": 3}},
+            "$.inputs.inputs: 3 is not an object whose $type is CommandReuseInputs. "
+            "Fix: use the text as it was written.",
+        ),
+        (
+            {"inputs": {"inputs": RECORD.inputs["inputs"] | {"repeat_count": -1}}},
+            "$.inputs.inputs: CommandReuseInputs.repeat_count = -1 is not an int in 0..4294967295. "
+            "Fix: pass an int in 0..4294967295.",
+        ),
+        ({"policy": "joined", "thresholds": {}}, f"$.inputs: it takes one, other. {FIX}"),
+        ({"policy": "joined", "inputs": {"one": 1, "other": 2}}, f"$.thresholds: it takes nothing. {FIX}"),
+    ],
+)
+def test_inputs_that_cannot_have_been_given_are_refused(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(MalformedJson) as error:
+        replay(replace(RECORD, **changes), lambda name: Known(joined, "v1") if name == "joined" else find(name))
+    assert str(error.value) == why
 
 
 def test_a_changed_policy_is_told_and_may_still_agree() -> None:
@@ -240,12 +284,12 @@ def test_a_changed_policy_is_told_and_may_still_agree() -> None:
 
 
 def test_a_changed_policy_may_take_something_else() -> None:
-    found = replay(replace(RECORD, version="v0", inputs={"facts": 1}), find)
-    assert (found.outcome, found.reproduced, found.verdict) == (Outcome.CHANGED_POLICY, False, None)
-    assert found.why.startswith("it no longer takes what was recorded: $.inputs: ")
+    record = replace(RECORD, version="v0", inputs={"facts": 1})
+    why = "it no longer takes what was recorded: $.inputs: it takes inputs"
+    assert replay(record, find) == Replayed(record, Outcome.CHANGED_POLICY, False, why=why)
 
 
 def test_an_unknown_policy_is_told() -> None:
-    found = replay(replace(RECORD, policy="magic.decide"), find)
-    assert (found.outcome, found.reproduced) == (Outcome.UNKNOWN_POLICY, False)
-    assert found.why == "there is no policy `magic.decide`"
+    record = replace(RECORD, policy="magic.decide")
+    why = "there is no policy `magic.decide`"
+    assert replay(record, find) == Replayed(record, Outcome.UNKNOWN_POLICY, False, why=why)

@@ -48,6 +48,8 @@ def test_distances_add_up_to_what_is_usual() -> None:
     assert race.faster.capitals[-1] == pytest.approx(2 * 2 * (1 + 2 / 3))
     assert race.slower.capitals[-1] == 0.0
     assert race.slower.capitals[0] == pytest.approx(0.875 * 0.875 * (1 - 1 / 12))
+    second = PairedRace.start().record(400, 100).record(200, 100)
+    assert second.faster.capitals[-1] == pytest.approx(2 * (1 + 1 / 2)), "half as far as the only one before"
 
 
 def test_lines_are_logarithms_of_the_time_saved() -> None:
@@ -76,6 +78,11 @@ def staked(faster: float = 0.0, slower: float = 0.0, futile: float = 0.0, pairs:
 )
 def test_how_races_end(race: PairedRace, outcome: RaceOutcome) -> None:
     assert race.decide() == RaceVerdict(outcome, 1_000)
+
+
+@pytest.mark.parametrize("race", [staked(3.0, 1.0, 2.0), staked(1.0, 3.0, 2.0), staked(1.0, 2.0, 3.0)])
+def test_the_best_bet_is_told(race: PairedRace) -> None:
+    assert str(race.decide().why) == "1000 bps gained over 3 pair(s); the best bet is worth 3.0 of 40"
 
 
 def test_the_gain_is_the_median_of_all_pairs() -> None:

@@ -15,8 +15,8 @@ from vyre.domain.ir.types import u32
 from vyre.ports.backend import Backend, DispatchRequest, Readback, ResidentSequence, ResidentStep, Upload
 
 N: Final = 96
-RECORDING: Final = CudaOptions(graph_after=2)
-"""Options with which the scenario of graphs records some."""
+RECORDING: Final = CudaOptions(graph_after=1)
+"""Options with which the scenarios of graphs record some."""
 Scenario: TypeAlias = Callable[[Backend], bytes]
 
 
@@ -86,6 +86,20 @@ def resident(backend: Backend) -> bytes:
     return bytes(back)
 
 
+def replayed(backend: Backend) -> bytes:
+    """Sequences enough to be recorded and replayed, with other scalars and other memory in between."""
+    memory, executor = backend.require_memory(), backend.require_resident_executor()
+    back = bytearray(8 * N)
+    other = memoryview(np.uint32(5).tobytes())
+    with memory.allocate(4 * N) as y, memory.allocate(4 * N) as out, memory.allocate(4 * N) as apart:
+        reads = (Readback(y, memoryview(back)[: 4 * N]), Readback(out, memoryview(back)[4 * N :]))
+        for scalar, last in ((INPUTS[0], out), (INPUTS[0], out), (other, out), (INPUTS[0], apart), (INPUTS[0], out)):
+            memory.upload([Upload(y, INPUTS[2])])
+            step = ResidentStep(PROGRAM, (scalar, INPUTS[1], y, last))
+            executor.run(ResidentSequence(repeated=(step,), repeat_count=3, reads=reads))
+    return bytes(back)
+
+
 def bound(backend: Backend) -> bytes:
     """A launch prepared once, run three times."""
     memory = backend.require_memory()
@@ -117,6 +131,7 @@ SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
     "graph": (graph, _expected()),
     "asynchronous": (asynchronous, _expected()),
     "resident": (resident, _expected(3)),
+    "replayed": (replayed, _expected(3)),
     "bound": (bound, _expected(3)),
     "costs": (costs, b""),
 }

@@ -119,8 +119,9 @@ class RecordedGraph:
         """Its kernels."""
         return len(self._kernels)
 
-    def update(self, first: int = 0, end: int | None = None) -> None:
-        """Take over the present parameters of the kernels from ``first`` on and before ``end``, where they changed."""
+    def update(self, first: int = 0, end: int | None = None) -> int:
+        """Take over the present parameters of the kernels from ``first`` on and before ``end``; how many changed?"""
+        changed = 0
         for held in self._kernels[first:end]:
             kernel = held.kernel
             packed = bytes(kernel.parameters.buffer)
@@ -129,6 +130,8 @@ class RecordedGraph:
                     self.handles.executable, held.node, kernel.kernel.handle, kernel.shape, kernel.parameters
                 )
                 held.packed = packed
+                changed += 1
+        return changed
 
     def release(self) -> None:
         """Destroy it; it is not running."""

@@ -186,8 +186,7 @@ class Lane:
     def _work(self, title: str) -> Work:
         kernels = self._iterations * len(self._launch)
         copies = (self._arena.upload.nbytes > 0) + (self._zero is not None) + len(self._arena.reads)
-        changing = self._iterations * sum(bool(kernel.values) for kernel in self._launch.kernels)
-        return Work(title, kernels + copies, kernels, changing)
+        return Work(title, kernels + copies, kernels)
 
     def _replay(self, decision: ReplayDecision, inputs: Sequence[memoryview]) -> bool:
         """Dispatch by graph, recording it if there is none; False if that failed, or if the graph was evicted.
@@ -205,7 +204,7 @@ class Lane:
                 graph = graphs.record(self._number, partial(self._record, mirror), self.lease.stream)
                 decision.recorded = True
             elif self._values:
-                graph.update()
+                decision.changed += graph.update()
             mirror.stage(inputs)
             graph.launch()
         except CudaCallError as error:

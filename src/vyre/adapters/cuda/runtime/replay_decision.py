@@ -43,13 +43,12 @@ class Work(NamedTuple):
     """A sequence that may be recorded.
 
     ``operations``: launches, copies and fills, each of which is one call, and one node of the graph.  ``timed``: how
-    many of them lie between the events that time a run.  ``changing``: kernels whose parameters may change.
+    many of them lie between the events that time a run.
     """
 
     title: str
     operations: int
     timed: int
-    changing: int
 
 
 class ReplayPlanner:
@@ -100,11 +99,24 @@ class ReplayPlanner:
 class ReplayDecision:
     """About one sequence; for the thread that runs it.
 
-    ``samples``: device time of the latest runs.  ``due``: the run at which it is taken again.  ``recorded``: whether
-    there is a graph.
+    ``samples``: device time of the latest runs.  ``changed``: kernels of the graph that got other parameters since the
+    last time.  ``due``: the run at which it is taken again.  ``recorded``: whether there is a graph.
     """
 
-    __slots__ = ("__weakref__", "_batch", "_planner", "_replays", "_runs", "_work", "due", "recorded", "samples")
+    __slots__ = (
+        "__weakref__",
+        "_batch",
+        "_changing",
+        "_planner",
+        "_replays",
+        "_runs",
+        "_since",
+        "_work",
+        "changed",
+        "due",
+        "recorded",
+        "samples",
+    )
 
     def __init__(self, planner: ReplayPlanner, work: Work) -> None:
         self._planner, self._work = planner, work
@@ -122,7 +134,7 @@ class ReplayDecision:
         """The graph is gone: decide as if nothing had been run before."""
         after = self._planner.after
         self.recorded = self._replays = False
-        self._runs = 0
+        self._runs = self._since = self._changing = self.changed = 0
         self.due, self._batch = 1 + (SEEN_FIRST if after == "costs" else after or 0), LOOP
 
     # ---- details
@@ -138,19 +150,27 @@ class ReplayDecision:
         if replays is not self._replays:
             self.samples.clear()
         self._replays = replays
+        self._since, self.changed = seen, 0
 
     def _inputs(self, repeats: int, batch: int) -> ExecutionInputs:
-        work = self._work
+        work, changing = self._work, self._changed_nodes()
         workload = Workload(
             nodes=work.operations,
             batch=batch,
             repeats=repeats,
             kernel=self._kernel(batch),
             recorded=self.recorded,
-            changed_nodes=work.changing if batch == 1 else 0,  # once for all rounds
+            changed_nodes=changing if batch == 1 else 0,  # else once for all rounds
         )
         incumbent = ExecutionMode.GRAPH if self.recorded else None
         return ExecutionInputs(workload, self._planner.costs, _EXECUTABLE, incumbent)
+
+    def _changed_nodes(self) -> int:
+        """In a run, rounded up, when it was replayed last; none, as long as it was not."""
+        if self._replays:
+            runs = self._runs - 1 - self._since
+            self._changing = min(-(-self.changed // max(1, runs)), self._work.operations)
+        return self._changing
 
     def _kernel(self, batch: int) -> Measured | None:
         """Device time of an operation: of a run less the gaps, or, of plain launches, less what submitting them takes.

@@ -8,219 +8,40 @@ runs behind a trap.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain, repeat
+from typing import Final
 
-from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.chunks import Piece
 from vyre.adapters.cuda.runtime.device import DeviceMember, release_all
-from vyre.adapters.cuda.runtime.executor import CudaExecutor, CudaPipeline
-from vyre.adapters.cuda.runtime.lane import Resources, carried_as_parameters
-from vyre.adapters.cuda.runtime.launch import (
-    TRAP_BYTES,
-    PreparedLaunch,
-    ScratchAddresses,
-    assumptions,
-    first_trap,
-    pack_table,
-    plan_scratch,
-)
-from vyre.adapters.cuda.runtime.memory import ALIGNMENT, NO_BLOCK, DeviceBlock
+from vyre.adapters.cuda.runtime.executor import CudaExecutor
+from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.resident import CudaBuffer, ResidentStore
-from vyre.adapters.cuda.runtime.streams import StreamLease
+from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
+from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource
-from vyre.domain.ir.program import Access
-from vyre.domain.launch import Launch
-from vyre.ports.backend import HostBytes, ResidentBuffer, ResidentSequence, ResidentStep
+from vyre.ports.backend import ResidentBuffer, ResidentSequence, ResidentStep
 
-LAUNCHES: Final = 64
-"""Prepared launches that a lane remembers."""
 LANES: Final = 16
 """Idle lanes kept."""
-
-Memory: TypeAlias = "CudaBuffer | HostBytes"
-Key: TypeAlias = "tuple[object, ...]"
-
-
-class Step(NamedTuple):
-    """A resolved step.  ``memory`` and ``nbytes`` by position in the plan; ``nbytes`` is what the program sees.
-
-    ``number``: its place in the sequence.
-    """
-
-    number: int
-    pipeline: CudaPipeline
-    plan: BindingPlan
-    launch: Launch
-    memory: tuple[Memory, ...]
-    nbytes: tuple[int, ...]
-    iterations: int
-
-    @property
-    def key(self) -> Key:
-        """What a prepared launch depends on.  Steps with host bytes need memory of their own for them."""
-        has_host = any(
-            not isinstance(m, CudaBuffer) and not b.buffer.is_push
-            for m, b in zip(self.memory, self.plan.bindings, strict=True)
-        )
-        places = (
-            (m.address, n) if isinstance(m, CudaBuffer) else n for m, n in zip(self.memory, self.nbytes, strict=True)
-        )
-        return (self.pipeline, self.launch.grid, self.number if has_host else None, *places)
-
-
-class StepLaunch:
-    """A step prepared on one stream: kernels bound to memory, scratch memory, what to copy and to zero before.
-
-    Raises ``CudaCallError`` and what preparing a launch raises.  Not for two threads at once.
-    """
-
-    __slots__ = ("_block", "_host", "_iterations", "_launch", "_resources", "_stream", "_zero", "can_trap", "traps")
-
-    def __init__(self, resources: Resources, step: Step, lease: StreamLease) -> None:
-        self._resources = resources
-        self._stream = lease.stream
-        self._iterations = step.iterations
-        device, plan = resources.device, step.plan
-        host_only = [not isinstance(memory, CudaBuffer) for memory in step.memory]
-        inline = all(
-            is_host
-            for is_host, binding in zip(host_only, plan.bindings, strict=True)
-            if binding.buffer.access is Access.UNIFORM and not binding.buffer.is_push
-        )
-        # Host bytes get memory of their own, which is apart from everything and aligned.
-        bound = [
-            (m.address if isinstance(m, CudaBuffer) else 0, n) for m, n in zip(step.memory, step.nbytes, strict=True)
-        ]
-        resident = [(address, n if not host else 0) for (address, n), host in zip(bound, host_only, strict=True)]
-        assume = assumptions(plan, [a for a, _ in resident], [n for _, n in resident])
-        module = step.pipeline.module_for(step.launch.grid, assume, inline_uniforms=inline)
-        undo: list[Callable[[], None]] = []
-        try:
-            scratch = plan_scratch(module)
-            carried = carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels])
-            offsets: dict[int, int] = {}
-            end = 0
-            for position, (is_host, nbytes) in enumerate(zip(host_only, step.nbytes, strict=True)):
-                if is_host and position not in carried and nbytes:
-                    offsets[position], end = end, _aligned(end + nbytes)
-            table, zeroed = end, _aligned(end + scratch.table)
-            records = TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0
-            traps = _aligned(zeroed + scratch.zeroed)
-            self._block: DeviceBlock = resources.memory.allocate(traps + records, self._stream)
-            undo.insert(0, partial(resources.memory.free, self._block, self._stream))
-            base = self._block.address
-            addresses = [base + offsets[i] if i in offsets else address for i, (address, _) in enumerate(bound)]
-            self._launch = PreparedLaunch(
-                device, module, plan, step.launch.grid, self._stream, cooperative=step.pipeline.cooperative
-            )
-            self._launch.bind(
-                addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps)
-            )
-            self.can_trap = scratch.can_trap
-            self.traps: Final = Piece(memoryview(bytearray(records)), base + traps)
-            self._host = tuple((position, base + offset) for position, offset in offsets.items())
-            driver = device.driver
-            if scratch.table:
-                pieces = [Piece(memoryview(pack_table(plan, addresses, step.launch.counts)), base + table)]
-                _send_now(resources, self._stream, pieces)
-            zero = [(addresses[i], n) for i, n in enumerate(step.nbytes) if plan.bindings[i].input_index is None and n]
-            if traps + records > zeroed:
-                zero.append((base + zeroed, traps + records - zeroed))
-            self._zero = tuple(partial(driver.memset8, address, 0, n, self._stream) for address, n in zero)
-        except CudaCallError as error:
-            device.roll_back(error, undo)
-            raise
-        except BackendError:
-            release_all(undo)
-            raise
-
-    def host_pieces(self, step: Step) -> list[Piece]:
-        """Host bytes of this run that need to be on the device."""
-        return [Piece(data, address) for i, address in self._host if not isinstance(data := step.memory[i], CudaBuffer)]
-
-    def operations(self, step: Step, *after_launch: Callable[[], object]) -> tuple[Callable[[], object], ...]:
-        """What a launch of ``step`` calls, in order, its host bytes being on the device; parameters are packed."""
-        self._set_values(step)
-        one_round: list[Callable[[], object]] = [*self._launch.launchers, *after_launch]
-        return (*self._zero, *(one_round * self._iterations))
-
-    def _set_values(self, step: Step) -> None:
-        self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
-
-    def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> int:
-        """Zero and launch; returns the number of kernels.  ``after_launch`` is called behind each launch."""
-        self._set_values(step)
-        for zero in self._zero:
-            zero()
-        for _ in range(self._iterations):
-            self._launch()
-            if after_launch is not None:
-                after_launch(self)
-        return self._iterations * len(self._launch)
-
-    def raise_trap(self) -> None:
-        """Raise what the records, copied into ``traps``, say."""
-        trap = first_trap(self.traps.host, self._launch.kernels)
-        if trap is not None:
-            self._resources.device.counters.trap_count += 1
-            raise trap
-
-    def release(self) -> None:
-        """Give everything back behind the work on its stream."""
-        block, self._block = self._block, NO_BLOCK
-        self._resources.memory.free(block, self._stream)
-
-
-class ResidentLane:
-    """A stream and the launches prepared on it."""
-
-    __slots__ = ("_resources", "launches", "lease")
-
-    def __init__(self, resources: Resources) -> None:
-        self._resources = resources
-        self.lease: Final = resources.streams.acquire()
-        self.launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
-
-    def launch(self, step: Step) -> StepLaunch:
-        key = step.key
-        found = self.launches.get(key)
-        if found is None:
-            found = self.launches[key] = StepLaunch(self._resources, step, self.lease)
-            if len(self.launches) > LAUNCHES:
-                self.launches.popitem(last=False)[1].release()
-        else:
-            self.launches.move_to_end(key)
-        return found
-
-    def release(self, *, idle: bool) -> None:
-        resources = self._resources
-        launches = list(self.launches.values())
-        self.launches.clear()
-        release_all(
-            [
-                *(launch.release for launch in launches),
-                partial(resources.streams.give_back if idle else resources.streams.free, self.lease),
-            ]
-        )
 
 
 class BoundStep:
     """``BoundResidentStep``: one step on a stream of its own, with everything resolved before the first call."""
 
     __slots__ = (
+        "_calls",
         "_device",
         "_idle",
         "_lane",
         "_launch",
-        "_operations",
         "_runner",
         "_seconds",
         "_step",
@@ -234,7 +55,7 @@ class BoundStep:
         self._launch: Final = lane.launch(step)
         self._stream: Final = lane.lease.stream
         check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.can_trap else ()
-        self._operations: Final = self._launch.operations(step, *check)
+        self._calls: Final = self._launch.calls(step, *check)
         self._idle: Final = self._device.driver.stream_ready
         self.epoch: Final = self._device.epoch
 
@@ -243,9 +64,9 @@ class BoundStep:
         device = self._device
         device.enter()
         try:
-            for operation in self._operations:
-                operation()
-            device.counters.kernel_launches += 1
+            for call in self._calls:
+                call()
+            device.counters.kernel_launches += self._launch.kernels
             if not self._idle(self._stream):  # asked here first: what is short has ended by now
                 deadline = None if self._seconds is None else deadline_after(device.clock, self._seconds)
                 if not device.waiter.stream(self._stream, deadline):
@@ -314,7 +135,7 @@ class ResidentRunner(DeviceMember):
                 bound = BoundStep(self, lane, resolved, step.config.timeout_s)
                 pieces = lane.launch(resolved).host_pieces(resolved)
                 if pieces:
-                    _send_now(self._resources, lane.lease.stream, pieces)
+                    send_now(self._resources, lane.lease.stream, pieces)
             except BaseException as error:
                 self._drop(lane, (resolved,), error)
                 raise
@@ -393,26 +214,30 @@ class ResidentRunner(DeviceMember):
         """
         device, driver = self.device, self.device.driver
         stream, started, ended, done = lane.lease
-        prepared = [(lane.launch(step), step) for step in steps]
+        prepared = lane.prepare(steps)
         looks = any(launch.can_trap for launch, _ in prepared)
         check = partial(self.check_trap, lane, deadline) if looks else None
         uploads = [piece for launch, step in prepared for piece in launch.host_pieces(step)]
         if uploads:
-            _send_now(self._resources, stream, uploads)
+            send_now(self._resources, stream, uploads)
         driver.event_record(started, stream)
-        kernels = sum(launch.enqueue(step, check) for launch, step in prepared[:once])
-        for _ in range(repeat_count):
-            kernels += sum(launch.enqueue(step, check) for launch, step in prepared[once:])
+        for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
+            if check is None:
+                lane.enqueue(part, rounds)
+            else:
+                for launch, step in chain.from_iterable(repeat(part, rounds)):
+                    launch.enqueue(step, check)
         driver.event_record(ended, stream)
         driver.event_record(done, stream)
         enqueued = device.clock.now_ns()
-        device.counters.kernel_launches += kernels
         device.counters.sync_points += 1
         if reads:
             self._read(lane, reads, deadline)
         elif not device.waiter.event(done, deadline):
             raise DeadlinePassed
-        return enqueued, round(driver.event_elapsed_ms(started, ended) * 1e6)
+        device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
+        lane.settle(device_ns)
+        return enqueued, device_ns
 
     def _read(self, lane: ResidentLane, reads: Sequence[Piece], deadline: int | None) -> None:
         chunks = self._store.chunks(lane.lease.stream, reads)
@@ -511,21 +336,3 @@ def _check_overlap(plan: BindingPlan, memory: Sequence[Memory]) -> None:
                     f"`{name}` and `{other}` are bound to the same memory, and it is written through one of them",
                     fix="bind separate memory.",
                 )
-
-
-def _send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
-    """Copy host bytes to the device ahead of what is enqueued next, and wait for it."""
-    longest = max(piece.host.nbytes for piece in pieces)
-    chunks = PinnedChunks(resources.device, resources.pinned, stream, longest)
-    try:
-        chunks.send(pieces, None)
-        resources.device.waiter.stream(stream, None)
-    except CudaCallError:
-        if resources.device.reachable:
-            resources.quarantine.hold(stream, partial(chunks.release, idle=False))
-        raise
-    chunks.release(idle=True)
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT

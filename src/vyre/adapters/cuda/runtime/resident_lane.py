@@ -1,0 +1,193 @@
+"""Streams for runs on resident memory, with the launches prepared on them and the graphs recorded of their sequences.
+
+A sequence is known by the launches that it consists of, and these by program, config and memory: other memory is
+another sequence.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.adapters.cuda.codes import is_sticky
+from vyre.adapters.cuda.runtime.device import release_all
+from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
+from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
+from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
+from vyre.adapters.cuda.seam import CudaCallError
+
+LAUNCHES: Final = 64
+"""Prepared launches that a lane remembers, beside those of its latest run."""
+SEQUENCES: Final = 32
+"""Sequences of which a lane remembers how often they were run."""
+
+
+class Prepared(NamedTuple):
+    """A launch, and the step that it is to run."""
+
+    launch: StepLaunch
+    step: Step
+
+
+Launches: TypeAlias = "tuple[StepLaunch, ...]"
+
+
+class _Sequence:
+    """What is remembered of one.  ``number``: of its graph.  ``decision``: None, it is not to be recorded."""
+
+    __slots__ = ("decision", "number", "operations")
+
+    def __init__(self, resources: Resources, launches: Launches) -> None:
+        self.number: Final = resources.graphs.number()
+        self.operations: Final = sum(launch.operations for launch in launches)
+        title = f"{len(launches)} step(s) on resident memory"
+        self.decision = resources.replays.decision(Work(title, self.operations, self.operations))
+
+
+class ResidentLane:
+    """A stream and what is prepared on it; one run at a time.  Call inside the door."""
+
+    __slots__ = ("_launches", "_refused", "_resources", "_running", "_sequences", "_timed", "lease")
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self.lease: Final = resources.streams.acquire()
+        self._launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
+        self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
+        self._running: list[RecordedGraph] = []
+        self._refused: list[int] = []
+        self._timed: list[tuple[_Sequence, int]] = []
+
+    def launch(self, step: Step) -> StepLaunch:
+        """The launch of ``step``, prepared if need be.  Raises ``CudaCallError`` and what preparing raises."""
+        key = step.key
+        found = self._launches.get(key)
+        if found is None:
+            found = self._launches[key] = StepLaunch(self._resources, step, self.lease)
+        else:
+            self._launches.move_to_end(key)
+        return found
+
+    def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
+        """The launches of the next run; raises as ``launch`` does."""
+        self._end()
+        prepared = [Prepared(self.launch(step), step) for step in steps]
+        while len(self._launches) > max(LAUNCHES, len(prepared)):
+            self._evict(self._launches.popitem(last=False)[1])
+        return prepared
+
+    def enqueue(self, part: Sequence[Prepared], rounds: int) -> None:
+        """Run a sequence so many times: by its graph, where that pays, else launch by launch."""
+        if not part or not rounds:
+            return
+        sequence = self._sequence(tuple([launch for launch, _ in part]))
+        decision = sequence.decision
+        if decision is not None:
+            self._timed.append((sequence, rounds))
+            if decision.replays(rounds):
+                rounds -= self._replay(sequence, decision, part, rounds)
+        for _ in range(rounds):
+            for launch, step in part:
+                launch.enqueue(step, None)
+
+    def settle(self, device_ns: int) -> None:
+        """All that was enqueued has run, and took so long."""
+        total = sum(sequence.operations * rounds for sequence, rounds in self._timed)
+        for sequence, _ in self._timed:
+            if sequence.decision is not None:
+                sequence.decision.samples.append(device_ns * sequence.operations // total)
+        self._end()
+
+    def release(self, *, idle: bool) -> None:
+        """Return everything; the stream is idle.  ``idle``: it may be used again."""
+        resources = self._resources
+        launches, sequences = list(self._launches.values()), list(self._sequences.values())
+        self._launches.clear()
+        self._sequences.clear()
+        self._end()
+        for sequence in sequences:
+            resources.graphs.drop(sequence.number)
+        release_all(
+            [
+                *(launch.release for launch in launches),
+                partial(resources.streams.give_back if idle else resources.streams.free, self.lease),
+            ]
+        )
+
+    # ---- details
+    def _sequence(self, launches: Launches) -> _Sequence:
+        found = self._sequences.get(launches)
+        if found is None:
+            found = self._sequences[launches] = _Sequence(self._resources, launches)
+            if len(self._sequences) > SEQUENCES:
+                self._resources.graphs.drop(self._sequences.popitem(last=False)[1].number)
+        else:
+            self._sequences.move_to_end(launches)
+        return found
+
+    def _replay(self, sequence: _Sequence, decision: ReplayDecision, part: Sequence[Prepared], rounds: int) -> int:
+        """Run it by its graph; returns how many rounds the driver took.
+
+        A graph that the driver refuses is given up for good: plain launches do the same.
+        """
+        counters, graphs = self._resources.device.counters, self._resources.graphs
+        done = 0
+        try:
+            graph = graphs.get(sequence.number)
+            if graph is None:
+                if decision.recorded:
+                    decision.begin_anew()
+                    return 0
+                graph = graphs.record(sequence.number, partial(_record, part), self.lease.stream)
+                decision.recorded = True
+            else:
+                decision.changed += _update(graph, part)
+            self._running.append(graph)
+            while done < rounds:
+                graph.launch()
+                done += 1
+        except CudaCallError as error:
+            if is_sticky(error.code):
+                raise
+            sequence.decision = None
+            self._refused.append(sequence.number)
+            counters.graph_fallbacks += 1
+        counters.graph_launches += done
+        counters.graph_kernels += done * sum(launch.kernels for launch, _ in part)
+        return done
+
+    def _end(self) -> None:
+        """Nothing of the latest run is left on the stream."""
+        self._running.clear()
+        self._timed.clear()
+        refused, self._refused = self._refused, []
+        for number in refused:
+            self._resources.graphs.give_up(number)
+
+    def _evict(self, launch: StepLaunch) -> None:
+        """Give back a launch, and the graphs that refer to its memory."""
+        for launches in [launches for launches in self._sequences if launch in launches]:
+            self._resources.graphs.drop(self._sequences.pop(launches).number)
+        launch.release()
+
+
+def _record(part: Sequence[Prepared], chain: Chain) -> None:
+    for launch, step in part:
+        launch.record(step, chain)
+
+
+def _update(graph: RecordedGraph, part: Sequence[Prepared]) -> int:
+    """Give each kernel the values of its step: one launch may be of several steps, which differ in nothing else.
+
+    Returns how many kernels have others than before.
+    """
+    changed = end = 0
+    for launch, step in part:
+        first, end = end, end + launch.kernels
+        if launch.has_values:
+            launch.set_values(step)
+            changed += graph.update(first, end)
+    return changed

@@ -1,0 +1,211 @@
+"""Launches on resident memory: each prepared once for one stream and the memory that it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.device import release_all
+from vyre.adapters.cuda.runtime.executor import CudaPipeline
+from vyre.adapters.cuda.runtime.graphs import Chain
+from vyre.adapters.cuda.runtime.lane import Resources, carried_as_parameters
+from vyre.adapters.cuda.runtime.launch import (
+    TRAP_BYTES,
+    PreparedLaunch,
+    ScratchAddresses,
+    assumptions,
+    first_trap,
+    pack_table,
+    plan_scratch,
+)
+from vyre.adapters.cuda.runtime.memory import ALIGNMENT, NO_BLOCK, DeviceBlock
+from vyre.adapters.cuda.runtime.resident import CudaBuffer
+from vyre.adapters.cuda.runtime.streams import StreamLease
+from vyre.adapters.cuda.seam import CudaCallError
+from vyre.domain.binding import BindingPlan
+from vyre.domain.errors import BackendError
+from vyre.domain.ir.program import Access
+from vyre.domain.launch import Launch
+from vyre.ports.backend import HostBytes
+
+Memory: TypeAlias = "CudaBuffer | HostBytes"
+Key: TypeAlias = "tuple[object, ...]"
+
+
+class Step(NamedTuple):
+    """A resolved step.  ``memory`` and ``nbytes`` by position in the plan; ``nbytes`` is what the program sees.
+
+    ``number``: its place in the sequence.
+    """
+
+    number: int
+    pipeline: CudaPipeline
+    plan: BindingPlan
+    launch: Launch
+    memory: tuple[Memory, ...]
+    nbytes: tuple[int, ...]
+    iterations: int
+
+    @property
+    def key(self) -> Key:
+        """What a prepared launch depends on.  Steps with host bytes need memory of their own for them."""
+        has_host = any(
+            not isinstance(m, CudaBuffer) and not b.buffer.is_push
+            for m, b in zip(self.memory, self.plan.bindings, strict=True)
+        )
+        places = (
+            (m.address, n) if isinstance(m, CudaBuffer) else n for m, n in zip(self.memory, self.nbytes, strict=True)
+        )
+        return (self.pipeline, self.launch.grid, self.number if has_host else None, *places)
+
+
+class StepLaunch:
+    """A step prepared on one stream: kernels bound to memory, scratch memory, what to copy and to zero before.
+
+    ``kernels``: launches of a run.  ``operations``: these, and fills.  ``has_values``: whether host bytes are among the
+    parameters.
+    Raises ``CudaCallError`` and what preparing a launch raises.  Not for two threads at once.
+    """
+
+    __slots__ = (
+        "_block",
+        "_filled",
+        "_host",
+        "_iterations",
+        "_launch",
+        "_resources",
+        "_stream",
+        "_zero",
+        "can_trap",
+        "has_values",
+        "kernels",
+        "operations",
+        "traps",
+    )
+
+    def __init__(self, resources: Resources, step: Step, lease: StreamLease) -> None:
+        self._resources = resources
+        self._stream = lease.stream
+        self._iterations = step.iterations
+        device, plan = resources.device, step.plan
+        host_only = [not isinstance(memory, CudaBuffer) for memory in step.memory]
+        inline = all(
+            is_host
+            for is_host, binding in zip(host_only, plan.bindings, strict=True)
+            if binding.buffer.access is Access.UNIFORM and not binding.buffer.is_push
+        )
+        # Host bytes get memory of their own, which is apart from everything and aligned.
+        bound = [
+            (m.address if isinstance(m, CudaBuffer) else 0, n) for m, n in zip(step.memory, step.nbytes, strict=True)
+        ]
+        resident = [(address, n if not host else 0) for (address, n), host in zip(bound, host_only, strict=True)]
+        assume = assumptions(plan, [a for a, _ in resident], [n for _, n in resident])
+        module = step.pipeline.module_for(step.launch.grid, assume, inline_uniforms=inline)
+        undo: list[Callable[[], None]] = []
+        try:
+            scratch = plan_scratch(module)
+            carried = carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels])
+            offsets: dict[int, int] = {}
+            end = 0
+            for position, (is_host, nbytes) in enumerate(zip(host_only, step.nbytes, strict=True)):
+                if is_host and position not in carried and nbytes:
+                    offsets[position], end = end, _aligned(end + nbytes)
+            table, zeroed = end, _aligned(end + scratch.table)
+            records = TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0
+            traps = _aligned(zeroed + scratch.zeroed)
+            self._block: DeviceBlock = resources.memory.allocate(traps + records, self._stream)
+            undo.insert(0, partial(resources.memory.free, self._block, self._stream))
+            base = self._block.address
+            addresses = [base + offsets[i] if i in offsets else address for i, (address, _) in enumerate(bound)]
+            self._launch = PreparedLaunch(
+                device, module, plan, step.launch.grid, self._stream, cooperative=step.pipeline.cooperative
+            )
+            self._launch.bind(
+                addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps)
+            )
+            self.can_trap = scratch.can_trap
+            self.traps: Final = Piece(memoryview(bytearray(records)), base + traps)
+            self._host = tuple((position, base + offset) for position, offset in offsets.items())
+            driver = device.driver
+            if scratch.table:
+                pieces = [Piece(memoryview(pack_table(plan, addresses, step.launch.counts)), base + table)]
+                send_now(resources, self._stream, pieces)
+            zero = [(addresses[i], n) for i, n in enumerate(step.nbytes) if plan.bindings[i].input_index is None and n]
+            if traps + records > zeroed:
+                zero.append((base + zeroed, traps + records - zeroed))
+            self._filled = tuple(zero)
+            self._zero = tuple(partial(driver.memset8, address, 0, n, self._stream) for address, n in zero)
+            self.kernels: Final = step.iterations * len(self._launch)
+            self.operations: Final = self.kernels + len(zero)
+            self.has_values: Final = any(kernel.values for kernel in self._launch.kernels)
+        except CudaCallError as error:
+            device.roll_back(error, undo)
+            raise
+        except BackendError:
+            release_all(undo)
+            raise
+
+    def host_pieces(self, step: Step) -> list[Piece]:
+        """Host bytes of this run that need to be on the device."""
+        return [Piece(data, address) for i, address in self._host if not isinstance(data := step.memory[i], CudaBuffer)]
+
+    def calls(self, step: Step, *after_launch: Callable[[], object]) -> tuple[Callable[[], object], ...]:
+        """What a run of ``step`` calls, in order, its host bytes being on the device; parameters are packed."""
+        self.set_values(step)
+        one_round: list[Callable[[], object]] = [*self._launch.launchers, *after_launch]
+        return (*self._zero, *(one_round * self._iterations))
+
+    def set_values(self, step: Step) -> None:
+        """Pack the host bytes among the parameters, for what is launched or recorded next."""
+        self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
+
+    def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> None:
+        """Zero and launch.  ``after_launch`` is called behind each launch."""
+        self.set_values(step)
+        for zero in self._zero:
+            zero()
+        for _ in range(self._iterations):
+            self._launch()
+            if after_launch is not None:
+                after_launch(self)
+        self._resources.device.counters.kernel_launches += self.kernels
+
+    def record(self, step: Step, chain: Chain) -> None:
+        """What ``enqueue`` does."""
+        self.set_values(step)
+        for address, nbytes in self._filled:
+            chain.zero(address, nbytes)
+        for kernel in self._launch.kernels * self._iterations:
+            chain.kernel(kernel)
+
+    def raise_trap(self) -> None:
+        """Raise what the records, copied into ``traps``, say."""
+        trap = first_trap(self.traps.host, self._launch.kernels)
+        if trap is not None:
+            self._resources.device.counters.trap_count += 1
+            raise trap
+
+    def release(self) -> None:
+        """Give everything back behind the work on its stream."""
+        block, self._block = self._block, NO_BLOCK
+        self._resources.memory.free(block, self._stream)
+
+
+def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
+    """Copy host bytes to the device ahead of what is enqueued next, and wait for it."""
+    longest = max(piece.host.nbytes for piece in pieces)
+    chunks = PinnedChunks(resources.device, resources.pinned, stream, longest)
+    try:
+        chunks.send(pieces, None)
+        resources.device.waiter.stream(stream, None)
+    except CudaCallError:
+        if resources.device.reachable:
+            resources.quarantine.hold(stream, partial(chunks.release, idle=False))
+        raise
+    chunks.release(idle=True)
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,246 @@
+"""Sequences on resident memory replayed as graphs: one launch an iteration, with the values and memory of each run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pytest
+
+from support.cuda_scenarios import PROGRAM
+from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.domain.errors import TrapError
+from vyre.domain.ir.builder import ProgramBuilder
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import u32
+from vyre.ports.backend import Backend, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
+from vyre.testing import CudaMachine, cuda_machine
+
+N: Final = 32
+X: Final = np.arange(N, dtype=np.uint32)
+
+
+def multiply_add(*, traps: bool = False) -> Program:
+    """``y = x * k + 1``; 7 is no factor where it ``traps``."""
+    with ProgramBuilder("multiply_add", workgroup=32) as p:
+        k = p.param("k", u32)
+        x = p.input("x", u32)
+        y = p.inout("y", u32)
+        i = p.global_id()
+        if traps:
+            with p.if_(k == 7):
+                p.trap(i, "seven")
+        y[i] = x[i] * k + 1
+    return p.build()
+
+
+STEP: Final = multiply_add()
+
+
+def scalar(k: int) -> memoryview:
+    return memoryview(np.uint32(k).tobytes())
+
+
+class Loop(NamedTuple):
+    """Two buffers on a machine, and what is run on them."""
+
+    machine: CudaMachine
+    backend: Backend
+    one: ResidentBuffer
+    two: ResidentBuffer
+
+    def steps(self, factors: Sequence[int], program: Program = STEP) -> tuple[ResidentStep, ...]:
+        """To and fro, each with a factor of its own."""
+        pair = (self.one, self.two)
+        return tuple(ResidentStep(program, (scalar(k), pair[i % 2], pair[1 - i % 2])) for i, k in enumerate(factors))
+
+    def run(self, steps: Sequence[ResidentStep], rounds: int, *, once: Sequence[ResidentStep] = ()) -> bytes:
+        back = bytearray(4 * N)
+        self.backend.require_memory().upload([Upload(self.one, memoryview(X.tobytes()))])
+        self.backend.require_resident_executor().run(
+            ResidentSequence(
+                prefix=tuple(once),
+                repeated=tuple(steps),
+                repeat_count=rounds,
+                reads=(Readback(self.one, memoryview(back)),),
+            )
+        )
+        return bytes(back)
+
+    def spent(self, steps: Sequence[ResidentStep], rounds: int, expected: bytes) -> Counter[str]:
+        """The driver calls of a run, and its counts."""
+        before = Counter(self.machine.driver.calls)
+        assert self.run(steps, rounds) == expected
+        return Counter(self.machine.driver.calls) - before
+
+
+def wanted(factors: Sequence[int], rounds: int) -> bytes:
+    x = X.copy()
+    for k in tuple(factors) * rounds:
+        x = x * np.uint32(k) + np.uint32(1)
+    return x.tobytes()
+
+
+def opened(options: CudaOptions | None = None) -> Loop:
+    machine = cuda_machine(options or CudaOptions())
+    machine.backend.lifecycle.prepare()
+    memory = machine.backend.require_memory()
+    return Loop(machine, machine.backend, memory.allocate(4 * N, label="one"), memory.allocate(4 * N, label="two"))
+
+
+def close(loop: Loop) -> None:
+    loop.one.close()
+    loop.two.close()
+    loop.backend.lifecycle.close()
+    assert not any(loop.machine.driver.live().values())
+    assert not loop.machine.driver.violations
+
+
+def metric(loop: Loop, name: str) -> int:
+    assert loop.backend.metric_source is not None
+    return loop.backend.metric_source.metrics()[name]
+
+
+HUNDRED: Final = tuple(range(1, 101))
+
+
+def test_a_loop_of_a_hundred_kernels_is_one_graph_launch_an_iteration() -> None:
+    loop = opened()
+    steps = loop.steps(HUNDRED)
+    first = loop.spent(steps, 3, wanted(HUNDRED, 3))
+    assert (first["graph_launch"], first["graph_add_kernel"], first["launch"]) == (3, 100, 0)
+    again = loop.spent(steps, 5, wanted(HUNDRED, 5))
+    assert (again["graph_launch"], again["graph_create"], again["launch"]) == (5, 0, 0)
+    assert again["graph_update_kernel"] == 0
+    assert (metric(loop, "graph_launches"), metric(loop, "graph_kernels")) == (8, 800)
+    assert (metric(loop, "kernel_launches"), metric(loop, "graph_recordings")) == (0, 1)
+    close(loop)
+
+
+def test_a_single_round_is_recorded_when_it_came_often() -> None:
+    loop = opened()
+    steps = loop.steps((3, 5))
+    for _ in range(64):
+        assert loop.run(steps, 1) == wanted((3, 5), 1)
+    assert metric(loop, "graph_recordings") == 1
+    assert 0 < metric(loop, "graph_launches") < 64
+    assert metric(loop, "kernel_launches") + metric(loop, "graph_kernels") == 128
+    close(loop)
+
+
+def test_values_that_changed_are_written_into_the_graph_and_no_others() -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    loop.run(loop.steps((3, 5, 7, 9)), 2)
+    spent = loop.spent(loop.steps((3, 6, 7, 11)), 2, wanted((3, 6, 7, 11), 2))
+    assert (spent["graph_update_kernel"], spent["graph_launch"], spent["graph_create"]) == (2, 2, 0)
+    close(loop)
+
+
+def test_other_memory_is_another_graph() -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    memory = loop.backend.require_memory()
+    loop.run(loop.steps((3, 5)), 2)
+    with memory.allocate(4 * N) as other:
+        turned = Loop(loop.machine, loop.backend, loop.one, other)
+        spent = turned.spent(turned.steps((3, 5)), 2, wanted((3, 5), 2))
+    assert (spent["graph_create"], spent["graph_launch"], spent["launch"]) == (1, 2, 0)
+    assert loop.spent(loop.steps((3, 5)), 2, wanted((3, 5), 2))["graph_create"] == 0
+    close(loop)
+
+
+def test_what_comes_once_is_a_sequence_of_its_own() -> None:
+    loop = opened(CudaOptions(graph_after=1))
+    for _ in range(3):
+        found = loop.run(loop.steps((3, 5)), 2, once=loop.steps((2, 4)))
+        x = (X * np.uint32(2) + np.uint32(1)) * np.uint32(4) + np.uint32(1)
+        for k in (3, 5, 3, 5):
+            x = x * np.uint32(k) + np.uint32(1)
+        assert found == x.tobytes()
+    close(loop)
+
+
+def test_host_bytes_that_changed_are_seen_by_replays() -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    for k in (1, 2, 3):
+        x = np.full(N, k, np.uint32)
+        step = ResidentStep(STEP, (scalar(k), memoryview(x.tobytes()), loop.one))
+        assert loop.run((step,), 2) == (x * np.uint32(k) + np.uint32(1)).tobytes()
+    assert metric(loop, "graph_recordings") == 1
+    close(loop)
+
+
+def test_it_can_be_switched_off() -> None:
+    loop = opened(CudaOptions(graph_after=None))
+    assert loop.run(loop.steps(HUNDRED), 3) == wanted(HUNDRED, 3)
+    assert metric(loop, "graph_launches") == 0 == loop.machine.driver.calls["graph_create"]
+    assert metric(loop, "kernel_launches") == 300
+    close(loop)
+
+
+def test_what_can_trap_is_launched_one_by_one() -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    trapping = multiply_add(traps=True)
+    assert loop.run(loop.steps((3, 5), trapping), 2) == wanted((3, 5), 2)
+    with pytest.raises(TrapError):
+        loop.run(loop.steps((3, 7), trapping), 2)
+    assert metric(loop, "graph_recordings") == 0
+    close(loop)
+
+
+@pytest.mark.parametrize("method", ["graph_create", "graph_add_kernel", "graph_instantiate", "graph_update_kernel"])
+@pytest.mark.parametrize("code", [1, 2, 801])
+def test_a_refused_graph_is_given_up_for_plain_launches(method: str, code: int) -> None:
+    loop = opened(CudaOptions(graph_after=1))
+    loop.machine.driver.inject(FaultPlan(calls=(Fault(code=code, method=method),)))
+    for k in range(2, 7):
+        assert loop.run(loop.steps((k, 5)), 3) == wanted((k, 5), 3)
+    assert metric(loop, "graph_fallbacks") == 1
+    assert loop.machine.driver.live()["graph"] == 0 == loop.machine.driver.live()["graph_exec"]
+    close(loop)
+
+
+@pytest.mark.parametrize("nth", range(1, 6))
+def test_iterations_behind_a_refused_replay_are_launched_plainly(nth: int) -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    loop.machine.driver.inject(FaultPlan(calls=(Fault(code=1, method="graph_launch", nth=nth),)))
+    assert loop.run(loop.steps((3, 5)), 5) == wanted((3, 5), 5)
+    assert (metric(loop, "graph_launches"), metric(loop, "kernel_launches")) == (nth - 1, 2 * (6 - nth))
+    assert loop.run(loop.steps((3, 5)), 5) == wanted((3, 5), 5)
+    assert metric(loop, "graph_fallbacks") == 1 and loop.machine.driver.live()["graph_exec"] == 0
+    close(loop)
+
+
+def test_no_more_graphs_are_kept_than_asked_for() -> None:
+    loop = opened(CudaOptions(graph_after=1, graphs=2))
+    sequences = [loop.steps(range(1, 1 + 2 * n)) for n in range(1, 5)]
+    for _ in range(6):
+        for n, steps in enumerate(sequences, 1):
+            assert loop.run(steps, 2) == wanted(range(1, 1 + 2 * n), 2)
+            assert loop.machine.driver.live()["graph_exec"] <= 3
+    assert metric(loop, "graph_recordings") == metric(loop, "graph_evictions") + 2 > 4
+    close(loop)
+
+
+def test_sequences_that_are_not_run_any_more_are_forgotten() -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    for n in range(1, 41):
+        loop.run(loop.steps(range(2 * n)), 1)
+    assert loop.machine.driver.live()["graph_exec"] <= 33
+    close(loop)
+
+
+def test_a_run_of_many_launches_keeps_the_memory_of_all_until_it_ends() -> None:
+    """Each step with host bytes has memory of its own; more of them than a lane remembers."""
+    loop = opened(CudaOptions(graph_after=1))
+    data = [np.full(N, n, np.uint32) for n in range(80)]
+    steps = [ResidentStep(PROGRAM, (scalar(1), memoryview(x.tobytes()), loop.one, loop.two)) for x in data]
+    for _ in range(3):
+        found = loop.run(steps, 1)
+        assert found == (X + np.uint32(sum(range(80)))).tobytes()
+    for _ in range(2):
+        assert loop.run(loop.steps((3, 5)), 1) == wanted((3, 5), 1)
+    assert metric(loop, "graph_launches") > 0
+    close(loop)

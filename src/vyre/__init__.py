@@ -21,17 +21,19 @@ if TYPE_CHECKING:
     from vyre.app.aot import build_bundle as build_bundle
     from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
     from vyre.app.emission import emit as emit
-    from vyre.app.pipeline import Pipeline as Pipeline
+    from vyre.app.opening import open as open
+    from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
-    from vyre.app.session import BoundLaunch as BoundLaunch, Session as Session, open as open
+    from vyre.app.session import Session as Session
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
     )
     from vyre.app.tuning.race import RaceReport as RaceReport
     from vyre.app.tuning.report import Tuned as Tuned, TuningReport as TuningReport
     from vyre.app.tuning.tuner import TuningSettings as TuningSettings
+    from vyre.domain.cache_config import CacheConfig as CacheConfig, Durability as Durability, Eviction as Eviction
     from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
     from vyre.domain.dispatch import (
         DispatchConfig as DispatchConfig, DispatchTiming as DispatchTiming, OutputArena as OutputArena,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
         MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
         StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError, UnexpectedDigest as UnexpectedDigest,
         UnfinishedBuild as UnfinishedBuild, UnsupportedFeature as UnsupportedFeature,
-        UnusableBundle as UnusableBundle, VyreError as VyreError,
+        UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
     )
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
+    from vyre.policies.journal import DecisionJournal as DecisionJournal
 
     __version__: str
 # isort: on
@@ -80,22 +83,24 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.aot": "build_bundle",
     "vyre.app.bundle": "LoadedBundle load_bundle",
     "vyre.app.emission": "emit",
-    "vyre.app.pipeline": "Pipeline",
+    "vyre.app.opening": "open",
+    "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",
-    "vyre.app.session": "BoundLaunch Session open",
+    "vyre.app.session": "Session",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.tuning.race": "RaceReport",
     "vyre.app.tuning.report": "Tuned TuningReport",
     "vyre.app.tuning.tuner": "TuningSettings",
+    "vyre.domain.cache_config": "CacheConfig Durability Eviction",
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DeviceLost DeviceOutOfMemory DispatchFailed DispatchTimeout "
         "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedBundle "
         "MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest UnfinishedBuild "
-        "UnsupportedFeature UnusableBundle VyreError"
+        "UnsupportedFeature UnusableBundle UnusableCosts VyreError"
     ),
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (
@@ -109,6 +114,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.specialization": "SpecMap SpecValue",
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
+    "vyre.policies.journal": "DecisionJournal",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

@@ -22,6 +22,7 @@ FORBIDDEN: Final = (
     "vyre.adapters.cuda.aot.emitters",
     "vyre.adapters.cuda.ptx.",  # all but what is in `RECORDS`
     "vyre.adapters.reference",
+    "vyre.app.opening",
     "vyre.app.session",
     "vyre.domain.identity",
     "vyre.domain.ir.builder",

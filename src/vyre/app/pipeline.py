@@ -209,3 +209,16 @@ class Pipeline:
         error.add_note(
             f"backend={self.backend} program={self.program.name or 'unnamed'} label={self.config.label or '-'}"
         )
+
+
+class BoundLaunch:
+    """A pipeline and its bound inputs; every call is one launch."""
+
+    __slots__ = ("_views", "pipeline")
+
+    def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...]) -> None:
+        self.pipeline = pipeline
+        self._views = views
+
+    def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
+        return self.pipeline.run(self._views, out, outputs)

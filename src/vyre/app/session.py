@@ -1,4 +1,4 @@
-"""``Session``: what users hold.  Opens a backend, runs programs on it, and closes it."""
+"""``Session``: what users hold.  Runs programs on a backend, and closes it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
-from vyre.adapters.discovery import load_catalog
-from vyre.adapters.disk.configuration import CacheOption
-from vyre.adapters.system import ProcessEnvironment
-from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
-from vyre.app.pipeline import Inputs, OutArrays, Pipeline
+from vyre.app.pipeline import BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
 from vyre.app.result import Result
-from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector, Selection, SelectionReport
-from vyre.app.services import backend_services
+from vyre.app.selection import Selection, SelectionReport
 from vyre.app.shorthand import Grid
-from vyre.app.tuning.sources import PinsOption, TuningSources, reference_of, tuning_sources
+from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
@@ -56,43 +51,9 @@ if TYPE_CHECKING:
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.journal import DecisionJournal
     from vyre.policies.paired_race import RaceThresholds
-    from vyre.ports.backend import BackendCatalog
-    from vyre.ports.support import Environment, Telemetry
+    from vyre.ports.support import Telemetry
 
 _SUBMIT_THREADS: Final = 4
-
-
-def open(
-    backend: str = AUTO,
-    *,
-    catalog: BackendCatalog | None = None,
-    telemetry: Telemetry | None = None,
-    environment: Environment | None = None,
-    cache: CacheOption = None,
-    pins: PinsOption = None,
-    predict: bool | PredictionConfig = False,
-    journal: DecisionJournal | None = None,
-) -> Session:
-    """A session on the named backend, or on the best one that can run here (``auto``).
-
-    Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
-    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
-    measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
-    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: prepare in the
-    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``journal``:
-    keeps what is decided, to be decided again; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and
-    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
-    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
-    ``UnreadableFile`` and ``MalformedJson``.
-    """
-    telemetry = telemetry or ApplicationTelemetry()
-    environment = environment or ProcessEnvironment()
-    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))
-    forced = environment.get(FORCE_VARIABLE)
-    catalog = catalog if catalog is not None else load_catalog()
-    selector = BackendSelector(catalog, telemetry, forced, services)
-    tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
-    return Session(selector.select(backend), telemetry, tuning, predict, journal)
 
 
 class Session:
@@ -642,16 +603,3 @@ class Session:
 
                 self._pool = ThreadPoolExecutor(_SUBMIT_THREADS, thread_name_prefix="vyre-submit")
             return self._pool
-
-
-class BoundLaunch:
-    """A pipeline and its bound inputs; every call is one launch."""
-
-    __slots__ = ("_views", "pipeline")
-
-    def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...]) -> None:
-        self.pipeline = pipeline
-        self._views = views
-
-    def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
-        return self.pipeline.run(self._views, out, outputs)

@@ -21,7 +21,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> TimedDevice:
     found = TimedDevice()
-    monkeypatch.setattr("vyre.app.session.load_catalog", found.catalog)
+    monkeypatch.setattr("vyre.app.opening.load_catalog", found.catalog)
     return found
 
 

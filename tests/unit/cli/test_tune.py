@@ -35,7 +35,7 @@ Vyre = Callable[..., Outcome]
 def device(monkeypatch: pytest.MonkeyPatch) -> TunedDevice:
     """The only production backend there is; 256 lanes are fast on it."""
     found = TunedDevice(lambda size, profile: 900_000 if size == 256 else 1_000_000)
-    monkeypatch.setattr("vyre.app.session.load_catalog", lambda: found.catalog)
+    monkeypatch.setattr("vyre.app.opening.load_catalog", lambda: found.catalog)
     return found
 
 

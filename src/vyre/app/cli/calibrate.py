@@ -13,7 +13,7 @@ from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson, BackendName
-from vyre.app.session import open as open_session
+from vyre.app.opening import open as open_session
 from vyre.domain.launch_costs import COSTS, USUAL_SAMPLES, LaunchCosts, Measured, Provenance, to_json, to_text
 
 

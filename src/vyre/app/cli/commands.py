@@ -27,7 +27,7 @@ from vyre.app.cli.explain import explain
 from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
 from vyre.app.cli.options import AsJson, Assume, BackendName, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune
-from vyre.app.session import open as open_session
+from vyre.app.opening import open as open_session
 from vyre.app.shorthand import dim3
 from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.validation.report import Report

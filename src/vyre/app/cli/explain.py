@@ -18,7 +18,7 @@ from vyre.app.cli.options import AsJson, BackendName, Spec
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
-from vyre.app.session import open as open_session
+from vyre.app.opening import open as open_session
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.value_json import to_json
 from vyre.policies.execution_prices import Price, Quote

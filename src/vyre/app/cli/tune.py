@@ -12,7 +12,7 @@ from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid, stderr
 from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
-from vyre.app.session import open as open_session
+from vyre.app.opening import open as open_session
 from vyre.app.tuning.report import Source, TuningReport
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.errors import InvalidConfig

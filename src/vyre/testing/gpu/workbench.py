@@ -26,8 +26,8 @@ from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, 
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, Event, LaunchShape, ParameterBlock, Stream
 from vyre.adapters.fakes import registration_of
+from vyre.app.opening import open as open_session
 from vyre.app.session import Session
-from vyre.app.session import open as open_session
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId, Dim3, Program

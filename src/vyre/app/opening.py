@@ -1,0 +1,55 @@
+"""``vyre.open``: a session with the adapters of this process."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from vyre.adapters.discovery import load_catalog
+from vyre.adapters.disk.configuration import CacheOption
+from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.adapters.telemetry.decisions import CountedDecisions
+from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
+from vyre.app.services import backend_services
+from vyre.app.session import Session
+from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
+
+if TYPE_CHECKING:
+    from vyre.app.prediction import PredictionConfig
+    from vyre.policies.journal import DecisionJournal
+    from vyre.ports.backend import BackendCatalog
+    from vyre.ports.support import Environment, Telemetry
+
+
+def open(
+    backend: str = AUTO,
+    *,
+    catalog: BackendCatalog | None = None,
+    telemetry: Telemetry | None = None,
+    environment: Environment | None = None,
+    cache: CacheOption = None,
+    pins: PinsOption = None,
+    predict: bool | PredictionConfig = False,
+    journal: DecisionJournal | None = None,
+) -> Session:
+    """A session on the named backend, or on the best one that can run here (``auto``).
+
+    Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
+    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
+    measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
+    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: prepare in the
+    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``journal``:
+    keeps what is decided, to be decided again; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and
+    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
+    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
+    ``UnreadableFile`` and ``MalformedJson``.
+    """
+    telemetry = telemetry or ApplicationTelemetry()
+    environment = environment or ProcessEnvironment()
+    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))
+    forced = environment.get(FORCE_VARIABLE)
+    catalog = catalog if catalog is not None else load_catalog()
+    selector = BackendSelector(catalog, telemetry, forced, services)
+    tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
+    return Session(selector.select(backend), telemetry, tuning, predict, journal)

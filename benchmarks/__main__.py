@@ -26,13 +26,14 @@ from benchmarks import (
     prediction_rows,
     process_rows,
     regret,
+    replay_rows,
     stored_result_rows,
 )
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
 SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
-    "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS),
+    "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS, *replay_rows.ROWS),
     "decisions": decision_rows.ROWS,
     "prediction": prediction_rows.ROWS,
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),

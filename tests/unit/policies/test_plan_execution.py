@@ -268,16 +268,24 @@ def test_a_backend_says_what_it_executes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "more"),
+    ("more", "why"),
     [
-        ("batch", {"nodes": 2**16, "batch": 2**16}),
-        ("changed_nodes", {"nodes": 3, "changed_nodes": 4}),
-        ("fusion", {"nodes": 3, "fusion": FUSION}),
+        (
+            {"nodes": 2**16, "batch": 2**16},
+            "batch = 65536 is not a number of runs with at most 4294967295 launches in all",
+        ),
+        ({"nodes": 3, "changed_nodes": 4}, "changed_nodes = 4 is not at most 3, the number of nodes"),
+        (
+            {"nodes": 3, "fusion": FUSION},
+            f"fusion = {FUSION!r} is not a fusion of 3 stages, one for each node",
+        ),
     ],
+    ids=["batch", "changed_nodes", "fusion"],
 )
-def test_a_workload_is_checked(field: str, more: dict[str, Any]) -> None:
-    with pytest.raises(InvalidField, match=rf"Workload\.{field} = "):
+def test_a_workload_is_checked(more: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidField) as error:
         workload(**more)
+    assert str(error.value).startswith(f"Workload.{why}. Fix: ")
 
 
 def test_a_batch_may_have_as_many_launches_as_32_bits_count() -> None:

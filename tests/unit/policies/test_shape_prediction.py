@@ -81,6 +81,48 @@ def test_confidence_is_how_often_such_guesses_came_true() -> None:
     assert after("aaaabb", replace(alone, track_fade_bps=5_000)).predict() == Prediction("b", 4_285)
 
 
+LAST_TWO = PredictionThresholds(max_order=1, fade_bps=10_000, track_fade_bps=10_000, prior_guesses=1)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "thresholds", "shape", "confidence_bps"),
+    [
+        # "a" and "b" were seen as often, "a" first; half of its share is supposed.
+        ("ab", LAST_TWO, "a", 2_500),
+        # Of four, "a" was three: half of 7 500 bps, and one guess like it that came true.
+        ("acaa", LAST_TWO, "a", (10_000 + 3_750) // 2),
+        # One follower may be kept: the first, and later the heaviest, not the least by name.
+        ("a", replace(LAST_TWO, max_followers=1), "a", 5_000),
+        ("ba", replace(LAST_TWO, max_followers=1, fade_bps=8_000, prior_guesses=0), "a", 0),
+        # Its share is 1 / 1.1427, just as much as makes it like the guess of "b", which was certain and wrong.
+        ("ba", replace(LAST_TWO, fade_bps=1_427), "a", 8_751 // 2 // 2),
+        # Three guesses came true, the first of which counts for a ninth.
+        ("aaaa", replace(LAST_TWO, track_fade_bps=3_333, prior_guesses=0), "a", 10_000),
+    ],
+)
+def test_a_guess_worked_by_hand(shapes: str, thresholds: PredictionThresholds, shape: str, confidence_bps: int) -> None:
+    found = after(shapes, thresholds).predict()
+    assert found == Prediction(shape, confidence_bps)
+    assert type(found.confidence_bps) is int, "so that all machines agree"
+
+
+def test_a_confidence_that_does_not_fade_is_exact() -> None:
+    """However many wrong guesses there were; each counts for nothing, but for a guess made."""
+    predictor, made, right = ShapePredictor[str](replace(PINNED, track_fade_bps=10_000, prior_guesses=0)), 0, 0
+    for shape in "aab" * 300:
+        if found := predictor.predict():
+            assert found.confidence_bps == right * 10_000 // max(made, 1)
+            made, right = made + 1, right + (found.shape == shape)
+        predictor.record(shape)
+    assert made > 800
+
+
+def test_the_reference_rule_is_named() -> None:
+    found = after("aa", PINNED).predict()
+    assert found is not None
+    assert str(found.why) == "by the period of the window; 5000 bps of 0.0 guesses like it came true"
+
+
 def test_the_context_seen_longest_ago_leaves_first() -> None:
     two = PredictionThresholds(max_order=1, capacity=2)
     assert len(after(range(50), two)) == 2

@@ -1,7 +1,7 @@
 """Whether, when and how many graphs are recorded changes no byte.
 
 Random programs are dispatched, and run on resident memory, again and again with changing values, on machines that
-replay never, at once, later, few at a time, or by costs.
+replay never, at once, later, few at a time, or by costs, and let steps on different memory run side by side, or not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import cycle, islice
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -21,6 +22,7 @@ from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import TrapError
 from vyre.domain.geometry import LaunchLimits
+from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
 from vyre.ports.backend import Backend, Readback, ResidentSequence, ResidentStep, Resource, Upload
@@ -32,12 +34,14 @@ FREE: Final[dict[str, Any]] = dict.fromkeys(
 OFF: Final = CudaOptions(graph_after=None)
 WAYS: Final = {
     "at once": CudaOptions(graph_after=0),
+    "in order": CudaOptions(graph_after=0, side_by_side=False),
     "later": CudaOptions(graph_after=2),
     "few kept": CudaOptions(graph_after=1, graphs=1),
     "by costs": CudaOptions(costs=replace(ASSUMED, **FREE)),
 }
 RUNS: Final = 5
-SEEDS: Final = 40
+COPIES: Final = 2
+SEEDS: Final = 30
 Use = Callable[[Backend, Case], list[object]]
 
 
@@ -62,38 +66,39 @@ def dispatched(backend: Backend, case: Case) -> list[object]:
 
 
 def sequenced(backend: Backend, case: Case) -> list[object]:
-    """Sequences of both variants in turn on the same memory, which each run goes on to change."""
-    plan = plan_bindings(case.program)
+    """Steps of both variants, each on any mixture of two sets of buffers, which each run goes on to change."""
+    plan, choices = plan_bindings(case.program), Random(program_digest(case.program))
     lengths = tuple(len(case.inputs[plan.bindings[i].buffer.name]) for i in plan.inputs)
     sizes = resolve_launch(case.program, lengths, case.config, LaunchLimits("cuda-machine")).nbytes
     memory, found = backend.require_memory(), list[object]()
     with ExitStack() as stack:
         buffers = {
-            b.buffer.name: stack.enter_context(memory.allocate(nbytes))
+            (b.buffer.name, copy): stack.enter_context(memory.allocate(nbytes))
             for b, nbytes in zip(plan.bindings, sizes, strict=True)
+            for copy in range(COPIES)
             if not b.buffer.is_push
         }
-        starts = [
-            Upload(held, memoryview(case.inputs[name])) for name, held in buffers.items() if case.inputs.get(name)
-        ]
-        memory.upload(starts)
+        data = {key: case.inputs.get(key[0], b"") for key in buffers}
+        memory.upload([Upload(buffers[key], memoryview(each)) for key, each in data.items() if each])
         steps = []
-        for each in variants(case):
+        for each in variants(case) * 2:
             bound: list[Resource] = [
-                memoryview(each.inputs[b.buffer.name]) if b.buffer.is_push else buffers[b.buffer.name]
+                memoryview(each.inputs[b.buffer.name])
+                if b.buffer.is_push
+                else buffers[b.buffer.name, choices.randrange(COPIES)]
                 for b in plan.bindings
             ]
             steps.append(ResidentStep(case.program, tuple(bound), case.config))
         for k in range(RUNS):
-            into = {name: bytearray(held.nbytes) for name, held in buffers.items()}
-            reads = tuple(Readback(buffers[name], memoryview(data)) for name, data in into.items() if data)
+            into = {key: bytearray(held.nbytes) for key, held in buffers.items()}
+            reads = tuple(Readback(buffers[key], memoryview(each)) for key, each in into.items() if each)
             order = steps if k % 2 == 0 else steps[::-1]
             sequence = ResidentSequence(prefix=tuple(order[:1]), repeated=tuple(order), repeat_count=2, reads=reads)
             try:
                 backend.require_resident_executor().run(sequence)
             except TrapError as error:
                 found.append((error.tag, error.address, error.global_id))
-            found.append({name: bytes(data) for name, data in into.items()})
+            found.append({key: bytes(each) for key, each in into.items()})
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from support.cuda_scenarios import PROGRAM
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
@@ -177,6 +178,42 @@ def test_it_can_be_switched_off() -> None:
     assert loop.run(loop.steps(HUNDRED), 3) == wanted(HUNDRED, 3)
     assert metric(loop, "graph_launches") == 0 == loop.machine.driver.calls["graph_create"]
     assert metric(loop, "kernel_launches") == 300
+    close(loop)
+
+
+def watched(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """For each kernel that will be added to a graph, in order, those that it waits for."""
+    add, nodes, edges = loop.machine.driver.graph_add_kernel, list[int](), list[set[int]]()
+
+    def noted(graph: int, after: Sequence[int], *launch: Any) -> int:
+        edges.append({nodes.index(node) for node in after})
+        nodes.append(add(graph, after, *launch))
+        return nodes[-1]
+
+    monkeypatch.setattr(loop.machine.driver, "graph_add_kernel", noted)
+    return edges
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+def test_steps_wait_for_those_whose_memory_they_share(side_by_side: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = opened(CudaOptions(graph_after=0, side_by_side=side_by_side))
+    edges = watched(loop, monkeypatch)
+    memory = loop.backend.require_memory()
+    with memory.allocate(4 * N) as three, memory.allocate(4 * N) as four:
+        pairs = [(loop.one, loop.two), (three, four), (loop.two, three), (loop.one, four), (loop.two, loop.one)]
+        loop.run([ResidentStep(STEP, (scalar(3), *pair)) for pair in pairs], 2)
+    assert edges == ([set(), set(), {0, 1}, {1}, {0, 3}] if side_by_side else [set(), {0}, {1}, {2}, {3}])
+    close(loop)
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+def test_cooperative_kernels_have_the_device_to_themselves(cooperative: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = opened(CudaOptions(graph_after=0))
+    edges, config = watched(loop, monkeypatch), DispatchConfig(cooperative=cooperative)
+    with loop.backend.require_memory().allocate(4 * N) as three:
+        pairs = [(loop.one, loop.two), (loop.one, three)]
+        loop.run([ResidentStep(STEP, (scalar(3), *pair), config) for pair in pairs], 2)
+    assert edges == [set(), {0} if cooperative else set()]
     close(loop)
 
 

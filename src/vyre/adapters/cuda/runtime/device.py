@@ -51,6 +51,7 @@ class CudaOptions:
     ``grid_sync``: how grid barriers run; None: natively where the grid fits the device, else split.
     ``graph_after``: runs of one shape, or of one sequence on resident memory, after which it is recorded as a graph;
     "costs": when that pays by ``costs``; None: never.  ``graphs``: most of them kept, at least one.
+    ``side_by_side``: steps of a recorded sequence that touch different memory may run at the same time.
     """
 
     ordinal: int = 0
@@ -66,6 +67,7 @@ class CudaOptions:
     graph_after: int | Literal["costs"] | None = "costs"
     costs: LaunchCosts = ASSUMED
     graphs: int = 128
+    side_by_side: bool = True
     jit: JitOptions = DEFAULT_JIT
 
 

@@ -1,7 +1,8 @@
 """Operations recorded as a CUDA graph, so that one launch submits them all.
 
-Nodes are added explicitly, each behind the one before, so that each can be updated later: replays see new bytes in
-pinned and device memory by themselves, new scalars and uniforms through ``update``.  Nothing is captured from a stream.
+Nodes are added explicitly, each behind those that it has to wait for, so that each can be updated later: replays see
+new bytes in pinned and device memory by themselves, new scalars and uniforms through ``update``.  Nothing is captured
+from a stream.
 """
 
 from __future__ import annotations
@@ -55,37 +56,35 @@ class _KernelNode:
 
 
 class Chain:
-    """Adds nodes to a graph, one behind the other.  Raises ``CudaCallError``."""
+    """Adds nodes to a graph, each behind ``last``, which it then is itself.  Raises ``CudaCallError``."""
 
-    __slots__ = ("_driver", "_graph", "_last", "kernels")
+    __slots__ = ("_driver", "_graph", "kernels", "last")
 
     def __init__(self, driver: CudaDriver, graph: Graph) -> None:
         self._driver, self._graph = driver, graph
-        self._last: tuple[GraphNode, ...] = ()
+        self.last: tuple[GraphNode, ...] = ()
         self.kernels: Final[list[_KernelNode]] = []
 
     def upload(self, copy: Copy) -> None:
-        self._last = (
-            self._driver.graph_add_copy_to_device(self._graph, self._last, copy.device, copy.host, copy.nbytes),
+        self.last = (
+            self._driver.graph_add_copy_to_device(self._graph, self.last, copy.device, copy.host, copy.nbytes),
         )
 
     def download(self, copy: Copy) -> None:
-        self._last = (
-            self._driver.graph_add_copy_to_host(self._graph, self._last, copy.host, copy.device, copy.nbytes),
-        )
+        self.last = (self._driver.graph_add_copy_to_host(self._graph, self.last, copy.host, copy.device, copy.nbytes),)
 
     def zero(self, address: DeviceAddress, nbytes: int) -> None:
-        self._last = (self._driver.graph_add_memset8(self._graph, self._last, address, 0, nbytes),)
+        self.last = (self._driver.graph_add_memset8(self._graph, self.last, address, 0, nbytes),)
 
     def mark(self, event: Event) -> None:
-        self._last = (self._driver.graph_add_event_record(self._graph, self._last, event),)
+        self.last = (self._driver.graph_add_event_record(self._graph, self.last, event),)
 
     def kernel(self, kernel: BoundKernel) -> None:
         """With the parameters that it has now."""
         node = self._driver.graph_add_kernel(
-            self._graph, self._last, kernel.kernel.handle, kernel.shape, kernel.parameters
+            self._graph, self.last, kernel.kernel.handle, kernel.shape, kernel.parameters
         )
-        self._last = (node,)
+        self.last = (node,)
         self.kernels.append(_KernelNode(node, kernel))
 
 

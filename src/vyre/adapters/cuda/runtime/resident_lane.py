@@ -7,7 +7,7 @@ another sequence.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -17,7 +17,8 @@ from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
-from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.cuda.seam import CudaCallError, GraphNode
+from vyre.policies.hazards import HazardInputs, hazard_graph
 
 LAUNCHES: Final = 64
 """Prepared launches that a lane remembers, beside those of its latest run."""
@@ -141,7 +142,8 @@ class ResidentLane:
                 if decision.recorded:
                     decision.begin_anew()
                     return 0
-                graph = graphs.record(sequence.number, partial(_record, part), self.lease.stream)
+                record = partial(_record, part, self._order(part))
+                graph = graphs.record(sequence.number, record, self.lease.stream)
                 decision.recorded = True
             else:
                 decision.changed += _update(graph, part)
@@ -159,6 +161,15 @@ class ResidentLane:
         counters.graph_kernels += done * sum(launch.kernels for launch, _ in part)
         return done
 
+    def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
+        """For each step those that it has to wait for.  Edges of a graph are free, so that no more of them are drawn
+        than hazards demand.
+        """
+        if not self._resources.device.options.side_by_side:
+            return [(), *((number,) for number in range(len(part) - 1))]
+        operations = tuple(launch.accesses(step) for launch, step in part)
+        return hazard_graph(HazardInputs(operations)).predecessors
+
     def _end(self) -> None:
         """Nothing of the latest run is left on the stream."""
         self._running.clear()
@@ -174,9 +185,13 @@ class ResidentLane:
         launch.release()
 
 
-def _record(part: Sequence[Prepared], chain: Chain) -> None:
-    for launch, step in part:
+def _record(part: Sequence[Prepared], before: Iterable[Sequence[int]], chain: Chain) -> None:
+    """``before``: for each step those that it has to wait for."""
+    ends: list[tuple[GraphNode, ...]] = []
+    for (launch, step), awaited in zip(part, before, strict=True):
+        chain.last = tuple([node for number in awaited for node in ends[number]])
         launch.record(step, chain)
+        ends.append(chain.last)
 
 
 def _update(graph: RecordedGraph, part: Sequence[Prepared]) -> int:

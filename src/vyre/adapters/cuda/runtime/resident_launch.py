@@ -26,8 +26,9 @@ from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
-from vyre.domain.ir.program import Access
+from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.launch import Launch
+from vyre.policies.hazards import Access, AccessMode
 from vyre.ports.backend import HostBytes
 
 Memory: TypeAlias = "CudaBuffer | HostBytes"
@@ -94,7 +95,7 @@ class StepLaunch:
         inline = all(
             is_host
             for is_host, binding in zip(host_only, plan.bindings, strict=True)
-            if binding.buffer.access is Access.UNIFORM and not binding.buffer.is_push
+            if binding.buffer.access is BufferAccess.UNIFORM and not binding.buffer.is_push
         )
         # Host bytes get memory of their own, which is apart from everything and aligned.
         bound = [
@@ -171,6 +172,24 @@ class StepLaunch:
             if after_launch is not None:
                 after_launch(self)
         self._resources.device.counters.kernel_launches += self.kernels
+
+    def accesses(self, step: Step) -> tuple[Access, ...]:
+        """What a run of ``step`` touches, as bytes of the device: buffers may be parts of others.
+
+        A cooperative kernel wants the device to itself.  What belongs to the launch, its scratch memory say, is one
+        run's at a time.
+        """
+        if any(kernel.shape.cooperative for kernel in self._launch.kernels):
+            return (Access(0, AccessMode.READ_WRITE),)
+        own = self._block
+        touched = [(own.address, own.capacity, True)] if own.capacity else []
+        for binding, memory, nbytes in zip(step.plan.bindings, step.memory, step.nbytes, strict=True):
+            if isinstance(memory, CudaBuffer) and nbytes:
+                touched.append((memory.address, nbytes, binding.buffer.is_writable or binding.buffer.is_output))
+        return tuple(
+            Access(0, AccessMode.READ_WRITE if written else AccessMode.READ, ((address, address + nbytes),))
+            for address, nbytes, written in touched
+        )
 
     def record(self, step: Step, chain: Chain) -> None:
         """What ``enqueue`` does."""

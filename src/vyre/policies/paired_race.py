@@ -28,6 +28,7 @@ STAKES: Final = (0.125, 0.25, 0.5, 1.0)
 """Parts of the capital at stake: the smallest ones win on small gains, the largest ones soonest on large gains."""
 
 GainBps: TypeAlias = Annotated[int, IntRange(0, 9_999)]
+Capital: TypeAlias = Annotated[float, FloatRange(0.0)]
 
 
 @record
@@ -66,12 +67,15 @@ DEFAULT_THRESHOLDS: Final = RaceThresholds()
 
 @record
 class Bet:
-    """Capital staked on gains above ``line``, or below it.  ``distance``: sum of all from the line, so far."""
+    """Capital staked on gains above ``line``, or below it.
+
+    ``distance``: sum of all from the line, so far.  ``capitals``: one for each of ``STAKES``.
+    """
 
     line: Annotated[float, FloatRange(0.0)]
     above: bool
     distance: Annotated[float, FloatRange(0.0)] = 0.0
-    capitals: tuple[Annotated[float, FloatRange(0.0)], ...] = (1.0,) * len(STAKES)
+    capitals: tuple[Capital, Capital, Capital, Capital] = (1.0, 1.0, 1.0, 1.0)
 
     @property
     def capital(self) -> float:
@@ -82,8 +86,8 @@ class Bet:
         """The bet after one more gain; ``usual``: distance from the line, known before, from which all is at stake."""
         off = gain - self.line if self.above else self.line - gain
         won = max(-1.0, min(off / usual, 1.0)) if usual else math.copysign(1.0, off) if off else 0.0
-        capitals = tuple(capital * (1.0 + stake * won) for capital, stake in zip(self.capitals, STAKES, strict=True))
-        return Bet(self.line, self.above, self.distance + abs(off), capitals)
+        a, b, c, d = (capital * (1.0 + stake * won) for capital, stake in zip(self.capitals, STAKES, strict=True))
+        return Bet(self.line, self.above, self.distance + abs(off), (a, b, c, d))
 
 
 @record

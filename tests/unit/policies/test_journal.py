@@ -107,6 +107,13 @@ def test_nothing_is_lost_between_threads() -> None:
     assert (len(journal), journal.dropped) == (10, 1990)
 
 
+def test_a_journal_may_be_as_small_as_one_decision() -> None:
+    journal = DecisionJournal(limit=1)
+    for shapes in ((), (1,)):
+        decide(journal, sorted, shapes)
+    assert [decision.arguments for decision in journal.decisions] == [((1,),)]
+
+
 @pytest.mark.parametrize("limit", [0, -1, 1.0, True, None])
 def test_a_journal_has_room(limit: Any) -> None:
     with pytest.raises(InvalidConfig, match="Fix: keep at least one"):

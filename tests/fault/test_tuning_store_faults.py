@@ -28,7 +28,7 @@ CODES: Final = ("ENOSPC", "EIO", "ESTALE", "ENOENT", "EBUSY", "EACCES", "EROFS",
 MOST_FILES: Final = module.MOST_FILES
 FEW_FILES: Final = 4
 """Of a program, beyond which these tests have them merged."""
-PROCESSES, PUTS = (16, 200) if SOAK else (4, 40)
+PROCESSES, PUTS = (16, 60) if SOAK else (4, 40)
 
 
 @pytest.fixture(autouse=True)

@@ -551,6 +551,8 @@ class Session:
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
+        if backend.planning is not None and self._calibration_service is None:
+            self._calibration().adopt()
         pipeline = kind(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline

@@ -465,6 +465,40 @@ def test_a_backend_plans_with_what_is_known_and_is_told_once(tmp_path: Path) -> 
     assert planning.given == [assumed, measured_now]
 
 
+def test_a_session_plans_with_what_was_kept_from_its_first_program_on(tmp_path: Path) -> None:
+    first, _ = session_on(TimedDevice(), tmp_path)
+    with first:
+        kept = first.calibrate().costs
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(), tmp_path, planning=planning)
+    with session:
+        assert planning.given == []
+        for _ in range(3):
+            session.compile(square_program())
+    assert planning.given == [kept]
+    assert "vyre.costs.assumed" not in [event.name for event in telemetry.events]
+
+
+def test_where_nothing_was_kept_a_session_goes_on_assuming(tmp_path: Path) -> None:
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(), tmp_path, planning=planning)
+    with session:
+        session.compile(PROGRAM)
+    assert planning.given == []
+    assert "vyre.costs.assumed" not in [event.name for event in telemetry.events]
+
+
+def test_what_was_kept_and_cannot_be_used_is_said_aloud_once(tmp_path: Path) -> None:
+    bench, planning = Bench(tmp_path), Planning()
+    bench.service.calibrate()
+    late = Bench(tmp_path, planning=planning)
+    late.now += MAX_AGE_S + 1
+    late.service.adopt()
+    late.service.adopt()
+    assert planning.given == []
+    assert late.events == ["vyre.costs.assumed"]
+
+
 def test_a_closed_session_measures_nothing(tmp_path: Path) -> None:
     session, _ = session_on(TimedDevice(), tmp_path)
     session.close()

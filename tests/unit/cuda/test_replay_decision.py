@@ -174,3 +174,33 @@ def test_every_plan_is_told_to_who_keeps_decisions() -> None:
     runs(made(plans), 9)
     assert [decision.name for decision in journal.decisions] == ["plan_execution.plan_execution"] * 3
     assert [decision.verdict for decision in journal.decisions] == [plan.plan for plan in plans.plans()]
+
+
+def test_what_a_plan_predicted_is_told_beside_what_was_observed() -> None:
+    telemetry = RecordingTelemetry()
+    decision = made(planner(telemetry=telemetry))
+    for _ in range(60):
+        replayed = decision.replays()
+        decision.recorded |= replayed
+        decision.samples.append(4_000)
+        decision.observe(9_000 if replayed else 14_000)
+    told = {(name, labels[0][1]): value for (name, labels), value in telemetry.counts.items() if "plan." in name}
+    assert {mode for _, mode in told} == {"plain", "graph"}
+    for mode, each in (("plain", 14_000), ("graph", 9_000)):
+        rounds = told["vyre.plan.observed_ns", mode] // each
+        assert rounds > 4
+        assert told["vyre.plan.observed_ns", mode] == rounds * each
+        assert told["vyre.plan.predicted_ns", mode] % rounds == 0
+        assert told["vyre.plan.predicted_ns", mode] > 0
+
+
+def test_rounds_of_a_loop_are_compared_one_by_one() -> None:
+    telemetry = RecordingTelemetry()
+    decision = made(planner(telemetry=telemetry), LOOP)
+    for _ in range(8):
+        decision.recorded |= decision.replays(10)
+        decision.samples.append(1_000_000)
+        decision.observe(500_000, 10)
+    counts = {name: value for (name, _), value in telemetry.counts.items()}
+    assert counts["vyre.plan.observed_ns"] % 500_000 == 0
+    assert counts["vyre.plan.predicted_ns"] > 0

@@ -108,6 +108,14 @@ class CalibrationService:
             why += f"; not kept: {problem.message}"
         return KnownCosts(costs, why, problem, self._changes(samples, before))
 
+    def adopt(self) -> None:
+        """Have the backend plan with what was kept, if that holds here; with none it goes on assuming."""
+        try:
+            self._hand_over(self.load())
+        except VyreError as error:
+            if type(error) is not UnusableCosts:  # not: there are none
+                self._tell("vyre.costs.assumed", error.message, fix=error.fix)
+
     def load(self, path: Path | None = None, max_age_s: int = MAX_AGE_S) -> LaunchCosts:
         """Costs that were kept, or those of a file; they hold here and are not too old.
 

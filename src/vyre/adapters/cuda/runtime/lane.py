@@ -249,6 +249,11 @@ class Lane:
             self._decision.samples.append(taken_ns)
         return taken_ns
 
+    def observe(self, wall_ns: int) -> None:
+        """The dispatch that has just ended took so long in all."""
+        if self._decision is not None:
+            self._decision.observe(wall_ns)
+
     def release(self, *, idle: bool) -> None:
         """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
         resources, stream = self._resources, self.lease.stream

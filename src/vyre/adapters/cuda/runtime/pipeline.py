@@ -140,8 +140,9 @@ class KernelPipeline(ABC):
             self._failed(lane, error)
             raise
         lane.active = False
-        self._lanes.put(lane)
         now = device.clock.now_ns()
+        lane.observe(now - running.started_ns)
+        self._lanes.put(lane)
         timing = DispatchTiming(
             now - running.started_ns,
             device_ns,

@@ -95,6 +95,11 @@ class ReplayPlanner:
         self._telemetry.count("vyre.cuda.plan", mode=found.mode.value)
         return found
 
+    def compared(self, mode: str, predicted_ns: int, observed_ns: int) -> None:
+        """Of the same rounds."""
+        self._telemetry.count("vyre.plan.predicted_ns", predicted_ns, mode=mode)
+        self._telemetry.count("vyre.plan.observed_ns", observed_ns, mode=mode)
+
 
 class ReplayDecision:
     """About one sequence; for the thread that runs it.
@@ -107,8 +112,12 @@ class ReplayDecision:
         "__weakref__",
         "_batch",
         "_changing",
+        "_mode",
+        "_observed_ns",
         "_planner",
+        "_predicted_ns",
         "_replays",
+        "_rounds",
         "_runs",
         "_since",
         "_work",
@@ -121,6 +130,8 @@ class ReplayDecision:
     def __init__(self, planner: ReplayPlanner, work: Work) -> None:
         self._planner, self._work = planner, work
         self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
+        self._mode = ""
+        self._predicted_ns = self._observed_ns = self._rounds = 0
         self.begin_anew()
 
     def replays(self, batch: int = 1) -> bool:
@@ -129,6 +140,11 @@ class ReplayDecision:
         if self._runs >= self.due or batch >= self._batch:
             self._decide(batch)
         return self._replays
+
+    def observe(self, wall_ns: int, batch: int = 1) -> None:
+        """A run of ``batch`` rounds took so long, from its first call until its end was seen."""
+        self._observed_ns += wall_ns
+        self._rounds += batch
 
     def begin_anew(self) -> None:
         """The graph is gone: decide as if nothing had been run before."""
@@ -145,12 +161,21 @@ class ReplayDecision:
             self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
             return
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
+        self._compare()
         plan = planner.plan(self._work.title, self._inputs(max(1, seen), batch))
         replays = plan.mode is ExecutionMode.GRAPH
+        self._mode = plan.mode.value
+        self._predicted_ns = 0 if plan.predicted is None else plan.predicted.batch_ns // batch
         if replays is not self._replays:
             self.samples.clear()
         self._replays = replays
         self._since, self.changed = seen, 0
+
+    def _compare(self) -> None:
+        """Tell what the last plan said of the rounds since, and what they took."""
+        if self._predicted_ns and self._rounds:
+            self._planner.compared(self._mode, self._predicted_ns * self._rounds, self._observed_ns)
+        self._observed_ns = self._rounds = 0
 
     def _inputs(self, repeats: int, batch: int) -> ExecutionInputs:
         work, changing = self._work, self._changed_nodes()

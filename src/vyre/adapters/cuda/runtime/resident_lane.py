@@ -94,12 +94,13 @@ class ResidentLane:
             for launch, step in part:
                 launch.enqueue(step, None)
 
-    def settle(self, device_ns: int) -> None:
-        """All that was enqueued has run, and took so long."""
+    def settle(self, device_ns: int, wall_ns: int) -> None:
+        """All that was enqueued has run, and took so long, on the device and in all."""
         total = sum(sequence.operations * rounds for sequence, rounds in self._timed)
-        for sequence, _ in self._timed:
+        for sequence, rounds in self._timed:
             if sequence.decision is not None:
                 sequence.decision.samples.append(device_ns * sequence.operations // total)
+                sequence.decision.observe(wall_ns * sequence.operations * rounds // total, rounds)
         self._end()
 
     def release(self, *, idle: bool) -> None:

@@ -220,6 +220,7 @@ class ResidentRunner(DeviceMember):
         uploads = [piece for launch, step in prepared for piece in launch.host_pieces(step)]
         if uploads:
             send_now(self._resources, stream, uploads)
+        began = device.clock.now_ns()
         driver.event_record(started, stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
@@ -236,7 +237,7 @@ class ResidentRunner(DeviceMember):
         elif not device.waiter.event(done, deadline):
             raise DeadlinePassed
         device_ns = round(driver.event_elapsed_ms(started, ended) * 1e6)
-        lane.settle(device_ns)
+        lane.settle(device_ns, device.clock.now_ns() - began)
         return enqueued, device_ns
 
     def _read(self, lane: ResidentLane, reads: Sequence[Piece], deadline: int | None) -> None:

@@ -21,10 +21,10 @@ from vyre.app.selection import Selection, SelectionReport
 from vyre.app.shorthand import Grid
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
+from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.ir.program import Program
-from vyre.domain.launch_costs import MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.adapters.source_digest import emitter_digest
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.validation.validator import is_validated, validate
 from vyre.ports.artifact_store import Artifact
@@ -44,6 +43,7 @@ def verdict_key(program: Program) -> ArtifactKey | None:
     """None for a program that cannot even be written down.  The emitter's source includes the validator's."""
     from blake3 import blake3
 
+    from vyre.adapters.source_digest import emitter_digest
     from vyre.domain.ir.wire import encode
 
     try:

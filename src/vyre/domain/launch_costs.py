@@ -12,17 +12,12 @@ from enum import Enum
 from math import isqrt
 from typing import Any, Final
 
+from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S
 from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleCosts
 from vyre.domain.record import U32, U64, Nanoseconds, record
 from vyre.domain.sealed_json import SealedForm
 
 VERSION: Final = 1
-LEAST_SAMPLES: Final = 5
-"""Fewer have no quartiles to speak of."""
-USUAL_SAMPLES: Final = 15
-"""Of each cost, unless the caller says otherwise."""
-MAX_AGE_S: Final = 30 * 86_400
-"""Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""
 
 
 class Provenance(Enum):

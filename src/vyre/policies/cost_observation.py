@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from vyre.domain.launch_costs import LEAST_SAMPLES, Measured, Provenance, of_samples, root_up, weakest
+from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.launch_costs import Measured, Provenance, of_samples, root_up, weakest
 from vyre.policies.arith import weighted
 from vyre.policies.record import U32, U32_MAX, BasisPoints, IntRange, Nanoseconds, Reason, record, verdict, why_field
 

@@ -22,6 +22,7 @@ from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, merged_kernels
 from vyre.app.calibration.service import CalibrationService, KnownCosts
 from vyre.app.lease import BackendLease
+from vyre.domain.cost_limits import MAX_AGE_S
 from vyre.domain.errors import (
     BackendError,
     ForeignCosts,
@@ -33,16 +34,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
     UnusableCosts,
 )
-from vyre.domain.launch_costs import (
-    ASSUMED,
-    COSTS,
-    MAX_AGE_S,
-    KernelTime,
-    LaunchCosts,
-    Measured,
-    Provenance,
-    to_text,
-)
+from vyre.domain.launch_costs import ASSUMED, COSTS, KernelTime, LaunchCosts, Measured, Provenance, to_text
 from vyre.domain.tuning import TimeKind
 from vyre.ports.cost_probe import CostExperiment
 

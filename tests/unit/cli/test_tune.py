@@ -108,7 +108,9 @@ def test_what_is_remembered_is_not_launched_again_unless_asked(vyre: Vyre, devic
 
 def test_winners_are_exported_and_pinned(vyre: Vyre, device: TunedDevice) -> None:
     assert vyre("--export", "pins.json").out.splitlines()[-1] == "wrote 1 pins to pins.json"
-    (pin,) = load_pins("pins.json").by_key.values()
+    pins = load_pins("pins.json")
+    assert pins is not None
+    (pin,) = pins.by_key.values()
     assert (pin.candidate, pin.kind) == (Candidate(256), TimeKind.DEVICE)
     device.launched.clear()
     pinned = vyre("--pin", "pins.json", "--again")

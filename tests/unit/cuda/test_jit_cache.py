@@ -40,8 +40,9 @@ def test_it_is_done_before_the_driver_is_made() -> None:
     code = """
 import os
 os.environ.pop("CUDA_CACHE_MAXSIZE", None)
-from vyre.adapters.cuda.drivers import real_driver
-real_driver()
+from vyre.adapters.cuda import drivers
+drivers.library_problem = lambda: None
+drivers.real_driver()
 print(os.environ["CUDA_CACHE_MAXSIZE"])
 """
     assert cuda_stub.run(code, None).split() == [BYTES]

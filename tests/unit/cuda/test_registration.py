@@ -32,7 +32,17 @@ def test_loading_them_loads_neither_driver_nor_emitter_nor_machine() -> None:
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
+def test_a_missing_driver_library_is_named_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.adapters.cuda.drivers.DRIVER_LIBRARY", "libnone.so.0")
+    for start in (CUDA.probe, CUDA.make):
+        with pytest.raises(
+            BackendUnavailable, match=r"library cannot be loaded: libnone.*Fix: install an NVIDIA driver"
+        ):
+            start()
+
+
 def test_a_missing_driver_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.adapters.cuda.drivers.library_problem", lambda: None)
     monkeypatch.setitem(sys.modules, "vyre.adapters.cuda.driver", None)
     for start in (CUDA.probe, CUDA.make):
         with pytest.raises(BackendUnavailable, match=r"cannot be called from Python.*Fix: install cuda-python"):
@@ -40,6 +50,7 @@ def test_a_missing_driver_package_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_auto_does_not_take_the_machine_where_no_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre.adapters.cuda.drivers.library_problem", lambda: None)
     monkeypatch.setitem(sys.modules, "vyre.adapters.cuda.driver", None)
     selection = BackendSelector(load_catalog(), ApplicationTelemetry()).select()
     assert selection.report.chosen == "reference"

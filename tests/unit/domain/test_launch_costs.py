@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from support.launch_costs import SOURCE, launch_costs, measured
+from vyre.domain.cost_limits import MAX_AGE_S
 from vyre.domain.errors import ForeignCosts, InvalidField, MalformedJson, StaleCosts, UnusableCosts
 from vyre.domain.launch_costs import (
     ASSUMED,
     COSTS,
-    MAX_AGE_S,
     CostSource,
     KernelTime,
     LaunchCosts,

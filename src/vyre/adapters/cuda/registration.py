@@ -35,11 +35,12 @@ def _cuda(services: BackendServices) -> Backend:
 
 
 def _probe_cuda() -> DeviceProfile:
-    from vyre.adapters.cuda.runtime.backend import probe
+    driver = real_driver()  # where there is none, nothing else need be imported
     from vyre.adapters.cuda.runtime.options import options_from
+    from vyre.adapters.cuda.runtime.probe import probe
     from vyre.adapters.system import ProcessEnvironment
 
-    return probe(real_driver(), ids.CUDA, options_from(ProcessEnvironment()))
+    return probe(driver, ids.CUDA, options_from(ProcessEnvironment()))
 
 
 def _machine(services: BackendServices) -> Backend:
@@ -52,7 +53,7 @@ def _machine(services: BackendServices) -> Backend:
 
 
 def _probe_machine() -> DeviceProfile:
-    from vyre.adapters.cuda.runtime.backend import probe
+    from vyre.adapters.cuda.runtime.probe import probe
 
     return probe(machine_driver(), ids.MACHINE)
 

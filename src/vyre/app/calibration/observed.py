@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.launch_costs import LEAST_SAMPLES, KernelTime, LaunchCosts, Measured, Provenance, of_samples
+from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.launch_costs import KernelTime, LaunchCosts, Measured, Provenance, of_samples
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline

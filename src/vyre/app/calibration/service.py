@@ -15,19 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.app.calibration.experiments import Samples, take_samples
 from vyre.app.calibration.observed import contained, kernel_times, merged_kernels
 from vyre.app.tuning.keys import host_name, host_versions, time_kind
+from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
-from vyre.domain.launch_costs import (
-    ASSUMED,
-    LEAST_SAMPLES,
-    MAX_AGE_S,
-    USUAL_SAMPLES,
-    CostSource,
-    LaunchCosts,
-    Provenance,
-    age_s,
-    check_usable,
-    of_samples,
-)
+from vyre.domain.launch_costs import ASSUMED, CostSource, LaunchCosts, Provenance, age_s, check_usable, of_samples
 from vyre.policies.cost_observation import CostCorrected, CostSamples, judge_cost
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.backend import Backend, require

@@ -14,7 +14,8 @@ from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson, BackendName
 from vyre.app.opening import open as open_session
-from vyre.domain.launch_costs import COSTS, USUAL_SAMPLES, LaunchCosts, Measured, Provenance, to_json, to_text
+from vyre.domain.cost_limits import USUAL_SAMPLES
+from vyre.domain.launch_costs import COSTS, LaunchCosts, Measured, Provenance, to_json, to_text
 
 
 def calibrate(

@@ -77,7 +77,8 @@ class TuningService:
         with self._measuring:
             lent = Lent(self._lease.backend, self._pipeline, self._reference, self._decisions)
             tuner = Tuner(lent, launch, views, settings)
-            pin = self._sources.pins.get(tuner.key)
+            pins = self._sources.pins
+            pin = None if pins is None else pins.get(tuner.key)
             if pin is not None and launch.why_not(pin.candidate) is None:
                 return _report_of_pin(pin, launch)
             report = tuner.tune(self._sources.store())
@@ -125,7 +126,7 @@ class TuningService:
     def _pinned(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
         """What is pinned, or why nothing is; nothing to say without any pins."""
         pins = self._sources.pins
-        if not len(pins):
+        if pins is None or not len(pins):
             return ""
         pin = pins.get(key)
         obstacle = pins.why_none(key) if pin is None else launch.why_not(pin.candidate)

@@ -12,10 +12,10 @@ from vyre.adapters.disk.configuration import CacheOption, cache_settings
 from vyre.adapters.files import read_file
 from vyre.app.selection import BackendSelector
 from vyre.domain.errors import InvalidConfig, MalformedJson, UnsupportedFeature
-from vyre.domain.tuning_pins import Pins, pins_of
 from vyre.ports.backend import BackendRole
 
 if TYPE_CHECKING:
+    from vyre.domain.tuning_pins import Pins
     from vyre.ports.backend import Backend, BackendCatalog
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Environment, Telemetry
@@ -27,13 +27,13 @@ PinsOption: TypeAlias = "Pins | Path | str | None"
 
 class TuningSources(NamedTuple):
     """``store`` and ``costs``, of launches: None where nothing is remembered.  ``reference``: a backend of its own each
-    time.
+    time.  ``pins``: None for none.
     """
 
     store: Callable[[], TuningStore | None]
     reference: Callable[[], Backend]
     costs: Callable[[], CostStore | None]
-    pins: Pins = Pins()
+    pins: Pins | None = None
 
 
 def tuning_sources(
@@ -65,11 +65,13 @@ def tuning_sources(
     return TuningSources(store, reference, costs, load_pins(pins))
 
 
-def load_pins(pins: PinsOption) -> Pins:
+def load_pins(pins: PinsOption) -> Pins | None:
     """Raises ``UnreadableFile``, ``MalformedJson``, and ``InvalidConfig`` for what cannot be meant."""
+    if pins is None:
+        return None
+    from vyre.domain.tuning_pins import Pins  # who pins nothing needs none of it
+
     match pins:
-        case None:
-            return Pins()
         case Pins():
             return pins
         case Path() | str() if str(pins):
@@ -78,6 +80,8 @@ def load_pins(pins: PinsOption) -> Pins:
 
 
 def _pins_of_file(path: Path) -> Pins:
+    from vyre.domain.tuning_pins import pins_of
+
     try:
         return pins_of(read_file(path).decode("ascii"))
     except UnicodeDecodeError:

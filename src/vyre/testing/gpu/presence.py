@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-DRIVER_LIBRARY: Final = "libcuda.so.1"
+from vyre.adapters.cuda.drivers import DRIVER_LIBRARY
+
 _NODES: Final = ("nvidia[0-9]*", "nvidiactl", "dxg", "nvhost-gpu")  # dxg: WSL 2; nvhost-gpu: Tegra
 
 

@@ -11,13 +11,13 @@ from vyre.adapters.cuda.runtime.code import CodeMaker
 from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.pipeline import Profiler
+from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.adapters.cuda.runtime.resident import ResidentStore
@@ -26,10 +26,8 @@ from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
-from vyre.domain.device import DeviceProfile
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices
 
 VERSION: Final = "1"
@@ -80,7 +78,7 @@ def make_backend(
     far, of a driver whose times are made up.  Raises ``BackendUnavailable`` where no driver or no such device is.
     """
     device = CudaDevice(driver, options, backend=backend, clock=clock)
-    profile = _profile(device.facts, backend, options)
+    profile = profile_under(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
     streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
@@ -108,12 +106,3 @@ def make_backend(
         planning=replays,
         stores_code=True,
     )
-
-
-def probe(driver: CudaDriver, backend: BackendId, options: CudaOptions = DEFAULT_OPTIONS) -> DeviceProfile:
-    """The profile that ``make_backend`` would give, without making anything."""
-    return _profile(CudaDevice(driver, options, backend=backend).facts, backend, options)
-
-
-def _profile(facts: CudaDeviceFacts, backend: BackendId, options: CudaOptions) -> DeviceProfile:
-    return profile_of(facts, backend, native_grid_sync=options.grid_sync is not GridSyncMode.SPLIT)

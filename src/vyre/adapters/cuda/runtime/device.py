@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import TracebackType
-from typing import Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
@@ -30,9 +30,11 @@ from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
 from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
-from vyre.domain.launch_costs import ASSUMED, LaunchCosts
 from vyre.domain.names import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
+
+if TYPE_CHECKING:
+    from vyre.domain.launch_costs import LaunchCosts
 
 MIB: Final = 1024 * 1024
 SETTLE_POLL_S: Final = 0.001
@@ -65,7 +67,7 @@ class CudaOptions:
     grid_sync: GridSyncMode | None = None
     exports: bool = True
     graph_after: int | Literal["costs"] | None = "costs"
-    costs: LaunchCosts = ASSUMED
+    costs: LaunchCosts | None = None
     graphs: int = 128
     side_by_side: bool = True
     jit: JitOptions = DEFAULT_JIT

@@ -16,7 +16,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
-from vyre.domain.launch_costs import LEAST_SAMPLES, LaunchCosts, Measured, Provenance, of_samples
+from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
@@ -52,19 +53,19 @@ class Work(NamedTuple):
 
 
 class ReplayPlanner:
-    """``ExecutionPlanning`` of one device.  ``times``: what the times of its events are."""
+    """``ExecutionPlanning`` of one device.  ``costs``: None for assumed ones.  ``times``: what its events are worth."""
 
     def __init__(
         self,
         after: GraphAfter,
-        costs: LaunchCosts,
+        costs: LaunchCosts | None,
         times: Provenance,
         telemetry: Telemetry = SILENT,
         sink: DecisionSink | None = None,
     ) -> None:
         self.after: Final = after
         self.times: Final = times
-        self.costs = costs
+        self.costs = costs or ASSUMED
         self._telemetry, self._sink = telemetry, sink
         self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
         self._open: WeakSet[ReplayDecision] = WeakSet()

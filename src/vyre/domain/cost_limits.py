@@ -1,0 +1,12 @@
+"""How many samples of a cost are usual and needed, and how long costs hold."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LEAST_SAMPLES: Final = 5
+"""Fewer have no quartiles to speak of."""
+USUAL_SAMPLES: Final = 15
+"""Of each cost, unless the caller says otherwise."""
+MAX_AGE_S: Final = 30 * 86_400
+"""Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.validation.validator import is_validated, validate
-from vyre.ports.artifact_store import Artifact
 
 if TYPE_CHECKING:
+    from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.ir.program import Program
     from vyre.ports.artifact_store import ArtifactStore
 
@@ -29,14 +28,23 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
     if _KNOWN in program._cache:
         return
     store = None if artifacts is None or is_validated(program) else artifacts()
-    key = None if store is None else verdict_key(program)
-    if store is None or key is None:
+    if store is None:
         validate(program).raise_if_invalid()
-    elif store.get(key) is None:
-        started = time.perf_counter_ns()
-        validate(program).raise_if_invalid()
-        store.put(key, Artifact(b"", VALID, time.perf_counter_ns() - started))
+    else:
+        _require_valid(program, store)
     program._cache[_KNOWN] = True
+
+
+def _require_valid(program: Program, store: ArtifactStore) -> None:
+    from vyre.ports.artifact_store import Artifact  # without a store there is no need of it
+
+    key = verdict_key(program)
+    if key is not None and store.get(key) is not None:
+        return
+    started = time.perf_counter_ns()
+    validate(program).raise_if_invalid()
+    if key is not None:
+        store.put(key, Artifact(b"", VALID, time.perf_counter_ns() - started))
 
 
 def verdict_key(program: Program) -> ArtifactKey | None:
@@ -44,6 +52,7 @@ def verdict_key(program: Program) -> ArtifactKey | None:
     from blake3 import blake3
 
     from vyre.adapters.source_digest import emitter_digest
+    from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
     from vyre.domain.ir.wire import encode
 
     try:

@@ -18,14 +18,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
-from vyre.adapters.caching.retention import Retention
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
 from vyre.policies.cost_eviction import CostEviction
 from vyre.policies.record import U64_MAX, Reason
+
+if TYPE_CHECKING:
+    from vyre.adapters.caching.retention import Retention
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -13,11 +13,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from blake3 import blake3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre
 from support.bundles import Manifest, crafted, saxpy_bundle, small_bundle
+from support.profiles import examples
 from vyre.adapters.cuda.aot.container import DIGEST_BYTES, MAGIC, MAX_BYTES, MAX_MANIFEST_BYTES, seal, unseal
 from vyre.adapters.cuda.aot.files import read_bundle, write_bundle
 from vyre.adapters.cuda.aot.manifest import decode, encode
@@ -216,7 +217,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.data())
 def test_any_value_anywhere_is_refused_or_means_something_else(data: st.DataObject) -> None:
     def change(m: Manifest) -> None:

@@ -11,10 +11,11 @@ from importlib import import_module
 from typing import Final, get_type_hints
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import vyre.policies
+from support.profiles import examples
 from support.records import values
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.domain.errors import VyreError
@@ -62,7 +63,7 @@ POLICIES: Final = policies()
 
 
 @pytest.mark.parametrize("policy", [p for name, p in POLICIES.items() if name not in UNRECORDED], ids=name_of)
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@examples(12)
 @given(data=st.data())
 def test_a_decision_is_decided_the_same_again(policy: Policy, data: st.DataObject) -> None:
     hints = get_type_hints(policy, include_extras=True)

@@ -7,11 +7,12 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
+from support.profiles import examples
 from support.programs import Case, generate
 from support.small_programs import catalog_of, square_kernel, square_program
 from vyre.app import preparing
@@ -35,7 +36,7 @@ steps = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.booleans()),
 
 
 @given(steps=steps, laps=st.integers(1, 4), keeps=st.integers(1, 3), at_hand=st.integers(1, 4), config=configs)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_results_and_bounds(
     steps: list[tuple[int, int, bool]], laps: int, keeps: int, at_hand: int, config: PredictionConfig
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NewType, TypeVar, Union, get_args, get_origin
 from hypothesis import strategies as st
 
 from vyre.domain.errors import InvalidField
-from vyre.domain.record import FloatRange, IntRange
+from vyre.domain.record import FloatRange, IntRange, Reason
 
 T = TypeVar("T")
 Overrides = Mapping[str, st.SearchStrategy[Any]]
@@ -74,6 +74,8 @@ def values(hint: Any, largest: int | None = None) -> st.SearchStrategy[Any]:
         return st.lists(values(args[0], largest), max_size=5).map(tuple)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
+    if hint is Reason:  # a template and what it takes
+        return st.builds(Reason, st.just("{} of it"), st.tuples(st.integers(0, 9)))
     if hasattr(hint, "__dataclass_fields__") or hasattr(hint, "_fields"):
         return _possible(hint, largest)
     if hint is int and largest is not None:

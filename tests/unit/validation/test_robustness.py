@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
+from support.profiles import examples
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
@@ -100,7 +101,7 @@ _buffers = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(_buffers, st.tuples(_ints, _ints, _ints), _bodies)
 def test_any_program_gets_a_report(buffers: Any, workgroup: Any, body: Any) -> None:
     program = Program(buffers, workgroup, body)

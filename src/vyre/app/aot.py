@@ -38,10 +38,9 @@ def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
     ``machine_code``: let them use the assembler where there is one; without one they emit PTX text only.
     """
     from vyre.adapters.cuda.aot.emitters import cuda_emitters
-    from vyre.adapters.cuda.assembler import assemblers
+    from vyre.adapters.cuda.assembler import newest_assembler
 
-    found = assemblers() if machine_code else ()
-    return cuda_emitters(max(found, key=lambda assembler: assembler.version, default=None))
+    return cuda_emitters(newest_assembler() if machine_code else None)
 
 
 def build_bundle(

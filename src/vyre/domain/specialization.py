@@ -274,7 +274,11 @@ def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dic
 
 def complete_spec(program: Program, spec: Mapping[str, SpecInput] | None) -> SpecMap:
     """As ``spec_literals``, for keys: so that leaving a constant out and giving its default are the same."""
-    literals = spec_literals(program, spec)
+    return spec_of(spec_literals(program, spec))
+
+
+def spec_of(literals: Mapping[str, Literal]) -> SpecMap:
+    """The map of values that are literals already."""
     return SpecMap({name: SpecValue.from_literal(value) for name, value in literals.items()})
 
 

@@ -58,6 +58,10 @@ def assemblers() -> tuple[Assembler, ...]:
     return tuple(found.values())
 
 
+def newest_assembler() -> Assembler | None:
+    return max(assemblers(), key=lambda assembler: assembler.version, default=None)
+
+
 class AssemblyFailed(Exception):
     """The assembler refused a module; the text is its log."""
 

@@ -9,7 +9,7 @@ import shlex
 from functools import cache
 from typing import Any, Final, Protocol
 
-from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble, assemblers
+from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble, newest_assembler
 from vyre.adapters.cuda.seam import JitOptions
 
 MOST_LOG: Final = 1 << 20
@@ -106,5 +106,5 @@ def _nvjitlink() -> CodeTool | None:
 
 
 def _ptxas() -> CodeTool | None:
-    newest = max(assemblers(), key=lambda assembler: assembler.version, default=None)
+    newest = newest_assembler()
     return None if newest is None else Ptxas(newest)

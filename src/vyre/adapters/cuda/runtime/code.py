@@ -26,7 +26,7 @@ from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
-from vyre.domain.specialization import SpecInput, SpecMap, complete_spec, spec_literals
+from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
 from vyre.policies.cache_outcome import explain_miss
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
@@ -57,7 +57,8 @@ class KernelSource:
         sized = program
         if workgroup is not None and workgroup != program.workgroup_size:
             sized = replace(program, workgroup_size=workgroup)
-        return cls(program, sized, complete_spec(program, spec), spec_literals(program, spec))
+        literals = spec_literals(program, spec)
+        return cls(program, sized, spec_of(literals), literals)
 
 
 class Code(NamedTuple):
@@ -82,7 +83,11 @@ class Steps:
         try:
             yield
         finally:
-            self._phases[name] = self._phases.get(name, 0) + self._now_ns() - started
+            self._phases[name] = self.spent_ns(name) + self._now_ns() - started
+
+    def spent_ns(self, name: str) -> int:
+        """On that step so far."""
+        return self._phases.get(name, 0)
 
     def done(self) -> Compilation:
         return Compilation(tuple(self._phases.items()), self.missed)
@@ -145,18 +150,16 @@ class CodeMaker:
         if found is not None:
             return found
         module = self._module(store, source, options, steps)
-        counters, now_ns = self._device.counters, self._device.clock.now_ns
         self._explain(store, key, steps)
-        started = now_ns()
         try:
             with steps.step("assemble"):
                 cubin = tool.assemble(module.ptx, module.target, jit)
         except AssemblyFailed as failure:  # the driver may well take the text
             self._warn("vyre.compile.assembly_failed", tool=tool.named(jit), log=str(failure))
             return _text(module)
-        cost_ns = now_ns() - started
-        counters.assemble_count += 1
-        counters.assemble_ns += cost_ns
+        cost_ns = steps.spent_ns("assemble")
+        self._device.counters.assemble_count += 1
+        self._device.counters.assemble_ns += cost_ns
         with steps.step("store"):
             store.put(key, Artifact(encode_layout(layout_of(module)), cubin, cost_ns))
         return Code(cubin, module.kernels, text=False)
@@ -175,20 +178,16 @@ class CodeMaker:
             except MalformedWire as error:  # whole, and yet not what belongs there
                 self._warn("vyre.compile.unusable", problem=error.message)
         self._explain(store, key, steps)
-        started = self._device.clock.now_ns()
         module = self._emit(source, options, steps)
-        cost_ns = max(0, self._device.clock.now_ns() - started)
         with steps.step("store"):
-            store.put(key, to_artifact(module, cost_ns))
+            store.put(key, to_artifact(module, max(0, steps.spent_ns("emit"))))
         return module
 
     def _emit(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
-        counters, now_ns = self._device.counters, self._device.clock.now_ns
-        started = now_ns()
         with steps.step("emit"):
             module = self._emitter(source.sized, options, source.literals)
-        counters.emit_count += 1
-        counters.emit_ns += now_ns() - started
+        self._device.counters.emit_count += 1
+        self._device.counters.emit_ns += steps.spent_ns("emit")
         return module
 
     # ---- details

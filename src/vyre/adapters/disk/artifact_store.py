@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.caching.retention import HeatRetention
+from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
 from vyre.adapters.disk.entry_directory import EntryDirectory, Found, Untrusted
 from vyre.adapters.disk.entry_format import MAX_ENTRY_BYTES, Damaged, decode, encode
@@ -75,7 +76,7 @@ class DiskArtifactStore:
         self._space_lock = Lock()  # held while entries are evicted; hits do not wait for that
         self._prepared = False
         self._counts: Counter[str] = Counter()
-        self._reported: set[object] = set()
+        self._complaints = Complaints(telemetry, "vyre.cache.unusable", str(settings.directory))
         self._own = self._opened(settings.directory, files, user())
         lower = [self._opened(path, files, user()) for path in settings.layers]
         self._layers = [_Layer(self._own, "own")] if self._own is not None else []
@@ -96,7 +97,7 @@ class DiskArtifactStore:
                     self._report(error)
             except Untrusted as refusal:
                 reason = "untrusted"
-                self._complain(f"{layer.directory.layout.entries}/{place.path}: {refusal}", "remove it.")
+                self._complaints.say(f"{layer.directory.layout.entries}/{place.path}: {refusal}", "remove it.")
             except Damaged:
                 reason = "corrupt"
         self._count("miss", reason=reason)
@@ -119,7 +120,7 @@ class DiskArtifactStore:
             self._report(error)
             return False
         except VyreError as refusal:
-            self._complain(refusal.message, refusal.fix)
+            self._complaints.say(refusal.message, refusal.fix)
             return False
         if stored:
             self._count("put")
@@ -220,7 +221,7 @@ class DiskArtifactStore:
         if evicted:
             self._count("evicted", evicted)
         if not has_room:
-            self._complain(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
+            self._complaints.say(f"{directory.layout.root} is full and its entries cannot be removed", _OTHER_FIX)
             return False
         directory.write(place, data, self._settings.durability)
         with self._space_lock:
@@ -234,7 +235,7 @@ class DiskArtifactStore:
         try:
             directory.check()
         except VyreError as refusal:
-            self._complain(refusal.message, refusal.fix)
+            self._complaints.say(refusal.message, refusal.fix)
         except OSError as error:
             self._report(error)
         else:
@@ -247,24 +248,7 @@ class DiskArtifactStore:
         self._telemetry.count(f"vyre.cache.{what}", value, **labels)
 
     def _report(self, error: OSError) -> None:
-        where = error.filename if isinstance(error.filename, str) else str(self._settings.directory)
-        code = error.errno if error.errno is not None else 0
-        self._complain(f"{where}: {error.strerror or error}", _FIXES.get(code, _OTHER_FIX), cause=code)
-
-    def _complain(self, problem: str, fix: str, *, cause: object = None) -> None:
-        """Once for each cause."""
-        cause = problem if cause is None else cause
-        with self._lock:
-            if cause in self._reported:
-                return
-            self._reported.add(cause)
-        self._telemetry.event(
-            "vyre.cache.unusable",
-            level="warning",
-            directory=str(self._settings.directory),
-            problem=problem,
-            fix=fix,
-        )
+        self._complaints.of_error(error, _FIXES.get(error.errno or 0, _OTHER_FIX))
 
 
 def retention_of(eviction: Eviction) -> Retention[str]:

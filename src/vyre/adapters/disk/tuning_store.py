@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
 
+from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.trust import check_directory
 from vyre.adapters.disk.whole_files import WholeFiles
@@ -68,7 +69,7 @@ class DiskTuningStore:
         self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
         self._lock = Lock()
         self._counts: Counter[str] = Counter()
-        self._reported: set[object] = set()
+        self._complaints = Complaints(telemetry, "vyre.tuning.unusable", self._directory)
 
     # ---- the port
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
@@ -83,7 +84,7 @@ class DiskTuningStore:
         except OSError as error:
             self._report(error)
         except UnreadableFile as refusal:
-            self._complain(refusal.message, refusal.fix, cause=refusal.message)
+            self._complaints.say(refusal.message, refusal.fix)
         else:
             self._count("puts")
             return True
@@ -142,7 +143,7 @@ class DiskTuningStore:
         try:
             return sorted(self._files.listdir(path)) if check_directory(self._files, path, self._user) else []
         except UnreadableFile as refusal:
-            self._complain(refusal.message, refusal.fix, cause=refusal.message)
+            self._complaints.say(refusal.message, refusal.fix)
         except OSError as error:
             if error.errno not in _NOTHING_THERE:
                 self._report(error)
@@ -199,15 +200,4 @@ class DiskTuningStore:
         self._telemetry.count(f"vyre.tuning.{what}")
 
     def _report(self, error: OSError) -> None:
-        where = error.filename if isinstance(error.filename, str) else self._directory
-        self._complain(f"{where}: {error.strerror or error}", _FIX, cause=error.errno)
-
-    def _complain(self, problem: str, fix: str, *, cause: object) -> None:
-        """Once for each cause."""
-        with self._lock:
-            if cause in self._reported:
-                return
-            self._reported.add(cause)
-        self._telemetry.event(
-            "vyre.tuning.unusable", level="warning", directory=self._directory, problem=problem, fix=fix
-        )
+        self._complaints.of_error(error, _FIX)

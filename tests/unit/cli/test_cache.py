@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.command_line import Vyre, vyre_command
 from support.disk_cache import artifact, entry_files, key, store
-from vyre.app.cli import main
 from vyre.domain.artifact_key import ArtifactKind
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Vyre = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -38,12 +23,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def vyre(capsys: pytest.CaptureFixture[str], root: Path) -> Vyre:
-    def run(*arguments: object) -> Outcome:
-        code = main(["cache", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return Outcome(code, out, err)
-
-    return run
+    return vyre_command(capsys, "cache")
 
 
 @pytest.fixture

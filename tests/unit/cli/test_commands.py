@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from support.command_line import Vyre, vyre_command
 from support.small_programs import saxpy_program, square_program
 from vyre.adapters.program_files import ProgramForm, load_program, render_program
-from vyre.app.cli import main
 from vyre.app.demo import DemoRow
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
@@ -23,29 +21,12 @@ SCALAR = ("--backend", "reference-scalar")
 EXTENSIONS = {"vyre": ProgramForm.TEXT, "vyrb": ProgramForm.WIRE, "json": ProgramForm.JSON}
 
 
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Vyre = Callable[..., Outcome]
-
-
 @pytest.fixture
 def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vyre:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VYRE_BACKEND", raising=False)
 
-    def run(*arguments: object) -> Outcome:
-        code = main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return Outcome(code, out, err)
-
-    return run
+    return vyre_command(capsys)
 
 
 def saved(program: Program, path: str, form: ProgramForm = ProgramForm.TEXT) -> Path:

@@ -5,32 +5,19 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.command_line import Vyre, vyre_command
 from support.launch_costs import launch_costs
 from support.small_programs import saxpy_program
 from vyre.adapters.program_files import ProgramForm, render_program
-from vyre.app.cli import main
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, from_text, to_text
 from vyre.gallery.registry import load
 
 MACHINE = ("--backend", "cuda-machine")
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Vyre = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -41,12 +28,7 @@ def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     Path("p.vyre").write_bytes(render_program(saxpy_program(), ProgramForm.TEXT))
     Path("barrier.vyre").write_bytes(render_program(load("basics.p24_grid_sync").program(), ProgramForm.TEXT))
 
-    def run(*arguments: object) -> Outcome:
-        code = main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        return Outcome(code, out, err)
-
-    return run
+    return vyre_command(capsys)
 
 
 # ---- a program

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from support.command_line import Vyre, vyre_command
 from support.small_programs import square_program
 from support.tuned_device import TunedDevice
 from vyre import ProgramBuilder, u32
 from vyre.adapters.program_files import ProgramForm, render_program
-from vyre.app.cli import main
 from vyre.app.tuning.sources import load_pins
 from vyre.domain.tuning import Candidate, TimeKind
-
-
-class Outcome:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Vyre = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -48,12 +33,7 @@ def vyre(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     Path("square.vyre").write_bytes(render_program(square_program(), ProgramForm.TEXT))
     np.save("x.npy", np.arange(1000, dtype=np.uint32))
 
-    def run(*arguments: object) -> Outcome:
-        code = main(["tune", "square.vyre", "--in", "x=@x.npy", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return Outcome(code, out, err)
-
-    return run
+    return vyre_command(capsys, "tune", "square.vyre", "--in", "x=@x.npy")
 
 
 def test_the_table_tells_candidates_and_the_winner(vyre: Vyre, device: TunedDevice) -> None:

@@ -106,10 +106,10 @@ class PreparedPipelines:
 def merged_for(
     program: Program,
     config: DispatchConfig | None,
-    spec: Mapping[str, SpecInput] | None,
-    grid: Grid | None,
-    extent: Grid | None,
-    output_counts: Mapping[str, int] | None,
+    spec: Mapping[str, SpecInput] | None = None,
+    grid: Grid | None = None,
+    extent: Grid | None = None,
+    output_counts: Mapping[str, int] | None = None,
 ) -> DispatchConfig:
     """``config`` with the shorthand folded in and its constants checked against the program."""
     if not isinstance(program, Program):

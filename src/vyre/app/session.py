@@ -229,7 +229,7 @@ class Session:
         from vyre.app.tuning.tuner import DEFAULT_SETTINGS
 
         return self._tuning().tune(
-            program, inputs, self._merged_shorthand(program, config, **shorthand), settings or DEFAULT_SETTINGS
+            program, inputs, merged_for(program, config, **shorthand), settings or DEFAULT_SETTINGS
         )
 
     def tuned(
@@ -241,7 +241,7 @@ class Session:
         ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs.  ``shorthand``
         as for ``compile``.
         """
-        return self._tuning().tuned(program, inputs, self._merged_shorthand(program, config, **shorthand))
+        return self._tuning().tuned(program, inputs, merged_for(program, config, **shorthand))
 
     def export_pins(self, path: Path | str) -> Pins:
         """Write the winners of everything that ``tune`` remembers to a file for ``vyre.open(pins=...)``.
@@ -556,18 +556,6 @@ class Session:
         pipeline = kind(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
-
-    def _merged_shorthand(
-        self,
-        program: Program,
-        config: DispatchConfig | None,
-        *,
-        spec: Mapping[str, SpecInput] | None = None,
-        grid: Grid | None = None,
-        extent: Grid | None = None,
-        output_counts: Mapping[str, int] | None = None,
-    ) -> DispatchConfig:
-        return merged_for(program, config, spec, grid, extent, output_counts)
 
     def _calibration(self) -> CalibrationService:
         with self._lock:

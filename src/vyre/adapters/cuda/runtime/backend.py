@@ -83,7 +83,8 @@ def make_backend(
     streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
     replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
-    resources = Resources(device, memory, pinned, streams, Quarantine(device), GraphCache(device), replays)
+    quarantine, graphs = Quarantine(device), GraphCache(device)
+    resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, services.decisions)
     profiler = profiler or NullProfiler()
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)
     store = ResidentStore(resources, exports=options.exports)

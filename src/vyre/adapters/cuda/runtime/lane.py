@@ -35,6 +35,7 @@ from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
 from vyre.domain.launch import Launch
+from vyre.policies.journal import DecisionSink
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.kernel import EmittedKernel
@@ -44,7 +45,7 @@ GRAPH_BYTES: Final = 4 * MIB
 
 
 class Resources(NamedTuple):
-    """What lanes are made of; one set for each device."""
+    """What lanes are made of; one set for each device.  ``decisions``: who is told of them."""
 
     device: CudaDevice
     memory: DeviceMemory
@@ -53,6 +54,7 @@ class Resources(NamedTuple):
     quarantine: Quarantine
     graphs: GraphCache
     replays: ReplayPlanner
+    decisions: DecisionSink | None = None
 
 
 class LaneSpec(NamedTuple):

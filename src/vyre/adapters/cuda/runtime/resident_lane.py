@@ -19,6 +19,7 @@ from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.seam import CudaCallError, GraphNode
 from vyre.policies.hazards import HazardInputs, hazard_graph
+from vyre.policies.journal import decide
 
 LAUNCHES: Final = 64
 """Prepared launches that a lane remembers, beside those of its latest run."""
@@ -169,7 +170,7 @@ class ResidentLane:
         if not self._resources.device.options.side_by_side:
             return [(), *((number,) for number in range(len(part) - 1))]
         operations = tuple(launch.accesses(step) for launch, step in part)
-        return hazard_graph(HazardInputs(operations)).predecessors
+        return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
 
     def _end(self) -> None:
         """Nothing of the latest run is left on the stream."""

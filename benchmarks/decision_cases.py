@@ -202,8 +202,13 @@ _SM, _USAGE = occupancy.SM_MODELS["sm_90"], occupancy.KernelUsage(64, 8192, 4096
 _QUEUE = (1000, 4, 64, 2**20, queueing.HostSync.FINAL_ONLY)
 
 SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
-    "constant_division": _calls(partial(constant_division.divide_by, signed=False), (7, 32), (641, 64), (28, 32))
-    + _calls(partial(constant_division.divide_by, signed=True), (7, 32), (641, 64)),
+    "constant_division": _calls(
+        constant_division.divide_by,
+        *(
+            constant_division.DivisionInputs(*given)
+            for given in ((7, 32, False), (641, 64, False), (28, 32, False), (7, 32, True), (641, 64, True))
+        ),
+    ),
     "speculate.record": _calls(_ADAPTIVE.record, speculate.SpeculationReport(90, 10)),
     "fixpoint": _calls(
         fixpoint.choose_executor,

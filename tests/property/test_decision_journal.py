@@ -30,7 +30,6 @@ UNRECORDED: Final = {
     "device_extraction.dag_cost": "takes an answer that no random one can stand for",
     "egraph_kernels.pair_rows": "takes an answer that no random one can stand for",
     "emission.bounds_checks.bounds_facts": "facts of a program, which are state",
-    "emission.constant_division.divide_by": "takes arguments by name",
     "emission.index_flow.index_flow": "facts of a program, which are state",
     "emission.index_meanings.length_model": "facts of a program, which are state",
     "emission.index_values.interval": "takes a function",

@@ -109,7 +109,12 @@ def test_verdicts_are_counted() -> None:
     with vyre.open(MACHINE, telemetry=telemetry, cache=False) as session:
         example = load("basics.p24_grid_sync")
         session.prepare(example.program())
-    assert counted(telemetry, "vyre.decision") == {("emission.grid_sync_mode.choose_grid_sync", "native"): 1}
+    assert counted(telemetry, "vyre.decision") == {
+        ("emission.grid_sync_mode.choose_grid_sync", "native"): 1,
+        ("ptxas_hazards.fences_needed", "frozenset"): 1,
+        ("bindless.plan_resource_table", "Parameters"): 1,
+        ("ptx_target.select_target", "PtxTarget"): 1,
+    }
 
 
 def counted(telemetry: RecordingTelemetry, name: str) -> Mapping[tuple[str, ...], int]:

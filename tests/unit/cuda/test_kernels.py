@@ -22,6 +22,7 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
+from vyre.policies.journal import DecisionSink
 from vyre.ports.backend import NO_SERVICES
 
 
@@ -85,10 +86,12 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
     entered = threading.Event()
     release = threading.Event()
 
-    def slow(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
+    def slow(
+        program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+    ) -> EmittedModule:
         entered.set()
         assert release.wait(5)
-        return emit(program, options, spec)
+        return emit(program, options, spec, sink)
 
     r = rig(slow)
     found: list[int] = []
@@ -113,10 +116,12 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
 def test_a_failure_is_not_remembered() -> None:
     failures = [UnsupportedFeature(feature="x", backend="cuda-machine")]
 
-    def flaky(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
+    def flaky(
+        program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+    ) -> EmittedModule:
         if failures:
             raise failures.pop()
-        return emit(program, options, spec)
+        return emit(program, options, spec, sink)
 
     r = rig(flaky)
     with pytest.raises(UnsupportedFeature):
@@ -137,8 +142,10 @@ def test_a_half_loaded_module_is_unloaded(method: str) -> None:
 
 
 def test_parameters_that_the_driver_sees_elsewhere_are_an_error() -> None:
-    def shifted(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> EmittedModule:
-        module = emit(program, options, spec)
+    def shifted(
+        program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+    ) -> EmittedModule:
+        module = emit(program, options, spec, sink)
         kernel = module.kernels[0]
         moved = tuple(replace(p, offset=p.offset + 8) for p in kernel.parameters)
         return replace(module, kernels=(replace(kernel, parameters=moved),))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vyre.domain.errors import InvalidField
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
@@ -16,6 +17,7 @@ from vyre.policies.emission.constant_division import (
     ByOne,
     ByZero,
     Compare,
+    DivisionInputs,
     DivisionPlan,
     Multiply,
     Shift,
@@ -95,7 +97,7 @@ def _near_multiples(divisor: int, dtype: ScalarType) -> Iterator[int]:
 
 
 def _check(dtype: ScalarType, divisor: int, dividends: Iterator[int] | list[int]) -> None:
-    machine, plan = _Machine(dtype), divide_by(divisor, dtype.bits, signed=dtype.is_signed)
+    machine, plan = _Machine(dtype), divide_by(DivisionInputs(divisor, dtype.bits, dtype.is_signed))
     for n in dividends:
         wanted = tuple(scalar.binary(op, dtype, n, divisor) for op in (BinaryOp.DIV, BinaryOp.MOD))
         assert machine.divide(plan, divisor, n) == wanted, (dtype, divisor, n, plan)
@@ -162,10 +164,20 @@ def test_every_quotient_of_a_narrow_range_is_exact() -> None:
     ],
 )
 def test_known_plans(divisor: int, dtype: ScalarType, plan: DivisionPlan) -> None:
-    assert divide_by(divisor, dtype.bits, signed=dtype.is_signed) == plan
+    assert divide_by(DivisionInputs(divisor, dtype.bits, dtype.is_signed)) == plan
 
 
-@pytest.mark.parametrize("divisor", [-3, 1 << 32, (1 << 33) - 1])
-def test_a_divisor_is_a_bit_pattern(divisor: int) -> None:
-    with pytest.raises(ValueError, match="no pattern of 32 bits"):
-        divide_by(divisor, 32, signed=True)
+@pytest.mark.parametrize(
+    ("divisor", "width", "problem"),
+    [
+        (-3, 32, "divisor = -3 is not an int in"),
+        (1 << 32, 32, "divisor = 4294967296 is not a pattern of 32 bits"),
+        ((1 << 33) - 1, 32, "divisor = 8589934591 is not a pattern of 32 bits"),
+        (1 << 64, 64, "divisor = 18446744073709551616 is not an int in"),
+        (3, 33, "width = 33 is not 32 or 64"),
+        (3, 63, "width = 63 is not 32 or 64"),
+    ],
+)
+def test_a_divisor_is_a_bit_pattern(divisor: int, width: int, problem: str) -> None:
+    with pytest.raises(InvalidField, match=rf"DivisionInputs\.{problem}"):
+        DivisionInputs(divisor, width, signed=True)

@@ -14,9 +14,26 @@ is 0, ``n % 0`` is 0, and ``MIN / -1`` is ``MIN`` with remainder 0.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
-from vyre.policies.record import verdict
+from vyre.domain.errors import InvalidField
+from vyre.policies.record import U64, IntRange, record, verdict
+
+
+@record
+class DivisionInputs:
+    """``divisor``: a bit pattern of ``width`` bits, which are 32 or 64."""
+
+    divisor: U64
+    width: Annotated[int, IntRange(32, 64)]
+    signed: bool
+
+    def __post_init__(self) -> None:
+        if self.width not in (32, 64):
+            raise InvalidField(record="DivisionInputs", field="width", value=self.width, expected="32 or 64")
+        if self.divisor >> self.width:
+            expected = f"a pattern of {self.width} bits"
+            raise InvalidField(record="DivisionInputs", field="divisor", value=self.divisor, expected=expected)
 
 
 @verdict
@@ -93,11 +110,10 @@ class SignedMultiply:
 DivisionPlan: TypeAlias = ByZero | ByOne | Shift | SignedShift | Compare | Multiply | SignedMultiply
 
 
-def divide_by(divisor: int, width: int, *, signed: bool) -> DivisionPlan:
-    """How to divide integers of ``width`` bits (32 or 64) by ``divisor``, given as a bit pattern of that width."""
-    if not 0 <= divisor < 1 << width:
-        raise ValueError(f"{divisor} is no pattern of {width} bits. Fix: pass the literal's bits.")
-    return _signed(divisor, width) if signed else _unsigned(divisor, width)
+def divide_by(inputs: DivisionInputs) -> DivisionPlan:
+    """How to divide integers of that width by the divisor."""
+    plan = _signed if inputs.signed else _unsigned
+    return plan(inputs.divisor, inputs.width)
 
 
 def _unsigned(divisor: int, width: int) -> DivisionPlan:

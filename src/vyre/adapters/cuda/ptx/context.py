@@ -19,24 +19,36 @@ from vyre.domain.ir.stmt import Assign, walk_statements
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.async_copies import Tag
+    from vyre.policies.journal import DecisionSink
 
 AXES: Final = "xyz"
 WARP: Final = 32
 
 
 class Kernel:
-    """One entry: its text so far, the locals in scope, and what its body needs from the launcher."""
+    """One entry: its text so far, the locals in scope, and what its body needs from the launcher.
 
-    def __init__(self, entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> None:
+    ``sink``: is told what is decided about it.
+    """
+
+    def __init__(
+        self,
+        entry: str,
+        program: Program,
+        options: EmitOptions,
+        spec: Mapping[str, Literal],
+        sink: DecisionSink | None,
+    ) -> None:
         self.w: Final = Writer(entry)
         self.program: Final = program
         self.options: Final = options
         self.spec: Final = spec
+        self.sink: Final = sink
         self.buffers: Final[Mapping[str, Buffer]] = program.buffers_by_name
-        self.inlined: Final = inlined_uniforms(program, options)
-        self.facts: Final = Facts(program, options, self.inlined)
+        self.inlined: Final = inlined_uniforms(program, options, sink)
+        self.facts: Final = Facts(program, options, self.inlined, sink)
         self.shared: Final = SharedLayout(program, self.facts.zeroed)
-        self.table: Final = uses_table(program, self.inlined, options)
+        self.table: Final = uses_table(program, self.inlined, options, sink)
         self.integers: Final = IntegerWriter(self.w, Fences(self.zero, self.facts.fences))
         self.functions: Final = FunctionWriter(self.w, self.zero)
         self.locals: dict[str, Value] = {}

@@ -11,19 +11,21 @@ from vyre.policies.emission.constant_division import (
     ByOne,
     ByZero,
     Compare,
+    DivisionInputs,
     Multiply,
     Shift,
     SignedMultiply,
     SignedShift,
     divide_by,
 )
+from vyre.policies.journal import DecisionSink, decide
 
 
-def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int) -> Value:
-    """Quotient (DIV) or remainder (MOD) of ``n`` by the bit pattern ``divisor``."""
+def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int, sink: DecisionSink | None = None) -> Value:
+    """Quotient (DIV) or remainder (MOD) of ``n`` by the bit pattern ``divisor``; ``sink`` is told how."""
     dtype = n.dtype
     dividend = Value(x.reg(n), dtype)
-    plan = divide_by(divisor, dtype.bits, signed=dtype.is_signed)
+    plan = decide(sink, divide_by, DivisionInputs(divisor, dtype.bits, dtype.is_signed))
     wants_quotient = op is BinaryOp.DIV
     match plan:
         case ByZero(pattern):

@@ -20,6 +20,7 @@ from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.ptx_target import Feature, TargetInputs, select_target
 
 EMITTER_VERSION: Final = 1
@@ -29,12 +30,15 @@ _NO_SPEC: Final[Mapping[str, Literal]] = {}
 
 
 def emit(
-    program: Program, options: EmitOptions = DEFAULT_OPTIONS, spec: Mapping[str, Literal] = _NO_SPEC
+    program: Program,
+    options: EmitOptions = DEFAULT_OPTIONS,
+    spec: Mapping[str, Literal] = _NO_SPEC,
+    sink: DecisionSink | None = None,
 ) -> EmittedModule:
     """One kernel, or one for each part where grid barriers are split.
 
-    ``spec``: values of specialization constants; those left out have their defaults.  Raises ``InvalidProgram`` with
-    the report, and ``UnsupportedFeature`` for what the target cannot run.
+    ``spec``: values of specialization constants; those left out have their defaults.  ``sink``: is told what is
+    decided.  Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for what the target cannot run.
     """
     validate(program).raise_if_invalid()
     _check_target(program, options)
@@ -43,12 +47,12 @@ def emit(
     texts: list[str] = []
     kernels: list[EmittedKernel] = []
     for number, part in enumerate(parts):
-        text, kernel = _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec)
+        text, kernel = _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink)
         texts.append(text)
         kernels.append(kernel)
     large = any(kernel.parameter_bytes > PORTABLE_PARAMETER_BYTES for kernel in kernels)
     features = frozenset({Feature.LARGE_PARAMETERS} if large else ())
-    target = select_target(TargetInputs(options.target, features))
+    target = decide(sink, select_target, TargetInputs(options.target, features))
     header = f".version {target.version_text}\n.target {target.text}\n.address_size 64\n"
     return EmittedModule("\n".join([header, *texts]), target.text, target.version_text, tuple(kernels))
 
@@ -76,9 +80,9 @@ def _check_target(program: Program, options: EmitOptions) -> None:
 
 
 def _kernel(
-    entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal]
+    entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
 ) -> tuple[str, EmittedKernel]:
-    k = Kernel(entry, program, options, spec)
+    k = Kernel(entry, program, options, spec, sink)
     barriers.zero_shared(k)
     write_body(k, program.body)
     features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero)

@@ -114,7 +114,7 @@ def _binary(k: Kernel, expr: Binary) -> Value:
     if left.dtype is _S.BOOL:
         return _logic(k, expr.op, left, right)
     if right.bits is not None and expr.op in _DIVISIONS and k.options.switches.constant_division:
-        return division.divide(k.integers, expr.op, left, right.bits)
+        return division.divide(k.integers, expr.op, left, right.bits, k.sink)
     return integer.BINARY[expr.op](k.integers, left, right)
 
 

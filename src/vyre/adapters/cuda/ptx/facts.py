@@ -17,6 +17,7 @@ from vyre.domain.validation.validator import order_sensitive
 from vyre.policies.emission.bounds_checks import BoundsFacts, bounds_facts
 from vyre.policies.emission.shared_zeroing import needs_zeroing
 from vyre.policies.emission.wide_access import WideAccess, WideFacts, wide_facts
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed
 
 
@@ -26,13 +27,15 @@ class Facts:
     ``inlined``: uniform buffers that have no address.
     """
 
-    def __init__(self, program: Program, options: EmitOptions, inlined: Collection[str]) -> None:
+    def __init__(
+        self, program: Program, options: EmitOptions, inlined: Collection[str], sink: DecisionSink | None
+    ) -> None:
         self._program: Final = program
         self._switches: Final = options.switches
         self._assumed: Final = options.assume
         self._inlined: Final = inlined
         self._uniformity: Final = uniformity(program)
-        self.fences: Final = fences_needed(AssemblerInputs(options.target, options.assembler))
+        self.fences: Final = decide(sink, fences_needed, AssemblerInputs(options.target, options.assembler))
         self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
         self.assumed: Final[set[Assumption]] = set()
         """Those of the permitted assumptions that the text relies on."""

@@ -35,7 +35,7 @@ from vyre.ports.backend import BackendServices
 MAKERS: Final = 64
 """Ways of compiling whose key makers are kept."""
 
-Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], EmittedModule]"
+Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedModule]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,7 +185,7 @@ class CodeMaker:
 
     def _emit(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedModule:
         with steps.step("emit"):
-            module = self._emitter(source.sized, options, source.literals)
+            module = self._emitter(source.sized, options, source.literals, self.decisions)
         self._device.counters.emit_count += 1
         self._device.counters.emit_ns += steps.spent_ns("emit")
         return module

@@ -83,7 +83,15 @@ class _Bench:
         self._memory: dict[int, _Memory] = {}
         self._value = 0
         try:
-            self._launch = PreparedLaunch(self._device, module, plan, (1, 1, 1), self._lease.stream, cooperative=False)
+            self._launch = PreparedLaunch(
+                self._device,
+                module,
+                plan,
+                (1, 1, 1),
+                self._lease.stream,
+                cooperative=False,
+                sink=resources.decisions,
+            )
         except CudaCallError as error:
             self._device.roll_back(error, [partial(resources.streams.give_back, self._lease)])
             raise

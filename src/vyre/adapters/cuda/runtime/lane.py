@@ -131,7 +131,9 @@ class Lane:
             table = pack_table(plan, addresses, launch.counts) if scratch.table else b""
             self._transfer: Transfer = make_transfer(device, resources.pinned, arena, base, table, stream)
             undo.insert(0, partial(self._transfer.release, idle=True))
-            self._launch = PreparedLaunch(device, module, plan, launch.grid, stream, cooperative=spec.cooperative)
+            self._launch = PreparedLaunch(
+                device, module, plan, launch.grid, stream, cooperative=spec.cooperative, sink=resources.decisions
+            )
         except CudaCallError as error:
             device.roll_back(error, undo)
             raise

@@ -18,6 +18,7 @@ from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import InvalidProgram, TrapError
 from vyre.domain.names import Dim3
 from vyre.policies import occupancy
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.kernel_variant import BoundRange, VariantInputs, choose_variant
 
 TRAP_BYTES: Final = 32
@@ -84,16 +85,17 @@ def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Se
 
 
 # ---------------------------------------------------------------- checks
-def check_launch(device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape) -> None:
+def check_launch(
+    device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape, sink: DecisionSink | None = None
+) -> None:
     """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape."""
     limit = None
     if shape.cooperative:  # the largest grid that can run
         limit = resident_per_multiprocessor(device, kernel) * device.facts.multiprocessors
     shared = shape.dynamic_shared + kernel.emitted.shared_static
     asked = occupancy.LaunchShape(shape.grid, shape.block, shared, shape.cooperative, False, kernel.facts.registers)
-    found = occupancy.diagnose_shape(
-        occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
-    )
+    inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
+    found = decide(sink, occupancy.diagnose_shape, inputs)
     if not found.is_launchable:
         raise InvalidProgram(
             f"{device.facts.name} cannot launch it: {found.stable_message}",
@@ -107,14 +109,19 @@ def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int
     return device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
 
 
-def assumptions(plan: BindingPlan, addresses: Sequence[DeviceAddress], nbytes: Sequence[int]) -> frozenset[Assumption]:
+def assumptions(
+    plan: BindingPlan,
+    addresses: Sequence[DeviceAddress],
+    nbytes: Sequence[int],
+    sink: DecisionSink | None = None,
+) -> frozenset[Assumption]:
     """What the kernels may assume of this memory."""
     ranges = tuple(
         BoundRange(address, size, binding.buffer.is_writable or binding.buffer.is_output)
         for binding, address, size in zip(plan.bindings, addresses, nbytes, strict=True)
         if not binding.buffer.is_push
     )
-    chosen = choose_variant(VariantInputs(ranges))
+    chosen = decide(sink, choose_variant, VariantInputs(ranges))
     held = ((Assumption.ALIGNED16, chosen.aligned16), (Assumption.NOALIAS, chosen.noalias))
     return frozenset(assumption for assumption, holds in held if holds)
 
@@ -197,15 +204,17 @@ class PreparedLaunch:
         stream: Stream,
         *,
         cooperative: bool,
+        sink: DecisionSink | None = None,
     ) -> None:
-        """Checks the launch (``check_launch``) and prepares it; ``bind`` before the first call."""
+        """Checks the launch (``check_launch``), of which ``sink`` is told, and prepares it; ``bind`` before the first
+        call."""
         self.module: Final = module
         self.scratch: Final = plan_scratch(module)
         kernels: list[BoundKernel] = []
         for kernel, offsets in zip(module.kernels, self.scratch.offsets, strict=True):
             emitted = kernel.emitted
             shape = LaunchShape(grid, emitted.block, emitted.shared_dynamic, cooperative or emitted.cooperative)
-            check_launch(device, kernel, shape)
+            check_launch(device, kernel, shape, sink)
             kernels.append(BoundKernel(kernel, shape, plan, offsets))
         self.kernels: Final = tuple(kernels)
         self.launchers: Final[tuple[Launcher, ...]] = tuple(

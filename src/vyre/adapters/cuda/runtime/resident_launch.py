@@ -102,7 +102,7 @@ class StepLaunch:
             (m.address if isinstance(m, CudaBuffer) else 0, n) for m, n in zip(step.memory, step.nbytes, strict=True)
         ]
         resident = [(address, n if not host else 0) for (address, n), host in zip(bound, host_only, strict=True)]
-        assume = assumptions(plan, [a for a, _ in resident], [n for _, n in resident])
+        assume = assumptions(plan, [a for a, _ in resident], [n for _, n in resident], resources.decisions)
         module = step.pipeline.module_for(step.launch.grid, assume, inline_uniforms=inline)
         undo: list[Callable[[], None]] = []
         try:
@@ -121,7 +121,13 @@ class StepLaunch:
             base = self._block.address
             addresses = [base + offsets[i] if i in offsets else address for i, (address, _) in enumerate(bound)]
             self._launch = PreparedLaunch(
-                device, module, plan, step.launch.grid, self._stream, cooperative=step.pipeline.cooperative
+                device,
+                module,
+                plan,
+                step.launch.grid,
+                self._stream,
+                cooperative=step.pipeline.cooperative,
+                sink=resources.decisions,
             )
             self._launch.bind(
                 addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps)

@@ -278,7 +278,9 @@ class Session:
             else self.compile(program, config, spec=variant)
             for name, variant in variants.items()
         }
-        return VariantRace(self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS).run()
+        return VariantRace(
+            self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS, sink=self._decisions
+        ).run()
 
     # ---------------------------------------------------------------- costs
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,11 +19,18 @@ from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
-from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.journal import Decision, DecisionSink, decide, sifted
 from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
-from vyre.policies.record import U32_MAX
-from vyre.policies.speculate import FULL_RATE_PPM, PathInputs, SpeculationPath, SpeculationReport, SpeculatorState
-from vyre.policies.speculate import choose_path as choose
+from vyre.policies.record import U32_MAX, Reason
+from vyre.policies.speculate import (
+    FULL_RATE_PPM,
+    PathInputs,
+    PathVerdict,
+    SpeculationPath,
+    SpeculationReport,
+    SpeculatorState,
+    choose_path,
+)
 from vyre.policies.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
 
 if TYPE_CHECKING:
@@ -45,14 +53,30 @@ class _Guess:
         self.values = values
         self.hits = 0
         self.pipeline: Pipeline | None = None
-        self.refused = ""
+        self.refused: Reason | None = None
+
+
+class Specialization(Enum):
+    """What became of a guess."""
+
+    COMPILE = "compile"
+    ANOTHER_GUESS = "another guess"
+    GENERAL_CODE = "general code from now on"
+
+
+class SpecializationDecision(NamedTuple):
+    what: Specialization
+    why: Reason
+
+    def __str__(self) -> str:
+        return f"{self.what.value}: {self.why}"
 
 
 class SpecializationReport(NamedTuple):
     """``guess``: values by name; None before the first call.  ``state``: what became of it.
 
     ``special`` and ``general``: calls that ran the code for one guess or another, and the general code.
-    ``guesses``: made so far.  ``decisions``: the last ones, in words.
+    ``guesses``: made so far.  ``decisions``: the last ones.
     """
 
     guess: dict[str, int | float | bool] | None
@@ -60,11 +84,11 @@ class SpecializationReport(NamedTuple):
     special: int
     general: int
     guesses: int
-    decisions: tuple[str, ...]
+    decisions: tuple[SpecializationDecision, ...]
 
     def __str__(self) -> str:
         lines = [f"guess {self.guess}: {self.state}; {self.special} special and {self.general} general run(s)"]
-        return "\n  ".join([*lines, *self.decisions])
+        return "\n  ".join([*lines, *map(str, self.decisions)])
 
 
 class SpecializedPipeline:
@@ -79,9 +103,13 @@ class SpecializedPipeline:
         backend: Backend,
         sink: DecisionSink | None = None,
     ) -> None:
-        """Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all."""
+        """``sink``: is told when to compile, and the path of a call where the one before went another way.
+
+        Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all.
+        """
         self.general: Final = general
-        self._sink = sink
+        self._sink, self._paths = sink, sifted(sink, self._turns)
+        self._path: SpeculationPath | None = None
         inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
         names = tuple(scalars if parameters is None else parameters)
@@ -97,7 +125,7 @@ class SpecializedPipeline:
         self._guess: _Guess | None = None
         self._speculator = SpeculatorState.start()
         self._special = self._general = self._guesses = 0
-        self._decisions: deque[str] = deque(maxlen=_DECISIONS)
+        self._decisions: deque[SpecializationDecision] = deque(maxlen=_DECISIONS)
         self._lock = Lock()
 
     def __call__(
@@ -122,11 +150,10 @@ class SpecializedPipeline:
             raise InvalidConfig(
                 "there is no special code for these parameters", fix="call it with them until `explain` says so."
             )
-        report = VariantRace(
-            self._backend, {"general": self.general, "special": guess.pipeline}, inputs, thresholds
-        ).run()
+        variants = {"general": self.general, "special": guess.pipeline}
+        report = VariantRace(self._backend, variants, inputs, thresholds, sink=self._sink).run()
         if report.measured and report.winner == "general":
-            self._refuse(guess, f"the race: {report.raced[0].verdict.why}")
+            self._refuse(guess, Reason("the race: {}", (report.raced[0].verdict.why,)))
         return report
 
     def explain(self) -> SpecializationReport:
@@ -168,17 +195,24 @@ class SpecializedPipeline:
             return self.general
         guess.hits = min(guess.hits + 1, U32_MAX)
         inputs = PathInputs(self.general.config.speculation, True, state, check_capability=True)
-        if guess.refused or choose(inputs).path is not SpeculationPath.FUSED:
+        if guess.refused or decide(self._paths, choose_path, inputs).path is not SpeculationPath.FUSED:
             return self.general
         if guess.pipeline is None:
             self._consider(guess)
         return guess.pipeline or self.general
 
+    def _turns(self, decision: Decision) -> bool:
+        """Does a path differ from that of the decision before it, about the same guess?"""
+        assert isinstance(decision.verdict, PathVerdict)
+        before, self._path = self._path, decision.verdict.path
+        return self._path is not before
+
     def _guess_anew(self, views: tuple[HostBytes, ...], state: SpeculatorState) -> None:
         if self._guess is not None:
-            self._decisions.append(f"another guess: a commit rate of {state.ema_ppm} ppm is too low")
+            self._note(Specialization.ANOTHER_GUESS, Reason("a commit rate of {} ppm is too low", (state.ema_ppm,)))
         self._guess = _Guess(tuple(bytes(views[place]) for place in self._places))
         self._guesses += 1
+        self._path = None
         self._speculator = SpeculatorState.start()
 
     def _consider(self, guess: _Guess) -> None:
@@ -192,7 +226,7 @@ class SpecializedPipeline:
         )
         verdict = decide(self._sink, decide_trace_jit_speculation, inputs)
         if isinstance(verdict, Speculate) and self._background.wish(guess, lambda: self._compile(guess)):
-            self._decisions.append(f"compile: {verdict.why}")
+            self._note(Specialization.COMPILE, verdict.why)
 
     def _compile(self, guess: _Guess) -> None:
         """On the thread of the background."""
@@ -200,20 +234,23 @@ class SpecializedPipeline:
         try:
             guess.pipeline = self._compiled(program, self.general.config)
         except VyreError as error:
-            self._refuse(guess, f"it cannot be compiled: {error.message}")
+            self._refuse(guess, Reason("it cannot be compiled: {}", (error.message,)))
             raise
 
-    def _refuse(self, guess: _Guess, why: str) -> None:
+    def _refuse(self, guess: _Guess, why: Reason) -> None:
         with self._lock:
             guess.pipeline, guess.refused = None, why
-            self._decisions.append(f"general code from now on: {why}")
+            self._note(Specialization.GENERAL_CODE, why)
+
+    def _note(self, what: Specialization, why: Reason) -> None:
+        self._decisions.append(SpecializationDecision(what, why))
 
 
 def _state(guess: _Guess | None) -> str:
     if guess is None:
         return "nothing was run yet"
-    if guess.refused:
-        return guess.refused
+    if guess.refused is not None:
+        return str(guess.refused)
     if guess.pipeline is not None:
         return "special code is there"
     return f"{guess.hits} hit(s), and no special code yet"

@@ -78,6 +78,20 @@ def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *argume
     return verdict
 
 
+def sifted(sink: DecisionSink | None, keeps: Callable[[Decision], bool]) -> DecisionSink | None:
+    """A sink that passes on what ``keeps`` wants: of what is asked often, what is news."""
+    return None if sink is None else _Sifted(sink, keeps)
+
+
+class _Sifted(NamedTuple):
+    sink: DecisionSink
+    keeps: Callable[[Decision], bool]
+
+    def note(self, decision: Decision, /) -> None:
+        if self.keeps(decision):
+            self.sink.note(decision)
+
+
 class DecisionJournal:
     """The latest ``limit`` decisions, oldest first; any thread may use it.
 

@@ -127,23 +127,26 @@ class PairedRace:
         faster, slower, futile = (bet.settle(gain, bet.distance / before) for bet in bets)
         return PairedRace(self.thresholds, faster, slower, futile, (*self.gains, gain))
 
-    def decide(self) -> RaceVerdict:
-        """What can be said now."""
-        t = self.thresholds
-        enough = 2 / t.error
-        gain_bps = round(-math.expm1(-median(self.gains)) * 10_000) if self.gains else 0
-        if self.faster.capital >= enough:
-            why = Reason("faster: {} bps gained over {} pair(s)", (gain_bps, self.pairs))
-            return RaceVerdict(RaceOutcome.FASTER, gain_bps, why)
-        if self.slower.capital >= enough:
-            why = Reason("slower: {} bps gained over {} pair(s)", (gain_bps, self.pairs))
-            return RaceVerdict(RaceOutcome.SLOWER, gain_bps, why)
-        if self.futile.capital >= enough:
-            why = Reason("{} bps gained over {} pair(s): surely fewer than {}", (gain_bps, self.pairs, t.worth_bps))
-            return RaceVerdict(RaceOutcome.FUTILE, gain_bps, why)
-        if self.pairs >= t.max_pairs:
-            why = Reason("{} pair(s) prove nothing; {} bps gained", (self.pairs, gain_bps))
-            return RaceVerdict(RaceOutcome.FUTILE, gain_bps, why)
-        seen = (gain_bps, self.pairs, max(self.faster.capital, self.slower.capital, self.futile.capital), enough)
-        why = Reason("{} bps gained over {} pair(s); the best bet is worth {:.1f} of {:.0f}", seen)
-        return RaceVerdict(RaceOutcome.KEEP_RACING, gain_bps, why)
+
+def judge_race(race: PairedRace) -> RaceVerdict:
+    """What can be said after the pairs so far."""
+    t, pairs = race.thresholds, race.pairs
+    enough = 2 / t.error
+    gain_bps = round(-math.expm1(-median(race.gains)) * 10_000) if race.gains else 0
+    if race.faster.capital >= enough:
+        why = Reason("faster: {} bps gained over {} pair(s)", (gain_bps, pairs))
+        return RaceVerdict(RaceOutcome.FASTER, gain_bps, why)
+    if race.slower.capital >= enough:
+        why = Reason("slower: {} bps gained over {} pair(s)", (gain_bps, pairs))
+        return RaceVerdict(RaceOutcome.SLOWER, gain_bps, why)
+    if race.futile.capital >= enough:
+        why = Reason("{} bps gained over {} pair(s): surely fewer than {}", (gain_bps, pairs, t.worth_bps))
+        return RaceVerdict(RaceOutcome.FUTILE, gain_bps, why)
+    if pairs >= t.max_pairs:
+        why = Reason("{} pair(s) prove nothing; {} bps gained", (pairs, gain_bps))
+        return RaceVerdict(RaceOutcome.FUTILE, gain_bps, why)
+    best = max(race.faster.capital, race.slower.capital, race.futile.capital)
+    why = Reason(
+        "{} bps gained over {} pair(s); the best bet is worth {:.1f} of {:.0f}", (gain_bps, pairs, best, enough)
+    )
+    return RaceVerdict(RaceOutcome.KEEP_RACING, gain_bps, why)

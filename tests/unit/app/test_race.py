@@ -18,7 +18,8 @@ from vyre.app.tuning.timing import WARM_UP
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.tuning import TimeKind
-from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds
+from vyre.policies.journal import DecisionJournal, DecisionSink
+from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
 from vyre.ports.backend import DispatchRequest, OutputStorage
 
 PROGRAM: Final = square_program()
@@ -42,11 +43,16 @@ class Clocked:
         self.time_ns += self.costs[size]
         return FunctionExecutor(self.kernel).execute(request, outputs)
 
-    def race(self, *configs: DispatchConfig, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
+    def race(
+        self,
+        *configs: DispatchConfig,
+        thresholds: RaceThresholds = DEFAULT_THRESHOLDS,
+        sink: DecisionSink | None = None,
+    ) -> RaceReport:
         backend = replace(function_backend(self.kernel), executor=self)
         with vyre.open(catalog=catalog_of(backend)) as session:
             pipelines = {f"of {c.workgroup[0]}": session.compile(PROGRAM, c) for c in configs if c.workgroup}
-            return VariantRace(backend, pipelines, [X], thresholds, lambda: self.time_ns).run()
+            return VariantRace(backend, pipelines, [X], thresholds, lambda: self.time_ns, sink).run()
 
 
 def test_the_surely_faster_variant_wins() -> None:
@@ -85,6 +91,15 @@ def test_an_error_is_shared_by_the_challengers() -> None:
     lone = Clocked({64: 1_000, 32: 500}).race(USUAL, OTHER, thresholds=RaceThresholds(error=0.01))
     shared = Clocked({64: 1_000, 32: 500, 16: 2_000}).race(USUAL, OTHER, THIRD, thresholds=RaceThresholds(error=0.02))
     assert lone.raced[0] == shared.raced[0]
+
+
+def test_of_each_race_the_end_is_recorded() -> None:
+    journal = DecisionJournal()
+    report = Clocked({64: 1_000, 32: 800, 16: 500}).race(USUAL, OTHER, THIRD, sink=journal)
+    assert [decision.policy for decision in journal.decisions] == [judge_race] * 2
+    ended = sorted(report.raced, key=lambda each: len(each.pairs))
+    assert [decision.verdict for decision in journal.decisions] == [each.verdict for each in ended]
+    assert all(len(each.pairs) > 2 for each in ended)
 
 
 def test_a_race_that_proves_nothing_ends() -> None:

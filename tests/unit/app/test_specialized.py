@@ -14,11 +14,13 @@ from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.pipeline import Inputs
-from vyre.app.specialized import SpecializedPipeline
+from vyre.app.specialized import Specialization, SpecializedPipeline
 from vyre.domain.dispatch import DispatchConfig, SpeculationMode
 from vyre.domain.errors import InvalidConfig, InvalidInput, KernelCompileFailed
 from vyre.domain.ir.program import Program
+from vyre.policies.journal import DecisionJournal
 from vyre.policies.paired_race import RaceThresholds
+from vyre.policies.speculate import PathVerdict, SpeculationPath, choose_path
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)
@@ -53,8 +55,15 @@ def telemetry() -> RecordingTelemetry:
 
 
 @pytest.fixture
-def session(compiler: ForgetfulCompiler, telemetry: RecordingTelemetry) -> Iterator[vyre.Session]:
-    with vyre.open(catalog=catalog_of(forgetful_backend(compiler)), telemetry=telemetry) as opened:
+def journal() -> DecisionJournal:
+    return DecisionJournal()
+
+
+@pytest.fixture
+def session(
+    compiler: ForgetfulCompiler, telemetry: RecordingTelemetry, journal: DecisionJournal
+) -> Iterator[vyre.Session]:
+    with vyre.open(catalog=catalog_of(forgetful_backend(compiler)), telemetry=telemetry, journal=journal) as opened:
         yield opened
 
 
@@ -76,8 +85,27 @@ def test_a_value_that_stays_gets_code_of_its_own(running: Running) -> None:
     assert report.guess == {"a": 2.5}
     assert (report.state, report.guesses) == ("special code is there", 1)
     assert report.special + report.general == 20 and report.special >= 10
-    assert [decision for decision in report.decisions if decision.startswith("compile: an expected stall of")]
+    (compiled,) = report.decisions
+    assert compiled.what is Specialization.COMPILE
+    assert str(compiled).startswith("compile: an expected stall of")
     assert "guess {'a': 2.5}: special code is there" in str(report)
+
+
+def test_a_path_is_recorded_where_it_turns(running: Running, journal: DecisionJournal) -> None:
+    def paths() -> list[SpeculationPath]:
+        found = [decision.verdict for decision in journal.decisions if decision.policy is choose_path]
+        return [verdict.path for verdict in found if isinstance(verdict, PathVerdict)]
+
+    for _ in range(20):
+        running(2.5)
+    running(2.0)
+    for _ in range(5):
+        running(2.5)
+    assert paths() == [SpeculationPath.FUSED]
+    for _ in range(20):
+        running(3.0)
+    assert running.pipeline.explain().guesses == 2
+    assert paths() == [SpeculationPath.FUSED] * 2, "once for each guess"
 
 
 def test_other_values_take_the_general_code(running: Running) -> None:
@@ -107,7 +135,12 @@ def test_a_guess_that_fails_is_replaced(running: Running) -> None:
     assert ["2.0f * x" in p.to_text() for p in running.special] == [True, False]
     report = running.pipeline.explain()
     assert (report.guess, report.guesses) == ({"a": 3.0}, 2)
-    assert any(decision.startswith("another guess: a commit rate of") for decision in report.decisions)
+    assert [decision.what for decision in report.decisions] == [
+        Specialization.COMPILE,
+        Specialization.ANOTHER_GUESS,
+        Specialization.COMPILE,
+    ]
+    assert str(report.decisions[1]).startswith("another guess: a commit rate of")
 
 
 def test_values_that_never_stay_are_never_compiled_for(running: Running) -> None:

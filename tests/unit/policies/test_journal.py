@@ -33,6 +33,7 @@ from vyre.policies.journal import (
     from_lines,
     name_of,
     replay,
+    sifted,
     to_lines,
     verdict_label,
 )
@@ -68,6 +69,14 @@ def test_a_sink_is_told_what_was_given_and_answered() -> None:
     verdict = decide(journal, decide_command_reuse, REUSE)
     assert isinstance(verdict, RecordAndReplay)
     assert journal.decisions == (Decision(decide_command_reuse, (REUSE,), verdict),)
+
+
+def test_a_sieve_passes_on_what_is_news() -> None:
+    journal = DecisionJournal()
+    sink = sifted(journal, lambda decision: decision.verdict == 2)
+    assert [decide(sink, len, given) for given in ("a", "ab", "abc", "cd")] == [1, 2, 3, 2]
+    assert [decision.arguments for decision in journal.decisions] == [("ab",), ("cd",)]
+    assert sifted(None, lambda decision: True) is None
 
 
 def test_what_can_be_read_once_is_kept() -> None:

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.paired_race import DEFAULT_THRESHOLDS, Bet, PairedRace, RaceOutcome, RaceThresholds, RaceVerdict
+from vyre.policies.paired_race import (
+    DEFAULT_THRESHOLDS,
+    Bet,
+    PairedRace,
+    RaceOutcome,
+    RaceThresholds,
+    RaceVerdict,
+    judge_race,
+)
 
 EVEN = Bet(0.0, True)
 STAKED_LINES = (-math.log(0.98), 0.0, -math.log(0.9))
@@ -77,22 +85,22 @@ def staked(faster: float = 0.0, slower: float = 0.0, futile: float = 0.0, pairs:
     ],
 )
 def test_how_races_end(race: PairedRace, outcome: RaceOutcome) -> None:
-    assert race.decide() == RaceVerdict(outcome, 1_000)
+    assert judge_race(race) == RaceVerdict(outcome, 1_000)
 
 
 @pytest.mark.parametrize("race", [staked(3.0, 1.0, 2.0), staked(1.0, 3.0, 2.0), staked(1.0, 2.0, 3.0)])
 def test_the_best_bet_is_told(race: PairedRace) -> None:
-    assert str(race.decide().why) == "1000 bps gained over 3 pair(s); the best bet is worth 3.0 of 40"
+    assert str(judge_race(race).why) == "1000 bps gained over 3 pair(s); the best bet is worth 3.0 of 40"
 
 
 def test_the_gain_is_the_median_of_all_pairs() -> None:
     race = PairedRace.start()
-    assert race.decide() == RaceVerdict(RaceOutcome.KEEP_RACING, 0)
+    assert judge_race(race) == RaceVerdict(RaceOutcome.KEEP_RACING, 0)
     for challenger in (100, 80, 1):
         race = race.record(100, challenger)
-    assert race.decide().gain_bps == 2_000
-    assert race.record(100, 110).decide().gain_bps == round((1 - math.sqrt(0.8)) * 10_000)
-    assert PairedRace.start().record(100, 125).decide().gain_bps == -2_500
+    assert judge_race(race).gain_bps == 2_000
+    assert judge_race(race.record(100, 110)).gain_bps == round((1 - math.sqrt(0.8)) * 10_000)
+    assert judge_race(PairedRace.start().record(100, 125)).gain_bps == -2_500
 
 
 def test_a_full_race_stays_as_it_is() -> None:
@@ -102,7 +110,7 @@ def test_a_full_race_stays_as_it_is() -> None:
     longest = PairedRace.start(RaceThresholds(max_pairs=1_000))
     for _ in range(1_000):
         longest = longest.record(2, 1)
-    assert longest.decide().outcome is RaceOutcome.FASTER
+    assert judge_race(longest).outcome is RaceOutcome.FASTER
 
 
 def test_who_runs_first() -> None:
@@ -125,7 +133,7 @@ Gain = Callable[[random.Random, int], float]
 def ended(gain: Gain, seed: int, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> tuple[RaceOutcome, int]:
     """How a race ends that is looked at after every pair, and after how many."""
     rng, race = random.Random(seed), PairedRace.start(thresholds)
-    while (outcome := race.decide().outcome) is RaceOutcome.KEEP_RACING:
+    while (outcome := judge_race(race).outcome) is RaceOutcome.KEEP_RACING:
         race = race.record(10**9, max(1, round(10**9 * math.exp(-gain(rng, race.pairs)))))
     return outcome, race.pairs
 

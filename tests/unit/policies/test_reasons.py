@@ -33,7 +33,7 @@ from vyre.policies.fusion import (
     decide_fusion,
 )
 from vyre.policies.hazards import Access, AccessMode
-from vyre.policies.paired_race import PairedRace, RaceThresholds
+from vyre.policies.paired_race import PairedRace, RaceThresholds, judge_race
 from vyre.policies.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
 from vyre.policies.persistent_kernel import (
     PersistentKernel,
@@ -329,12 +329,12 @@ CASES = [
     ),
     Case(decide_speculation, (SpeculationObservation(8, 100, 10, 50, 100),), "4000 bps faster than 100 ns"),
     Case(decide_speculation, (SpeculationObservation(8, 100, 10, 80, 60),), "1400 bps faster; 1500 bps are needed"),
-    Case(PairedRace.decide, (race(9, 200, 100),), "faster: 5000 bps gained over 9 pair(s)"),
-    Case(PairedRace.decide, (race(9, 100, 200),), "slower: -10000 bps gained over 9 pair(s)"),
-    Case(PairedRace.decide, (race(9, 100, 100),), "0 bps gained over 9 pair(s): surely fewer than 100"),
-    Case(PairedRace.decide, (race(200, 100, 100, worth_bps=0),), "200 pair(s) prove nothing; 0 bps gained"),
+    Case(judge_race, (race(9, 200, 100),), "faster: 5000 bps gained over 9 pair(s)"),
+    Case(judge_race, (race(9, 100, 200),), "slower: -10000 bps gained over 9 pair(s)"),
+    Case(judge_race, (race(9, 100, 100),), "0 bps gained over 9 pair(s): surely fewer than 100"),
+    Case(judge_race, (race(200, 100, 100, worth_bps=0),), "200 pair(s) prove nothing; 0 bps gained"),
     Case(
-        PairedRace.decide,
+        judge_race,
         (race(1, 200, 100),),
         "5000 bps gained over 1 pair(s); the best bet is worth 1.5 of 40",
     ),

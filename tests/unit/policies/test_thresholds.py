@@ -50,7 +50,7 @@ from vyre.policies.extraction_cost import (
     device_aware_cost,
 )
 from vyre.policies.fixpoint import FixpointProfile, choose_executor
-from vyre.policies.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict
+from vyre.policies.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict, judge_race
 from vyre.policies.param_inlining import (
     DISABLED,
     SMALL_INLINE_DEFAULT,
@@ -207,7 +207,7 @@ def lower_bound(thresholds: ClaimThresholds) -> float | None:
 def race(t: RaceThresholds) -> tuple[PairedRace, RaceVerdict]:
     """Where a race starts, and how one stands after 200 pairs and a bet that is worth a little less than 40."""
     nearly = Bet(0.0, True, capitals=(39.8,) * 4)
-    return PairedRace.start(t), PairedRace(t, nearly, nearly, nearly, (0.0,) * 200).decide()
+    return PairedRace.start(t), judge_race(PairedRace(t, nearly, nearly, nearly, (0.0,) * 200))
 
 
 def biased(hints: NodeHints, **inputs: Any) -> Callable[[BiasThresholds], object]:

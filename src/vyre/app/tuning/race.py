@@ -10,7 +10,8 @@ from vyre.app.tuning.keys import time_kind
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.tuning import TimeKind
-from vyre.policies.paired_race import PairedRace, RaceOutcome, RaceThresholds, RaceVerdict
+from vyre.policies.journal import Decision, DecisionSink, decide, sifted
+from vyre.policies.paired_race import PairedRace, RaceOutcome, RaceThresholds, RaceVerdict, judge_race
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Inputs, Pipeline
@@ -57,6 +58,7 @@ class RaceReport(NamedTuple):
 class VariantRace:
     """The race of ``variants``, two or more, the first of which is the one in use.
 
+    ``sink``: is told the last verdict of each race; those before it, one after every pair, say that it goes on.
     Raises ``InvalidConfig`` for fewer, and for variants whose bytes are not those of the first; and what runs raise.
     """
 
@@ -67,11 +69,13 @@ class VariantRace:
         inputs: Inputs,
         thresholds: RaceThresholds,
         now_ns: Callable[[], int] = time.perf_counter_ns,
+        sink: DecisionSink | None = None,
     ) -> None:
         if len(variants) < 2:
             raise InvalidConfig(f"{len(variants)} variant(s) make no race", fix="give the one in use, then others.")
         self._backend, self._variants = backend, variants
         self._thresholds, self._now_ns = thresholds, now_ns
+        self._sink = sifted(sink, _ends)
         self._baseline, *self._challengers = variants
         self._views = variants[self._baseline].views(inputs)
         self.kind = time_kind(backend)
@@ -110,13 +114,15 @@ class VariantRace:
         share = RaceThresholds(t.error / len(self._challengers), t.min_gain_bps, t.worth_bps, t.max_pairs)
         races = {name: PairedRace.start(share) for name in self._challengers}
         pairs: dict[str, list[tuple[int, int]]] = {name: [] for name in races}
-        verdicts = {name: race.decide() for name, race in races.items()}
-        while racing := [name for name, found in verdicts.items() if found.outcome is RaceOutcome.KEEP_RACING]:
+        verdicts: dict[str, RaceVerdict] = {}
+        racing = list(races)
+        while racing:
             for name in racing:
                 pair = self._pair(name, baseline_first=races[name].baseline_first)
                 pairs[name].append(pair)
                 races[name] = races[name].record(*pair)
-                verdicts[name] = races[name].decide()
+                verdicts[name] = decide(self._sink, judge_race, races[name])
+            racing = [name for name in racing if verdicts[name].outcome is RaceOutcome.KEEP_RACING]
         return tuple(Raced(name, verdicts[name], tuple(pairs[name])) for name in races)
 
     def _pair(self, challenger: str, *, baseline_first: bool) -> tuple[int, int]:
@@ -139,3 +145,8 @@ class VariantRace:
     ) -> RaceReport:
         config = self._variants[winner].config
         return RaceReport(self.kind, self._baseline, winner, config, why, raced, estimates or {})
+
+
+def _ends(decision: Decision) -> bool:
+    """Is the race over?"""
+    return isinstance(decision.verdict, RaceVerdict) and decision.verdict.outcome is not RaceOutcome.KEEP_RACING

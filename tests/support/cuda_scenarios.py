@@ -100,6 +100,20 @@ def replayed(backend: Backend) -> bytes:
     return bytes(back)
 
 
+def fed(backend: Backend) -> bytes:
+    """Steps with host bytes of their own, plain and replayed, one of which waits for the one before."""
+    memory, executor = backend.require_memory(), backend.require_resident_executor()
+    back = bytearray(8 * N)
+    with memory.allocate(4 * N) as y, memory.allocate(4 * N) as out:
+        reads = (Readback(y, memoryview(back)[: 4 * N]), Readback(out, memoryview(back)[4 * N :]))
+        zeros = memoryview(bytes(4 * N))
+        steps = tuple(ResidentStep(PROGRAM, (INPUTS[0], x, y, out)) for x in (zeros, INPUTS[1]))
+        for _ in range(3):
+            memory.upload([Upload(y, INPUTS[2])])
+            executor.run(ResidentSequence(prefix=steps, repeated=steps, repeat_count=2, reads=reads))
+    return bytes(back)
+
+
 def bound(backend: Backend) -> bytes:
     """A launch prepared once, run three times."""
     memory = backend.require_memory()
@@ -132,6 +146,7 @@ SCENARIOS: Final[dict[str, tuple[Scenario, bytes]]] = {
     "asynchronous": (asynchronous, _expected()),
     "resident": (resident, _expected(3)),
     "replayed": (replayed, _expected(3)),
+    "fed": (fed, _expected(3)),
     "bound": (bound, _expected(3)),
     "costs": (costs, b""),
 }

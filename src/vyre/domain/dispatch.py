@@ -138,7 +138,9 @@ DEFAULT_CONFIG: Final = DispatchConfig()
 
 @dataclass(frozen=True, slots=True)
 class DispatchTiming:
-    """Nanoseconds; None = not measured.  ``enqueue``: host time before waiting; ``wait``: waiting and readback."""
+    """Nanoseconds; None = not measured.  ``device``: from the start of the first kernel to the end of the last.
+    ``enqueue``: host time before waiting.  ``wait``: waiting and readback.
+    """
 
     wall_ns: int
     device_ns: int | None = None

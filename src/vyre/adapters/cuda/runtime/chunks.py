@@ -1,4 +1,7 @@
-"""Copies of any length through two pinned chunks: one is filled or emptied while the other is on its way."""
+"""Copies of any length through two pinned chunks: one is filled or emptied while the other is on its way.
+
+What is sent shares a chunk until it is full, so that many short copies wait for none of them.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,15 @@ CHUNKS: Final = 2
 
 
 class _Chunk:
-    __slots__ = ("block", "busy", "copied", "target")
+    """``filled``: bytes of it that are on their way to the device, or were."""
+
+    __slots__ = ("block", "busy", "copied", "filled", "target")
 
     def __init__(self, block: HostBlock, copied: Event) -> None:
         self.block: Final = block
         self.copied: Final = copied
         self.busy = False
+        self.filled = 0
         self.target: memoryview | None = None
         """Where the bytes go that are on their way into the chunk."""
 
@@ -36,7 +42,7 @@ class Piece(NamedTuple):
 class PinnedChunks:
     """Copies queued on one stream.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once.
 
-    ``nbytes``: the longest copy to come; short ones take smaller chunks.
+    ``nbytes``: of all copies to come, or of the longest of those that are received; few bytes take a smaller chunk.
     """
 
     def __init__(self, device: CudaDevice, pinned: PinnedMemory, stream: Stream, nbytes: int) -> None:
@@ -60,13 +66,19 @@ class PinnedChunks:
     def send(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
         """Queue copies to the device; the bytes have been read when this returns."""
         driver, counters = self._device.driver, self._device.counters
-        for host, address in self._split(pieces):
-            chunk = self._free_chunk(deadline_ns)
-            chunk.block.view[: host.nbytes] = host
-            driver.copy_to_device(address, chunk.block.address, host.nbytes, self._stream)
-            self._queued(chunk)
-            counters.h2d_bytes += host.nbytes
-            counters.host_upload_ops += 1
+        for host, address in pieces:
+            start = 0
+            while start < host.nbytes:
+                chunk = self._unfilled_chunk(deadline_ns)
+                place = chunk.filled
+                part = host[start : start + self._size - place]
+                chunk.block.view[place : place + part.nbytes] = part
+                driver.copy_to_device(address + start, chunk.block.address + place, part.nbytes, self._stream)
+                self._queued(chunk)
+                chunk.filled = place + part.nbytes
+                start += part.nbytes
+                counters.h2d_bytes += part.nbytes
+                counters.host_upload_ops += 1
 
     def receive(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
         """Copy from the device; the bytes are there when this returns."""
@@ -101,14 +113,19 @@ class PinnedChunks:
         chunk.busy = True
         self._device.driver.event_record(chunk.copied, self._stream)
 
+    def _unfilled_chunk(self, deadline_ns: int | None) -> _Chunk:
+        """The chunk that was taken last, if there is room, else the next one."""
+        chunk = self._chunks[self._next - 1]
+        return chunk if 0 < chunk.filled < self._size else self._free_chunk(deadline_ns)
+
     def _free_chunk(self, deadline_ns: int | None) -> _Chunk:
-        """The next chunk once its copy is done; what it brought has reached its target."""
+        """The next chunk once its copies are done; what they brought has reached its target."""
         chunk = self._chunks[self._next]
         self._next = (self._next + 1) % len(self._chunks)
         if chunk.busy:
             if not self._device.waiter.event(chunk.copied, deadline_ns):
                 raise DeadlinePassed
-            chunk.busy = False
+            chunk.busy, chunk.filled = False, 0
             if chunk.target is not None:
                 chunk.target[:] = chunk.block.view[: chunk.target.nbytes]
                 chunk.target = None

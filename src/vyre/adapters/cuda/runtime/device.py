@@ -54,6 +54,7 @@ class CudaOptions:
     ``graph_after``: runs of one shape, or of one sequence on resident memory, after which it is recorded as a graph;
     "costs": when that pays by ``costs``; None: never.  ``graphs``: most of them kept, at least one.
     ``side_by_side``: steps of a recorded sequence that touch different memory may run at the same time.
+    ``copy_overlap``: host bytes of a step on resident memory are copied while the steps before it run.
     """
 
     ordinal: int = 0
@@ -70,6 +71,7 @@ class CudaOptions:
     costs: LaunchCosts | None = None
     graphs: int = 128
     side_by_side: bool = True
+    copy_overlap: bool = True
     jit: JitOptions = DEFAULT_JIT
 
 

@@ -342,9 +342,10 @@ class Quarantine(DeviceMember):
         return self.busy_streams()
 
     def release(self) -> None:
-        with self._lock:
-            held, self._held = self._held, []
-        release_all([release for _, release in held])
+        while self._held:  # a release may hold for another stream
+            with self._lock:
+                held, self._held = self._held, []
+            release_all([release for _, release in held])
 
     def forget(self) -> None:
         with self._lock:

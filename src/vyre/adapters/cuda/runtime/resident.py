@@ -178,8 +178,8 @@ class ResidentStore:
 
     def chunks(self, stream: Stream, pieces: Sequence[Piece]) -> PinnedChunks:
         """Chunks fit for copying ``pieces`` (not empty) on ``stream``."""
-        longest = max(piece.host.nbytes for piece in pieces)
-        return PinnedChunks(self.device, self._resources.pinned, stream, longest)
+        nbytes = sum(piece.host.nbytes for piece in pieces)
+        return PinnedChunks(self.device, self._resources.pinned, stream, nbytes)
 
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
         """Free a closed buffer's memory: at once, or behind the work that may still use it."""

@@ -16,15 +16,18 @@ from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
+from vyre.adapters.cuda.runtime.resident_copies import HostCopies, steps_beside
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
-from vyre.adapters.cuda.seam import CudaCallError, GraphNode
-from vyre.policies.hazards import HazardInputs, hazard_graph
+from vyre.adapters.cuda.runtime.streams import StreamLease
+from vyre.adapters.cuda.seam import CudaCallError, GraphNode, Stream
+from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.journal import decide
 
 LAUNCHES: Final = 64
 """Prepared launches that a lane remembers, beside those of its latest run."""
+ALL: Final = (Access(0, AccessMode.READ_WRITE),)
 SEQUENCES: Final = 32
-"""Sequences of which a lane remembers how often they were run."""
+"""Sequences of which a lane remembers how often they were run, and which of their copies overlap."""
 
 
 class Prepared(NamedTuple):
@@ -52,13 +55,27 @@ class _Sequence:
 class ResidentLane:
     """A stream and what is prepared on it; one run at a time.  Call inside the door."""
 
-    __slots__ = ("_launches", "_refused", "_resources", "_running", "_sequences", "_timed", "lease")
+    __slots__ = (
+        "_aside",
+        "_beside",
+        "_copies",
+        "_launches",
+        "_refused",
+        "_resources",
+        "_running",
+        "_sequences",
+        "_timed",
+        "lease",
+    )
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self.lease: Final = resources.streams.acquire()
+        self._aside: StreamLease | None = None
+        self._copies: HostCopies | None = None
         self._launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
+        self._beside: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
         self._running: list[RecordedGraph] = []
         self._refused: list[int] = []
         self._timed: list[tuple[_Sequence, int]] = []
@@ -73,15 +90,31 @@ class ResidentLane:
             self._launches.move_to_end(key)
         return found
 
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """Those that a run may use."""
+        return (self.lease.stream,) if self._aside is None else (self.lease.stream, self._aside.stream)
+
     def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
         """The launches of the next run; raises as ``launch`` does."""
-        self._end()
+        self.end()
         prepared = [Prepared(self.launch(step), step) for step in steps]
         while len(self._launches) > max(LAUNCHES, len(prepared)):
             self._evict(self._launches.popitem(last=False)[1])
         return prepared
 
-    def enqueue(self, part: Sequence[Prepared], rounds: int) -> None:
+    def copies(self, prepared: Sequence[Prepared], deadline_ns: int | None) -> HostCopies | None:
+        """Those of a run of these steps; None if they have no host bytes."""
+        pieces = {step.number: found for launch, step in prepared if (found := launch.host_pieces(step))}
+        if not pieces:
+            return None
+        beside: Iterable[int] = ()
+        if amid := pieces.keys() != {prepared[0].step.number}:
+            beside = self._steps_beside(prepared)
+        self._copies = HostCopies(self._resources, self.lease, self._side, pieces, beside, amid, deadline_ns)
+        return self._copies
+
+    def enqueue(self, part: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
         """Run a sequence so many times: by its graph, where that pays, else launch by launch."""
         if not part or not rounds:
             return
@@ -90,33 +123,59 @@ class ResidentLane:
         if decision is not None:
             self._timed.append((sequence, rounds))
             if decision.replays(rounds):
+                if copies is not None:
+                    for _, step in part:
+                        copies.send(step.number)
                 rounds -= self._replay(sequence, decision, part, rounds)
         for _ in range(rounds):
             for launch, step in part:
+                if copies is not None:
+                    copies.send(step.number)
                 launch.enqueue(step, None)
 
     def settle(self, device_ns: int, wall_ns: int) -> None:
-        """All that was enqueued has run, and took so long, on the device and in all."""
+        """All that was enqueued has run, and took so long, on the device and in all.
+
+        Nothing is learned from times that have copies in them.
+        """
+        copies = self._copies
         total = sum(sequence.operations * rounds for sequence, rounds in self._timed)
         for sequence, rounds in self._timed:
-            if sequence.decision is not None:
-                sequence.decision.samples.append(device_ns * sequence.operations // total)
+            if sequence.decision is None or (copies is not None and copies.amid):
+                continue
+            sequence.decision.samples.append(device_ns * sequence.operations // total)
+            if copies is None:
                 sequence.decision.observe(wall_ns * sequence.operations * rounds // total, rounds)
-        self._end()
+        self.end()
+
+    def end(self, *, idle: bool = True) -> None:
+        """Nothing of the latest run is left on the streams.  ``idle``: what it copied through may be used again."""
+        self._running.clear()
+        self._timed.clear()
+        copies, self._copies = self._copies, None
+        refused, self._refused = self._refused, []
+        for number in refused:
+            self._resources.graphs.give_up(number)
+        if copies is not None:
+            copies.release(idle=idle)
 
     def release(self, *, idle: bool) -> None:
-        """Return everything; the stream is idle.  ``idle``: it may be used again."""
+        """Return everything; the streams are idle.  ``idle``: they may be used again."""
         resources = self._resources
         launches, sequences = list(self._launches.values()), list(self._sequences.values())
         self._launches.clear()
         self._sequences.clear()
-        self._end()
+        self._beside.clear()
+        leases = [self.lease, *([] if self._aside is None else [self._aside])]
+        self._aside = None
+        let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
             resources.graphs.drop(sequence.number)
         release_all(
             [
+                partial(self.end, idle=idle),
                 *(launch.release for launch in launches),
-                partial(resources.streams.give_back if idle else resources.streams.free, self.lease),
+                *(partial(let_go, lease) for lease in leases),
             ]
         )
 
@@ -169,19 +228,30 @@ class ResidentLane:
         """
         if not self._resources.device.options.side_by_side:
             return [(), *((number,) for number in range(len(part) - 1))]
-        operations = tuple(launch.accesses(step) for launch, step in part)
+        operations = tuple(ALL if launch.cooperative else launch.accesses(step) for launch, step in part)
         return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
 
-    def _end(self) -> None:
-        """Nothing of the latest run is left on the stream."""
-        self._running.clear()
-        self._timed.clear()
-        refused, self._refused = self._refused, []
-        for number in refused:
-            self._resources.graphs.give_up(number)
+    def _side(self) -> StreamLease:
+        """For copies that run beside launches."""
+        if self._aside is None:
+            self._aside = self._resources.streams.acquire()
+        return self._aside
+
+    def _steps_beside(self, prepared: Sequence[Prepared]) -> frozenset[int]:
+        if not self._resources.device.options.copy_overlap:
+            return frozenset()
+        launches = tuple([launch for launch, _ in prepared])
+        found = self._beside.get(launches)
+        if found is None:
+            found = self._beside[launches] = steps_beside(prepared, self._resources.decisions)
+            if len(self._beside) > SEQUENCES:
+                self._beside.popitem(last=False)
+        return found
 
     def _evict(self, launch: StepLaunch) -> None:
-        """Give back a launch, and the graphs that refer to its memory."""
+        """Give back a launch, and what refers to its memory: graphs, and which copies run beside it."""
+        for launches in [launches for launches in self._beside if launch in launches]:
+            del self._beside[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
             self._resources.graphs.drop(self._sequences.pop(launches).number)
         launch.release()

@@ -66,7 +66,7 @@ class StepLaunch:
     """A step prepared on one stream: kernels bound to memory, scratch memory, what to copy and to zero before.
 
     ``kernels``: launches of a run.  ``operations``: these, and fills.  ``has_values``: whether host bytes are among the
-    parameters.
+    parameters.  ``cooperative``: whether a kernel wants the device to itself.
     Raises ``CudaCallError`` and what preparing a launch raises.  Not for two threads at once.
     """
 
@@ -80,6 +80,7 @@ class StepLaunch:
         "_stream",
         "_zero",
         "can_trap",
+        "cooperative",
         "has_values",
         "kernels",
         "operations",
@@ -147,6 +148,7 @@ class StepLaunch:
             self.kernels: Final = step.iterations * len(self._launch)
             self.operations: Final = self.kernels + len(zero)
             self.has_values: Final = any(kernel.values for kernel in self._launch.kernels)
+            self.cooperative: Final = any(kernel.shape.cooperative for kernel in self._launch.kernels)
         except CudaCallError as error:
             device.roll_back(error, undo)
             raise
@@ -182,11 +184,8 @@ class StepLaunch:
     def accesses(self, step: Step) -> tuple[Access, ...]:
         """What a run of ``step`` touches, as bytes of the device: buffers may be parts of others.
 
-        A cooperative kernel wants the device to itself.  What belongs to the launch, its scratch memory say, is one
-        run's at a time.
+        What belongs to the launch, its scratch memory say, is one run's at a time.
         """
-        if any(kernel.shape.cooperative for kernel in self._launch.kernels):
-            return (Access(0, AccessMode.READ_WRITE),)
         own = self._block
         touched = [(own.address, own.capacity, True)] if own.capacity else []
         for binding, memory, nbytes in zip(step.plan.bindings, step.memory, step.nbytes, strict=True):
@@ -220,8 +219,8 @@ class StepLaunch:
 
 def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
     """Copy host bytes to the device ahead of what is enqueued next, and wait for it."""
-    longest = max(piece.host.nbytes for piece in pieces)
-    chunks = PinnedChunks(resources.device, resources.pinned, stream, longest)
+    nbytes = sum(piece.host.nbytes for piece in pieces)
+    chunks = PinnedChunks(resources.device, resources.pinned, stream, nbytes)
     try:
         chunks.send(pieces, None)
         resources.device.waiter.stream(stream, None)

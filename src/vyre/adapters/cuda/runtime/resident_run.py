@@ -8,7 +8,7 @@ runs behind a trap.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
@@ -217,16 +217,19 @@ class ResidentRunner(DeviceMember):
         prepared = lane.prepare(steps)
         looks = any(launch.can_trap for launch, _ in prepared)
         check = partial(self.check_trap, lane, deadline) if looks else None
-        uploads = [piece for launch, step in prepared for piece in launch.host_pieces(step)]
-        if uploads:
-            send_now(self._resources, stream, uploads)
         began = device.clock.now_ns()
+        run = prepared if repeat_count else prepared[:once]
+        copies = lane.copies(run, deadline)
+        if copies is not None:
+            copies.send(run[0].step.number)  # nothing runs yet, nor is timed
         driver.event_record(started, stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
-                lane.enqueue(part, rounds)
+                lane.enqueue(part, rounds, copies)
             else:
                 for launch, step in chain.from_iterable(repeat(part, rounds)):
+                    if copies is not None:
+                        copies.send(step.number)
                     launch.enqueue(step, check)
         driver.event_record(ended, stream)
         driver.event_record(done, stream)
@@ -290,7 +293,10 @@ class ResidentRunner(DeviceMember):
             for memory in step.memory:
                 if isinstance(memory, CudaBuffer):
                     memory.occupy(lane.lease.stream)
-        self._resources.quarantine.hold(lane.lease.stream, partial(lane.release, idle=False))
+        release: Callable[[], None] = partial(lane.release, idle=False)
+        for stream in reversed(lane.streams):
+            release = partial(self._resources.quarantine.hold, stream, release)
+        release()
 
     def _release_idle(self) -> None:
         with self._lock:

@@ -1,0 +1,106 @@
+"""Host bytes of a run on resident memory: those of a step are copied while the steps before it run.
+
+They go through pinned memory, so that nothing waits for them but the kernels that read them.  What no earlier step
+touches is copied on a stream of its own, and an event holds back the stream of the run; the rest goes the way of the
+launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeAlias
+
+from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
+from vyre.adapters.cuda.runtime.device import release_all
+from vyre.adapters.cuda.runtime.lane import Resources
+from vyre.adapters.cuda.runtime.resident_launch import Step, StepLaunch
+from vyre.adapters.cuda.runtime.streams import StreamLease
+from vyre.adapters.cuda.seam import Stream
+from vyre.policies.arm_independence import ArmAccess
+from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
+from vyre.policies.hazards import Access
+from vyre.policies.journal import DecisionSink, decide
+
+MOST_ACCESSES: Final = 256
+"""Accesses of earlier steps that a copy is held against; behind more it goes the way of the launches."""
+
+Pieces: TypeAlias = "Mapping[int, Sequence[Piece]]"
+"""By number of the step."""
+
+
+class HostCopies:
+    """The copies of one run, each queued when its step is about to be.  Not for two threads at once.
+
+    ``aside``: makes the stream for the steps in ``beside``.  ``amid``: whether copies are queued behind launches.
+    """
+
+    __slots__ = ("_beside", "_chunks", "_deadline_ns", "_lease", "_pieces", "_resources", "_side", "amid")
+
+    def __init__(
+        self,
+        resources: Resources,
+        lease: StreamLease,
+        aside: Callable[[], StreamLease],
+        pieces: Pieces,
+        beside: Iterable[int],
+        amid: bool,
+        deadline_ns: int | None,
+    ) -> None:
+        """Queues nothing but that the other stream waits for what is queued on ``lease``, its memory say."""
+        self._resources, self._lease, self._deadline_ns = resources, lease, deadline_ns
+        self._pieces = dict(pieces)
+        self._beside: Final = frozenset(beside)
+        self.amid: Final = amid
+        self._chunks: dict[Stream, PinnedChunks] = {}
+        self._side = lease
+        if self._beside:
+            self._side, driver = aside(), resources.device.driver
+            driver.event_record(self._side.started, lease.stream)
+            driver.stream_wait_event(self._side.stream, self._side.started)
+
+    def send(self, number: int) -> None:
+        """Queue the copies for a step, which is queued next; its bytes have been read when this returns.
+
+        Does nothing for a step that has no host bytes, or has them.  Raises ``CudaCallError`` and ``DeadlinePassed``.
+        """
+        pieces = self._pieces.pop(number, None)
+        if pieces is None:
+            return
+        lease = self._side if number in self._beside else self._lease
+        self._chunks_on(lease.stream, number, pieces).send(pieces, self._deadline_ns)
+        if lease is not self._lease:
+            driver = self._resources.device.driver
+            driver.event_record(lease.done, lease.stream)
+            driver.stream_wait_event(self._lease.stream, lease.done)
+
+    def release(self, *, idle: bool) -> None:
+        """Return pinned memory; its copies are done.  ``idle``: it may be used again."""
+        chunks, self._chunks = list(self._chunks.values()), {}
+        release_all([partial(each.release, idle=idle) for each in chunks])
+
+    def _chunks_on(self, stream: Stream, number: int, pieces: Sequence[Piece]) -> PinnedChunks:
+        """Made for all that is yet to come on that stream."""
+        found = self._chunks.get(stream)
+        if found is None:
+            later = [each for n, each in self._pieces.items() if (n in self._beside) is (number in self._beside)]
+            nbytes = sum(piece.host.nbytes for each in (pieces, *later) for piece in each)
+            found = PinnedChunks(self._resources.device, self._resources.pinned, stream, nbytes)
+            self._chunks[stream] = found
+        return found
+
+
+def steps_beside(prepared: Sequence[tuple[StepLaunch, Step]], decisions: DecisionSink | None) -> frozenset[int]:
+    """Numbers of the steps whose host bytes may be copied while any step before them runs."""
+    earlier: dict[Access, None] = {}
+    found = set()
+    for launch, step in prepared:
+        pieces = launch.host_pieces(step)
+        if pieces and 0 < len(earlier) <= MOST_ACCESSES:
+            kernels = ArmAccess(frozenset(), frozenset(), tuple(earlier))
+            targets = ((piece.address, piece.address + piece.host.nbytes) for piece in pieces)
+            asked = (CopyOverlapInputs(0, kernels, target) for target in targets)
+            if all(isinstance(decide(decisions, can_overlap_copy_with_kernel, each), Overlap) for each in asked):
+                found.add(step.number)
+        earlier.update(dict.fromkeys(launch.accesses(step)))
+    return frozenset(found)

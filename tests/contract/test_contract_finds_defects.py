@@ -533,6 +533,21 @@ class GoesOn:
         return timing
 
 
+@dataclass
+class Times:
+    """Says something else of every dispatch."""
+
+    inner: Backend
+    told: dict[str, int]
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        return replace(self.inner.require_resident_executor().run(sequence), **self.told)
+
+
+def telling(**told: int) -> Break:
+    return lambda backend: replace(backend, resident_executor=Times(backend, told))
+
+
 def running(change: Callable[[ResidentSequence], ResidentSequence]) -> Break:
     return lambda backend: replace(backend, resident_executor=Resident(backend, change))
 
@@ -551,6 +566,19 @@ BROKEN_SEQUENCES: Final[dict[str, tuple[Break, str]]] = {
         lambda backend: replace(backend, resident_executor=ReadsFirst(backend)),
         "resident.prefix_repeat_reads.*",
     ),
+    "all launches are told for one": (
+        telling(enqueue_ns=64_000, launches=64, launch_ns=64_000),
+        "resident.a_launch_is_a_part_of_submitting_them",
+    ),
+    "a replay is told for launches": (
+        telling(enqueue_ns=64_000, launches=0, launch_ns=10),
+        "resident.a_launch_is_a_part_of_submitting_them",
+    ),
+    "a time is negative": (
+        telling(enqueue_ns=64_000, launches=64, launch_ns=-1),
+        "resident.a_launch_is_a_part_of_submitting_them",
+    ),
+    "a count is negative": (telling(launches=-1), "resident.a_launch_is_a_part_of_submitting_them"),
     "steps run behind a trap": (
         lambda backend: replace(backend, resident_executor=GoesOn(backend)),
         "resident.nothing_runs_behind_a_trap",

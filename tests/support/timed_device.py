@@ -48,8 +48,8 @@ SOURCE: Final = CostSource("reference", "a device", "13.0")
 @dataclass
 class TimedDevice:
     """``CostProbe`` and ``Tunable`` on top of the reference backend.  ``true_ns``: by experiment.  ``jitter_ns``: added
-    by turns.  ``enqueue_ns``, ``wait_ns``, ``device_ns``: of every dispatch.  ``fails_at``: the experiment, counted
-    from 1, that fails.  ``ran``: experiments so far.
+    by turns.  ``enqueue_ns``, ``wait_ns``, ``device_ns``, ``launches``, ``launch_ns``: of every dispatch.
+    ``fails_at``: the experiment, counted from 1, that fails.  ``ran``: experiments so far.
     """
 
     true_ns: dict[CostExperiment, tuple[int, int]] = field(default_factory=lambda: dict(TRUE_NS))
@@ -60,6 +60,8 @@ class TimedDevice:
     enqueue_ns: int | None = ENQUEUE_NS
     wait_ns: int | None = WAIT_NS
     device_ns: int | None = DEVICE_NS
+    launches: int | None = None
+    launch_ns: int | None = None
     fails_at: int = 0
     ran: list[tuple[CostExperiment, int]] = field(default_factory=list)
     versions: str = "none"
@@ -94,7 +96,7 @@ class TimedDevice:
     # ---- around
     @property
     def timing(self) -> DispatchTiming:
-        return DispatchTiming(60_000, self.device_ns, self.enqueue_ns, self.wait_ns)
+        return DispatchTiming(60_000, self.device_ns, self.enqueue_ns, self.wait_ns, self.launches, self.launch_ns)
 
     def backend(self, **changes: Any) -> Backend:
         registration = load_catalog().get("reference")

@@ -71,7 +71,8 @@ class Pipeline:
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
     between calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to
     compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.  ``timings`` and
-    ``resident_timings``: of the last dispatches, those with resident memory apart.
+    ``resident_timings``: of the last dispatches, those with resident memory apart; ``launch_timings``: of the last of
+    these that were not replayed.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class Pipeline:
         "backend",
         "cache",
         "config",
+        "launch_timings",
         "phases",
         "program",
         "reason",
@@ -104,6 +106,7 @@ class Pipeline:
         self.reason = compiled.reason
         self.timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self.resident_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
+        self.launch_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
 
     @property
     def id(self) -> str:
@@ -180,6 +183,8 @@ class Pipeline:
             self._annotate(error)
             raise
         self.resident_timings.append(result.timing)
+        if result.timing.launches != 0:
+            self.launch_timings.append(result.timing)
         return result
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:

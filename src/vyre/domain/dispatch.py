@@ -140,12 +140,16 @@ DEFAULT_CONFIG: Final = DispatchConfig()
 class DispatchTiming:
     """Nanoseconds; None = not measured.  ``device``: from the start of the first kernel to the end of the last.
     ``enqueue``: host time before waiting.  ``wait``: waiting and readback.
+    ``launches``: kernels that were launched one by one, not replayed.  ``launch``: host time of one of them, told by so
+    many in a row that nothing else is in it.
     """
 
     wall_ns: int
     device_ns: int | None = None
     enqueue_ns: int | None = None
     wait_ns: int | None = None
+    launches: int | None = None
+    launch_ns: int | None = None
 
 
 class OutputArena:

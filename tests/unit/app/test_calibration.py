@@ -36,11 +36,22 @@ from vyre.domain.errors import (
 )
 from vyre.domain.launch_costs import ASSUMED, COSTS, KernelTime, LaunchCosts, Measured, Provenance, to_text
 from vyre.domain.tuning import TimeKind
+from vyre.policies.execution_prices import ExecutionMode, Workload
+from vyre.policies.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.cost_probe import CostExperiment
 
 NOW = 1_000_000_000
 WRONG = 300_000
 """The launch cost of ``TimedDevice``, a hundred times."""
+GRAPH_NS = {
+    "launch_gap": 600,
+    "round_trip": 4_000,
+    "graph_record": 20_000,
+    "graph_record_node": 4_000,
+    "graph_replay": 2_500,
+    "graph_replay_node": 10,
+    "graph_gap": 600,
+}
 PROGRAM = square_program()
 
 
@@ -360,6 +371,84 @@ def test_a_launch_cost_that_is_a_hundred_times_too_large_is_corrected_within_50_
     told = [event for event in telemetry.events if event.name == "vyre.costs.corrected"]
     assert [event.fields["reason"] for event in told] == [explained]
     assert (found.costs.event_pair, found.costs.round_trip) == (measured(440), measured(4_000))
+
+
+@pytest.mark.parametrize("wrong", [30, WRONG])
+def test_a_launch_that_was_timed_corrects_a_cost_both_ways_and_the_plan_that_follows(
+    wrong: int, tmp_path: Path
+) -> None:
+    graph = {name: measured(ns) for name, ns in GRAPH_NS.items()}
+    _plant(replace(planted(launch=measured(wrong), **graph), taken_at_s=2**40))(tmp_path)
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(launches=16, launch_ns=3_000), tmp_path, planning=planning)
+    few = Workload(2, 1, 1, measured(10_000))  # worth a graph where a launch costs 300 us
+    many = Workload(64, 1, 100, measured(100))  # where it costs 3 us
+
+    def planned(costs: LaunchCosts) -> list[ExecutionMode]:
+        graphs = frozenset((ExecutionMode.GRAPH,))
+        return [plan_execution(ExecutionInputs(work, costs, graphs)).mode for work in (few, many)]
+
+    with session:
+        needed = 0
+        with session.resident(np.arange(8, dtype=np.uint32)) as x:
+            for dispatch in range(1, 51):
+                session.dispatch(PROGRAM, {"x": x})
+                if session.launch_costs().corrected:
+                    needed = dispatch
+                    break
+        found = session.launch_costs()
+    assert needed == 9
+    (verdict,) = found.corrected
+    assert (verdict.cost, verdict.value, verdict.upper_bound) == ("launch", measured(3_000, count=9), False)
+    off, margin = abs(wrong - 3_000), wrong // 4
+    explained = f"launch is 3000 ns, not {wrong} ns: 9 samples, {off} ns off, more than {margin} ns"
+    assert found.why.endswith(f"; {explained}")
+    assert [e.fields["reason"] for e in telemetry.events if e.name == "vyre.costs.corrected"] == [explained]
+    before, *_, after = planning.given
+    assert (before.launch, after) == (measured(wrong), found.costs)
+    plain, graph_mode = ExecutionMode.PLAIN, ExecutionMode.GRAPH
+    assert planned(after) == [plain, graph_mode]
+    assert planned(before) == ([plain, plain] if wrong < 3_000 else [graph_mode, graph_mode])
+
+
+def test_fewer_timed_launches_bound_a_cost_at_least(tmp_path: Path) -> None:
+    device = TimedDevice(launches=16, launch_ns=3_000)
+    session, _ = session_on(device, tmp_path)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(launch=measured(WRONG)), taken_at_s=2**40)))
+    with session:
+        dispatches(session, 8, resident=True)
+        device.launches, device.launch_ns = 4, None
+        dispatches(session, 1, resident=True)
+        (verdict,) = session.launch_costs(path).corrected
+    assert (verdict.value.median_ns, verdict.upper_bound) == (ENQUEUE_NS // 16, True)
+
+
+def test_replays_bound_no_launch_and_do_not_push_launches_out(tmp_path: Path) -> None:
+    device = TimedDevice(launches=16, launch_ns=3_000)
+    session, _ = session_on(device, tmp_path)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(launch=measured(WRONG), event_pair=measured(WRONG)), taken_at_s=2**40)))
+    with session:
+        dispatches(session, 8, resident=True)
+        device.launches, device.launch_ns, device.enqueue_ns = 0, None, 1_000
+        dispatches(session, 100, resident=True)
+        found = session.launch_costs(path)
+        assert {verdict.cost: verdict.value.median_ns for verdict in found.corrected} == {"event_pair": 1_000}
+        device.launches, device.launch_ns = 16, 3_000
+        dispatches(session, 1, resident=True)
+        found = session.launch_costs(path)
+    assert found.costs.launch == measured(3_000, count=9)
+
+
+def test_what_an_emulator_takes_to_launch_does_not_replace_what_was_measured(tmp_path: Path) -> None:
+    session, _ = session_on(TimedDevice(launches=16, launch_ns=3_000, kind=TimeKind.ESTIMATED), tmp_path)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(launch=measured(30)), taken_at_s=2**40)))
+    with session:
+        dispatches(session, 20, resident=True)
+        found = session.launch_costs(path)
+    assert (found.costs.launch, found.corrected) == (measured(30), ())
 
 
 def test_dispatches_that_may_be_replayed_tell_nothing_about_a_launch(tmp_path: Path) -> None:

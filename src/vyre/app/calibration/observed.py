@@ -1,12 +1,14 @@
-"""What dispatches of a session tell about costs: times of kernels, and bounds of what a dispatch contains."""
+"""What dispatches of a session tell about costs: times of kernels and of launches, and times that contain a cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.launch_costs import KernelTime, LaunchCosts, Measured, Provenance, of_samples
+from vyre.policies.cost_observation import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
@@ -41,29 +43,31 @@ def merged_kernels(new: dict[str, KernelTime], old: LaunchCosts, gap: Measured |
     return tuple(kernel for _, kernel in sorted(every))
 
 
-def contained(pipelines: Iterable[Pipeline]) -> dict[str, tuple[int, ...]]:
-    """Times that contain a cost, by cost.
+class Observed(NamedTuple):
+    """Times of a cost, ns.  ``bounds``: of what contains it."""
 
-    Only dispatches on resident memory launch for sure: others may be replayed as a graph.
+    cost: str
+    times: tuple[int, ...]
+    bounds: bool
+
+
+def observed(pipelines: Iterable[Pipeline]) -> Iterator[Observed]:
+    """What was seen of costs: of a launch itself, where enough dispatches told it, else of what contains them.
+
+    Dispatches on host memory tell nothing about a launch: they may be replayed as a graph, and do not say so.
     """
-    found: dict[str, list[int]] = {}
-    for pipeline in pipelines:
-        for name, ns in _contained(pipeline):
-            found.setdefault(name, []).append(ns)
-    return {name: tuple(times) for name, times in found.items()}
-
-
-def _contained(pipeline: Pipeline) -> Iterator[tuple[str, int]]:
-    launches = pipeline.config.fixpoint_iterations or 1
-    for timing in tuple(pipeline.resident_timings):
-        if timing.enqueue_ns is not None:
-            yield "launch", timing.enqueue_ns // launches
-            yield "event_pair", timing.enqueue_ns
-        if timing.wait_ns is not None:
-            yield "round_trip", timing.wait_ns
-    for timing in tuple(pipeline.timings):
-        if timing.wait_ns is not None:
-            yield "round_trip", timing.wait_ns
+    pipelines = tuple(pipelines)
+    launches = [(p.config.fixpoint_iterations or 1, t) for p in pipelines for t in tuple(p.launch_timings)]
+    resident = [timing for p in pipelines for timing in tuple(p.resident_timings)]
+    waited = chain(resident, (timing for p in pipelines for timing in tuple(p.timings)))
+    told = tuple([t.launch_ns for _, t in launches if t.launch_ns is not None])
+    if len(told) >= DEFAULT_THRESHOLDS.min_samples:
+        yield Observed("launch", told, bounds=False)
+    else:
+        within = [t.enqueue_ns // (t.launches or least) for least, t in launches if t.enqueue_ns is not None]
+        yield Observed("launch", tuple(within), bounds=True)
+    yield Observed("event_pair", tuple([t.enqueue_ns for t in resident if t.enqueue_ns is not None]), bounds=True)
+    yield Observed("round_trip", tuple([t.wait_ns for t in waited if t.wait_ns is not None]), bounds=True)
 
 
 def _shifted(kernel: KernelTime, ns: int) -> KernelTime:

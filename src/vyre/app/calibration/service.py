@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.app.calibration.experiments import Samples, take_samples
-from vyre.app.calibration.observed import contained, kernel_times, merged_kernels
+from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, observed
 from vyre.app.tuning.keys import host_name, host_versions, time_kind
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
@@ -137,7 +137,7 @@ class CalibrationService:
             costs, problem = ASSUMED, error
             self._tell("vyre.costs.assumed", error.message, fix=error.fix)
         pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
-        corrected = self._bounded(costs, contained(pipelines), provenance)
+        corrected = self._corrected(costs, observed(pipelines), provenance)
         values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
         kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
         why = (
@@ -175,14 +175,15 @@ class CalibrationService:
         ]
         return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
 
-    def _bounded(
-        self, costs: LaunchCosts, times: dict[str, tuple[int, ...]], provenance: Provenance
+    def _corrected(
+        self, costs: LaunchCosts, seen: Iterable[Observed], provenance: Provenance
     ) -> tuple[CostCorrected, ...]:
-        """Costs that are larger than what contains them."""
+        """Costs that are not what was seen, or larger than what contains them."""
         known = costs.known()
         found = [
-            decide(self._sink, judge_cost, CostSamples(name, known.get(name), samples, provenance, bounds=True))
-            for name, samples in times.items()
+            decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
+            for cost, times, bounds in seen
+            if times
         ]
         return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
 

@@ -65,6 +65,21 @@ def what_a_launch_writes_stays(bench: Bench) -> None:
 
 
 @RESIDENT.case()
+def a_launch_is_a_part_of_submitting_them(bench: Bench) -> None:
+    """What a dispatch says that a launch takes has room in the time before it waits, as often as it launched."""
+    x = bench.holding(1, 2, 3)
+    for _ in range(5):  # some of them may be replays
+        timing = bench.launch(_DOUBLE, x, fixpoint_iterations=64)
+        holds((timing.launches or 0) >= 0, f"a count is negative: {timing}")
+        if timing.launch_ns is not None:
+            holds(bool(timing.launches) and timing.launch_ns >= 0, f"a launch is timed that was none: {timing}")
+            holds(
+                timing.enqueue_ns is not None and timing.launch_ns * (timing.launches or 0) <= timing.enqueue_ns,
+                f"launching takes longer than submitting: {timing}",
+            )
+
+
+@RESIDENT.case()
 def inputs_are_not_changed(bench: Bench) -> None:
     """A buffer that is only read keeps its content."""
     x, y = bench.holding(5, 6, 7), bench.allocate(12)

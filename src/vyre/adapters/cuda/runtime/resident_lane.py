@@ -28,6 +28,8 @@ LAUNCHES: Final = 64
 ALL: Final = (Access(0, AccessMode.READ_WRITE),)
 SEQUENCES: Final = 32
 """Sequences of which a lane remembers how often they were run, and which of their copies overlap."""
+SHORT: Final = 512
+"""Launches of a run for which no driver makes the host wait: streams hold some more."""
 
 
 class Prepared(NamedTuple):
@@ -43,28 +45,34 @@ Launches: TypeAlias = "tuple[StepLaunch, ...]"
 class _Sequence:
     """What is remembered of one.  ``number``: of its graph.  ``decision``: None, it is not to be recorded."""
 
-    __slots__ = ("decision", "number", "operations")
+    __slots__ = ("decision", "kernels", "number", "operations")
 
     def __init__(self, resources: Resources, launches: Launches) -> None:
         self.number: Final = resources.graphs.number()
+        self.kernels: Final = sum(launch.kernels for launch in launches)
         self.operations: Final = sum(launch.operations for launch in launches)
         title = f"{len(launches)} step(s) on resident memory"
         self.decision = resources.replays.decision(Work(title, self.operations, self.operations))
 
 
 class ResidentLane:
-    """A stream and what is prepared on it; one run at a time.  Call inside the door."""
+    """A stream and what is prepared on it; one run at a time.  Call inside the door.
+
+    ``launches``: that the latest run enqueued one by one, not by a graph; None: it looked behind each.
+    """
 
     __slots__ = (
         "_aside",
         "_beside",
         "_copies",
+        "_launch_ns",
         "_launches",
         "_refused",
         "_resources",
         "_running",
         "_sequences",
         "_timed",
+        "launches",
         "lease",
     )
 
@@ -79,6 +87,13 @@ class ResidentLane:
         self._running: list[RecordedGraph] = []
         self._refused: list[int] = []
         self._timed: list[tuple[_Sequence, int]] = []
+        self.launches: int | None = None
+        self._launch_ns: int | None = None
+
+    @property
+    def launch_ns(self) -> int | None:
+        """Host time of a launch of the latest run, if that tells it."""
+        return None if (self.launches or 0) > SHORT else self._launch_ns
 
     def launch(self, step: Step) -> StepLaunch:
         """The launch of ``step``, prepared if need be.  Raises ``CudaCallError`` and what preparing raises."""
@@ -98,6 +113,7 @@ class ResidentLane:
     def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
         """The launches of the next run; raises as ``launch`` does."""
         self.end()
+        self.launches = self._launch_ns = None
         prepared = [Prepared(self.launch(step), step) for step in steps]
         while len(self._launches) > max(LAUNCHES, len(prepared)):
             self._evict(self._launches.popitem(last=False)[1])
@@ -127,11 +143,12 @@ class ResidentLane:
                     for _, step in part:
                         copies.send(step.number)
                 rounds -= self._replay(sequence, decision, part, rounds)
+        self.launches = (self.launches or 0) + rounds * sequence.kernels
         for _ in range(rounds):
             for launch, step in part:
                 if copies is not None:
                     copies.send(step.number)
-                launch.enqueue(step, None)
+                self._launch_ns = launch.enqueue(step, None) or self._launch_ns
 
     def settle(self, device_ns: int, wall_ns: int) -> None:
         """All that was enqueued has run, and took so long, on the device and in all.

@@ -31,6 +31,11 @@ from vyre.domain.launch import Launch
 from vyre.policies.hazards import Access, AccessMode
 from vyre.ports.backend import HostBytes
 
+LAUNCHES_THAT_TELL: Final = 16
+"""So many in a row, at least, tell what one takes, also where a launch is nothing but the call: the first of them finds
+the processor cold.
+"""
+
 Memory: TypeAlias = "CudaBuffer | HostBytes"
 Key: TypeAlias = "tuple[object, ...]"
 
@@ -76,6 +81,7 @@ class StepLaunch:
         "_host",
         "_iterations",
         "_launch",
+        "_now_ns",
         "_resources",
         "_stream",
         "_zero",
@@ -89,6 +95,7 @@ class StepLaunch:
 
     def __init__(self, resources: Resources, step: Step, lease: StreamLease) -> None:
         self._resources = resources
+        self._now_ns: Final = resources.device.clock.now_ns
         self._stream = lease.stream
         self._iterations = step.iterations
         device, plan = resources.device, step.plan
@@ -170,16 +177,23 @@ class StepLaunch:
         """Pack the host bytes among the parameters, for what is launched or recorded next."""
         self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
 
-    def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> None:
-        """Zero and launch.  ``after_launch`` is called behind each launch."""
+    def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> int | None:
+        """Zero and launch.  ``after_launch`` is called behind each launch.
+
+        Returns the host time of one launch in ns, where so many follow each other that they tell it.
+        """
         self.set_values(step)
         for zero in self._zero:
             zero()
+        tells = after_launch is None and self.kernels >= LAUNCHES_THAT_TELL
+        began = self._now_ns() if tells else 0
         for _ in range(self._iterations):
             self._launch()
             if after_launch is not None:
                 after_launch(self)
+        launch_ns = (self._now_ns() - began) // self.kernels if tells else None
         self._resources.device.counters.kernel_launches += self.kernels
+        return launch_ns
 
     def accesses(self, step: Step) -> tuple[Access, ...]:
         """What a run of ``step`` touches, as bytes of the device: buffers may be parts of others.

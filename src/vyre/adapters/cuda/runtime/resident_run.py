@@ -121,9 +121,10 @@ class ResidentRunner(DeviceMember):
                 if isinstance(error, DeadlinePassed):
                     raise self.timeout(steps[0], min(limits)) from error
                 raise
+            launches, launch_ns = lane.launches, lane.launch_ns
             self._put(lane)
         now = device.clock.now_ns()
-        return DispatchTiming(now - started, device_ns, enqueued - started, now - enqueued)
+        return DispatchTiming(now - started, device_ns, enqueued - started, now - enqueued, launches, launch_ns)
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Prepare ``step`` once; host bytes are taken now, for every launch."""

@@ -1,0 +1,127 @@
+"""What a run on resident memory says of its launches: how many were no replay, and what one of them took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from time import sleep
+
+import numpy as np
+import pytest
+
+from vyre.adapters.cuda.machine.streams import StreamSchedule
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.adapters.cuda.runtime.waiting import Clock
+from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+from vyre.domain.ir.builder import ProgramBuilder
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import u32
+from vyre.domain.launch_costs import to_text
+from vyre.ports.backend import ResidentSequence, ResidentStep
+from vyre.testing import CudaMachine, cuda_machine
+
+PLAIN = CudaOptions(graph_after=None)
+
+
+def doubling(*, traps: bool = False) -> Program:
+    """In place; 7 is not to be doubled where it ``traps``."""
+    with ProgramBuilder("doubling", workgroup=8) as p:
+        x = p.inout("x", u32)
+        i = p.global_id()
+        if traps:
+            with p.if_(x[i] == 7):
+                p.trap(i, "seven")
+        x[i] = x[i] * 2
+    return p.build()
+
+
+DOUBLE = doubling()
+
+
+def run(machine: CudaMachine, *iterations: int, rounds: int = 1, program: Program = DOUBLE) -> DispatchTiming:
+    """Of a sequence with a step of so many iterations each, in so many rounds."""
+    backend = machine.backend
+    backend.lifecycle.prepare()
+    with backend.require_memory().allocate(32) as x:
+        steps = tuple(ResidentStep(program, (x,), DispatchConfig(fixpoint_iterations=n)) for n in iterations)
+        return backend.require_resident_executor().run(ResidentSequence(repeated=steps, repeat_count=rounds))
+
+
+@pytest.mark.parametrize(
+    ("iterations", "rounds", "launches", "told"),
+    [
+        ((1,), 1, 1, False),
+        ((15,), 1, 15, False),
+        ((16,), 1, 16, True),
+        ((1, 50, 3), 1, 54, True),
+        ((8, 8), 4, 64, False),
+        ((256,), 2, 512, True),
+        ((256, 1), 2, 514, False),
+        ((600,), 1, 600, False),
+    ],
+    ids=str,
+)
+def test_launches_are_counted_and_timed_where_many_follow_each_other(
+    iterations: tuple[int, ...], rounds: int, launches: int, told: bool
+) -> None:
+    timing = run(cuda_machine(PLAIN), *iterations, rounds=rounds)
+    assert timing.launches == launches
+    assert (timing.launch_ns is not None) is told
+    if timing.launch_ns is not None:
+        assert timing.enqueue_ns is not None
+        assert 0 < timing.launch_ns * max(iterations) <= timing.enqueue_ns
+
+
+def test_two_looks_at_the_clock_tell_it() -> None:
+    """Each of them is 1000 ns later than the one before."""
+
+    def looks(iterations: int) -> tuple[int, int | None]:
+        ticks = count(0, 1_000)
+        machine = cuda_machine(PLAIN, clock=Clock(lambda: next(ticks), sleep), schedule=StreamSchedule.EAGER)
+        launch_ns = run(machine, iterations).launch_ns
+        return next(ticks) // 1_000, launch_ns
+
+    (few, untold), (more, told) = looks(15), looks(16)
+    assert (untold, told) == (None, 1_000 // 16)
+    assert more == few + 2
+
+
+def test_a_replay_is_no_launch() -> None:
+    machine = cuda_machine(CudaOptions(graph_after=1))
+    with machine.open() as session, session.resident(np.arange(8, dtype=np.uint32)) as x:
+        config = DispatchConfig(fixpoint_iterations=16)
+        found = [session.dispatch(DOUBLE, {"x": x}, config).timing for _ in range(3)]
+    assert [timing.launches for timing in found] == [16, 0, 0]
+    assert [timing.launch_ns is not None for timing in found] == [True, False, False]
+
+
+def test_where_traps_are_looked_for_nothing_is_told() -> None:
+    timing = run(cuda_machine(PLAIN), 16, program=doubling(traps=True))
+    assert (timing.launches, timing.launch_ns) == (None, None)
+
+
+def test_a_run_of_nothing_launches_nothing() -> None:
+    machine = cuda_machine(PLAIN)
+    assert run(machine, 16).launches == 16
+    assert (run(machine).launches, run(machine).launch_ns) == (None, None)
+
+
+@pytest.mark.parametrize("wrong", [lambda ns: ns // 100, lambda ns: ns * 100], ids=["a hundredth", "a hundred times"])
+def test_a_session_corrects_a_launch_cost_within_50_dispatches(wrong: Callable[[int], int], tmp_path: Path) -> None:
+    path = tmp_path / "planted.json"
+    with cuda_machine(PLAIN).open() as session, session.resident(np.arange(8, dtype=np.uint32)) as x:
+        costs = session.calibrate(rounds=LEAST_SAMPLES).costs
+        truth = costs.launch
+        assert truth is not None
+        planted = replace(truth, median_ns=wrong(truth.median_ns), standard_error_ns=0)
+        path.write_text(to_text(replace(costs, launch=planted)))
+        for _ in range(9):
+            assert not session.launch_costs(path).corrected
+            session.dispatch(DOUBLE, {"x": x}, DispatchConfig(fixpoint_iterations=40))
+        (verdict,) = (found for found in session.launch_costs(path).corrected if found.cost == "launch")
+        assert not verdict.upper_bound
+        assert truth.median_ns / 5 < verdict.value.median_ns < truth.median_ns * 5
+        assert f"not {planted.median_ns} ns: 9 samples" in str(verdict.why)

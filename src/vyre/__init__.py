@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
     from vyre.app.resident import ResidentArray as ResidentArray
     from vyre.app.result import Result as Result
+    from vyre.app.sequence import Step as Step, StepSequence as StepSequence
     from vyre.app.session import Session as Session
     from vyre.app.specialized import (
         SpecializationReport as SpecializationReport, SpecializedPipeline as SpecializedPipeline,
@@ -88,6 +89,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.app.prediction": "PredictionConfig PredictionReport",
     "vyre.app.resident": "ResidentArray",
     "vyre.app.result": "Result",
+    "vyre.app.sequence": "Step StepSequence",
     "vyre.app.session": "Session",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
     "vyre.app.tuning.race": "RaceReport",

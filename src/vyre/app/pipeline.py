@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.lease import BackendLease
 from vyre.app.resident import ResidentArray
-from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, has_resident, run_resident
+from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, bound_step, has_resident, run_resident
 from vyre.app.result import Result
 from vyre.app.submitted import result_future
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
@@ -26,6 +26,7 @@ from vyre.ports.backend import (
     PendingDispatch,
     Phases,
     ProgramExecutor,
+    ResidentStep,
 )
 
 if TYPE_CHECKING:
@@ -192,6 +193,15 @@ class Pipeline:
         self._lease.check_open()
         try:
             return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
+        except BackendError as error:
+            self._annotate(error)
+            raise
+
+    def resident_step(self, inputs: Inputs) -> ResidentStep:
+        """A launch on resident memory, for a sequence."""
+        self._lease.check_open()
+        try:
+            return bound_step(self._lease, self.program, self.config, self._inputs, inputs)
         except BackendError as error:
             self._annotate(error)
             raise

@@ -98,6 +98,22 @@ def bind_resident(
     inputs: object,
 ) -> BoundResidentLaunch:
     """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array."""
+    step = bound_step(lease, program, config, host_inputs, inputs)
+    binder = lease.backend.resident_binder
+    if binder is not None:
+        return BoundResidentLaunch(lease, binder.bind(step))
+    executor = lease.backend.require_resident_executor()
+    return BoundResidentLaunch(lease, _Unbound(executor, ResidentSequence(prefix=(step,))))
+
+
+def bound_step(
+    lease: BackendLease,
+    program: Program,
+    config: DispatchConfig,
+    host_inputs: HostInputs,
+    inputs: object,
+) -> ResidentStep:
+    """A step with all its memory: host data in it is a copy, and only read.  Raises ``InvalidInput``."""
     arguments = _arguments(program, host_inputs, inputs)
     _check_residents(lease, program, arguments)
     resources: list[Resource] = []
@@ -112,12 +128,7 @@ def bind_resident(
                 f"`{buffer.name}` is written, but not bound to resident memory",
                 fix="make it resident with session.resident(...) and bind that.",
             )
-    step = ResidentStep(program, tuple(resources), config)
-    binder = lease.backend.resident_binder
-    if binder is not None:
-        return BoundResidentLaunch(lease, binder.bind(step))
-    executor = lease.backend.require_resident_executor()
-    return BoundResidentLaunch(lease, _Unbound(executor, ResidentSequence(prefix=(step,))))
+    return ResidentStep(program, tuple(resources), config)
 
 
 class _Unbound:

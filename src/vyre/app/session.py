@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
+    from vyre.app.sequence import Step, StepSequence
     from vyre.app.specialized import SpecializedPipeline
     from vyre.app.tuning.race import RaceReport
     from vyre.app.tuning.report import Tuned, TuningReport
@@ -171,6 +172,18 @@ class Session:
         value.  ``shorthand`` as for ``compile``.
         """
         return self.compile(program, config, **shorthand).bind_resident(inputs)
+
+    def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
+        """Launches on resident memory to be run together: ``sequence(rounds=100)`` runs ``first`` once and ``steps``
+        a hundred times, and waits once.
+
+        A loop that repeats is submitted as a graph where that pays, and steps on different memory may overlap; the
+        bytes are those of one dispatch after the other.  Raises what ``bind_resident`` raises, with the step, and
+        ``UnsupportedFeature`` on a backend that runs nothing on resident memory.
+        """
+        from vyre.app.sequence import StepSequence
+
+        return StepSequence(self._lease, self.compile, steps, first)
 
     def submit(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any

@@ -1,0 +1,86 @@
+"""Several launches on resident memory, run in order as often as one likes, with one wait at the end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from vyre.app.lease import BackendLease
+from vyre.app.pipeline import Inputs, Pipeline
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
+from vyre.domain.ir.program import Program
+from vyre.ports.backend import ResidentSequence, ResidentStep
+
+REMEMBERED_TIMINGS: Final = 64
+
+
+class Step(NamedTuple):
+    """A launch of a sequence.  Whatever the program writes is bound to a resident array; other inputs are numbers,
+    host data, which is taken when the sequence is made, or resident too.
+    """
+
+    program: Program
+    inputs: Inputs = ()
+    config: DispatchConfig | None = None
+
+
+class StepSequence:
+    """Steps with all their memory bound: call it to run them, from any thread.
+
+    Strictly in order, as far as anybody can see; a backend may let steps overlap that share no memory, and submit a
+    round as one graph.  ``timings``: of the last runs.
+    """
+
+    __slots__ = ("_first", "_lease", "_steps", "timings")
+
+    def __init__(
+        self,
+        lease: BackendLease,
+        compile: Callable[[Program, DispatchConfig | None], Pipeline],
+        steps: Sequence[Step],
+        first: Sequence[Step],
+    ) -> None:
+        lease.check_open()
+        if not steps and not first:
+            raise InvalidInput("a sequence without steps", fix="give at least one.")
+        lease.backend.require_resident_executor()
+        self._lease = lease
+        self._first = _bound("first", first, compile)
+        self._steps = _bound("steps", steps, compile)
+        self.timings: Final[deque[DispatchTiming]] = deque(maxlen=REMEMBERED_TIMINGS)
+
+    def __call__(self, rounds: int = 1) -> DispatchTiming:
+        """Run ``first`` once and then ``steps`` so many times, and wait.
+
+        Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
+        """
+        if type(rounds) is not int or rounds < 0:
+            raise InvalidConfig(f"rounds={rounds!r}", fix="give an int that is not negative.")
+        self._lease.check_open()
+        sequence = ResidentSequence(prefix=self._first, repeated=self._steps, repeat_count=rounds)
+        try:
+            timing = self._lease.backend.require_resident_executor().run(sequence)
+        except BackendError as error:
+            error.add_note(f"backend={self._lease.backend.id} sequence={self!r}")
+            raise
+        self.timings.append(timing)
+        return timing
+
+    def __repr__(self) -> str:
+        names = (step.program.name or "unnamed" for step in (*self._first, *self._steps))
+        return f"<StepSequence {' '.join(names)}>"
+
+
+def _bound(
+    part: str, steps: Sequence[Step], compile: Callable[[Program, DispatchConfig | None], Pipeline]
+) -> tuple[ResidentStep, ...]:
+    found = []
+    for number, (program, inputs, config) in enumerate(steps):
+        try:
+            found.append(compile(program, config).resident_step(inputs))
+        except BackendError as error:
+            error.add_note(f"{part}[{number}]")
+            raise
+    return tuple(found)

@@ -110,7 +110,7 @@ _UNITS: Final = {
     "ppm": "1/1 000 000",
     "pct": "1/100",
 }
-_BOUNDS: Final = {2**bits - 1: f"2^{bits} - 1" for bits in (16, 31, 32, 63, 64)}
+_BOUNDS: Final = {2**bits - 1: f"2^{bits} - 1" for bits in (16, 31, 32, 63, 64, 128)}
 _COMPLEXITY: Final = re.compile(
     r"(All |Expected |Everything is |Every \w+ is )?(O\(|[Ll]inear in)|Cost: |See .* for the cost"
 )

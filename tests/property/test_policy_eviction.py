@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.cost_eviction import UNIT, CostEviction, CostThresholds
+from vyre.policies.cost_eviction import (
+    CANDIDATES,
+    UNIT,
+    CostEviction,
+    CostThresholds,
+    EvictionInputs,
+    LeastWorth,
+    least_worth,
+)
+from vyre.policies.journal import DecisionJournal
 
 KEYS = st.integers(0, 7)
 FIGURES = st.integers(0, 40) | st.integers(0, 2**64 - 1)
@@ -98,26 +107,51 @@ class Definition:
 
 
 def compare(thresholds: CostThresholds, calls: Iterable[Call]) -> None:
+    """With a journal and without it."""
     ours: CostEviction[int] = CostEviction(thresholds)
+    journal = DecisionJournal()
+    told: CostEviction[int] = CostEviction(thresholds, journal)
     definition = Definition(thresholds)
+    left = 0
     for call in calls:
         match call.name:
             case "admit":
-                ours.admit(call.key, call.nbytes, call.cost_ns)
+                for each in (ours, told):
+                    each.admit(call.key, call.nbytes, call.cost_ns)
                 definition.request(call.key, call.nbytes, call.cost_ns)
             case "hit":
-                ours.hit(call.key)
+                for each in (ours, told):
+                    each.hit(call.key)
                 if (held := definition.held.get(call.key)) is not None:
                     definition.request(call.key, held.nbytes, held.cost_ns)
             case "discard":
-                ours.discard(call.key)
+                for each in (ours, told):
+                    each.discard(call.key)
                 definition.discard(call.key)
             case "evict" if definition.held:
-                assert ours.evict().key == definition.evict()
+                evicted = ours.evict()
+                assert told.evict() == evicted
+                assert evicted.key == definition.evict()
+                left += 1
         assert len(ours) == len(definition.held)
         assert ours.ghosts == len(definition.ghosts)
         assert ours.credits == tuple(credit / UNIT for credit in definition.credits)
-    assert [ours.evict().key for _ in range(len(ours))] == [definition.evict() for _ in range(len(definition.held))]
+    left += len(ours)
+    rest = [definition.evict() for _ in range(len(definition.held))]
+    assert rest == [ours.evict().key for _ in range(len(ours))] == [told.evict().key for _ in range(len(told))]
+    assert [decision.policy for decision in journal.decisions] == [least_worth] * left
+    check_journal(journal)
+
+
+def check_journal(journal: DecisionJournal) -> None:
+    """Candidates come in the order in which they would leave, so that the first one does."""
+    for decision in journal.decisions:
+        (inputs,) = decision.arguments
+        assert isinstance(inputs, EvictionInputs) and isinstance(decision.verdict, LeastWorth)
+        assert len(inputs.candidates) == min(inputs.held, CANDIDATES)
+        order = [(candidate.priority, -candidate.age) for candidate in inputs.candidates]
+        assert order == sorted(order)
+        assert (decision.verdict.place, decision.verdict.priority) == (0, order[0][0])
 
 
 @given(THRESHOLDS, CALLS)
@@ -145,7 +179,7 @@ def test_it_does_so_in_the_long_run(seed: int) -> None:
 def test_ghosts_and_credits_are_bounded_and_the_clock_goes_forward(
     thresholds: CostThresholds, calls: list[Call]
 ) -> None:
-    ours: CostEviction[int] = CostEviction(thresholds)
+    ours: CostEviction[int] = CostEviction(thresholds, DecisionJournal())
     most = clock = 0
     for call in calls:
         if call.name == "admit":

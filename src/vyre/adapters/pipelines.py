@@ -13,6 +13,7 @@ from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
+from vyre.policies.journal import DecisionSink
 from vyre.ports.backend import (
     CacheCounters,
     CacheOutcome,
@@ -47,6 +48,9 @@ class PipelineKey(NamedTuple):
     config: DispatchConfig
     output_counts: tuple[tuple[str, int], ...]
 
+    def __str__(self) -> str:
+        return f"pipeline of program {self.program.hex()[:16]}"
+
     def differences(self, other: PipelineKey) -> tuple[str, ...]:
         """Names of what differs, between keys of one program."""
         ours, theirs = self.config, other.config
@@ -58,12 +62,17 @@ class PipelineExecutor(Generic[PipelineT]):
     """``ProgramExecutor`` and ``PipelineCompiler`` over ``make``; pipelines are shared by digest and config.
 
     Threads that want one pipeline wait for one compilation, as long as the timeout of their config allows.
+    ``sink``: is told which pipeline leaves for another one.
     """
 
-    def __init__(self, make: Callable[[Program, DispatchConfig], tuple[PipelineT, Compilation]]) -> None:
+    def __init__(
+        self,
+        make: Callable[[Program, DispatchConfig], tuple[PipelineT, Compilation]],
+        sink: DecisionSink | None = None,
+    ) -> None:
         self._make = make
         self._pipelines: MemoryCache[PipelineKey, PipelineT] = MemoryCache(
-            MemoryBudget(entries=PIPELINES), name=lambda key: f"the pipeline of program {key.program.hex()[:16]}"
+            MemoryBudget(entries=PIPELINES), name=lambda key: f"the {key}", sink=sink
         )
         self._variants: OrderedDict[bytes, deque[PipelineKey]] = OrderedDict()
         self._lock = Lock()

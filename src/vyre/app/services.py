@@ -27,6 +27,6 @@ def backend_services(
     def artifacts() -> ArtifactStore | None:
         from vyre.adapters.disk.artifact_store import open_disk_store  # backends without a compiler need none of it
 
-        return open_disk_store(cache, environment, telemetry)
+        return open_disk_store(cache, environment, telemetry, sink=decisions)
 
     return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions)

@@ -27,10 +27,11 @@ from __future__ import annotations
 import heapq
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Annotated, Final, Generic, NamedTuple, TypeVar
+from typing import Annotated, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.record import U64_MAX, Count, IntRange, Reason, record, verdict, why_field
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.record import U64, U64_MAX, Count, IntRange, Nanoseconds, Reason, record, verdict, why_field
 
 K = TypeVar("K", bound=Hashable)
 
@@ -38,6 +39,12 @@ UNIT: Final = 1 << 10
 """The credit of an average frequency."""
 _STEPS: Final = 1 << 10
 """Priorities are whole numbers; this makes a nanosecond for 1 MiB one of them, at the average credit."""
+CANDIDATES: Final = 16
+"""Entries that a recorded eviction tells of."""
+
+Frequency: TypeAlias = Annotated[int, IntRange(1, 64)]
+Credit: TypeAlias = Annotated[int, IntRange(0, UNIT * UNIT)]
+Priority: TypeAlias = Annotated[int, IntRange(0, 2**128 - 1)]
 
 
 @record
@@ -48,7 +55,7 @@ class CostThresholds:
     estimates of the credits.  ``max_credit``: credits lie within this factor of the average.
     """
 
-    max_frequency: Annotated[int, IntRange(1, 64)] = 4
+    max_frequency: Frequency = 4
     ghosts_per_entry: Count = 2
     fade_per_entry: Annotated[int, IntRange(1, 1 << 20)] = 16
     prior_reuses: Annotated[int, IntRange(1, 1 << 20)] = 16
@@ -57,6 +64,62 @@ class CostThresholds:
 
 
 DEFAULT_THRESHOLDS: Final = CostThresholds()
+
+
+@record
+class Candidate:
+    """An entry, and the ``clock`` and the ``credit`` of its frequency when it was put in or last asked for, ``age``
+    requests ago.  ``key``: its text.
+    """
+
+    key: str
+    age: Count
+    frequency: Frequency
+    nbytes: U64
+    cost_ns: Nanoseconds
+    credit: Credit
+    clock: Priority
+
+    @property
+    def priority(self) -> int:
+        return self.clock + worth(self.credit, self.cost_ns, self.nbytes)
+
+
+@record
+class EvictionInputs:
+    """``candidates``: of ``held`` entries none else has a lower priority."""
+
+    candidates: tuple[Candidate, ...]
+    held: Count
+
+
+@verdict
+class LeastWorth:
+    """``place``: of the candidate that leaves; ``priority``: its own, to which the clock is set."""
+
+    place: int
+    priority: int
+    why: Reason = why_field()
+
+
+def worth(credit: int, cost_ns: int, nbytes: int) -> int:
+    """What an entry's priority is above the clock."""
+    return credit * cost_ns * _STEPS // max(nbytes, 1)
+
+
+def least_worth(inputs: EvictionInputs) -> LeastWorth:
+    """The candidate of least priority; of several the one of greatest age, then the first.
+
+    Raises ``InvalidField`` if there is none.
+    """
+    if not inputs.candidates:
+        raise InvalidField(record="EvictionInputs", field="candidates", value=(), expected="at least one entry")
+    order = [(candidate.priority, -candidate.age, place) for place, candidate in enumerate(inputs.candidates)]
+    priority, _, place = min(order)
+    found = inputs.candidates[place]
+    seen = (found.cost_ns, found.nbytes, found.frequency, found.age, inputs.held)
+    why = Reason("{} ns for {} bytes, asked for {} time(s) and last {} request(s) ago, weighs least of {}", seen)
+    return LeastWorth(place, priority, why)
 
 
 @verdict
@@ -68,11 +131,16 @@ class Evicted(Generic[K]):
 
 
 class _Entry(NamedTuple):
-    priority: int
     since: int
     frequency: int
     nbytes: int
     cost_ns: int
+    credit: int
+    clock: int
+
+    @property
+    def priority(self) -> int:
+        return self.clock + worth(self.credit, self.cost_ns, self.nbytes)
 
 
 class _Ghost(NamedTuple):
@@ -84,11 +152,12 @@ class CostEviction(Generic[K]):
     """The entries of one cache, what left it lately, and what was learned from both.
 
     It is state, not a value: each call changes it in place, and the same calls give the same answers.  It knows no
-    budget: the cache asks for victims until what it adds fits.
+    budget: the cache asks for victims until what it adds fits.  ``sink``: is told who leaves, and of the entries of
+    least priority, ``CANDIDATES`` at most.
     """
 
-    def __init__(self, thresholds: CostThresholds = DEFAULT_THRESHOLDS) -> None:
-        self._thresholds = thresholds
+    def __init__(self, thresholds: CostThresholds = DEFAULT_THRESHOLDS, sink: DecisionSink | None = None) -> None:
+        self._thresholds, self._sink = thresholds, sink
         self._entries: dict[K, _Entry] = {}
         self._ghosts: OrderedDict[K, _Ghost] = OrderedDict()
         self._queue: list[tuple[int, int, K]] = []
@@ -138,30 +207,38 @@ class CostEviction(Generic[K]):
 
     def evict(self) -> Evicted[K]:
         """Let the entry of least priority go; raises ``IndexError`` if there is none."""
-        while True:
-            priority, since, key = heapq.heappop(self._queue)
-            entry = self._entries.get(key)
-            if entry is not None and entry.since == since:
-                break
-        held = len(self._entries)
-        del self._entries[key]
-        self._clock = priority
+        held, least = len(self._entries), self._least(1 if self._sink is None else CANDIDATES)
+        candidates = tuple(self._candidate(key) for _, _, key in least)
+        found = decide(self._sink, least_worth, EvictionInputs(candidates, held))
+        _, since, key = least.pop(found.place)
+        for item in least:
+            heapq.heappush(self._queue, item)
+        entry = self._entries.pop(key)
+        self._clock = found.priority
         self._ghosts[key] = _Ghost(since, entry.frequency)
         while len(self._ghosts) > self._thresholds.ghosts_per_entry * held:
             _, ghost = self._ghosts.popitem(last=False)
             self._waited[ghost.frequency - 1] += self._now - ghost.since
-        return Evicted(
-            key,
-            Reason(
-                "{} ns for {} bytes, asked for {} time(s) and last {} request(s) ago, weighs least of {}",
-                (entry.cost_ns, entry.nbytes, entry.frequency, self._now - since, held),
-            ),
-        )
+        return Evicted(key, found.why)
 
     # ---- details
+    def _least(self, most: int) -> list[tuple[int, int, K]]:
+        """The entries of least priority, taken from the queue; O(most log n) amortised."""
+        found: list[tuple[int, int, K]] = []
+        while not found or (self._queue and len(found) < most):
+            priority, since, key = heapq.heappop(self._queue)
+            entry = self._entries.get(key)
+            if entry is not None and entry.since == since:
+                found.append((priority, since, key))
+        return found
+
+    def _candidate(self, key: K) -> Candidate:
+        entry = self._entries[key]
+        age = self._now - entry.since
+        return Candidate(str(key), age, entry.frequency, entry.nbytes, entry.cost_ns, entry.credit, entry.clock)
+
     def _touch(self, key: K, frequency: int, nbytes: int, cost_ns: int) -> None:
-        worth = self._credits[frequency - 1] * cost_ns * _STEPS // max(nbytes, 1)
-        entry = _Entry(self._clock + worth, self._now, frequency, nbytes, cost_ns)
+        entry = _Entry(self._now, frequency, nbytes, cost_ns, self._credits[frequency - 1], self._clock)
         self._entries[key] = entry
         heapq.heappush(self._queue, (entry.priority, entry.since, key))
         if len(self._queue) > 2 * len(self._entries) + self._thresholds.review_interval:

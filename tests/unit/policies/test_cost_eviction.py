@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.cost_eviction import (
+    CANDIDATES,
+    UNIT,
+    Candidate,
+    CostEviction,
+    CostThresholds,
+    EvictionInputs,
+    LeastWorth,
+    least_worth,
+)
+from vyre.policies.journal import DecisionJournal
 
 U64_MAX = 2**64 - 1
 NEVER_REVIEWED = CostThresholds(review_interval=1 << 20)
@@ -86,6 +96,52 @@ def test_why_an_entry_leaves() -> None:
         str(found.evict().why)
         == "1000 ns for 10 bytes, asked for 2 time(s) and last 2 request(s) ago, weighs least of 2"
     )
+
+
+def candidate(key: str, age: int, clock: int, cost_ns: int = 0, credit: int = UNIT) -> Candidate:
+    return Candidate(key, age, 1, 10, cost_ns, credit, clock)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "place", "priority"),
+    [
+        ([candidate("a", 5, 7)], 0, 7),
+        ([candidate("a", 5, 7), candidate("b", 5, 6), candidate("c", 5, 8)], 1, 6),
+        ([candidate("a", 5, 7), candidate("b", 6, 7), candidate("c", 4, 7)], 1, 7),
+        ([candidate("a", 5, 7), candidate("b", 5, 7)], 0, 7),
+        ([candidate("a", 5, 7, cost_ns=1), candidate("b", 5, 100_000)], 1, 100_000),
+        ([candidate("a", 5, 7, cost_ns=1, credit=1), candidate("b", 5, 100_000)], 0, 7 + 102),
+    ],
+)
+def test_the_candidate_of_least_priority_leaves(candidates: list[Candidate], place: int, priority: int) -> None:
+    assert least_worth(EvictionInputs(tuple(candidates), 9)) == LeastWorth(place, priority)
+
+
+def test_somebody_has_to_leave() -> None:
+    with pytest.raises(InvalidField, match=r"EvictionInputs\.candidates = \(\) is not at least one entry"):
+        least_worth(EvictionInputs((), 0))
+    with pytest.raises(IndexError):
+        CostEviction[str]().evict()
+
+
+def test_an_eviction_is_recorded_with_what_would_leave_next() -> None:
+    journal = DecisionJournal()
+    found: CostEviction[int] = CostEviction(NEVER_REVIEWED, journal)
+    for key in range(CANDIDATES + 1):
+        found.admit(key, **PLAIN)
+    found.hit(1)
+    evicted = found.evict()
+    (decision,) = journal.decisions
+    price = 1_000 * 1_024 * UNIT // 10
+    least = [Candidate(str(key), 17 - key, 1, 10, 1_000, UNIT, 0) for key in (0, *range(2, 17))]
+    assert decision.arguments == (EvictionInputs(tuple(least), 17),)
+    assert isinstance(decision.verdict, LeastWorth) and decision.verdict == LeastWorth(0, price)
+    assert (evicted.key, evicted.why) == (0, decision.verdict.why)
+    found.admit(99, 0, 7)
+    for _ in range(CANDIDATES):
+        found.evict()
+    least = [Candidate("1", 1, 2, 10, 1_000, UNIT, 0), Candidate("99", 0, 1, 0, 7, UNIT, price)]
+    assert journal.decisions[-1].arguments == (EvictionInputs(tuple(least), 2),)
 
 
 def test_admitting_again_is_a_request_and_takes_the_new_figures() -> None:

@@ -28,6 +28,7 @@ from vyre.policies.record import U64_MAX, Reason
 
 if TYPE_CHECKING:
     from vyre.adapters.caching.retention import Retention
+    from vyre.policies.journal import DecisionSink
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -116,8 +117,8 @@ class _Held(NamedTuple):
 class MemoryCache(Generic[K, V]):
     """Values by key; every method may be called from any thread, and from inside a build.
 
-    ``retention`` decides who leaves; by default that is ``CostEviction``.  ``name`` says in messages what a key stands
-    for.
+    ``retention`` decides who leaves; by default that is ``CostEviction``, which tells ``sink``.  ``name`` says in
+    messages what a key stands for.
     """
 
     def __init__(
@@ -127,9 +128,10 @@ class MemoryCache(Generic[K, V]):
         retention: Retention[K] | None = None,
         now_ns: Callable[[], int] = time.perf_counter_ns,
         name: Callable[[K], str] = repr,
+        sink: DecisionSink | None = None,
     ) -> None:
         self._budget = budget if budget is not None else MemoryBudget()
-        self._retention: Retention[K] = retention if retention is not None else CostEviction[K]()
+        self._retention: Retention[K] = retention if retention is not None else CostEviction[K](sink=sink)
         self._now_ns = now_ns
         self._lock = threading.Lock()
         self._flights: SingleFlight[K, V] = SingleFlight(name)

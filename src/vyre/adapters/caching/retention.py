@@ -14,7 +14,8 @@ from vyre.policies.cache_eviction_heat import (
     HeatThresholds,
     entries_to_evict,
 )
-from vyre.policies.cost_eviction import Evicted
+from vyre.policies.cost_eviction import CANDIDATES, Evicted
+from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.record import Reason
 
 K = TypeVar("K", bound=Hashable)
@@ -50,7 +51,7 @@ class HeatRetention(Generic[K]):
     """The coldest by ``cache_eviction_heat`` leaves; O(n) each.
 
     ``by_cost`` weighs heat by rebuild cost per byte.  A cache reports hits when something is missed, so that a hit
-    counts from the next miss on.
+    counts from the next miss on.  ``sink``: is told who leaves, and of the coldest, ``CANDIDATES`` at most.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class HeatRetention(Generic[K]):
         *,
         by_cost: bool = False,
         now_s: Callable[[], float] = time.monotonic,
+        sink: DecisionSink | None = None,
     ) -> None:
-        self._thresholds, self._by_cost, self._now_s = thresholds, by_cost, now_s
+        self._thresholds, self._by_cost, self._now_s, self._sink = thresholds, by_cost, now_s, sink
         self._entries: dict[K, _Warm] = {}
 
     def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
@@ -77,7 +79,10 @@ class HeatRetention(Generic[K]):
     def evict(self) -> Evicted[K]:
         held, now = tuple(self._entries.items()), self._now_s()
         entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(held))
-        (coldest,) = entries_to_evict(HeatEvictionInputs(entries, len(entries) - 1, now), self._thresholds)
+        room = max(len(entries) - CANDIDATES, 0)
+        short = entries_to_evict(HeatEvictionInputs(entries, room, now), self._thresholds)
+        candidates = HeatEvictionInputs(tuple(entries[place] for place in short), len(short) - 1, now)
+        (coldest,) = decide(self._sink, entries_to_evict, candidates, self._thresholds)
         key, warm = held[coldest]
         del self._entries[key]
         return Evicted(key, Reason(_COLDEST, (warm.hits, now - warm.last_s, len(held))))

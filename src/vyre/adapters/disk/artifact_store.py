@@ -31,6 +31,7 @@ from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreSt
 
 if TYPE_CHECKING:
     from vyre.adapters.caching.retention import Retention
+    from vyre.policies.journal import DecisionSink
     from vyre.ports.support import Environment, Telemetry
 
 _NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
@@ -58,7 +59,7 @@ class DiskArtifactStore:
     out as ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
 
     ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.  ``retention``
-    decides who leaves when the directory is full, in place of what the settings name.
+    decides who leaves when the directory is full, in place of what the settings name, which tells ``sink``.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class DiskArtifactStore:
         telemetry: Telemetry,
         *,
         retention: Retention[str] | None = None,
+        sink: DecisionSink | None = None,
         files: FileOperations = REAL_FILES,
         now_ns: Callable[[], int] = time.time_ns,
         user: Callable[[], int] = os.geteuid,
@@ -83,7 +85,8 @@ class DiskArtifactStore:
         self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
         if self._own is not None:
             limits = Totals(settings.max_entries, settings.max_bytes)
-            self._space = Space(self._own, files, limits, retention or retention_of(settings.eviction), now_ns)
+            retention = retention or retention_of(settings.eviction, sink)
+            self._space = Space(self._own, files, limits, retention, now_ns)
 
     # ---- the port
     def get(self, key: ArtifactKey, /) -> Artifact | None:
@@ -251,20 +254,25 @@ class DiskArtifactStore:
         self._complaints.of_error(error, _FIXES.get(error.errno or 0, _OTHER_FIX))
 
 
-def retention_of(eviction: Eviction) -> Retention[str]:
+def retention_of(eviction: Eviction, sink: DecisionSink | None = None) -> Retention[str]:
     match eviction:
         case Eviction.COST:
-            return CostEviction[str]()
+            return CostEviction[str](sink=sink)
         case Eviction.HEAT:
-            return HeatRetention[str]()
+            return HeatRetention[str](sink=sink)
 
 
 def open_disk_store(
-    cache: CacheOption, environment: Environment, telemetry: Telemetry, *, retention: Retention[str] | None = None
+    cache: CacheOption,
+    environment: Environment,
+    telemetry: Telemetry,
+    *,
+    retention: Retention[str] | None = None,
+    sink: DecisionSink | None = None,
 ) -> DiskArtifactStore | None:
     """What ``cache`` asks for, completed from the environment; None for no cache on disk.
 
     Raises ``InvalidConfig`` for what cannot be meant; what the disk cannot do is only reported.
     """
     settings = cache_settings(cache, environment)
-    return None if settings is None else DiskArtifactStore(settings, telemetry, retention=retention)
+    return None if settings is None else DiskArtifactStore(settings, telemetry, retention=retention, sink=sink)

@@ -24,6 +24,7 @@ from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch import Launch
 from vyre.domain.specialization import spec_literals
+from vyre.policies.journal import DecisionSink
 from vyre.ports.backend import HostBytes, OutputStorage
 
 if TYPE_CHECKING:
@@ -128,13 +129,13 @@ class ReferencePipeline:
 
 
 class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
-    """The reference over one engine."""
+    """The reference over one engine.  ``sink``: is told which pipeline leaves for another one."""
 
-    def __init__(self, backend: BackendId, engine: Engine) -> None:
+    def __init__(self, backend: BackendId, engine: Engine, sink: DecisionSink | None = None) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
             return ReferencePipeline(backend, engine, program, config), Compilation()
 
-        super().__init__(make)
+        super().__init__(make, sink)
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:

@@ -51,7 +51,7 @@ def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendSer
     from vyre.adapters.reference.executor import ReferenceExecutor
     from vyre.adapters.reference.memory import HostMemory
 
-    executor = ReferenceExecutor(backend, engine())
+    executor = ReferenceExecutor(backend, engine(), services.decisions)
     memory = HostMemory(backend, executor)
     return Backend(
         id=backend,

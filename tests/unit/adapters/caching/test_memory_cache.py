@@ -13,8 +13,13 @@ import pytest
 
 from vyre.adapters.caching.memory_cache import DEPARTURES, LOG, Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
+from vyre.adapters.disk.artifact_store import retention_of
+from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
-from vyre.policies.cost_eviction import CostEviction
+from vyre.policies.cache_eviction_heat import entries_to_evict
+from vyre.policies.cost_eviction import CANDIDATES, CostEviction, EvictionInputs, least_worth
+from vyre.policies.journal import DecisionJournal, Outcome, from_lines, replay, to_lines
 
 
 class Kernel:
@@ -348,6 +353,32 @@ def test_heat_weighed_by_cost(load: Loader) -> None:
     cache.discard("dear")
     cache.get_or_build("other", load("other"))
     assert len(cache) == 2
+
+
+def test_the_default_is_recorded_too(load: Loader) -> None:
+    journal = DecisionJournal()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=1), sink=journal)
+    cache.get_or_build("a", load("a"))
+    cache.get_or_build("b", load("b"))
+    (decision,) = journal.decisions
+    (inputs,) = decision.arguments
+    assert isinstance(inputs, EvictionInputs)
+    assert (decision.policy, [each.key for each in inputs.candidates]) == (least_worth, ["a"])
+
+
+@pytest.mark.parametrize("eviction", Eviction, ids=lambda eviction: eviction.value)
+def test_who_leaves_is_recorded_with_a_few_who_stay(eviction: Eviction, load: Loader) -> None:
+    journal = DecisionJournal()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=20), retention=retention_of(eviction, journal))
+    for number in range(23):
+        cache.get_or_build(f"k{number}", load(f"k{number}", cost_ns=1_000))
+    assert load.unloaded == ["k0", "k1", "k2"]
+    policy = {Eviction.COST: least_worth, Eviction.HEAT: entries_to_evict}[eviction]
+    assert [decision.policy for decision in journal.decisions] == [policy] * 3
+    for record in from_lines(to_lines(journal.decisions, version_of)):
+        (inputs,) = record.inputs.values()
+        assert len(inputs["candidates" if eviction is Eviction.COST else "entries"]) == CANDIDATES
+        assert replay(record, find_policy).outcome is Outcome.SAME
 
 
 def test_many_threads_share_one_build(load: Loader) -> None:

@@ -83,7 +83,7 @@ def make_backend(
     streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
     replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
-    quarantine, graphs = Quarantine(device), GraphCache(device)
+    quarantine, graphs = Quarantine(device), GraphCache(device, services.decisions)
     resources = Resources(device, memory, pinned, streams, quarantine, graphs, replays, services.decisions)
     profiler = profiler or NullProfiler()
     executor = CudaExecutor(resources, kernels, LanePool(resources), profiler)

@@ -158,7 +158,7 @@ class CudaExecutor(PipelineExecutor[CudaPipeline]):
                 pipeline = CudaPipeline(resources, kernels, lanes, profiler, program, config)
             return pipeline, pipeline.compilation
 
-        super().__init__(make)
+        super().__init__(make, kernels.decisions)
         self._kernels = kernels
 
     def forget(self, programs: Collection[bytes] | None, /) -> int:

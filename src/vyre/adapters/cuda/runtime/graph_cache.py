@@ -14,6 +14,7 @@ from vyre.adapters.caching.memory_cache import Built, Cause, MemoryBudget, Memor
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graphs import GraphHandles, Record, RecordedGraph, destroy
 from vyre.adapters.cuda.seam import Stream
+from vyre.policies.journal import DecisionSink
 
 BYTES: Final = 64 * MIB
 NODE_BYTES: Final = 4096
@@ -23,10 +24,11 @@ NODE_BYTES: Final = 4096
 class GraphCache(DeviceMember):
     """Graphs by number.  Call inside the door of the device."""
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: CudaDevice, sink: DecisionSink | None = None) -> None:
+        """``sink``: is told which graph leaves for another one."""
         self._device = device
         self._graphs: Final[MemoryCache[int, RecordedGraph]] = MemoryCache(
-            MemoryBudget(BYTES, max(1, device.options.graphs))
+            MemoryBudget(BYTES, max(1, device.options.graphs)), sink=sink
         )
         self._live: dict[int, GraphHandles] = {}
         self._births, self._numbers = count(), count()

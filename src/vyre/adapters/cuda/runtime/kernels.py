@@ -38,6 +38,9 @@ class Key(NamedTuple):
     options: EmitOptions
     spec: SpecMap
 
+    def __str__(self) -> str:
+        return f"kernels of program {self.program.hex()}, {self.workgroup}, sm_{self.options.target}"
+
 
 class KernelCache(DeviceMember):
     """Loaded modules by identity.  Call inside the door of the device."""
@@ -45,7 +48,7 @@ class KernelCache(DeviceMember):
     def __init__(self, device: CudaDevice, maker: CodeMaker, *, limit: int = MODULES) -> None:
         self._device = device
         self._maker = maker
-        self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(MemoryBudget(entries=limit))
+        self._modules: MemoryCache[Key, LoadedModule] = MemoryCache(MemoryBudget(entries=limit), sink=maker.decisions)
         self._loader = ModuleLoader(device)
         device.add(self)
 

@@ -49,6 +49,17 @@ def test_a_prepared_shape_makes_nothing_at_its_dispatch() -> None:
     assert not any(machine.driver.live().values())
 
 
+def test_memory_of_a_shape_that_was_never_dispatched_is_used_behind_its_allocation() -> None:
+    machine = cuda_machine(CudaOptions(lanes=1))
+    machine.backend.lifecycle.prepare()
+    pipeline = pipeline_on(machine)
+    pipeline.prepare((400,))
+    pipeline.prepare((800,))
+    assert not pipeline.is_prepared((400,)), "one lane is kept"
+    machine.backend.lifecycle.close()
+    assert not machine.driver.violations
+
+
 def test_a_shape_that_cannot_be_raises_as_its_dispatch_does() -> None:
     machine = cuda_machine()
     machine.backend.lifecycle.prepare()

@@ -178,7 +178,17 @@ class KernelPipeline(ABC):
 
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
         """Resolve the shape, load its module and have a lane waiting; launches nothing."""
-        self._lanes.put(self._lane(self.shape(input_nbytes)))
+        shape = self.shape(input_nbytes)
+        if shape.idle:
+            return
+        device, lane = self._resources.device, self._lane(shape)
+        try:
+            with device.calls:
+                device.waiter.stream(lane.lease.stream, None)  # its memory may go to another stream before it is used
+        except BaseException as error:
+            self._failed(lane, error)
+            raise
+        self._lanes.put(lane)
 
     # ---------------------------------------------------------------- details
     def _lane(self, shape: Shape) -> Lane:

@@ -173,7 +173,8 @@ def reachable(hints: Iterable[Any], module: ModuleType) -> list[type]:
     queue = [cls for hint in hints for cls in classes_in(hint)]
     while queue:
         cls = queue.pop(0)
-        if cls in found or not cls.__module__.startswith(f"{PACKAGE}.") or cls.__module__ == f"{PACKAGE}.record":
+        package, _, name = cls.__module__.partition(f"{PACKAGE}.")
+        if cls in found or package or not name or name in NOT_DECISIONS:
             continue
         found.append(cls)
         if cls.__module__ == module.__name__:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import pytest
 
@@ -32,6 +32,8 @@ from vyre.ports.backend import (
     Readback,
     ResidentBuffer,
     ResidentSequence,
+    ResidentStep,
+    Resource,
     Upload,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
@@ -589,6 +591,80 @@ BROKEN_SEQUENCES: Final[dict[str, tuple[Break, str]]] = {
 @pytest.mark.parametrize("defect", BROKEN_SEQUENCES)
 def test_broken_sequences_are_found(defect: str) -> None:
     broken, pattern = BROKEN_SEQUENCES[defect]
+    assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- bound steps
+@dataclass
+class Bound:
+    """A faithful one, on a backend that never recovers."""
+
+    inner: Backend
+    step: ResidentStep
+    closed: bool = False
+
+    def __call__(self) -> None:
+        if self.closed:
+            raise InvalidResource("the bound launch was closed", fix="bind it again.")
+        self.inner.require_resident_executor().run(ResidentSequence(prefix=(self.step,)))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class NeverCloses(Bound):
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class RunsOnce(Bound):
+    ran: bool = False
+
+    def __call__(self) -> None:
+        if not self.ran:
+            super().__call__()
+        self.ran = True
+
+
+@dataclass
+class Binder:
+    inner: Backend
+    kind: type[Bound] = Bound
+    takes: bool = True
+    eager: bool = False
+
+    def bind(self, step: ResidentStep, /) -> Bound:
+        if self.takes:
+            step = replace(step, resources=tuple(memoryview(bytes(r)) if is_host(r) else r for r in step.resources))
+        self.inner.require_resident_executor().run(ResidentSequence(prefix=(step,) if self.eager else ()))
+        return self.kind(self.inner, step)
+
+
+def is_host(resource: Resource) -> TypeGuard[HostBytes]:
+    return isinstance(resource, memoryview)
+
+
+def binding(kind: type[Bound] = Bound, *, takes: bool = True, eager: bool = False) -> Break:
+    return lambda backend: replace(backend, resident_binder=Binder(backend, kind, takes, eager))
+
+
+BROKEN_BINDERS: Final[dict[str, tuple[Break, str]]] = {
+    "host bytes are looked at later": (binding(takes=False), "binder.host_bytes_are_taken_at_the_bind"),
+    "binding launches": (binding(eager=True), "binder.a_bound_step_runs_when_called"),
+    "what is closed runs": (binding(NeverCloses), "binder.a_bound_step_closes_twice"),
+    "it runs once": (binding(RunsOnce), "binder.a_bound_step_runs_when_called"),
+}
+
+
+def test_a_binder_by_sequences_keeps_the_contract() -> None:
+    found = failures(registration_with(binding()), "binder.*")
+    assert {name.rpartition(".")[0] for name in found} == {"binder.a_step_that_does_not_fit_is_refused"}  # when it runs
+
+
+@pytest.mark.parametrize("defect", BROKEN_BINDERS)
+def test_broken_binders_are_found(defect: str) -> None:
+    broken, pattern = BROKEN_BINDERS[defect]
     assert failures(registration_with(broken), pattern)
 
 

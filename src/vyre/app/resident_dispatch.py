@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from vyre.ports.backend import (
     Resource,
     Upload,
 )
+
+MANY_ITERATIONS: Final = 16
+"""Launches beside which it weighs little to look a sequence up."""
 
 
 def has_resident(inputs: object) -> bool:
@@ -97,10 +100,13 @@ def bind_resident(
     host_inputs: HostInputs,
     inputs: object,
 ) -> BoundResidentLaunch:
-    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array."""
+    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array.
+
+    Many iterations are run as a sequence, which a backend may replay.
+    """
     step = bound_step(lease, program, config, host_inputs, inputs)
     binder = lease.backend.resident_binder
-    if binder is not None:
+    if binder is not None and (config.fixpoint_iterations or 1) < MANY_ITERATIONS:
         return BoundResidentLaunch(lease, binder.bind(step))
     executor = lease.backend.require_resident_executor()
     return BoundResidentLaunch(lease, _Unbound(executor, ResidentSequence(prefix=(step,))))
@@ -132,7 +138,7 @@ def bound_step(
 
 
 class _Unbound:
-    """``BoundResidentStep`` of a backend that prepares nothing."""
+    """``BoundResidentStep`` as a sequence of one step."""
 
     __slots__ = ("_executor", "_sequence")
 

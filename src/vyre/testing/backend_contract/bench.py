@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import InvalidProgram, VyreError
+from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.validation.validator import validate
@@ -37,7 +37,7 @@ from vyre.ports.backend import (
 )
 from vyre.ports.cost_probe import CostProbe
 from vyre.testing.backend_contract.case import Skipped
-from vyre.testing.backend_contract.expect import Violation, equal, holds, refusal
+from vyre.testing.backend_contract.expect import Violation, check_error, equal, holds, refusal
 
 ErrorT = TypeVar("ErrorT", bound=VyreError)
 Data: TypeAlias = "bytes | bytearray | memoryview"
@@ -215,6 +215,14 @@ class Bench:
                 yield bench
             finally:
                 bench.close()
+
+    def recover(self) -> None:
+        """Open the device anew; the case is skipped where there is none to lose."""
+        try:
+            self.backend.lifecycle.recover()
+        except UnsupportedFeature as error:
+            check_error(error)
+            raise Skipped(f"`{self.backend.id}` does not support {error.feature}") from None
 
     # ---- dispatch
     def run(self, kernel: Kernel, *inputs: Data, **config: Any) -> tuple[bytes, ...]:

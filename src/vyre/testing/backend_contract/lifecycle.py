@@ -9,7 +9,7 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource, TrapError, UnsupportedFeature
 from vyre.ports.backend import DispatchRequest, Readback, Upload
 from vyre.testing.backend_contract.bench import Bench, Storage, parsed, view, words
-from vyre.testing.backend_contract.case import Group, Skipped
+from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import check_error, equal, holds, refusal
 
 LIFECYCLE: Final = Group("lifecycle")
@@ -183,14 +183,6 @@ def a_healthy_device_is_not_lost(bench: Bench) -> None:
     equal(bench.backend.lifecycle.device_lost(), False)
 
 
-def _recovered(other: Bench) -> None:
-    try:
-        other.backend.lifecycle.recover()
-    except UnsupportedFeature as error:
-        check_error(error)
-        raise Skipped(f"`{other.backend.id}` does not support {error.feature}") from None
-
-
 @LIFECYCLE.case()
 def recovery_starts_a_new_epoch(bench: Bench) -> None:
     """After ``recover`` the epoch has grown, the device is there, and dispatches work."""
@@ -199,7 +191,7 @@ def recovery_starts_a_new_epoch(bench: Bench) -> None:
         lifecycle.prepare()
         other.run(_ADD, words(1))
         before = lifecycle.epoch
-        _recovered(other)
+        other.recover()
         holds(lifecycle.epoch > before, f"the epoch is {lifecycle.epoch}, it was {before}")
         equal((lifecycle.device_lost(), other.words(_ADD, words(1))), (False, [2]))
 
@@ -210,7 +202,7 @@ def buffers_of_an_older_epoch_are_refused(bench: Bench) -> None:
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         old = other.holding(1)
-        _recovered(other)
+        other.recover()
         refusal(InvalidResource, lambda: other.content(old))
         refusal(InvalidResource, lambda: other.memory.upload([Upload(old, view(words(1)))]))
         if other.backend.resident_executor is not None:
@@ -226,7 +218,7 @@ def pipelines_of_an_older_epoch_are_refused(bench: Bench) -> None:
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         pipeline = other.compile(_ADD)
-        _recovered(other)
+        other.recover()
 
         def dispatch() -> tuple[bytes, ...]:
             storage = Storage()

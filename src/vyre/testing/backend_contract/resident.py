@@ -558,13 +558,31 @@ def a_bound_step_traps_each_time(bench: Bench) -> None:
 
 @BINDER.case()
 def a_bound_step_closes_twice(bench: Bench) -> None:
-    """``close`` is idempotent, and its memory stays."""
+    """``close`` is idempotent, its memory stays, and nothing runs any more."""
     x = bench.holding(1)
     step = _bound(bench, _DOUBLE, x)
     step()
     step.close()
     step.close()
+    refusal(InvalidResource, step)
     equal(bench.content(x), [2])
+
+
+@BINDER.case()
+def bound_steps_of_an_older_epoch_are_refused(bench: Bench) -> None:
+    """What was bound before recovery does not run, and closing it is quiet; what is bound anew does."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        step = _bound(other, _DOUBLE, other.holding(1))
+        step()
+        other.recover()
+        refusal(InvalidResource, step)
+        step.close()
+        x = other.holding(3)
+        again = _bound(other, _DOUBLE, x)
+        again()
+        again.close()
+        equal(other.content(x), [6])
 
 
 @BINDER.table(

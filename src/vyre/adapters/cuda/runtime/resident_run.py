@@ -46,7 +46,6 @@ class BoundStep:
         "_seconds",
         "_step",
         "_stream",
-        "epoch",
     )
 
     def __init__(self, runner: ResidentRunner, lane: ResidentLane, step: Step, seconds: float | None) -> None:
@@ -55,9 +54,8 @@ class BoundStep:
         self._launch: Final = lane.launch(step)
         self._stream: Final = lane.lease.stream
         check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.can_trap else ()
-        self._calls: Final = self._launch.calls(step, *check)
+        self._calls = self._launch.calls(step, *check)
         self._idle: Final = self._device.driver.stream_ready
-        self.epoch: Final = self._device.epoch
 
     def __call__(self) -> None:
         """Launch and wait.  Raises as ``ResidentExecutor.run`` does."""
@@ -78,9 +76,17 @@ class BoundStep:
 
     def close(self) -> None:
         """Give the stream back; calling it again does nothing."""
-        lane, self._lane = self._lane, None  # type: ignore[assignment]  # closed
-        if lane is not None and self.epoch == self._device.epoch:
-            self._runner.unbind(lane)
+        self._runner.unbind(self._lane)
+
+    def expire(self) -> None:
+        """What it was prepared for is gone: refuse to run."""
+        self._calls = (_refuse,)
+
+
+def _refuse() -> None:
+    raise InvalidResource(
+        "the bound launch was closed, or prepared before the device was recovered", fix="bind it again."
+    )
 
 
 class ResidentRunner(DeviceMember):
@@ -93,7 +99,7 @@ class ResidentRunner(DeviceMember):
         self._executor = executor
         self._store = store
         self._idle: list[ResidentLane] = []
-        self._bound: set[ResidentLane] = set()
+        self._bound: dict[ResidentLane, BoundStep] = {}
         self._lock = threading.Lock()
         resources.memory.on_shortage(self._release_idle)
         resources.device.add(self)
@@ -141,13 +147,16 @@ class ResidentRunner(DeviceMember):
                 self._drop(lane, (resolved,), error)
                 raise
             with self._lock:
-                self._bound.add(lane)
+                self._bound[lane] = bound
         return bound
 
     def unbind(self, lane: ResidentLane) -> None:
-        """A bound step is closed."""
+        """The step bound on ``lane`` is closed, if it is not yet."""
         with self._lock:
-            self._bound.discard(lane)
+            bound = self._bound.pop(lane, None)
+        if bound is None:
+            return
+        bound.expire()
         if self.device.reachable:
             with self.device.calls:
                 lane.release(idle=True)
@@ -313,8 +322,10 @@ class ResidentRunner(DeviceMember):
 
     def forget(self) -> None:
         with self._lock:
+            bound, self._bound = list(self._bound.values()), {}
             self._idle.clear()
-            self._bound.clear()
+        for step in bound:
+            step.expire()
 
 
 def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:

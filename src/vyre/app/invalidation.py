@@ -15,6 +15,7 @@ from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.policies.artifact_dependencies import Change, Dependency, affected
+from vyre.policies.journal import DecisionSink, decide
 
 if TYPE_CHECKING:
     from vyre.ports.artifact_store import ArtifactStore, StoredEntry
@@ -137,15 +138,19 @@ class InvalidationReport:
         return "\n".join(lines)
 
 
-def invalidate(store: ArtifactStore | None, invalid: Invalid, *, dry_run: bool = False) -> InvalidationReport:
+def invalidate(
+    store: ArtifactStore | None, invalid: Invalid, *, dry_run: bool = False, sink: DecisionSink | None = None
+) -> InvalidationReport:
     """Remove from ``store`` all that rests on what is ``invalid``, and nothing else; ``dry_run`` only tells.
 
-    What other processes store meanwhile stays.  Raises ``UnreadableFile`` if the source of the emitter is needed and
-    cannot be read; nothing for what the storage does.
+    ``sink``: is told what rests on it, of all the keys that are stored.  What other processes store meanwhile stays.
+    Raises ``UnreadableFile`` if the source of the emitter is needed and cannot be read; nothing for what the storage
+    does.
     """
     entries: list[StoredEntry] = [] if store is None else list(store.entries())
     keys = [entry.key for entry in entries]
-    reasons = {found.key: str(found.why) for found in affected(keys, invalid.changes(), invalid.named(keys))}
+    resting = decide(sink, affected, keys, invalid.changes(), invalid.named(keys))
+    reasons = {found.key: str(found.why) for found in resting}
     removed: list[InvalidEntry] = []
     failed: list[InvalidEntry] = []
     for entry in entries:

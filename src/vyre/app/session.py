@@ -388,7 +388,8 @@ class Session:
         self._lease.check_open()
         backend, services = self._lease.backend, self._selection.services
         invalid = Invalid(key=key, program=program, driver=driver, tool=tool, emitter=emitter, target=target)
-        report = invalidate(services.artifacts() if backend.stores_code else None, invalid, dry_run=dry_run)
+        store = services.artifacts() if backend.stores_code else None
+        report = invalidate(store, invalid, dry_run=dry_run, sink=self._decisions)
         if dry_run:
             return report
         programs = invalid.programs(report)

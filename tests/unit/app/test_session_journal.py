@@ -87,6 +87,18 @@ def test_the_choice_of_a_backend_is_recorded(tmp_path: Path) -> None:
     assert [candidate["id"] for candidate in replayed.verdict] == ["better", "plain"]
 
 
+def test_what_an_invalidation_reaches_is_recorded(tmp_path: Path) -> None:
+    journal, (first, second) = DecisionJournal(), (saxpy_program(), load("basics.p02_shift").program())
+    with vyre.open(MACHINE, cache=tmp_path / "cache", journal=journal) as session:
+        for program in (first, second):
+            session.compile(program)
+        removed = session.invalidate(first).removed
+        session.write_journal(tmp_path / "j")
+    (found,) = [each for each in replay_file(tmp_path / "j") if each.record.policy == "artifact_dependencies.affected"]
+    assert found.outcome is Outcome.SAME
+    assert len(found.record.inputs["stored"]) > len(found.verdict) == len(removed) > 0
+
+
 def test_the_container_has_a_journal_too() -> None:
     container, journal = Container(), DecisionJournal()
     container.journal.override(providers.Object(journal))

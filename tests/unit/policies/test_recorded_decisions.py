@@ -1,0 +1,196 @@
+"""Whatever the application and the adapters ask a policy goes through ``decide``, or stands here with its reason.
+
+What asks is read from the source: a policy's function may be named nowhere but as what ``decide`` is to ask.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from enum import Enum
+from importlib import import_module
+from inspect import isfunction, ismodule
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+
+import pytest
+
+import vyre
+
+ROOT: Final = Path(vyre.__file__).parent
+POLICIES: Final = "vyre.policies"
+NO_POLICIES: Final = (f"{POLICIES}.journal", f"{POLICIES}.record", "vyre.domain.record")
+"""Modules there that decide nothing."""
+
+_PROGRAM: Final = "an analysis of a whole program, which the key of its code pins"
+_DEVICE: Final = "whether there is a device to use; the target of what is emitted for it is recorded"
+_NAMED: Final = "reads what a user named"
+_SHORT: Final = "leaves few enough of them for a decision that is recorded"
+_CHART: Final = "shown beside a decision that is recorded, and obeyed by nobody"
+_REPORT: Final = "for the report; the ranking that goes by it is recorded"
+UNRECORDED: Final = {
+    ("adapters/caching/retention.py", "HeatRetention.evict", "cache_eviction_heat.entries_to_evict"): _SHORT,
+    ("adapters/cuda/aot/choice.py", "_driver_reasons", "ptx_target.highest_version"): _DEVICE,
+    ("adapters/cuda/aot/emitters.py", "emit_cuda", "ptx_target.sm_number"): _NAMED,
+    ("adapters/cuda/machine/libraries.py", "resident_blocks", "occupancy.estimate"): "stands for a driver",
+    ("adapters/cuda/ptx/facts.py", "Facts._bounds", "emission.bounds_checks.bounds_facts"): _PROGRAM,
+    ("adapters/cuda/ptx/facts.py", "Facts._exact_bounds", "emission.bounds_checks.bounds_facts"): _PROGRAM,
+    ("adapters/cuda/ptx/facts.py", "Facts.zeroed", "emission.shared_zeroing.needs_zeroing"): _PROGRAM,
+    ("adapters/cuda/ptx/facts.py", "Facts._wide", "emission.wide_access.wide_facts"): _PROGRAM,
+    ("adapters/cuda/runtime/facts.py", "_check", "ptx_target.check_driver"): _DEVICE,
+    ("adapters/cuda/runtime/facts.py", "_check", "ptx_target.select_target"): _DEVICE,
+    ("adapters/host/ring.py", "HostRing.rounded_up", "arith.next_power_of_two"): "arithmetic",
+    ("app/emission.py", "_options", "ptx_target.sm_number"): _NAMED,
+    ("app/explain/explanation.py", "Explanation.at", "execution_prices.quote"): _CHART,
+    ("app/selection.py", "BackendSelector._best", "backend_ranking.capability_score"): _REPORT,
+    ("app/selection.py", "_against", "backend_ranking.capability_score"): _REPORT,
+}
+"""By file, function there and policy: why it is asked directly."""
+STATE: Final = {
+    "cost_eviction.CostEviction.evict": "obeys `least_worth`, which is recorded",
+    "shape_prediction.ShapePredictor.predict": "out of all that a session ran; its confidence is what the recorded "
+    "decision to compile ahead is given",
+}
+"""Methods that answer with a verdict out of state: what is recorded instead."""
+
+
+class Use(NamedTuple):
+    """``place``: the function that it is in.  ``recorded``: as what ``decide`` asks."""
+
+    file: str
+    place: str
+    policy: str
+    recorded: bool
+
+
+def uses_in(tree: ast.Module, file: str) -> Iterator[Use]:
+    """Every mention of a function of a policy but where it is imported, and where only its name is wanted."""
+    functions, modules = _imported(tree)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    asked = {id(call.args[1]) for call in calls if _names(call) == "decide" and len(call.args) > 1}
+    named = {id(call.args[0]) for call in calls if _names(call) == "name_of"}
+    for node, place in _placed(tree):
+        match node:
+            case ast.Name(id=name) if name in functions:
+                policy = functions[name]
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules:
+                policy = f"{modules[name]}.{attribute}"
+                if not _is_policy(_found(f"{POLICIES}.{modules[name]}", attribute)):
+                    continue
+            case _:
+                continue
+        if id(node) not in named:
+            yield Use(file, place, policy, id(node) in asked)
+
+
+def _names(call: ast.Call) -> str:
+    assert isinstance(call.func, ast.Name)
+    return call.func.id
+
+
+def _placed(node: ast.AST, place: str = "") -> Iterator[tuple[ast.AST, str]]:
+    """All nodes with the qualified name of the function that they are in."""
+    for child in ast.iter_child_nodes(node):
+        inside = place
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            inside = f"{place}.{child.name}".removeprefix(".")
+        yield child, inside
+        yield from _placed(child, inside)
+
+
+def _imported(tree: ast.Module) -> tuple[dict[str, str], dict[str, str]]:
+    """Functions, and modules, of policies by the names that a file has for them."""
+    functions, modules = {}, {}
+    for module, alias in _imports(tree):
+        found = _found(module, alias.name)
+        path = f"{module}.{alias.name}".removeprefix(f"{POLICIES}.")
+        if ismodule(found):
+            modules[alias.asname or alias.name] = path
+        elif _is_policy(found):
+            functions[alias.asname or alias.name] = path
+    return functions, modules
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, ast.alias]]:
+    """What is imported out of modules of policies."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{POLICIES}."):
+            yield from ((str(node.module), alias) for alias in node.names)
+
+
+def _found(module: str, name: str) -> object:
+    try:
+        return import_module(f"{module}.{name}")
+    except ImportError:
+        return getattr(import_module(module), name)
+
+
+def _is_policy(found: object) -> bool:
+    return isinstance(found, FunctionType) and found.__module__ not in NO_POLICIES
+
+
+def source() -> Iterator[tuple[str, ast.Module]]:
+    for part in ("app", "adapters"):
+        for path in sorted((ROOT / part).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+SOURCE: Final = tuple(source())
+
+
+def test_every_decision_is_recorded() -> None:
+    uses = {use for file, tree in SOURCE for use in uses_in(tree, file)}
+    direct = {(use.file, use.place, use.policy) for use in uses if not use.recorded}
+    assert sorted(direct - UNRECORDED.keys()) == [], "ask through `decide`"
+    assert sorted(UNRECORDED.keys() - direct) == [], "no longer there"
+    assert len({use.policy for use in uses if use.recorded}) > 20
+
+
+def test_what_state_answers_is_recorded_otherwise() -> None:
+    found = [_found(module, alias.name) for _, tree in SOURCE for module, alias in _imports(tree)]
+    state = {cls for cls in found if isinstance(cls, type) and not (is_dataclass(cls) or issubclass(cls, Enum | tuple))}
+    methods = [
+        f"{cls.__module__}.{cls.__qualname__}.{name}".removeprefix(f"{POLICIES}.")
+        for cls in state
+        for name, method in vars(cls).items()
+        if isfunction(method) and not name.startswith("_") and _gives_verdict(get_type_hints(method)["return"])
+    ]
+    assert sorted(methods) == sorted(STATE)
+
+
+def _gives_verdict(hint: Any) -> bool:
+    parts = (get_origin(hint), *get_args(hint))
+    if any(parts):
+        return any(map(_gives_verdict, parts))
+    is_record = is_dataclass(hint) and "__post_init__" in vars(hint)
+    return is_dataclass(hint) and not is_record and getattr(hint, "__module__", "").startswith(POLICIES)
+
+
+ASKS: Final = """
+from vyre.policies import occupancy
+from vyre.policies.occupancy import estimate as guess
+from vyre.policies.journal import decide, name_of
+class Launch:
+    def check(self):
+        {line}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("guess(sm, usage)", [("Launch.check", "occupancy.estimate", False)]),
+        ("occupancy.estimate(sm, usage)", [("Launch.check", "occupancy.estimate", False)]),
+        ("map(guess, sms, usages)", [("Launch.check", "occupancy.estimate", False)]),
+        ("decide(sink, guess, sm, usage)", [("Launch.check", "occupancy.estimate", True)]),
+        ("decide(sink, occupancy.estimate, sm, usage)", [("Launch.check", "occupancy.estimate", True)]),
+        ("decide(guess, other, guess)", [("Launch.check", "occupancy.estimate", False)] * 2),
+        ("name_of(guess)", []),
+        ("occupancy.SmModel(sm)", []),
+    ],
+)
+def test_what_counts_as_asking(line: str, found: list[tuple[str, str, bool]]) -> None:
+    uses = uses_in(ast.parse(ASKS.format(line=line)), "launch.py")
+    assert [(use.place, use.policy, use.recorded) for use in uses] == found

@@ -78,9 +78,9 @@ def run_on(backend: Backend, case: Case) -> Outcome:
     return Outputs(dict(zip((b.name for b in buffers if b.is_returned), arena.to_bytes(), strict=True)))
 
 
-def machine_case(seed: int, order: Order) -> Case:
-    """The case of a seed, without what a GPU does not count."""
-    return _uncounted(generate(seed, order=order, traps=True))
+def machine_case(seed: int, order: Order, work: int = 40_000) -> Case:
+    """The case of a seed, without what a GPU does not count; ``work`` as for ``generate``."""
+    return _uncounted(generate(seed, order=order, work=work, traps=True))
 
 
 def _uncounted(case: Case) -> Case:

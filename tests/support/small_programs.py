@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from support.programs import Case, Order
 from vyre.adapters.fakes import function_backend, registration_of
+from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import f32, u32
@@ -56,3 +58,10 @@ def catalog_of(*backends: Backend) -> BackendCatalog:
 def saxpy_catalog() -> BackendCatalog:
     """One production backend that computes saxpy."""
     return catalog_of(function_backend(saxpy_kernel))
+
+
+def case_of(program: Program, nbytes: int = 1024) -> Case:
+    """A dispatch of four workgroups on a fixed pattern, ``nbytes`` for each buffer of open length."""
+    pattern = bytes((37 * n + 11) & 0xFF for n in range(nbytes))  # all floats of it are ordinary numbers
+    inputs = {b.name: pattern[: b.static_nbytes or nbytes] for b in program.abi_buffers if b.takes_input}
+    return Case(program, inputs, DispatchConfig(grid=(4, 1, 1)), Order.INDEPENDENT)

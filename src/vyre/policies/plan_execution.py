@@ -186,6 +186,10 @@ def _choose(
     thresholds: ExecutionThresholds,
 ) -> tuple[ExecutionMode, int, int, Reason]:
     """Mode, gain, margin and reason."""
+    if incumbent is None and best.mode is ExecutionMode.PLAIN:
+        lone = len(prices) == 1
+        why = Reason("nothing but plain launches has a price") if lone else Reason("plain launches are cheapest")
+        return best.mode, 0, 0, why
     if incumbent is None:
         gain = plain.total_ns - best.total_ns
         return best.mode, gain, 0, Reason("{} is cheapest, {} ns below plain launches", (best.mode.value, gain))

@@ -414,6 +414,12 @@ def test_gain_and_margin_are_told() -> None:
     first = plan_of(ONE, None, replayed_for(9_999))
     assert (first.mode, first.gain_ns, first.margin_ns) == (GRAPH, 1, 0)
     assert str(first.why) == "graph is cheapest, 1 ns below plain launches"
+    dear = plan_of(ONE, None, replayed_for(10_000))
+    assert (dear.mode, dear.gain_ns, dear.margin_ns) == (PLAIN, 0, 0)
+    assert str(dear.why) == "plain launches are cheapest"
+    lone = plan_of(ONE, None, replayed_for(1), executable=frozenset())
+    assert (lone.mode, lone.gain_ns, lone.margin_ns) == (PLAIN, 0, 0)
+    assert str(lone.why) == "nothing but plain launches has a price"
 
 
 def test_a_graph_in_use_stays_within_the_margin_too() -> None:

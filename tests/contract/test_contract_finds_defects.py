@@ -14,6 +14,7 @@ import pytest
 
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import recording
+from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, Program
@@ -407,6 +408,137 @@ BROKEN_COMPILERS: Final[dict[str, tuple[Break, str]]] = {
 def test_broken_compilers_are_found(defect: str) -> None:
     broken, pattern = BROKEN_COMPILERS[defect]
     assert failures(registration_with(broken), pattern)
+
+
+# ---------------------------------------------------------------- pipelines that are prepared
+class Ready:
+    """``PreparablePipeline`` over a pipeline of the reference: it keeps the lengths that were prepared."""
+
+    def __init__(self, inner: ReferencePipeline) -> None:
+        self.inner = inner
+        self.lengths: list[tuple[int, ...]] = []
+
+    @property
+    def id(self) -> str:
+        return self.inner.id
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        return self.inner.dispatch(inputs, outputs)
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        return input_nbytes in self.lengths
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        self.inner.launch(input_nbytes)
+        self.lengths.append(input_nbytes)
+
+
+class Launches(Ready):
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        super().prepare(input_nbytes)
+        self.dispatch(tuple(memoryview(bytes(nbytes)) for nbytes in input_nbytes), OutputArena())
+
+
+class NeverReady(Ready):
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        return False
+
+
+class AlwaysReady(Ready):
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        return True
+
+
+class ChecksNothing(Ready):
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        self.lengths.append(input_nbytes)
+
+
+class ReadyOnceRefused(Ready):
+    """What it refuses counts as prepared."""
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        self.lengths.append(input_nbytes)
+        super().prepare(input_nbytes)
+
+
+class RunsTheLast(Ready):
+    """Every dispatch takes the lengths that were prepared last."""
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        cut = [
+            memoryview(bytes(view)[:nbytes].ljust(nbytes, b"\0"))
+            for view, nbytes in zip(inputs, (self.lengths or [tuple(view.nbytes for view in inputs)])[-1], strict=True)
+        ]
+        return super().dispatch(cut, outputs)
+
+
+class BreaksOnceRefused(Ready):
+    broken = False
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        self.broken = True
+        super().prepare(input_nbytes)
+        self.broken = False
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        if self.broken:
+            raise BackendError("it was refused once")
+        return super().dispatch(inputs, outputs)
+
+
+class KeepsTheFirst(Ready):
+    """It is full soon, and gives up nothing."""
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        super().prepare(input_nbytes)
+        del self.lengths[8:]
+
+
+class OneAtATime(Ready):
+    def __init__(self, inner: ReferencePipeline) -> None:
+        super().__init__(inner)
+        self.busy = threading.Lock()
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        if not self.busy.acquire(blocking=False):
+            raise BackendError("another thread prepares something")
+        time.sleep(0.01)
+        super().prepare(input_nbytes)
+        self.busy.release()
+
+
+def preparing(kind: type[Ready]) -> Break:
+    def run(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+        made = _compiled(backend, program, config)
+        assert isinstance(made.pipeline, ReferencePipeline)
+        return made._replace(pipeline=kind(made.pipeline))
+
+    return compiling(run)
+
+
+def test_pipelines_that_are_prepared_keep_the_contract() -> None:
+    assert failures(registration_with(preparing(Ready)), "prepared.*") == []
+
+
+BROKEN_PREPARATIONS: Final[dict[str, tuple[type[Ready], str]]] = {
+    "it launches": (Launches, "prepared.preparing_launches_nothing"),
+    "nothing is ever prepared": (NeverReady, "prepared.a_prepared_length*"),
+    "everything is": (AlwaysReady, "prepared.what_cannot_be*"),
+    "no length is checked": (ChecksNothing, "prepared.what_cannot_be*"),
+    "no config is enforced": (ChecksNothing, "prepared.a_config_is_enforced*"),
+    "what is refused is prepared": (ReadyOnceRefused, "prepared.what_cannot_be*"),
+    "lengths are mixed up": (RunsTheLast, "prepared.lengths_are_told_apart"),
+    "a refusal breaks it": (BreaksOnceRefused, "prepared.what_cannot_be*"),
+    "it is full soon": (KeepsTheFirst, "prepared.many_lengths*"),
+    "threads are turned away": (OneAtATime, "prepared.threads_prepare*"),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN_PREPARATIONS)
+def test_broken_preparations_are_found(defect: str) -> None:
+    kind, pattern = BROKEN_PREPARATIONS[defect]
+    assert failures(registration_with(preparing(kind)), pattern)
 
 
 # ---------------------------------------------------------------- memory

@@ -1,0 +1,117 @@
+"""``PreparablePipeline``: what a dispatch needs is made before it, and nothing is launched."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vyre.domain.dispatch import OutputArena
+from vyre.domain.errors import InvalidConfig, InvalidInput, TrapError, VyreError
+from vyre.ports.backend import PreparablePipeline
+from vyre.testing.backend_contract.bench import Bench, Storage, each, u32s, view, words
+from vyre.testing.backend_contract.case import Group, Skipped
+from vyre.testing.backend_contract.expect import equal, holds, refusal
+
+PREPARED: Final = Group("prepared", "compiler")
+_MAP: Final = """
+    workgroup_size 8, 1, 1
+    buffer x @0 read u32[runtime]
+    buffer y @1 write u32[runtime] like x
+    body { y[gid.x] = x[gid.x] * 3u + wid.x }
+    """
+_TRAP: Final = """
+    workgroup_size 4, 1, 1
+    buffer x @0 read_write u32[runtime]
+    body { if x[gid.x] != 9u { trap(gid.x, "not nine") } x[gid.x] = 10u }
+    """
+MANY: Final = 160
+"""More lengths than any cache of launches holds."""
+
+
+def _pipeline(bench: Bench, kernel: str = _MAP, **config: Any) -> PreparablePipeline:
+    pipeline = bench.compile(kernel, **config)
+    if not isinstance(pipeline, PreparablePipeline):
+        raise Skipped(f"pipelines of `{bench.backend.id}` prepare nothing")
+    return pipeline
+
+
+def _check(pipeline: PreparablePipeline, size: int) -> None:
+    arena = OutputArena()
+    pipeline.dispatch((view(words(*range(size))),), arena)
+    equal(u32s(arena[0]), [k * 3 + k // 8 for k in range(size)], f"{size} elements")
+
+
+@PREPARED.table({"none": 0, "one": 1, "several": 50})
+def a_prepared_length_is_at_hand(bench: Bench, size: int) -> None:
+    """What was prepared is said to be, and a dispatch of it gives the bytes of any other."""
+    pipeline = _pipeline(bench)
+    pipeline.prepare((4 * size,))
+    holds(pipeline.is_prepared((4 * size,)), f"{size} elements were prepared, and are not")
+    for _ in range(3):
+        _check(pipeline, size)
+
+
+@PREPARED.case("supports_trap_propagation")
+def preparing_launches_nothing(bench: Bench) -> None:
+    """A program that traps whatever it is given is prepared all the same, and traps when it is dispatched."""
+    pipeline = _pipeline(bench, _TRAP)
+    pipeline.prepare((16,))
+    storage = Storage()
+    refusal(TrapError, lambda: pipeline.dispatch((view(words(9, 9, 1, 9)),), storage))
+    pipeline.dispatch((view(words(9, 9, 9, 9)),), storage)
+    equal(storage.outputs, (words(10, 10, 10, 10),))
+
+
+@PREPARED.case()
+def lengths_are_told_apart(bench: Bench) -> None:
+    """Other lengths may be dispatched after one was prepared, before it is used and afterwards."""
+    pipeline = _pipeline(bench)
+    pipeline.prepare((4 * 20,))
+    for size in (7, 20, 33, 20, 1):
+        _check(pipeline, size)
+
+
+@PREPARED.table({"no_input": (), "two_inputs": (4, 4), "half_an_element": (6,)})
+def what_cannot_be_is_refused(bench: Bench, lengths: tuple[int, ...]) -> None:
+    """Lengths that a dispatch refuses are refused alike, are never prepared, and leave the pipeline as it was."""
+    _refused(bench, lengths, InvalidInput)
+
+
+@PREPARED.case()
+def a_config_is_enforced_ahead(bench: Bench) -> None:
+    """So are lengths whose outputs the config does not allow."""
+    _refused(bench, (4 * 4,), InvalidConfig, max_output_bytes=12)
+
+
+def _refused(bench: Bench, lengths: tuple[int, ...], expected: type[VyreError], **config: Any) -> None:
+    pipeline = _pipeline(bench, **config)
+    for _ in range(2):
+        holds(not pipeline.is_prepared(lengths), f"{lengths} bytes cannot be, and are prepared")
+        refusal(expected, lambda: pipeline.prepare(lengths))
+    _check(pipeline, 3)
+
+
+@PREPARED.case()
+def many_lengths_are_prepared(bench: Bench) -> None:
+    """As many as one likes, the latest of which is at hand; those that were given up for it work on."""
+    pipeline = _pipeline(bench)
+    for size in range(MANY):
+        pipeline.prepare((4 * size,))
+        holds(pipeline.is_prepared((4 * size,)), f"{size} elements were prepared last, and are not")
+    for size in (0, 1, MANY - 1):
+        _check(pipeline, size)
+
+
+@PREPARED.case()
+def threads_prepare_what_others_dispatch(bench: Bench) -> None:
+    """Threads may prepare lengths of a pipeline while others dispatch the same and other ones."""
+    pipeline = _pipeline(bench)
+
+    def work(number: int) -> None:
+        for size in (5, 17, 40, 17):
+            if number % 2:
+                pipeline.prepare((4 * size,))
+            else:
+                _check(pipeline, size)
+
+    each([lambda n=n: work(n) for n in range(8)])  # type: ignore[misc]
+    _check(pipeline, 40)

@@ -6,10 +6,11 @@ because no production backend can run, and then the report and one warning event
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError, BackendUnavailable
@@ -25,6 +26,10 @@ from vyre.ports.backend import (
     DiscoveryFailure,
 )
 from vyre.ports.support import Telemetry
+
+if TYPE_CHECKING:
+    from vyre.policies.plan_execution import ExecutionPlan
+    from vyre.ports.planning import PlannedExecution
 
 AUTO: Final = "auto"
 FORCE_VARIABLE: Final = "VYRE_BACKEND"
@@ -43,19 +48,31 @@ class CandidateReport:
 
 @dataclass(frozen=True, slots=True)
 class SelectionReport:
-    """``str(report)`` has one line per candidate and per plug-in that could not be loaded."""
+    """``str(report)`` has one line per candidate, per plug-in that could not be loaded, and per work that was planned.
+
+    ``planned``: what the backend has planned in the session so far, oldest first.
+    """
 
     requested: str
     chosen: str
     reason: str
     candidates: tuple[CandidateReport, ...]
     failures: tuple[DiscoveryFailure, ...] = ()
+    planned: tuple[PlannedExecution, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"backend `{self.chosen}`: {self.reason}"]
         lines += [f"  {'*' if c.chosen else '-'} {c.id} ({c.role.value}): {c.reason}" for c in self.candidates]
         lines += [f"  ! {failure.entry_point}: {failure.reason}" for failure in self.failures]
+        times = Counter(planned.work for planned in self.planned)
+        latest = {planned.work: planned.plan for planned in self.planned}
+        lines += [f"  {work}: {_planned(plan, times[work])}" for work, plan in latest.items()]
         return "\n".join(lines)
+
+
+def _planned(plan: ExecutionPlan, times: int) -> str:
+    predicted = "no price" if plan.predicted is None else f"{plan.predicted.total_ns} ns predicted"
+    return f"{plan.mode.value}, decided {times} time{'s' * (times > 1)}, {predicted}: {plan.why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -432,7 +432,7 @@ class Session:
         kernel_time_ns: int | None = None,
         **shorthand: Any,
     ) -> SelectionReport | Explanation:
-        """Why this backend, every candidate with its reason; of a program, what would be decided about it, and why.
+        """Why this backend, and what it has planned so far; of a program, what would be decided about it, and why.
 
         ``batch`` runs of the program are submitted together, ``repeats`` times.  ``costs``: those of launching, or the
         file that holds them; "measured": as ``launch_costs`` has them; "assumed"; None: measured where they are known,
@@ -442,7 +442,8 @@ class Session:
         Raises ``InvalidProgram``, ``InvalidField`` for numbers that are no batch, and what ``launch_costs`` raises.
         """
         if program is None:
-            return self._selection.report
+            planning = self._lease.backend.planning
+            return replace(self._selection.report, planned=() if planning is None else planning.plans())
         from vyre.app.explain.service import Asked, explain_program, known_costs  # who asks nothing needs none of it
 
         self._lease.check_open()

@@ -22,8 +22,9 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
-from vyre.policies.journal import DecisionSink
-from vyre.ports.backend import NO_SERVICES
+from vyre.policies.cost_eviction import EvictionInputs
+from vyre.policies.journal import DecisionJournal, DecisionSink
+from vyre.ports.backend import NO_SERVICES, BackendServices
 
 
 class Rig(NamedTuple):
@@ -32,11 +33,11 @@ class Rig(NamedTuple):
     cache: KernelCache
 
 
-def rig(emitter: Emitter = emit, *, limit: int = 100) -> Rig:
+def rig(emitter: Emitter = emit, *, limit: int = 100, services: BackendServices = NO_SERVICES) -> Rig:
     driver = MachineDriver()
     device = CudaDevice(driver, backend=BackendId("cuda-machine"))
     device.enter()
-    return Rig(device, driver, KernelCache(device, CodeMaker(device, emitter, NO_SERVICES), limit=limit))
+    return Rig(device, driver, KernelCache(device, CodeMaker(device, emitter, services), limit=limit))
 
 
 def program(value: int = 1, name: str = "y") -> Program:
@@ -79,6 +80,18 @@ def test_everything_that_decides_the_code_is_in_the_key() -> None:
         (KernelSource.of(base, {"n": 6}), DEFAULT_OPTIONS),
     ]
     assert len({id(r.cache.get(*variant)) for variant in variants}) == len(variants)
+    r.device.close()
+
+
+def test_the_kernels_that_leave_are_recorded() -> None:
+    journal = DecisionJournal()
+    r = rig(limit=1, services=BackendServices(decisions=journal))
+    first = program()
+    for each in (first, program(2)):
+        r.cache.get(KernelSource.of(each), DEFAULT_OPTIONS)
+    given = [decision.arguments[0] for decision in journal.decisions]
+    (left,) = [inputs.candidates for inputs in given if isinstance(inputs, EvictionInputs)]
+    assert [each.key for each in left] == [f"kernels of program {first.digest.hex()}, (32, 1, 1), sm_90"]
     r.device.close()
 
 

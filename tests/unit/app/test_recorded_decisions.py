@@ -6,6 +6,7 @@ What asks is read from the source: a policy's function may be named nowhere but 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
 from enum import Enum
@@ -140,12 +141,26 @@ def source() -> Iterator[tuple[str, ast.Module]]:
 SOURCE: Final = tuple(source())
 
 
+USES: Final = frozenset(use for file, tree in SOURCE for use in uses_in(tree, file))
+
+
 def test_every_decision_is_recorded() -> None:
-    uses = {use for file, tree in SOURCE for use in uses_in(tree, file)}
-    direct = {(use.file, use.place, use.policy) for use in uses if not use.recorded}
+    direct = {(use.file, use.place, use.policy) for use in USES if not use.recorded}
     assert sorted(direct - UNRECORDED.keys()) == [], "ask through `decide`"
     assert sorted(UNRECORDED.keys() - direct) == [], "no longer there"
-    assert len({use.policy for use in uses if use.recorded}) > 20
+    assert len({use.policy for use in USES if use.recorded}) > 20
+
+
+def test_the_page_lists_what_is_recorded() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text("utf-8")
+    listed = [
+        cell
+        for line in page.splitlines()
+        if line.count("|") == 4
+        for cell in re.findall(r"`(\w+(?:\.\w+)+)`", line.split("|")[2])
+    ]
+    by_state = {"cost_eviction.least_worth"}
+    assert sorted(listed) == sorted({use.policy for use in USES if use.recorded} | by_state)
 
 
 def test_what_state_answers_is_recorded_otherwise() -> None:

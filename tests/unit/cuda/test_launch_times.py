@@ -111,15 +111,19 @@ def test_a_run_of_nothing_launches_nothing() -> None:
 
 @pytest.mark.parametrize("wrong", [lambda ns: ns // 100, lambda ns: ns * 100], ids=["a hundredth", "a hundred times"])
 def test_a_session_corrects_a_launch_cost_within_50_dispatches(wrong: Callable[[int], int], tmp_path: Path) -> None:
-    path = tmp_path / "planted.json"
-    with cuda_machine(PLAIN).open() as session, session.resident(np.arange(8, dtype=np.uint32)) as x:
+    """Also where replays are planned with it: of forty launches, at what one launch costs in truth."""
+    path, machine = tmp_path / "planted.json", cuda_machine()
+    with machine.open() as session, session.resident(np.arange(8, dtype=np.uint32)) as x:
         costs = session.calibrate(rounds=LEAST_SAMPLES).costs
         truth = costs.launch
         assert truth is not None
         planted = replace(truth, median_ns=wrong(truth.median_ns), standard_error_ns=0)
-        path.write_text(to_text(replace(costs, launch=planted)))
+        costs = replace(costs, launch=planted, graph_replay=truth)
+        path.write_text(to_text(costs))
+        assert machine.backend.planning is not None
+        machine.backend.planning.use_costs(costs)
         for _ in range(9):
-            assert not session.launch_costs(path).corrected
+            assert "launch" not in [found.cost for found in session.launch_costs(path).corrected]
             session.dispatch(DOUBLE, {"x": x}, DispatchConfig(fixpoint_iterations=40))
         (verdict,) = (found for found in session.launch_costs(path).corrected if found.cost == "launch")
         assert not verdict.upper_bound

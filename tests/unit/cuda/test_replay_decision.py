@@ -7,9 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from vyre.adapters.cuda.runtime.replay_decision import NEVER, GraphAfter, ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.cuda.runtime.replay_decision import (
+    CORRECTED_BY,
+    NEVER,
+    GraphAfter,
+    ReplayDecision,
+    ReplayPlanner,
+    Work,
+)
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.policies.cost_observation import ObservationThresholds
 from vyre.policies.execution_prices import ExecutionMode
 from vyre.policies.journal import DecisionJournal
 
@@ -192,6 +200,38 @@ def test_what_a_plan_predicted_is_told_beside_what_was_observed() -> None:
         assert told["vyre.plan.observed_ns", mode] == rounds * each
         assert told["vyre.plan.predicted_ns", mode] % rounds == 0
         assert told["vyre.plan.predicted_ns", mode] > 0
+
+
+def taking(decision: ReplayDecision, count: int, wall_ns: int) -> list[bool]:
+    """So many runs, each of which took so long in all: which of them were replays."""
+    found = []
+    for _ in range(count):
+        found += runs(decision, 1, device_ns=0)
+        decision.observe(wall_ns)
+    return found
+
+
+def test_a_launch_cost_that_runs_refute_is_not_planned_with_until_they_could_correct_it() -> None:
+    dear = replace(COSTS, launch=ns(300_000))
+    plans = planner(costs=dear)
+    assert taking(made(plans), 3, wall_ns=4 * 300_000) == [False, False, True]  # it holds
+    refuted = made(plans)
+    assert not any(taking(refuted, CORRECTED_BY, wall_ns=4 * 550))
+    assert len(plans.plans()) == 1
+    assert not any(taking(refuted, 40, wall_ns=4 * 550))  # a replay saves 200 ns: 200 of them pay for the recording
+    assert plans.plans()[-1].inputs.costs.launch == ns(550)
+
+
+def test_a_refuted_cost_ends_no_replays() -> None:
+    plans = planner()
+    decision = made(plans)
+    assert taking(decision, 20, wall_ns=4 * 3_000)[-1]
+    plans.use_costs(replace(COSTS, launch=ns(300_000)))
+    assert all(taking(decision, 20, wall_ns=9_000))
+
+
+def test_so_many_runs_correct_a_cost() -> None:
+    assert ObservationThresholds().min_samples == CORRECTED_BY
 
 
 def test_rounds_of_a_loop_are_compared_one_by_one() -> None:

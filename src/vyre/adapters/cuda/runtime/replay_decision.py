@@ -5,12 +5,16 @@ recording, it has cost no more than what had been wasted by not recording earlie
 a decision is taken again when twice as many runs were seen, when a run is to repeat the sequence twice as often, and
 when costs are replaced.
 
+No launch takes longer than a run that consists of such operations, divided by their number.  Where that refutes the
+launch cost at hand, runs stay plain until there are enough of them to correct it (``cost_observation``).
+
 Units: nanoseconds.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
@@ -32,6 +36,8 @@ SEEN_FIRST: Final = 2
 LOOP: Final = 2
 """Rounds of one run that are worth a decision before any run was seen."""
 SAMPLES: Final = 9
+CORRECTED_BY: Final = 9
+"""Plain runs that correct a launch cost."""
 KEPT: Final = 256
 """The latest decisions that can be looked at."""
 NEVER: Final = 1 << 62
@@ -113,6 +119,7 @@ class ReplayDecision:
         "__weakref__",
         "_batch",
         "_changing",
+        "_least_ns",
         "_mode",
         "_observed_ns",
         "_planner",
@@ -133,6 +140,7 @@ class ReplayDecision:
         self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
         self._mode = ""
         self._predicted_ns = self._observed_ns = self._rounds = 0
+        self._least_ns = NEVER  # of a plain round
         self.begin_anew()
 
     def replays(self, batch: int = 1) -> bool:
@@ -146,6 +154,8 @@ class ReplayDecision:
         """A run of ``batch`` rounds took so long, from its first call until its end was seen."""
         self._observed_ns += wall_ns
         self._rounds += batch
+        if not self._replays:
+            self._least_ns = min(self._least_ns, wall_ns // batch)
 
     def begin_anew(self) -> None:
         """The graph is gone: decide as if nothing had been run before."""
@@ -162,8 +172,12 @@ class ReplayDecision:
             self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
             return
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
+        believed = planner.costs
+        costs = self._allowed(believed)
+        if costs is not believed and seen < CORRECTED_BY:
+            return
         self._compare()
-        plan = planner.plan(self._work.title, self._inputs(max(1, seen), batch))
+        plan = planner.plan(self._work.title, self._inputs(costs, max(1, seen), batch))
         replays = plan.mode is ExecutionMode.GRAPH
         self._mode = plan.mode.value
         self._predicted_ns = 0 if plan.predicted is None else plan.predicted.batch_ns // batch
@@ -178,18 +192,25 @@ class ReplayDecision:
             self._planner.compared(self._mode, self._predicted_ns * self._rounds, self._observed_ns)
         self._observed_ns = self._rounds = 0
 
-    def _inputs(self, repeats: int, batch: int) -> ExecutionInputs:
+    def _allowed(self, costs: LaunchCosts) -> LaunchCosts:
+        """These; of a launch as much as plain runs took, where they refute it."""
+        most, launch = self._least_ns // self._work.operations, costs.launch
+        if launch is None or launch.median_ns <= most:
+            return costs
+        return replace(costs, launch=replace(launch, median_ns=most))
+
+    def _inputs(self, costs: LaunchCosts, repeats: int, batch: int) -> ExecutionInputs:
         work, changing = self._work, self._changed_nodes()
         workload = Workload(
             nodes=work.operations,
             batch=batch,
             repeats=repeats,
-            kernel=self._kernel(batch),
+            kernel=self._kernel(costs, batch),
             recorded=self.recorded,
             changed_nodes=changing if batch == 1 else 0,  # else once for all rounds
         )
         incumbent = ExecutionMode.GRAPH if self.recorded else None
-        return ExecutionInputs(workload, self._planner.costs, _EXECUTABLE, incumbent)
+        return ExecutionInputs(workload, costs, _EXECUTABLE, incumbent)
 
     def _changed_nodes(self) -> int:
         """In a run, rounded up, when it was replayed last; none, as long as it was not."""
@@ -198,7 +219,7 @@ class ReplayDecision:
             self._changing = min(-(-self.changed // max(1, runs)), self._work.operations)
         return self._changing
 
-    def _kernel(self, batch: int) -> Measured | None:
+    def _kernel(self, costs: LaunchCosts, batch: int) -> Measured | None:
         """Device time of an operation: of a run less the gaps, or, of plain launches, less what submitting them takes.
 
         The device may have waited for the host then, so that this is the least that it can have taken.
@@ -206,7 +227,7 @@ class ReplayDecision:
         samples = tuple(self.samples)
         if not samples:
             return _SHORT if batch >= LOOP else None
-        work, costs = self._work, self._planner.costs
+        work = self._work
         beside = costs.graph_gap if self._replays else costs.launch
         taken = work.timed * (0 if beside is None else beside.median_ns)
         each = sorted(max(0, ns - taken) // work.operations for ns in samples)

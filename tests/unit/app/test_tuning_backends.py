@@ -9,10 +9,12 @@ import pytest
 
 import vyre
 from support.small_programs import square_program
-from vyre.app.tuning.report import Source
+from vyre.adapters.cuda.machine.presets import H200, SM_86, SM_120, DevicePreset
+from vyre.app.tuning.report import Rejected, Source
 from vyre.app.tuning.tuner import TuningSettings
-from vyre.domain.tuning import TimeKind
+from vyre.domain.tuning import Candidate, TimeKind
 from vyre.policies.successive_halving import HalvingThresholds
+from vyre.testing import cuda_machine
 
 X = np.arange(5000, dtype=np.uint32)
 SHORT = TuningSettings(thresholds=HalvingThresholds(first_round=1, growth=1, final_pairs=4), profiles=False)
@@ -38,6 +40,19 @@ def test_the_emulated_device_is_tuned_by_its_model_and_says_so(tmp_path: Path) -
     assert again == report._replace(source=Source.STORE)
     assert tuned.measured is False
     assert {found.profile for found in report.candidates} == {"", "no-bounds-checks"}
+
+
+@pytest.mark.parametrize(("preset", "occupancy_bps"), [(H200, 5_000), (SM_86, 3_333), (SM_120, 5_000)])
+def test_occupancy_decides_which_sizes_are_tried(preset: DevicePreset, occupancy_bps: int) -> None:
+    """Too few workgroups of 32 lanes are resident on some devices to fill half of a multiprocessor."""
+    machine = cuda_machine(preset=preset)
+    with machine.open() as session:
+        report = session.tune(square_program(), {"x": X}, settings=SHORT)
+    tried = occupancy_bps >= 5_000
+    assert (Candidate(32) in report.candidates) is tried
+    told = Rejected(Candidate(32), f"it keeps {occupancy_bps} bps of the warps resident, the best 10000")
+    assert (told in report.rejected) is not tried
+    assert {candidate.size for candidate in report.candidates} >= {64, 128, 256, 512}
 
 
 @pytest.mark.parametrize("backend", ["reference", "cuda-machine"])

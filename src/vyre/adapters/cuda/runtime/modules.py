@@ -110,6 +110,7 @@ class ModuleLoader(DeviceMember):
                 backend=self._device.backend,
                 compiler_log=f"{emitted.entry} takes parameters at {facts.parameters}, emitted were {declared}. {log}",
             )
-        if emitted.shared_dynamic + emitted.shared_static > STATIC_SHARED_LIMIT:
-            driver.kernel_allow_dynamic_shared(handle, emitted.shared_dynamic)
+        shared = emitted.shared_dynamic + emitted.shared_static
+        if STATIC_SHARED_LIMIT < shared <= self._device.facts.envelope.shared_memory_per_block_bytes:
+            driver.kernel_allow_dynamic_shared(handle, emitted.shared_dynamic)  # the launch refuses what is more
         return LoadedKernel(handle, emitted, facts)

@@ -139,10 +139,14 @@ def expected(scenario: Scenario) -> Expected:
 
 
 def _as_array(case: Case, outcome: Outcome) -> Outcome:
-    """As a session gives it: a bool is a byte, of a word that is any."""
+    """As a session gives it: bools as bytes, unless the range of an output cuts through their words."""
     if isinstance(outcome, Failure):
         return outcome
-    flags = {buffer.name for buffer in case.program.buffers if buffer.element is ScalarType.BOOL}
+    flags = {
+        buffer.name
+        for buffer in case.program.buffers
+        if buffer.element is ScalarType.BOOL and not any(offset % 4 for offset in buffer.output_range or ())
+    }
     return Outputs(
         {
             name: (np.frombuffer(data, "<u4") != 0).tobytes() if name in flags else data

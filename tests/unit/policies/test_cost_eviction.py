@@ -144,6 +144,21 @@ def test_an_eviction_is_recorded_with_what_would_leave_next() -> None:
     assert journal.decisions[-1].arguments == (EvictionInputs(tuple(least), 2),)
 
 
+def test_without_a_sink_nobody_else_is_looked_at() -> None:
+    shown: list[str] = []
+
+    class Key(str):
+        def __str__(self) -> str:
+            shown.append(self[:])
+            return self[:]
+
+    found: CostEviction[str] = CostEviction(NEVER_REVIEWED)
+    for key in "abc":
+        found.admit(Key(key), **PLAIN)
+    assert found.evict().key == "a"
+    assert shown == ["a"]
+
+
 def test_admitting_again_is_a_request_and_takes_the_new_figures() -> None:
     found = policy("a", "b")
     found.admit("a", 10, 10)

@@ -18,6 +18,9 @@ from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
 from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.policies.execution_prices import ExecutionMode, Workload
+from vyre.policies.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.backend import (
     PORT_API_VERSION,
     Backend,
@@ -38,6 +41,7 @@ from vyre.ports.backend import (
     Upload,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.ports.planning import PlannedExecution
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.outcomes import Verdict
 
@@ -539,6 +543,86 @@ BROKEN_PREPARATIONS: Final[dict[str, tuple[type[Ready], str]]] = {
 def test_broken_preparations_are_found(defect: str) -> None:
     kind, pattern = BROKEN_PREPARATIONS[defect]
     assert failures(registration_with(preparing(kind)), pattern)
+
+
+# ---------------------------------------------------------------- plans
+@dataclass
+class Planner:
+    """Decides about every dispatch; executor and planning of a backend that cannot but launch."""
+
+    inner: Backend
+    costs: LaunchCosts = ASSUMED
+    found: list[PlannedExecution] = field(default_factory=list)
+
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        self.found.append(self.decided(ExecutionInputs(Workload(1, 1, 1, KERNEL), self.costs, frozenset())))
+        return self.inner.executor.execute(request, outputs)
+
+    def decided(self, inputs: ExecutionInputs) -> PlannedExecution:
+        return PlannedExecution("a dispatch", inputs, plan_execution(inputs))
+
+    def use_costs(self, costs: LaunchCosts, /) -> None:
+        self.costs = costs
+
+    def plans(self) -> tuple[PlannedExecution, ...]:
+        return tuple(self.found)
+
+
+KERNEL: Final = Measured(5_000, 0, 0, 0, Provenance.ASSUMED)
+
+
+class DecidesNothing(Planner):
+    def plans(self) -> tuple[PlannedExecution, ...]:
+        return ()
+
+
+class KeepsItsCosts(Planner):
+    def use_costs(self, costs: LaunchCosts, /) -> None:
+        return None
+
+
+class ShowsItsList(Planner):
+    def plans(self) -> tuple[PlannedExecution, ...]:
+        return self.found  # type: ignore[return-value]  # the defect
+
+
+class MakesUp(Planner):
+    def decided(self, inputs: ExecutionInputs) -> PlannedExecution:
+        plan = super().decided(inputs).plan
+        return PlannedExecution("a dispatch", inputs, replace(plan, gain_ns=plan.gain_ns + 1))
+
+
+class CannotDoIt(Planner):
+    def decided(self, inputs: ExecutionInputs) -> PlannedExecution:
+        plan = super().decided(inputs).plan
+        return PlannedExecution("a dispatch", inputs, replace(plan, mode=ExecutionMode.GRAPH))
+
+
+def planning(kind: type[Planner] = Planner) -> Break:
+    def broken(backend: Backend) -> Backend:
+        planner = kind(backend)
+        return replace(backend, executor=planner, planning=planner)
+
+    return broken
+
+
+BROKEN_PLANS: Final[dict[str, tuple[type[Planner], str]]] = {
+    "nothing is decided": (DecidesNothing, "planning.a_plan_is_what_the_policy_answers"),
+    "costs are not taken over": (KeepsItsCosts, "planning.costs_are_those_at_hand.*"),
+    "what was read changes": (ShowsItsList, "planning.plans_are_a_snapshot"),
+    "the policy said something else": (MakesUp, "planning.a_plan_is_what_the_policy_answers"),
+    "what is planned cannot be done": (CannotDoIt, "planning.a_plan_is_one_that_can_be_executed"),
+}
+
+
+def test_plans_without_effect_keep_the_contract() -> None:
+    assert failures(registration_with(planning()), "planning.*") == []
+
+
+@pytest.mark.parametrize("defect", BROKEN_PLANS)
+def test_broken_plans_are_found(defect: str) -> None:
+    kind, pattern = BROKEN_PLANS[defect]
+    assert failures(registration_with(planning(kind)), pattern)
 
 
 # ---------------------------------------------------------------- memory

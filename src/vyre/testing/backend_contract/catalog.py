@@ -19,6 +19,7 @@ from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
 from vyre.testing.backend_contract.memory import MEMORY
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
+from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.backend_contract.prepared import PREPARED
 from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
@@ -40,6 +41,7 @@ GROUPS: Final = (
     CONFIG,
     COMPILER,
     PREPARED,
+    PLANNING,
     MEMORY,
     RESIDENT,
     BINDER,

@@ -47,12 +47,15 @@ class Machine:
 
 
 class Batch(NamedTuple):
-    """``changed``: nodes whose parameters change before each replay.  ``joined``: kernels of a fused launch."""
+    """``changed``: nodes whose parameters change before each replay.  ``joined``: kernels of a fused launch, which
+    takes ``fused`` times as long as these.
+    """
 
     runs: int
     nodes: int
     changed: int = 0
     joined: int = 1
+    fused: float = 1.0
 
 
 class Submit(NamedTuple):
@@ -172,7 +175,7 @@ def _fused(machine: Machine, batch: Batch, draw: Draw) -> tuple[Host, float]:
             for first in range(0, batch.nodes, batch.joined):
                 yield draw(machine.launch)
                 kernels = min(batch.joined, batch.nodes - first)
-                yield Submit(sum(draw(machine.kernel) for _ in range(kernels)))
+                yield Submit(batch.fused * sum(draw(machine.kernel) for _ in range(kernels)))
         yield Wait()
 
     return host(), machine.launch_gap

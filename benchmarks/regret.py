@@ -6,11 +6,15 @@ same noise.  Regret is the time of the chosen mode over that of the best one, le
 
 Launches are plain before anybody decides, so that this is the incumbent of our plan.  The reference rules see medians
 of the same samples: costs of launches as they are, not net of what kernels hide.
+
+For each cell of several nodes there is another whose stages can be joined: to launches that take less than what they
+join, as long, or longer, and are to be compiled first.  How is drawn from the choices that the scope has.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -21,27 +25,39 @@ from typing import Final, NamedTuple
 
 from benchmarks.harness import Metric, Row, Samples
 from benchmarks.launch_simulator import Batch, Machine, batch_ns, noise, record_ns
+from vyre.domain.cost_limits import USUAL_SAMPLES
 from vyre.domain.launch_costs import CostSource, LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
-from vyre.policies.execution_prices import ExecutionMode, Price, Workload
+from vyre.policies.cost_observation import ObservationThresholds
+from vyre.policies.execution_prices import ExecutionMode, Fusion, Price, Workload
+from vyre.policies.launch_fusion import DataflowInputs, DataflowStage
 from vyre.policies.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 
 PLAIN, GRAPH, PERSISTENT = ExecutionMode.PLAIN, ExecutionMode.GRAPH, ExecutionMode.PERSISTENT
-MODES: Final = (PLAIN, GRAPH, PERSISTENT)
+FUSED: Final = ExecutionMode.FUSED
+MODES: Final = (PLAIN, GRAPH, PERSISTENT, FUSED)
 NOISE_PERCENT: Final = (2, 10, 30)
-SAMPLES: Final = (200, 9)
-"""Of each cost; the first number is the one that limits hold for."""
+SAMPLES: Final = (200, USUAL_SAMPLES, ObservationThresholds().min_samples)
+"""Of each cost: where uncertainty hardly matters, as calibration takes them, and as few as correct one."""
+LIMITED: Final = SAMPLES[:2]
+"""Those that limits hold for."""
 MAX_MEAN_PERCENT: Final = 2.5
 MAX_P95_PERCENT: Final = 10.0
 MAX_OVER_RULE: Final = 0.5
 """Our mean regret over that of either reference rule."""
 RULES: Final = ("persistent_kernel", "command_reuse")
+PARTS: Final = (("stages apart", False), ("stages to join", True))
+"""Of the grid; the limits hold for either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The grid; times in ns.  ``launches``: at least so many of each mode are simulated in every cell."""
+    """The grid; times in ns.  ``launches``: at least so many of each mode are simulated in every cell.
+
+    ``joined``: stages of a fused launch.  ``fused``: how many times as long as these it takes; None: as long, and
+    nobody timed it.  ``build``: to compile it.
+    """
 
     runs: tuple[int, ...] = (1, 2, 5, 20, 100, 500)
     nodes: tuple[int, ...] = (1, 4, 16, 64)
@@ -49,6 +65,9 @@ class Scope:
     launch: tuple[int, ...] = (1_570, 3_080, 6_500, 15_000)
     repeats: tuple[int, ...] = (1, 30)
     changed: tuple[bool, ...] = (False, True)
+    joined: tuple[int, ...] = (2, 16)
+    fused: tuple[float | None, ...] = (0.5, None, 1.0, 1.5)
+    build: tuple[int, ...] = (0, 1_000_000)
     launches: int = 2_000
 
 
@@ -56,11 +75,22 @@ FULL: Final = Scope()
 SHORT: Final = Scope(runs=(1, 5, 100), nodes=(1, 16), kernel=(500, 2_000, 20_000), launch=(1_570, 6_500), launches=200)
 
 
+class Join(NamedTuple):
+    """``joined`` and ``fused`` of the batch, the latter None if nobody timed it; ns to compile."""
+
+    joined: int
+    fused: float | None
+    build: int
+
+
 class Cell(NamedTuple):
+    """``join``: None where the stages are to stay apart."""
+
     batch: Batch
     kernel: int
     launch: int
     repeats: int
+    join: Join | None = None
 
     @property
     def machine(self) -> Machine:
@@ -73,27 +103,45 @@ class Seen(NamedTuple):
     cell: Cell
     costs: LaunchCosts
     kernel: Measured
+    fusion: Fusion | None
 
 
 def cells(scope: Scope) -> Iterator[Cell]:
     grid = product(scope.runs, scope.nodes, scope.changed, scope.kernel, scope.launch, scope.repeats)
     for runs, nodes, changed, kernel, launch, repeats in grid:
-        yield Cell(Batch(runs, nodes, nodes if changed else 0), kernel, launch, repeats)
+        apart = Cell(Batch(runs, nodes, nodes if changed else 0), kernel, launch, repeats)
+        yield apart
+        if nodes > 1:
+            yield apart._replace(join=_drawn(scope, apart))
+
+
+def _drawn(scope: Scope, cell: Cell) -> Join:
+    choose = random.Random(str(("join", cell))).choice
+    return Join(min(choose(scope.joined), cell.batch.nodes), choose(scope.fused), choose(scope.build))
 
 
 # ---- the truth
 def truth(cell: Cell, percent: int, launches: int) -> dict[ExecutionMode, float]:
-    """Mean time of all repeats in each mode."""
-    once = _mean_record_ns(cell.batch, cell.machine, percent)
-    taken = {
-        mode: cell.repeats * _mean_batch_ns(mode, _as_seen_by(mode, cell.batch), cell.machine, percent, launches)
+    """Mean time of all repeats in each mode that is possible."""
+    join, once = cell.join, {GRAPH: _mean_record_ns(cell.batch, cell.machine, percent)}
+    if join is not None:
+        once[FUSED] = join.build * _mean_noise(percent)
+    return {
+        mode: once.get(mode, 0.0)
+        + cell.repeats * _mean_batch_ns(mode, _as_run(mode, cell), cell.machine, percent, launches)
         for mode in MODES
+        if mode is not FUSED or join is not None
     }
-    return taken | {GRAPH: once + taken[GRAPH]}
 
 
-def _as_seen_by(mode: ExecutionMode, batch: Batch) -> Batch:
-    return batch if mode is GRAPH else batch._replace(changed=0)
+def _as_run(mode: ExecutionMode, cell: Cell) -> Batch:
+    """Only what matters in this mode."""
+    if mode is GRAPH:
+        return cell.batch
+    batch = cell.batch._replace(changed=0)
+    if mode is not FUSED or cell.join is None:
+        return batch
+    return batch._replace(joined=cell.join.joined, fused=cell.join.fused or 1.0)
 
 
 @cache
@@ -109,6 +157,11 @@ def _mean_record_ns(batch: Batch, machine: Machine, percent: int) -> float:
     return fmean(record_ns(machine, batch, draw) for _ in range(20))
 
 
+def _mean_noise(percent: int) -> float:
+    """Mean of durations over their median."""
+    return math.exp((percent / 100) ** 2 / 2)
+
+
 # ---- who decides
 def seen(cell: Cell, percent: int, samples: int) -> Seen:
     """All costs of the machine, each measured so many times."""
@@ -119,12 +172,24 @@ def seen(cell: Cell, percent: int, samples: int) -> Seen:
 
     known = {f.name: measured(getattr(cell.machine, f.name)) for f in fields(Machine)}
     kernel = known.pop("kernel")
-    return Seen(cell, LaunchCosts(CostSource("simulated", "a machine", "1"), 0, **known), kernel)
+    fusion = None if cell.join is None else _fusion(cell, cell.join, measured)
+    return Seen(cell, LaunchCosts(CostSource("simulated", "a machine", "1"), 0, **known), kernel, fusion)
+
+
+def _fusion(cell: Cell, join: Join, measured: Callable[[float], Measured]) -> Fusion:
+    """Stages of which so many at a time are alike enough to be joined."""
+    nodes = cell.batch.nodes
+    stages = tuple(DataflowStage(place, place // join.joined, 0, False, ()) for place in range(nodes))
+    launches = -(-nodes // join.joined)
+    kernel = None if join.fused is None else measured(join.fused * cell.kernel * nodes / launches)
+    return Fusion(DataflowInputs(stages, (), 1), kernel, measured(join.build) if join.build else None)
 
 
 def plan(found: Seen) -> ExecutionPlan:
     batch = found.cell.batch
-    workload = Workload(batch.nodes, batch.runs, found.cell.repeats, found.kernel, changed_nodes=batch.changed)
+    workload = Workload(
+        batch.nodes, batch.runs, found.cell.repeats, found.kernel, changed_nodes=batch.changed, fusion=found.fusion
+    )
     return plan_execution(ExecutionInputs(workload, found.costs, frozenset(MODES), PLAIN))
 
 
@@ -161,16 +226,18 @@ DECIDERS: Final[dict[str, Callable[[Seen], ExecutionMode]]] = {
     "always plain": lambda _: PLAIN,
     "always graph": lambda _: GRAPH,
     "always persistent": lambda _: PERSISTENT,
+    "always fused": lambda found: PLAIN if found.fusion is None else FUSED,
 }
 
 
 # ---- the study
 class Case(NamedTuple):
-    """``percent``: sigma of the noise.  ``samples``: of each cost."""
+    """``percent``: sigma of the noise.  ``samples``: of each cost.  ``joinable``: whether stages can be joined."""
 
     percent: int
-    samples: int
-    decider: str
+    samples: int = SAMPLES[0]
+    decider: str = "ours"
+    joinable: bool = False
 
 
 def p95(values: Sequence[float]) -> float:
@@ -181,7 +248,7 @@ def p95(values: Sequence[float]) -> float:
 @dataclass(frozen=True, slots=True)
 class Study:
     """``regret``: in every cell.  ``missed``: how far predicted times are off, as parts of the true ones, at each level
-    of noise for all modes and the larger number of samples.  ``best``: in how many cells a mode is best.
+    of noise for all modes and the largest number of samples.  ``best``: in how many cells a mode is best.
     """
 
     scope: Scope
@@ -189,32 +256,34 @@ class Study:
     missed: Mapping[int, Sequence[float]]
     best: Mapping[int, Mapping[str, int]]
 
-    def mean(self, percent: int, samples: int = SAMPLES[0], decider: str = "ours") -> float:
-        return fmean(self.regret[Case(percent, samples, decider)])
+    def mean(self, case: Case) -> float:
+        return fmean(self.regret[case])
 
-    def p95(self, percent: int, samples: int = SAMPLES[0], decider: str = "ours") -> float:
-        return p95(self.regret[Case(percent, samples, decider)])
+    def p95(self, case: Case) -> float:
+        return p95(self.regret[case])
+
+    def _figures(self, case: Case) -> dict[str, float]:
+        return {
+            "mean": round(100 * self.mean(case), 3),
+            "p95": round(100 * self.p95(case), 2),
+            "max": round(100 * max(self.regret[case]), 1),
+        }
 
     def as_json(self) -> dict[str, object]:
         return {
             "metric": "time of the chosen mode over that of the best, less 1; percent",
             "grid": asdict(self.scope),
-            "cells": len(next(iter(self.regret.values()))),
+            "cells": {part: len(self.regret[Case(NOISE_PERCENT[0], joinable=joinable)]) for part, joinable in PARTS},
             "best_mode": {f"noise {percent} %": dict(count) for percent, count in self.best.items()},
             "predicted_times_are_off_by": {
                 f"noise {percent} %": {"median": round(100 * median(found), 2), "p95": round(100 * p95(found), 2)}
                 for percent, found in self.missed.items()
             },
             "regret": {
-                f"noise {percent} %, {samples} samples": {
-                    decider: {
-                        "mean": round(100 * self.mean(percent, samples, decider), 3),
-                        "p95": round(100 * self.p95(percent, samples, decider), 2),
-                        "max": round(100 * max(self.regret[Case(percent, samples, decider)]), 1),
-                    }
-                    for decider in DECIDERS
+                f"{part}, noise {percent} %, {samples} samples": {
+                    decider: self._figures(Case(percent, samples, decider, joinable)) for decider in DECIDERS
                 }
-                for percent, samples in product(NOISE_PERCENT, SAMPLES)
+                for (part, joinable), percent, samples in product(PARTS, NOISE_PERCENT, SAMPLES)
             },
         }
 
@@ -228,38 +297,42 @@ def study(scope: Scope = FULL) -> Study:
         taken = truth(cell, percent, scope.launches)
         least = min(taken, key=taken.__getitem__)
         best.setdefault(percent, Counter())[least.value] += 1
-        priced = (each for each in plan(seen(cell, percent, SAMPLES[0])).quotes if isinstance(each, Price))
-        missed.setdefault(percent, []).extend(abs(each.total_ns / taken[each.mode] - 1) for each in priced)
         for samples in SAMPLES:
             measured = seen(cell, percent, samples)
+            if samples == SAMPLES[0]:
+                priced = (each for each in plan(measured).quotes if isinstance(each, Price))
+                missed.setdefault(percent, []).extend(abs(each.total_ns / taken[each.mode] - 1) for each in priced)
             for name, decide in DECIDERS.items():
                 regret = taken[decide(measured)] / taken[least] - 1
-                found.setdefault(Case(percent, samples, name), []).append(regret)
+                found.setdefault(Case(percent, samples, name, cell.join is not None), []).append(regret)
     return Study(scope, found, missed, best)
 
 
 # ---- rows of the suite
-_STATE: Final = f"{SAMPLES[0]} samples of each cost; all seeds fixed, so that rounds are equal"
-
-
 def _percent(figure: Callable[[Study], float]) -> Callable[[int], Samples]:
     return lambda rounds: Samples([100 * figure(study())] * rounds)
 
 
-def _over(rule: str, percent: int) -> Callable[[int], Samples]:
-    return lambda rounds: Samples([study().mean(percent)] * rounds, [study().mean(percent, decider=rule)] * rounds)
+def _over(case: Case, rule: Case) -> Callable[[int], Samples]:
+    return lambda rounds: Samples([study().mean(case)] * rounds, [study().mean(rule)] * rounds)
 
 
-def _rows(percent: int) -> Iterator[Row]:
-    mean, p95 = _percent(lambda found: found.mean(percent)), _percent(lambda found: found.p95(percent))
-    yield Row(f"mean_at_noise_{percent}", Metric.COST, "%", MAX_MEAN_PERCENT, None, mean, _STATE)
-    yield Row(f"p95_at_noise_{percent}", Metric.COST, "%", MAX_P95_PERCENT, None, p95, _STATE)
+def _rows(case: Case) -> Iterator[Row]:
+    mean, p95 = _percent(lambda found: found.mean(case)), _percent(lambda found: found.p95(case))
+    where = f"{'_to_join' if case.joinable else ''}_at_noise_{case.percent}_of_{case.samples}"
+    state = f"{case.samples} samples of each cost; all seeds fixed, so that rounds are equal"
+    yield Row(f"mean{where}", Metric.COST, "%", MAX_MEAN_PERCENT, None, mean, state)
+    yield Row(f"p95{where}", Metric.COST, "%", MAX_P95_PERCENT, None, p95, state)
     for rule in RULES:
-        name = f"over_{rule}_at_noise_{percent}"
-        yield Row(name, Metric.RATIO, "x mean", MAX_OVER_RULE, None, _over(rule, percent), _STATE)
+        over = _over(case, case._replace(decider=rule))
+        yield Row(f"over_{rule}{where}", Metric.RATIO, "x mean", MAX_OVER_RULE, None, over, state)
 
 
-ROWS: Final = tuple(row for percent in NOISE_PERCENT for row in _rows(percent))
+ROWS: Final = tuple(
+    row
+    for (_, joinable), percent, samples in product(PARTS, NOISE_PERCENT, LIMITED)
+    for row in _rows(Case(percent, samples, joinable=joinable))
+)
 
 
 def details() -> dict[str, object]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
@@ -12,8 +11,6 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import ResidentSequence, ResidentStep
-
-REMEMBERED_TIMINGS: Final = 64
 
 
 class Step(NamedTuple):
@@ -30,10 +27,11 @@ class StepSequence:
     """Steps with all their memory bound: call it to run them, from any thread.
 
     Strictly in order, as far as anybody can see; a backend may let steps overlap that share no memory, and submit a
-    round as one graph.  ``timings``: of the last runs.
+    round as one graph.  ``remember`` is told what a run took that launched
+    anything one by one.
     """
 
-    __slots__ = ("_first", "_lease", "_steps", "timings")
+    __slots__ = ("_first", "_lease", "_remember", "_steps")
 
     def __init__(
         self,
@@ -41,6 +39,7 @@ class StepSequence:
         compile: Callable[[Program, DispatchConfig | None], Pipeline],
         steps: Sequence[Step],
         first: Sequence[Step],
+        remember: Callable[[DispatchTiming], None],
     ) -> None:
         lease.check_open()
         if not steps and not first:
@@ -49,7 +48,7 @@ class StepSequence:
         self._lease = lease
         self._first = _bound("first", first, compile)
         self._steps = _bound("steps", steps, compile)
-        self.timings: Final[deque[DispatchTiming]] = deque(maxlen=REMEMBERED_TIMINGS)
+        self._remember = remember
 
     def __call__(self, rounds: int = 1) -> DispatchTiming:
         """Run ``first`` once and then ``steps`` so many times, and wait.
@@ -65,7 +64,8 @@ class StepSequence:
         except BackendError as error:
             error.add_note(f"backend={self._lease.backend.id} sequence={self!r}")
             raise
-        self.timings.append(timing)
+        if timing.launches != 0:
+            self._remember(timing)
         return timing
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, overload
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
-from vyre.app.pipeline import BoundLaunch, Inputs, OutArrays, Pipeline
+from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
@@ -22,7 +23,7 @@ from vyre.app.shorthand import Grid
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
-from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import InvalidConfig, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
@@ -83,6 +84,7 @@ class Session:
         self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()
         self._prepared = self._pipelines.table
+        self._sequence_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self._lock = Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._observer = None
@@ -183,7 +185,7 @@ class Session:
         """
         from vyre.app.sequence import StepSequence
 
-        return StepSequence(self._lease, self.compile, steps, first)
+        return StepSequence(self._lease, self.compile, steps, first, self._sequence_timings.append)
 
     def submit(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
@@ -584,6 +586,7 @@ class Session:
                     self._lease,
                     (lambda: None) if sources is None else sources.costs,
                     lambda: [pipeline for pipeline, _ in tuple(self._prepared.values())],
+                    lambda: tuple(self._sequence_timings),
                     self._telemetry,
                     sink=self._decisions,
                 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import vyre
 from support.small_programs import square_program
 from support.timed_device import DEVICE_NS, ENQUEUE_NS, SOURCE, TRUE_NS, WAIT_NS, TimedDevice
-from vyre import Session
+from vyre import Session, Step
 from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file, name_of
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.calibration.experiments import LINES, Line, take_samples
@@ -63,7 +63,12 @@ class Bench:
         self.telemetry, self.now = RecordingTelemetry(), NOW
         self.store = DiskCostStore(str(root))
         self.service = CalibrationService(
-            BackendLease(self.device.backend(**changes)), lambda: self.store, tuple, self.telemetry, lambda: self.now
+            BackendLease(self.device.backend(**changes)),
+            lambda: self.store,
+            tuple,
+            tuple,
+            self.telemetry,
+            lambda: self.now,
         )
 
     @property
@@ -449,6 +454,25 @@ def test_what_an_emulator_takes_to_launch_does_not_replace_what_was_measured(tmp
         dispatches(session, 20, resident=True)
         found = session.launch_costs(path)
     assert (found.costs.launch, found.corrected) == (measured(30), ())
+
+
+def test_sequences_bound_a_launch_by_all_that_they_launch(tmp_path: Path) -> None:
+    device = TimedDevice(launches=10)
+    session, _ = session_on(device, tmp_path)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(launch=measured(WRONG)), taken_at_s=2**40)))
+    x = np.arange(8, dtype=np.uint32)
+    with session, session.resident(x) as y:
+        sequence = session.sequence([Step(PROGRAM, {"x": x, "y": y})] * 5)
+        for _ in range(9):
+            assert session.launch_costs(path).costs.launch == measured(WRONG)
+            sequence(rounds=2)
+        found = session.launch_costs(path)
+        assert found.costs.launch == measured(ENQUEUE_NS // 10, count=9)
+        device.launches = 0  # replays
+        for _ in range(100):
+            sequence(rounds=2)
+        assert session.launch_costs(path).costs.launch == found.costs.launch
 
 
 def test_dispatches_that_may_be_replayed_tell_nothing_about_a_launch(tmp_path: Path) -> None:

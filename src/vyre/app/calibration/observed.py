@@ -12,6 +12,7 @@ from vyre.policies.cost_observation import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
+    from vyre.domain.dispatch import DispatchTiming
 
 MOST_KERNELS: Final = 1024
 """Pipelines whose times are kept."""
@@ -51,14 +52,15 @@ class Observed(NamedTuple):
     bounds: bool
 
 
-def observed(pipelines: Iterable[Pipeline]) -> Iterator[Observed]:
+def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming]) -> Iterator[Observed]:
     """What was seen of costs: of a launch itself, where enough dispatches told it, else of what contains them.
 
     Dispatches on host memory tell nothing about a launch: they may be replayed as a graph, and do not say so.
     """
-    pipelines = tuple(pipelines)
+    pipelines, sequences = tuple(pipelines), tuple(sequences)
     launches = [(p.config.fixpoint_iterations or 1, t) for p in pipelines for t in tuple(p.launch_timings)]
-    resident = [timing for p in pipelines for timing in tuple(p.resident_timings)]
+    launches += [(t.launches, t) for t in sequences if t.launches]
+    resident = [*sequences, *(timing for p in pipelines for timing in tuple(p.resident_timings))]
     waited = chain(resident, (timing for p in pipelines for timing in tuple(p.timings)))
     told = tuple([t.launch_ns for _, t in launches if t.launch_ns is not None])
     if len(told) >= DEFAULT_THRESHOLDS.min_samples:

@@ -25,6 +25,7 @@ from vyre.ports.backend import Backend, require
 if TYPE_CHECKING:
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Pipeline
+    from vyre.domain.dispatch import DispatchTiming
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Telemetry
 
@@ -51,8 +52,8 @@ class KnownCosts:
 
 
 class CalibrationService:
-    """``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are looked at.
-    ``now_s``: seconds since the epoch.
+    """``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are looked at, beside what
+    ``sequences`` took.  ``now_s``: seconds since the epoch.
 
     Any thread may call; one measures at a time.
     """
@@ -62,11 +63,12 @@ class CalibrationService:
         lease: BackendLease,
         store: Callable[[], CostStore | None],
         pipelines: Callable[[], Iterable[Pipeline]],
+        sequences: Callable[[], Iterable[DispatchTiming]],
         telemetry: Telemetry,
         now_s: Callable[[], int] = lambda: int(time.time()),
         sink: DecisionSink | None = None,
     ) -> None:
-        self._lease, self._store, self._pipelines = lease, store, pipelines
+        self._lease, self._store, self._pipelines, self._sequences = lease, store, pipelines, sequences
         self._telemetry, self._now_s, self._sink = telemetry, now_s, sink
         self._measuring = Lock()
         self._taken: LaunchCosts | None = None
@@ -137,7 +139,7 @@ class CalibrationService:
             costs, problem = ASSUMED, error
             self._tell("vyre.costs.assumed", error.message, fix=error.fix)
         pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
-        corrected = self._corrected(costs, observed(pipelines), provenance)
+        corrected = self._corrected(costs, observed(pipelines, self._sequences()), provenance)
         values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
         kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
         why = (

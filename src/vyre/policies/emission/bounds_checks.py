@@ -22,9 +22,10 @@ class BoundsFacts:
     A node object that occurs several times is proven if all its occurrences are.
     """
 
-    __slots__ = ("flow",)
+    __slots__ = ("_program", "flow")
 
-    def __init__(self, flow: IndexFlow) -> None:
+    def __init__(self, program: Program, flow: IndexFlow) -> None:
+        self._program = program  # no other object is taken for one of its nodes as long as they exist
         self.flow = flow
         """For the policies that build on this one."""
 
@@ -44,7 +45,7 @@ def bounds_facts(
     ``output_counts`` may contradict.
     """
     covered = _covered(program) if exact_grid else ()
-    return BoundsFacts(index_flow(program, workgroup=workgroup, in_range=covered, same_length=same_length))
+    return BoundsFacts(program, index_flow(program, workgroup=workgroup, in_range=covered, same_length=same_length))
 
 
 def _covered(program: Program) -> tuple[str, ...]:

@@ -53,9 +53,10 @@ class WideAccess(NamedTuple):
 class WideFacts:
     """The grouped accesses of a program, keyed by node objects; nodes that occur several times are in no group."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_members", "_program")
 
-    def __init__(self, members: dict[int, WideAccess]) -> None:
+    def __init__(self, program: Program, members: dict[int, WideAccess]) -> None:
+        self._program = program  # no other object is taken for one of its nodes as long as they exist
         self._members = members
 
     def of(self, access: Load | Store) -> WideAccess | None:
@@ -72,7 +73,7 @@ def wide_facts(program: Program, bounds: BoundsFacts, *, aligned16: bool, noalia
     grouping = _Grouping(program, bounds, aligned16, noalias)
     for run in bounds.flow.runs:
         grouping.run(run)
-    return WideFacts(grouping.members)
+    return WideFacts(program, grouping.members)
 
 
 _Key: TypeAlias = tuple[str, Form, int, int]

@@ -186,6 +186,7 @@ class Pipeline:
         self.resident_timings.append(result.timing)
         if result.timing.launches != 0:
             self.launch_timings.append(result.timing)
+            self._lease.saw_launches()
         return result
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:

@@ -66,6 +66,7 @@ class StepSequence:
             raise
         if timing.launches != 0:
             self._remember(timing)
+            self._lease.saw_launches()
         return timing
 
     def __repr__(self) -> str:

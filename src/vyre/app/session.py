@@ -570,8 +570,9 @@ class Session:
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        if backend.planning is not None and self._calibration_service is None:
+        if backend.planning is not None and self._lease.review is None:
             self._calibration().adopt()
+            self._lease.review = self._calibration().review
         pipeline = kind(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline

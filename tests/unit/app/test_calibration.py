@@ -416,6 +416,30 @@ def test_a_launch_that_was_timed_corrects_a_cost_both_ways_and_the_plan_that_fol
     assert planned(before) == ([plain, plain] if wrong < 3_000 else [graph_mode, graph_mode])
 
 
+@pytest.mark.parametrize("wrong", [30, WRONG])
+def test_nobody_has_to_ask_for_a_correction(wrong: int, tmp_path: Path) -> None:
+    _plant(replace(planted(launch=measured(wrong)), taken_at_s=2**40))(tmp_path)
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(launches=16, launch_ns=3_000), tmp_path, planning=planning)
+    with session:
+        dispatches(session, 8, resident=True)
+        assert [costs.launch for costs in planning.given] == [measured(wrong)]
+        dispatches(session, 1, resident=True)
+        assert [costs.launch for costs in planning.given] == [measured(wrong), measured(3_000, count=9)]
+        dispatches(session, 90, resident=True)
+    assert [event.name for event in telemetry.events if "costs" in event.name] == ["vyre.costs.corrected"]
+    assert len(planning.given) == 2
+
+
+def test_what_is_assumed_is_corrected_without_a_word_about_it(tmp_path: Path) -> None:
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(launches=16, launch_ns=500_000), tmp_path, planning=planning)
+    with session:
+        dispatches(session, 9, resident=True)
+    assert [costs.launch for costs in planning.given] == [measured(500_000, count=9)]
+    assert [event.name for event in telemetry.events if "costs" in event.name] == ["vyre.costs.corrected"]
+
+
 def test_fewer_timed_launches_bound_a_cost_at_least(tmp_path: Path) -> None:
     device = TimedDevice(launches=16, launch_ns=3_000)
     session, _ = session_on(device, tmp_path)
@@ -582,6 +606,20 @@ def test_a_session_plans_with_what_was_kept_from_its_first_program_on(tmp_path: 
             session.compile(square_program())
     assert planning.given == [kept]
     assert "vyre.costs.assumed" not in [event.name for event in telemetry.events]
+
+
+def test_having_asked_about_other_costs_changes_nothing_about_that(tmp_path: Path) -> None:
+    first, _ = session_on(TimedDevice(), tmp_path)
+    with first:
+        kept = first.calibrate().costs
+    path = tmp_path / "others.json"
+    path.write_text(to_text(replace(kept, launch=measured(7))))
+    planning = Planning()
+    session, _ = session_on(TimedDevice(), tmp_path, planning=planning)
+    with session:
+        session.launch_costs(path)
+        session.compile(PROGRAM)
+    assert planning.given == [kept]
 
 
 def test_where_nothing_was_kept_a_session_goes_on_assuming(tmp_path: Path) -> None:

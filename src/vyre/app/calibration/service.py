@@ -138,22 +138,48 @@ class CalibrationService:
                 raise
             costs, problem = ASSUMED, error
             self._tell("vyre.costs.assumed", error.message, fix=error.fix)
-        pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
-        corrected = self._corrected(costs, observed(pipelines, self._sequences()), provenance)
-        values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
-        kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
+        costs, corrected = self._observed(costs)
         why = (
             f"assumed: {problem.message}"
             if problem is not None
             else f"{_text(costs.provenance)} {age_s(costs, self._now_s())} s ago on {costs.source}"
         )
-        for verdict in corrected:
-            why += f"; {verdict.why}"
-            self._tell("vyre.costs.corrected", str(verdict.why), level="info")
-        costs = replace(costs, kernels=kernels, **values)
+        why += "".join(f"; {verdict.why}" for verdict in corrected)
         if path is None:
             self._hand_over(costs)
         return KnownCosts(costs, why, problem, corrected)
+
+    def review(self) -> None:
+        """Have the backend plan with what dispatches of this session prove wrong of the costs that it plans with.
+
+        Says nothing of costs that are assumed, nor of what cannot be read: ``known`` does.
+        """
+        costs, corrected = self._observed(self._handed_over or ASSUMED)
+        if corrected:
+            self._hand_over(costs)
+
+    # ---- observing
+    def _observed(self, costs: LaunchCosts) -> tuple[LaunchCosts, tuple[CostCorrected, ...]]:
+        """Costs as dispatches of this session correct them, with the times of their kernels; and what was corrected."""
+        pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
+        corrected = self._corrected(costs, observed(pipelines, self._sequences()), provenance)
+        for verdict in corrected:
+            self._tell("vyre.costs.corrected", str(verdict.why), level="info")
+        values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
+        kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
+        return replace(costs, kernels=kernels, **values), corrected
+
+    def _corrected(
+        self, costs: LaunchCosts, seen: Iterable[Observed], provenance: Provenance
+    ) -> tuple[CostCorrected, ...]:
+        """Costs that are not what was seen, or larger than what contains them."""
+        known = costs.known()
+        found = [
+            decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
+            for cost, times, bounds in seen
+            if times
+        ]
+        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
 
     # ---- measuring
     def _costs(self, samples: Samples, before: LaunchCosts | None) -> LaunchCosts:
@@ -174,18 +200,6 @@ class CalibrationService:
             decide(self._sink, judge_cost, CostSamples(name, believed, tuple(samples[name]), provenance))
             for name, believed in before.known().items()
             if name in samples
-        ]
-        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
-
-    def _corrected(
-        self, costs: LaunchCosts, seen: Iterable[Observed], provenance: Provenance
-    ) -> tuple[CostCorrected, ...]:
-        """Costs that are not what was seen, or larger than what contains them."""
-        known = costs.known()
-        found = [
-            decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
-            for cost, times, bounds in seen
-            if times
         ]
         return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
 

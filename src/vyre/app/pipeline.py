@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.app.host_arrays import HostInputs, HostOutputs
@@ -72,8 +73,8 @@ class Pipeline:
     The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
     between calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to
     compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.  ``timings`` and
-    ``resident_timings``: of the last dispatches, those with resident memory apart; ``launch_timings``: of the last of
-    these that were not replayed.
+    ``resident_timings``: of the last dispatches, those with resident memory apart; ``launch_timings``: of the last that
+    were not replayed.
     """
 
     __slots__ = (
@@ -134,8 +135,7 @@ class Pipeline:
         try:
             if out is None and outputs is None:
                 storage = self._outputs.storage()
-                timing = self._compiled.dispatch(views, storage)
-                self.timings.append(timing)
+                timing = self._noted(self._compiled.dispatch(views, storage))
                 return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
             if outputs is None:
                 assert out is not None
@@ -159,8 +159,7 @@ class Pipeline:
     def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays) -> Result:
         """The caller's arrays are written only once the dispatch has succeeded, so a failure leaves them whole."""
         storage = self._outputs.checked_storage(out, views)
-        timing = self._compiled.dispatch(views, storage)
-        self.timings.append(timing)
+        timing = self._noted(self._compiled.dispatch(views, storage))
         names = self._outputs.names
         arrays = self._outputs.arrays(storage)
         for name, array in zip(names, arrays, strict=True):
@@ -171,8 +170,7 @@ class Pipeline:
     def _run_arena(self, views: tuple[HostBytes, ...], out: OutArrays | None, arena: OutputArena) -> Result:
         if out is not None:
             raise InvalidInput("both out and outputs are given", fix="pass arrays in out, or an arena in outputs.")
-        timing = self._compiled.dispatch(views, arena)
-        self.timings.append(timing)
+        timing = self._noted(self._compiled.dispatch(views, arena))
         slots = [arena[slot] for slot in range(len(arena))]
         return Result(self._outputs.names, self._outputs.from_bytes(slots), timing, self.backend)
 
@@ -218,8 +216,15 @@ class Pipeline:
         storage = self._outputs.storage()
         timing = pending.wait(storage)
         # How long one waits for what may have ended before says nothing about waiting.
-        self.timings.append(DispatchTiming(timing.wall_ns, timing.device_ns, timing.enqueue_ns))
+        self._noted(replace(timing, wait_ns=None))
         return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+
+    def _noted(self, timing: DispatchTiming) -> DispatchTiming:
+        self.timings.append(timing)
+        if timing.launches:
+            self.launch_timings.append(timing)
+            self._lease.saw_launches()
+        return timing
 
     def _annotate(self, error: BackendError) -> None:
         error.add_note(

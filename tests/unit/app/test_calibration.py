@@ -499,6 +499,20 @@ def test_sequences_bound_a_launch_by_all_that_they_launch(tmp_path: Path) -> Non
         assert session.launch_costs(path).costs.launch == found.costs.launch
 
 
+def test_dispatches_on_host_memory_bound_a_launch_where_they_say_that_they_launched(tmp_path: Path) -> None:
+    device = TimedDevice(launches=0)
+    session, _ = session_on(device, tmp_path)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(launch=measured(WRONG)), taken_at_s=2**40)))
+    with session:
+        dispatches(session, 20, resident=False)
+        assert session.launch_costs(path).costs.launch == measured(WRONG)
+        device.launches = 2
+        dispatches(session, 9, resident=False)
+        (verdict,) = session.launch_costs(path).corrected
+    assert (verdict.value, verdict.upper_bound) == (measured(ENQUEUE_NS // 2, count=9), True)
+
+
 def test_dispatches_that_may_be_replayed_tell_nothing_about_a_launch(tmp_path: Path) -> None:
     session, _ = session_on(TimedDevice(), tmp_path)
     path = tmp_path / "planted.json"

@@ -11,15 +11,19 @@ from time import sleep
 import numpy as np
 import pytest
 
+import vyre
+from vyre import CacheConfig, DecisionJournal
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.runtime.waiting import Clock
+from vyre.adapters.disk.cost_store import DiskCostStore
 from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.launch_costs import to_text
+from vyre.policies.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.backend import ResidentSequence, ResidentStep
 from vyre.testing import CudaMachine, cuda_machine
 
@@ -107,6 +111,38 @@ def test_a_run_of_nothing_launches_nothing() -> None:
     machine = cuda_machine(PLAIN)
     assert run(machine, 16).launches == 16
     assert (run(machine).launches, run(machine).launch_ns) == (None, None)
+
+
+def test_dispatches_on_host_memory_say_what_they_launched() -> None:
+    machine = cuda_machine(CudaOptions(graph_after=1))
+    x = np.arange(8, dtype=np.uint32)
+    with machine.open() as session:
+        config = DispatchConfig(fixpoint_iterations=3)
+        found = [session.dispatch(DOUBLE, {"x": x}, config).timing for _ in range(3)]
+        submitted = session.submit(DOUBLE, {"x": x}).result().timing
+        trapping = session.dispatch(doubling(traps=True), {"x": x[:4]}, config).timing
+    assert [timing.launches for timing in found] == [3, 0, 0]
+    assert (submitted.launches, trapping.launches) == (1, None)
+
+
+def test_dispatches_on_host_memory_correct_a_launch_cost_that_is_a_hundred_times_too_large(tmp_path: Path) -> None:
+    """What is kept is handed to the backend, and replaced by what is seen, without anybody's asking."""
+    x, store = np.arange(8, dtype=np.uint32), CacheConfig(tmp_path)
+    with vyre.open("cuda-machine", cache=store) as session:
+        truth = session.calibrate(rounds=LEAST_SAMPLES).costs
+    assert truth.launch is not None
+    planted = replace(truth, launch=replace(truth.launch, median_ns=10**8, standard_error_ns=0))
+    DiskCostStore(str(tmp_path)).save(planted)
+    journal = DecisionJournal()
+    with vyre.open("cuda-machine", cache=store, journal=journal) as session:
+        for _ in range(50):
+            session.dispatch(DOUBLE, {"x": x})
+        known = session.launch_costs()
+    (verdict,) = [v for v in known.corrected if v.cost == "launch"]
+    assert verdict.value.median_ns < 10**7 and "launch is at most" in known.why
+    *_, (asked,) = [decision.arguments for decision in journal.decisions if decision.policy is plan_execution]
+    assert isinstance(asked, ExecutionInputs) and asked.costs.launch is not None
+    assert asked.costs.launch.median_ns < 10**7
 
 
 @pytest.mark.parametrize("wrong", [lambda ns: ns // 100, lambda ns: ns * 100], ids=["a hundredth", "a hundred times"])

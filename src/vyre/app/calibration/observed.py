@@ -55,7 +55,8 @@ class Observed(NamedTuple):
 def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming]) -> Iterator[Observed]:
     """What was seen of costs: of a launch itself, where enough dispatches told it, else of what contains them.
 
-    Dispatches on host memory tell nothing about a launch: they may be replayed as a graph, and do not say so.
+    Who does not say how many kernels a dispatch on host memory launched tells nothing about a launch: it may have been
+    replayed as a graph.
     """
     pipelines, sequences = tuple(pipelines), tuple(sequences)
     launches = [(p.config.fixpoint_iterations or 1, t) for p in pipelines for t in tuple(p.launch_timings)]

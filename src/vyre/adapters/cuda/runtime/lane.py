@@ -71,7 +71,10 @@ class LaneSpec(NamedTuple):
 
 
 class Lane:
-    """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``."""
+    """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``.
+
+    ``launches``: that the latest dispatch enqueued one by one, not by a graph; None: it looked behind each.
+    """
 
     __slots__ = (
         "_apart",
@@ -90,6 +93,7 @@ class Lane:
         "active",
         "epoch",
         "home",
+        "launches",
         "lease",
         "module",
         "used",
@@ -109,6 +113,7 @@ class Lane:
         self.epoch: Final = device.epoch
         self.active = False
         self.used = 0
+        self.launches: int | None = None
         scratch = plan_scratch(module)
         self._arena: Final = plan_arena(
             plan,
@@ -168,20 +173,23 @@ class Lane:
         decision = self._decision
         if decision is not None and decision.replays() and self._replay(decision, inputs):
             driver.event_record(done, stream)
+            self.launches = 0
             return
         self._transfer.upload(inputs, deadline_ns)
         if self._zero is not None:
             self._zero()
         driver.event_record(started, stream)
+        launches = self._iterations * len(self._launch)
         if self._apart:
             self._launch_apart(deadline_ns)
         else:
             for _ in range(self._iterations):
                 self._launch()
+            self.launches = launches
         driver.event_record(ended, stream)
         self._transfer.request()
         driver.event_record(done, stream)
-        self._device.counters.kernel_launches += self._iterations * len(self._launch)
+        self._device.counters.kernel_launches += launches
 
     def _can_record(self) -> bool:
         """Whether every dispatch enqueues the same, and little enough of it."""

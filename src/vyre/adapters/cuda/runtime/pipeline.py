@@ -134,7 +134,7 @@ class KernelPipeline(ABC):
         try:
             views = outputs.begin(launch.output_nbytes)
             with device.calls:
-                device_ns = lane.finish(views, deadline_ns)
+                device_ns, launches = lane.finish(views, deadline_ns), lane.launches
         except BaseException as error:
             outputs.clear()
             self._failed(lane, error)
@@ -148,6 +148,7 @@ class KernelPipeline(ABC):
             device_ns,
             running.enqueued_ns - running.started_ns,
             now - running.enqueued_ns,
+            launches,
         )
         self._count(running.shape, timing)
         return timing

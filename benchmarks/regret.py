@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import product
 from statistics import fmean, median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from benchmarks.harness import Metric, Row, Samples
 from benchmarks.launch_simulator import Batch, Machine, batch_ns, noise, record_ns
@@ -170,7 +170,7 @@ def seen(cell: Cell, percent: int, samples: int) -> Seen:
     def measured(median_ns: float) -> Measured:
         return of_samples([round(draw(median_ns)) for _ in range(samples)], Provenance.MEASURED)
 
-    known = {f.name: measured(getattr(cell.machine, f.name)) for f in fields(Machine)}
+    known: dict[str, Any] = {f.name: measured(getattr(cell.machine, f.name)) for f in fields(Machine)}
     kernel = known.pop("kernel")
     fusion = None if cell.join is None else _fusion(cell, cell.join, measured)
     return Seen(cell, LaunchCosts(CostSource("simulated", "a machine", "1"), 0, **known), kernel, fusion)

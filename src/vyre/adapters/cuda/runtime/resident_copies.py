@@ -32,32 +32,42 @@ Pieces: TypeAlias = "Mapping[int, Sequence[Piece]]"
 class HostCopies:
     """The copies of one run, each queued when its step is about to be.  Not for two threads at once.
 
-    ``aside``: makes the stream for the steps in ``beside``.  ``amid``: whether copies are queued behind launches.
+    ``copy_stream``: makes the stream for the steps in ``overlapped``.  ``behind_launches``: whether copies are queued
+    behind some.
     """
 
-    __slots__ = ("_beside", "_chunks", "_deadline_ns", "_lease", "_pieces", "_resources", "_side", "amid")
+    __slots__ = (
+        "_chunks",
+        "_copy_lease",
+        "_deadline_ns",
+        "_lease",
+        "_overlapped",
+        "_pieces",
+        "_resources",
+        "behind_launches",
+    )
 
     def __init__(
         self,
         resources: Resources,
         lease: StreamLease,
-        aside: Callable[[], StreamLease],
+        copy_stream: Callable[[], StreamLease],
         pieces: Pieces,
-        beside: Iterable[int],
-        amid: bool,
+        overlapped: Iterable[int],
+        behind_launches: bool,
         deadline_ns: int | None,
     ) -> None:
         """Queues nothing but that the other stream waits for what is queued on ``lease``, its memory say."""
         self._resources, self._lease, self._deadline_ns = resources, lease, deadline_ns
         self._pieces = dict(pieces)
-        self._beside: Final = frozenset(beside)
-        self.amid: Final = amid
+        self._overlapped: Final = frozenset(overlapped)
+        self.behind_launches: Final = behind_launches
         self._chunks: dict[Stream, PinnedChunks] = {}
-        self._side = lease
-        if self._beside:
-            self._side, driver = aside(), resources.device.driver
-            driver.event_record(self._side.started, lease.stream)
-            driver.stream_wait_event(self._side.stream, self._side.started)
+        self._copy_lease = lease
+        if self._overlapped:
+            self._copy_lease, driver = copy_stream(), resources.device.driver
+            driver.event_record(self._copy_lease.started, lease.stream)
+            driver.stream_wait_event(self._copy_lease.stream, self._copy_lease.started)
 
     def send(self, number: int) -> None:
         """Queue the copies for a step, which is queued next; its bytes have been read when this returns.
@@ -67,7 +77,7 @@ class HostCopies:
         pieces = self._pieces.pop(number, None)
         if pieces is None:
             return
-        lease = self._side if number in self._beside else self._lease
+        lease = self._copy_lease if number in self._overlapped else self._lease
         self._chunks_on(lease.stream, number, pieces).send(pieces, self._deadline_ns)
         if lease is not self._lease:
             driver = self._resources.device.driver
@@ -83,14 +93,16 @@ class HostCopies:
         """Made for all that is yet to come on that stream."""
         found = self._chunks.get(stream)
         if found is None:
-            later = [each for n, each in self._pieces.items() if (n in self._beside) is (number in self._beside)]
+            later = [
+                each for n, each in self._pieces.items() if (n in self._overlapped) is (number in self._overlapped)
+            ]
             nbytes = sum(piece.host.nbytes for each in (pieces, *later) for piece in each)
             found = PinnedChunks(self._resources.device, self._resources.pinned, stream, nbytes)
             self._chunks[stream] = found
         return found
 
 
-def steps_beside(prepared: Sequence[tuple[StepLaunch, Step]], decisions: DecisionSink | None) -> frozenset[int]:
+def overlapped_steps(prepared: Sequence[tuple[StepLaunch, Step]], decisions: DecisionSink | None) -> frozenset[int]:
     """Numbers of the steps whose host bytes may be copied while any step before them runs."""
     earlier: dict[Access, None] = {}
     found = set()

@@ -16,7 +16,7 @@ from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
-from vyre.adapters.cuda.runtime.resident_copies import HostCopies, steps_beside
+from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError, GraphNode, Stream
@@ -62,8 +62,8 @@ class ResidentLane:
     """
 
     __slots__ = (
-        "_aside",
-        "_beside",
+        "_copy_lease",
+        "_overlapped",
         "_copies",
         "_launch_ns",
         "_launches",
@@ -79,11 +79,11 @@ class ResidentLane:
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
         self.lease: Final = resources.streams.acquire()
-        self._aside: StreamLease | None = None
+        self._copy_lease: StreamLease | None = None
         self._copies: HostCopies | None = None
         self._launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
-        self._beside: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
+        self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
         self._running: list[RecordedGraph] = []
         self._refused: list[int] = []
         self._timed: list[tuple[_Sequence, int]] = []
@@ -108,7 +108,7 @@ class ResidentLane:
     @property
     def streams(self) -> tuple[Stream, ...]:
         """Those that a run may use."""
-        return (self.lease.stream,) if self._aside is None else (self.lease.stream, self._aside.stream)
+        return (self.lease.stream,) if self._copy_lease is None else (self.lease.stream, self._copy_lease.stream)
 
     def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
         """The launches of the next run; raises as ``launch`` does."""
@@ -124,10 +124,12 @@ class ResidentLane:
         pieces = {step.number: found for launch, step in prepared if (found := launch.host_pieces(step))}
         if not pieces:
             return None
-        beside: Iterable[int] = ()
-        if amid := pieces.keys() != {prepared[0].step.number}:
-            beside = self._steps_beside(prepared)
-        self._copies = HostCopies(self._resources, self.lease, self._side, pieces, beside, amid, deadline_ns)
+        overlapped: Iterable[int] = ()
+        if behind_launches := pieces.keys() != {prepared[0].step.number}:
+            overlapped = self._overlapped_steps(prepared)
+        self._copies = HostCopies(
+            self._resources, self.lease, self._copy_stream, pieces, overlapped, behind_launches, deadline_ns
+        )
         return self._copies
 
     def enqueue(self, part: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
@@ -158,7 +160,7 @@ class ResidentLane:
         copies = self._copies
         total = sum(sequence.operations * rounds for sequence, rounds in self._timed)
         for sequence, rounds in self._timed:
-            if sequence.decision is None or (copies is not None and copies.amid):
+            if sequence.decision is None or (copies is not None and copies.behind_launches):
                 continue
             sequence.decision.samples.append(device_ns * sequence.operations // total)
             if copies is None:
@@ -182,9 +184,9 @@ class ResidentLane:
         launches, sequences = list(self._launches.values()), list(self._sequences.values())
         self._launches.clear()
         self._sequences.clear()
-        self._beside.clear()
-        leases = [self.lease, *([] if self._aside is None else [self._aside])]
-        self._aside = None
+        self._overlapped.clear()
+        leases = [self.lease, *([] if self._copy_lease is None else [self._copy_lease])]
+        self._copy_lease = None
         let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
             resources.graphs.drop(sequence.number)
@@ -248,27 +250,27 @@ class ResidentLane:
         operations = tuple(ALL if launch.cooperative else launch.accesses(step) for launch, step in part)
         return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
 
-    def _side(self) -> StreamLease:
-        """For copies that run beside launches."""
-        if self._aside is None:
-            self._aside = self._resources.streams.acquire()
-        return self._aside
+    def _copy_stream(self) -> StreamLease:
+        """For copies that overlap with launches."""
+        if self._copy_lease is None:
+            self._copy_lease = self._resources.streams.acquire()
+        return self._copy_lease
 
-    def _steps_beside(self, prepared: Sequence[Prepared]) -> frozenset[int]:
+    def _overlapped_steps(self, prepared: Sequence[Prepared]) -> frozenset[int]:
         if not self._resources.device.options.copy_overlap:
             return frozenset()
         launches = tuple([launch for launch, _ in prepared])
-        found = self._beside.get(launches)
+        found = self._overlapped.get(launches)
         if found is None:
-            found = self._beside[launches] = steps_beside(prepared, self._resources.decisions)
-            if len(self._beside) > SEQUENCES:
-                self._beside.popitem(last=False)
+            found = self._overlapped[launches] = overlapped_steps(prepared, self._resources.decisions)
+            if len(self._overlapped) > SEQUENCES:
+                self._overlapped.popitem(last=False)
         return found
 
     def _evict(self, launch: StepLaunch) -> None:
-        """Give back a launch, and what refers to its memory: graphs, and which copies run beside it."""
-        for launches in [launches for launches in self._beside if launch in launches]:
-            del self._beside[launches]
+        """Give back a launch, and what refers to its memory: graphs, and which copies overlap with it."""
+        for launches in [launches for launches in self._overlapped if launch in launches]:
+            del self._overlapped[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
             self._resources.graphs.drop(self._sequences.pop(launches).number)
         launch.release()

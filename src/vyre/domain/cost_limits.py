@@ -8,5 +8,7 @@ LEAST_SAMPLES: Final = 5
 """Fewer have no quartiles to speak of."""
 USUAL_SAMPLES: Final = 15
 """Of each cost, unless the caller says otherwise."""
+SETTLING_SAMPLES: Final = 9
+"""Observed runs that settle what a cost is; nothing is made of fewer."""
 MAX_AGE_S: Final = 30 * 86_400
 """Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import Measured, Provenance, of_samples, root_up, weakest
 from vyre.policies.arith import weighted
 from vyre.policies.record import U32, U32_MAX, BasisPoints, IntRange, Nanoseconds, Reason, record, verdict, why_field
@@ -42,7 +42,7 @@ class CostSamples:
 class ObservationThresholds:
     """``min_samples``: fewer settle nothing.  The others: what a difference must exceed."""
 
-    min_samples: Annotated[int, IntRange(LEAST_SAMPLES, U32_MAX)] = 9
+    min_samples: Annotated[int, IntRange(LEAST_SAMPLES, U32_MAX)] = SETTLING_SAMPLES
     standard_errors: U32 = 4
     min_change_bps: BasisPoints = 2_500
 

@@ -62,11 +62,11 @@ class ResidentLane:
     """
 
     __slots__ = (
-        "_copy_lease",
-        "_overlapped",
         "_copies",
+        "_copy_lease",
         "_launch_ns",
         "_launches",
+        "_overlapped",
         "_refused",
         "_resources",
         "_running",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from vyre.ports.backend import (
     Resource,
     Upload,
 )
-
-MANY_ITERATIONS: Final = 16
-"""Launches beside which it weighs little to look a sequence up."""
 
 
 def has_resident(inputs: object) -> bool:
@@ -100,16 +97,13 @@ def bind_resident(
     host_inputs: HostInputs,
     inputs: object,
 ) -> BoundResidentLaunch:
-    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array.
-
-    Many iterations are run as a sequence, which a backend may replay.
-    """
+    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array."""
     step = bound_step(lease, program, config, host_inputs, inputs)
     binder = lease.backend.resident_binder
-    if binder is not None and (config.fixpoint_iterations or 1) < MANY_ITERATIONS:
+    if binder is not None:
         return BoundResidentLaunch(lease, binder.bind(step))
     executor = lease.backend.require_resident_executor()
-    return BoundResidentLaunch(lease, _Unbound(executor, ResidentSequence(prefix=(step,))))
+    return BoundResidentLaunch(lease, _BySequence(executor, ResidentSequence(prefix=(step,))))
 
 
 def bound_step(
@@ -137,8 +131,8 @@ def bound_step(
     return ResidentStep(program, tuple(resources), config)
 
 
-class _Unbound:
-    """``BoundResidentStep`` as a sequence of one step."""
+class _BySequence:
+    """``BoundResidentStep`` of a backend that binds nothing: a sequence of one step."""
 
     __slots__ = ("_executor", "_sequence")
 

@@ -95,6 +95,9 @@ class _Bench:
         except CudaCallError as error:
             self._device.roll_back(error, [partial(resources.streams.give_back, self._lease)])
             raise
+        except BaseException:
+            resources.streams.give_back(self._lease)
+            raise
         self._launch.bind((0,), (1,), ScratchAddresses())
 
     def time(self, experiment: CostExperiment, size: int) -> int:

@@ -72,12 +72,14 @@ class ResidentLane:
         "_running",
         "_sequences",
         "_timed",
+        "epoch",
         "launches",
         "lease",
     )
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
+        self.epoch: Final = resources.device.epoch
         self.lease: Final = resources.streams.acquire()
         self._copy_lease: StreamLease | None = None
         self._copies: HostCopies | None = None

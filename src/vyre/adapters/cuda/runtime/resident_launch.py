@@ -25,7 +25,6 @@ from vyre.adapters.cuda.runtime.resident import CudaBuffer
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
-from vyre.domain.errors import BackendError
 from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.launch import Launch
 from vyre.policies.hazards import Access, AccessMode
@@ -159,7 +158,7 @@ class StepLaunch:
         except CudaCallError as error:
             device.roll_back(error, undo)
             raise
-        except BackendError:
+        except BaseException:
             release_all(undo)
             raise
 

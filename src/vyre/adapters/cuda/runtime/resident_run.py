@@ -20,6 +20,7 @@ from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.resident import CudaBuffer, ResidentStore
+from vyre.adapters.cuda.runtime.resident_bound import Bound, BoundSequence, BoundStep
 from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
@@ -31,62 +32,8 @@ from vyre.ports.backend import ResidentBuffer, ResidentSequence, ResidentStep
 
 LANES: Final = 16
 """Idle lanes kept."""
-
-
-class BoundStep:
-    """``BoundResidentStep``: one step on a stream of its own, with everything resolved before the first call."""
-
-    __slots__ = (
-        "_calls",
-        "_device",
-        "_idle",
-        "_lane",
-        "_launch",
-        "_runner",
-        "_seconds",
-        "_step",
-        "_stream",
-    )
-
-    def __init__(self, runner: ResidentRunner, lane: ResidentLane, step: Step, seconds: float | None) -> None:
-        self._runner, self._lane, self._step, self._seconds = runner, lane, step, seconds
-        self._device: Final = runner.device
-        self._launch: Final = lane.launch(step)
-        self._stream: Final = lane.lease.stream
-        check = (partial(runner.check_trap, lane, None, self._launch),) if self._launch.can_trap else ()
-        self._calls = self._launch.calls(step, *check)
-        self._idle: Final = self._device.driver.stream_ready
-
-    def __call__(self) -> None:
-        """Launch and wait.  Raises as ``ResidentExecutor.run`` does."""
-        device = self._device
-        device.enter()
-        try:
-            for call in self._calls:
-                call()
-            device.counters.kernel_launches += self._launch.kernels
-            if not self._idle(self._stream):  # asked here first: what is short has ended by now
-                deadline = None if self._seconds is None else deadline_after(device.clock, self._seconds)
-                if not device.waiter.stream(self._stream, deadline):
-                    raise DeadlinePassed
-        except CudaCallError as error:
-            raise device.fault(error) from error
-        except DeadlinePassed as error:
-            raise self._runner.timeout(self._step, self._seconds) from error
-
-    def close(self) -> None:
-        """Give the stream back; calling it again does nothing."""
-        self._runner.unbind(self._lane)
-
-    def expire(self) -> None:
-        """What it was prepared for is gone: refuse to run."""
-        self._calls = (_refuse,)
-
-
-def _refuse() -> None:
-    raise InvalidResource(
-        "the bound launch was closed, or prepared before the device was recovered", fix="bind it again."
-    )
+MANY_LAUNCHES: Final = 16
+"""Of a bound step, beside which it weighs little to look its sequence up."""
 
 
 class ResidentRunner(DeviceMember):
@@ -99,7 +46,8 @@ class ResidentRunner(DeviceMember):
         self._executor = executor
         self._store = store
         self._idle: list[ResidentLane] = []
-        self._bound: dict[ResidentLane, BoundStep] = {}
+        self._active: set[ResidentLane] = set()
+        self._bound: set[Bound] = set()
         self._lock = threading.Lock()
         resources.memory.on_shortage(self._release_idle)
         resources.device.add(self)
@@ -130,36 +78,61 @@ class ResidentRunner(DeviceMember):
             launches, launch_ns = lane.launches, lane.launch_ns
             self._put(lane)
         now = device.clock.now_ns()
-        return DispatchTiming(now - started, device_ns, enqueued - started, now - enqueued, launches, launch_ns)
+        waited = None if launches is None else now - enqueued  # else what it waited for had ended before
+        return DispatchTiming(now - started, device_ns, enqueued - started, waited, launches, launch_ns)
 
-    def bind(self, step: ResidentStep, /) -> BoundStep:
+    def bind(self, step: ResidentStep, /) -> Bound:
         """Prepare ``step`` once; host bytes are taken now, for every launch."""
         resolved = self._resolve(0, step)
+        replays = self.device.options.graph_after is not None
         with self.device.calls:
             self._resources.quarantine.reap()
             lane = ResidentLane(self._resources)
             try:
-                bound = BoundStep(self, lane, resolved, step.config.timeout_s)
-                pieces = lane.launch(resolved).host_pieces(resolved)
+                launch = lane.launch(resolved)
+                pieces = launch.host_pieces(resolved)
+                many = launch.operations >= MANY_LAUNCHES and replays and not (launch.can_trap or pieces)
+                bound = (BoundSequence if many else BoundStep)(self, lane, resolved, step.config.timeout_s)
                 if pieces:
                     send_now(self._resources, lane.lease.stream, pieces)
             except BaseException as error:
                 self._drop(lane, (resolved,), error)
                 raise
             with self._lock:
-                self._bound[lane] = bound
+                self._bound.add(bound)
         return bound
 
-    def unbind(self, lane: ResidentLane) -> None:
-        """The step bound on ``lane`` is closed, if it is not yet."""
-        with self._lock:
-            bound = self._bound.pop(lane, None)
-        if bound is None:
-            return
-        bound.expire()
-        if self.device.reachable:
+    def run_bound(self, bound: BoundSequence) -> None:
+        """One call of it."""
+        deadline = deadline_after(self.device.clock, bound.seconds)
+        with self.device.calls:
+            try:
+                self._run(bound.lane, (bound.step,), 1, 0, (), deadline)
+            except BaseException as error:
+                self.give_up(bound, error)
+                if isinstance(error, DeadlinePassed):
+                    raise self.timeout(bound.step, bound.seconds) from error
+                raise
+
+    def unbind(self, bound: Bound) -> None:
+        """It is closed, if it is not yet."""
+        if self._unbound(bound) and self.device.reachable:
             with self.device.calls:
-                lane.release(idle=True)
+                bound.lane.release(idle=True)
+
+    def give_up(self, bound: Bound, error: BaseException) -> None:
+        """A call of it has failed, and may have left work behind."""
+        if self._unbound(bound):
+            self._drop(bound.lane, (bound.step,), error)
+
+    def _unbound(self, bound: Bound) -> bool:
+        """It runs no more; False if it was so before."""
+        with self._lock:
+            if bound not in self._bound:
+                return False
+            self._bound.discard(bound)
+        bound.expire()
+        return True
 
     # ---------------------------------------------------------------- resolving
     def _resolve(self, number: int, step: ResidentStep) -> Step:
@@ -281,12 +254,18 @@ class ResidentRunner(DeviceMember):
     # ---------------------------------------------------------------- lanes
     def _take(self) -> ResidentLane:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return ResidentLane(self._resources)
+            lane = self._idle.pop() if self._idle else None
+        lane = lane or ResidentLane(self._resources)
+        with self._lock:
+            self._active.add(lane)
+        return lane
 
     def _put(self, lane: ResidentLane) -> None:
+        """``lane`` is idle again; one of an earlier epoch is gone."""
         with self._lock:
+            self._active.discard(lane)
+            if lane.epoch != self.device.epoch:
+                return
             if len(self._idle) < LANES:
                 self._idle.append(lane)
                 return
@@ -294,7 +273,9 @@ class ResidentRunner(DeviceMember):
 
     def _drop(self, lane: ResidentLane, steps: Sequence[Step], error: BaseException) -> None:
         """After a failure the stream may still be running, and so may whatever uses the buffers."""
-        if not self.device.reachable:
+        with self._lock:
+            self._active.discard(lane)
+        if lane.epoch != self.device.epoch or not self.device.reachable:
             return
         if isinstance(error, BackendError) and not isinstance(error, DeadlinePassed):
             self._put(lane)  # a trap, or a launch that was refused: nothing is pending behind it
@@ -314,16 +295,21 @@ class ResidentRunner(DeviceMember):
         release_all([partial(lane.release, idle=True) for lane in idle])
 
     # ---- as a member of the device
+    def settled(self) -> bool:
+        with self._lock:
+            return not self._active and not any(bound.active for bound in self._bound)
+
     def release(self) -> None:
         with self._lock:
-            lanes = [*self._idle, *self._bound]
+            lanes = [*self._idle, *self._active, *(bound.lane for bound in self._bound)]
         self.forget()
         release_all([partial(lane.release, idle=False) for lane in lanes])
 
     def forget(self) -> None:
         with self._lock:
-            bound, self._bound = list(self._bound.values()), {}
+            bound, self._bound = self._bound, set()
             self._idle.clear()
+            self._active.clear()
         for step in bound:
             step.expire()
 

@@ -45,18 +45,22 @@ class StreamPool(DeviceMember):
         return lease
 
     def give_back(self, lease: StreamLease) -> None:
-        """Keep ``lease``, whose stream is idle."""
+        """Keep ``lease``, whose stream is idle; one of an earlier epoch is gone."""
         with self._lock:
-            self._live.pop(lease, None)
+            if lease not in self._live:
+                return
+            del self._live[lease]
             if len(self._idle) < KEPT:
                 self._idle.append(lease)
                 return
         self._destroy(lease)
 
     def free(self, lease: StreamLease) -> None:
-        """Destroy ``lease``, whose stream is idle."""
+        """Destroy ``lease``, whose stream is idle; one of an earlier epoch is gone."""
         with self._lock:
-            self._live.pop(lease, None)
+            if lease not in self._live:
+                return
+            del self._live[lease]
         self._destroy(lease)
 
     def busy_streams(self) -> Sequence[Stream]:

@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 
 from vyre.adapters.cuda.runtime.replay_decision import (
-    CORRECTED_BY,
     NEVER,
     GraphAfter,
     ReplayDecision,
@@ -16,8 +15,8 @@ from vyre.adapters.cuda.runtime.replay_decision import (
     Work,
 )
 from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.cost_observation import ObservationThresholds
 from vyre.policies.execution_prices import ExecutionMode
 from vyre.policies.journal import DecisionJournal
 
@@ -154,6 +153,31 @@ def test_an_evicted_graph_begins_anew() -> None:
     assert not decision.recorded and runs(decision, 3) == [False, False, True]
 
 
+def test_what_kernels_of_an_evicted_graph_took_is_forgotten() -> None:
+    """A replay has gaps of 500 ns where plain launches have 3 us: the same kernels take less beside them."""
+    plans = planner(costs=replace(COSTS, graph_gap=ns(500)))
+    decision = made(plans, LOOP)
+    assert all(runs(decision, 2, device_ns=100 * 9_600, batch=10))
+    decision.begin_anew()
+    runs(decision, 3, device_ns=100 * 12_100)
+    kernel = plans.plans()[-1].inputs.workload.kernel
+    assert kernel is not None and (kernel.median_ns, kernel.count) == (9_100, 2)
+
+
+def test_rounds_after_an_eviction_are_not_those_that_the_plan_of_replays_spoke_of() -> None:
+    telemetry = RecordingTelemetry()
+    decision = made(planner(telemetry=telemetry), LOOP)
+    for _ in range(3):
+        decision.recorded |= decision.replays(10)
+        decision.observe(500_000, 10)
+    decision.begin_anew()
+    for _ in range(8):
+        assert not decision.replays()
+        decision.observe(700_000)
+    observed = {labels: value for (name, labels), value in telemetry.counts.items() if name == "vyre.plan.observed_ns"}
+    assert observed == {(("mode", "graph"),): 3 * 500_000}
+
+
 def test_kernels_are_timed_net_of_what_lies_beside_them() -> None:
     plans = planner()
     runs(made(plans, LOOP._replace(operations=50, timed=50)), 3, device_ns=50 * 4_500)
@@ -216,7 +240,7 @@ def test_a_launch_cost_that_runs_refute_is_not_planned_with_until_they_could_cor
     plans = planner(costs=dear)
     assert taking(made(plans), 3, wall_ns=4 * 300_000) == [False, False, True]  # it holds
     refuted = made(plans)
-    assert not any(taking(refuted, CORRECTED_BY, wall_ns=4 * 550))
+    assert not any(taking(refuted, SETTLING_SAMPLES, wall_ns=4 * 550))
     assert len(plans.plans()) == 1
     assert not any(taking(refuted, 40, wall_ns=4 * 550))  # a replay saves 200 ns: 200 of them pay for the recording
     assert plans.plans()[-1].inputs.costs.launch == ns(550)
@@ -228,10 +252,6 @@ def test_a_refuted_cost_ends_no_replays() -> None:
     assert taking(decision, 20, wall_ns=4 * 3_000)[-1]
     plans.use_costs(replace(COSTS, launch=ns(300_000)))
     assert all(taking(decision, 20, wall_ns=9_000))
-
-
-def test_so_many_runs_correct_a_cost() -> None:
-    assert ObservationThresholds().min_samples == CORRECTED_BY
 
 
 def test_rounds_of_a_loop_are_compared_one_by_one() -> None:

@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
-from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.journal import DecisionSink, decide
@@ -36,8 +36,6 @@ SEEN_FIRST: Final = 2
 LOOP: Final = 2
 """Rounds of one run that are worth a decision before any run was seen."""
 SAMPLES: Final = 9
-CORRECTED_BY: Final = 9
-"""Plain runs that correct a launch cost."""
 KEPT: Final = 256
 """The latest decisions that can be looked at."""
 NEVER: Final = 1 << 62
@@ -138,7 +136,6 @@ class ReplayDecision:
     def __init__(self, planner: ReplayPlanner, work: Work) -> None:
         self._planner, self._work = planner, work
         self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
-        self._mode = ""
         self._predicted_ns = self._observed_ns = self._rounds = 0
         self._least_ns = NEVER  # of a plain round
         self.begin_anew()
@@ -159,6 +156,9 @@ class ReplayDecision:
 
     def begin_anew(self) -> None:
         """The graph is gone: decide as if nothing had been run before."""
+        self._compare()
+        self.samples.clear()
+        self._mode, self._predicted_ns = "", 0
         after = self._planner.after
         self.recorded = self._replays = False
         self._runs = self._since = self._changing = self.changed = 0
@@ -174,7 +174,7 @@ class ReplayDecision:
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
         believed = planner.costs
         costs = self._allowed(believed)
-        if costs is not believed and seen < CORRECTED_BY:
+        if costs is not believed and seen < SETTLING_SAMPLES:
             return
         self._compare()
         plan = planner.plan(self._work.title, self._inputs(costs, max(1, seen), batch))

@@ -13,7 +13,7 @@ from itertools import count, cycle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.codes import is_sticky
-from vyre.adapters.cuda.runtime.arena import plan_arena
+from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
@@ -70,6 +70,37 @@ class LaneSpec(NamedTuple):
     cooperative: bool
 
 
+class DispatchPlan(NamedTuple):
+    """What a dispatch of a shape consists of, before anything of it is made.
+
+    ``work``: what it enqueues, whether by a graph or call by call.  ``apart``: its kernels are launched one by one,
+    with a look for a trap in between.
+    """
+
+    arena: Arena
+    work: Work
+    apart: bool
+
+    @property
+    def recordable(self) -> bool:
+        """Whether every dispatch enqueues the same, and little enough of it."""
+        return self.arena.mirror_nbytes <= GRAPH_BYTES and not self.apart
+
+
+def plan_dispatch(module: LoadedModule, spec: LaneSpec) -> DispatchPlan:
+    scratch, kernels = plan_scratch(module), spec.iterations * len(module.kernels)
+    arena = plan_arena(
+        spec.plan,
+        spec.launch,
+        carried_as_parameters(spec.plan, [kernel.emitted for kernel in module.kernels]),
+        table=scratch.table,
+        traps=TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0,
+        scratch=scratch.zeroed,
+    )
+    copies = (arena.upload.nbytes > 0) + (arena.zero.nbytes > 0) + len(arena.reads)
+    return DispatchPlan(arena, Work(spec.title, kernels + copies, kernels), scratch.can_trap and kernels > 1)
+
+
 class Lane:
     """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``.
 
@@ -114,15 +145,8 @@ class Lane:
         self.active = False
         self.used = 0
         self.launches: int | None = None
-        scratch = plan_scratch(module)
-        self._arena: Final = plan_arena(
-            plan,
-            launch,
-            carried_as_parameters(plan, [kernel.emitted for kernel in module.kernels]),
-            table=scratch.table,
-            traps=TRAP_BYTES * len(module.kernels) if scratch.can_trap else 0,
-            scratch=scratch.zeroed,
-        )
+        planned = plan_dispatch(module, spec)
+        self._arena: Final = planned.arena
         arena = self._arena
         undo: list[Callable[[], None]] = []
         try:
@@ -133,7 +157,7 @@ class Lane:
             undo.insert(0, partial(resources.memory.free, self._block, stream))
             base = self._block.address
             addresses = [0 if offset is None else base + offset for offset in arena.offsets]
-            table = pack_table(plan, addresses, launch.counts) if scratch.table else b""
+            table = pack_table(plan, addresses, launch.counts) if arena.table.nbytes else b""
             self._transfer: Transfer = make_transfer(device, resources.pinned, arena, base, table, stream)
             undo.insert(0, partial(self._transfer.release, idle=True))
             self._launch = PreparedLaunch(
@@ -157,8 +181,8 @@ class Lane:
         zero = arena.zero
         self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
 
-        self._apart = scratch.can_trap and spec.iterations * len(module.kernels) > 1
-        self._decision = resources.replays.decision(self._work(spec.title)) if self._can_record() else None
+        self._apart: Final = planned.apart
+        self._decision = resources.replays.decision(planned.work) if planned.recordable else None
 
     @property
     def nbytes(self) -> int:
@@ -190,15 +214,6 @@ class Lane:
         self._transfer.request()
         driver.event_record(done, stream)
         self._device.counters.kernel_launches += launches
-
-    def _can_record(self) -> bool:
-        """Whether every dispatch enqueues the same, and little enough of it."""
-        return self._arena.mirror_nbytes <= GRAPH_BYTES and not self._apart and self._transfer.recordable() is not None
-
-    def _work(self, title: str) -> Work:
-        kernels = self._iterations * len(self._launch)
-        copies = (self._arena.upload.nbytes > 0) + (self._zero is not None) + len(self._arena.reads)
-        return Work(title, kernels + copies, kernels)
 
     def _replay(self, decision: ReplayDecision, inputs: Sequence[memoryview]) -> bool:
         """Dispatch by graph, recording it if there is none; False if that failed, or if the graph was evicted.

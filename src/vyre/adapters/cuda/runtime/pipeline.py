@@ -197,10 +197,12 @@ class KernelPipeline(ABC):
             return shape.idle.pop()
         except IndexError:
             pass
-        config = self._config
         with self._resources.device.calls:
-            spec = LaneSpec(self.id, self._plan, shape.launch, config.fixpoint_iterations or 1, config.cooperative)
-            return self._lanes.make(shape.module(), spec, shape.idle)
+            return self._lanes.make(shape.module(), self._spec(shape.launch), shape.idle)
+
+    def _spec(self, launch: Launch) -> LaneSpec:
+        config = self._config
+        return LaneSpec(self.id, self._plan, launch, config.fixpoint_iterations or 1, config.cooperative)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
         """Put the lane where it belongs after ``error``; raises ``DispatchTimeout`` if a deadline passed."""

@@ -77,12 +77,16 @@ class ReplayPlanner:
 
     def decision(self, work: Work) -> ReplayDecision | None:
         """About one sequence; None if it is never recorded."""
-        if self.after is None or not 0 < work.operations <= NODE_LIMIT:
+        if not self.may_record(work):
             return None
         made = ReplayDecision(self, work)
         with self._lock:
             self._open.add(made)
         return made
+
+    def may_record(self, work: Work) -> bool:
+        """Whether the options and the size of a graph allow it."""
+        return self.after is not None and 0 < work.operations <= NODE_LIMIT
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
         self.costs = costs

@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import vyre
 from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost
 from vyre.domain.identity import program_digest
@@ -91,6 +93,21 @@ def test_by_default_it_is_recorded_where_that_pays() -> None:
         assert metric(machine, "graph_launches") == replays + 1
         machine.backend.lifecycle.close()
         assert not any(machine.driver.live().values())
+
+
+@pytest.mark.parametrize("submitted", [False, True])
+def test_only_dispatches_that_are_waited_for_are_compared_with_their_plans(submitted: bool) -> None:
+    """What is submitted ends when somebody asks for it."""
+    telemetry, inputs = RecordingTelemetry(), {"k": 3, "x": X, "y": Y}
+    with vyre.open("cuda-machine", cache=False, telemetry=telemetry) as session:
+        for _ in range(9):
+            if submitted:
+                session.submit(PROGRAM, inputs).result()
+            else:
+                session.dispatch(PROGRAM, inputs)
+    told = {name for name, _ in telemetry.counts}
+    assert "vyre.cuda.plan" in told
+    assert ("vyre.plan.observed_ns" in told) is not submitted
 
 
 def test_no_more_graphs_are_kept_than_asked_for() -> None:

@@ -98,7 +98,7 @@ class KernelPipeline(ABC):
         """Run once; on an error ``outputs`` is cleared."""
         with self._profiler.range("vyre.cuda.host_dispatch"):
             deadline = deadline_after(self._resources.device.clock, self._config.timeout_s)
-            return self.complete(self.begin(inputs, deadline), outputs, deadline)
+            return self.complete(self.begin(inputs, deadline), outputs, deadline, at_once=True)
 
     def begin(self, inputs: Sequence[HostBytes], deadline_ns: int | None) -> Running:
         """Enqueue one dispatch; the inputs have been read when this returns.  ``complete`` must follow."""
@@ -127,8 +127,13 @@ class KernelPipeline(ABC):
         with device.calls:
             return device.waiter.event(running.lane.lease.done, deadline_ns)
 
-    def complete(self, running: Running, outputs: OutputStorage, deadline_ns: int | None) -> DispatchTiming:
-        """Wait for a dispatch and fill ``outputs``; on an error ``outputs`` is cleared.  Call once."""
+    def complete(
+        self, running: Running, outputs: OutputStorage, deadline_ns: int | None, *, at_once: bool = False
+    ) -> DispatchTiming:
+        """Wait for a dispatch and fill ``outputs``; on an error ``outputs`` is cleared.  Call once.
+
+        ``at_once``: nothing came between ``begin`` and this call, so that the dispatch took the time in between.
+        """
         device, lane, launch = self._resources.device, running.lane, running.shape.launch
         lane.active = True
         try:
@@ -141,7 +146,8 @@ class KernelPipeline(ABC):
             raise
         lane.active = False
         now = device.clock.now_ns()
-        lane.observe(now - running.started_ns)
+        if at_once:
+            lane.observe(now - running.started_ns)
         self._lanes.put(lane)
         timing = DispatchTiming(
             now - running.started_ns,

@@ -17,9 +17,13 @@ from vyre.adapters.fakes import recording
 from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.policies.emission.grid_sync_mode import GridSyncInputs, choose_grid_sync
 from vyre.policies.execution_prices import ExecutionMode, Workload
+from vyre.policies.journal import Decision, DecisionSink, decide
 from vyre.policies.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.backend import (
     PORT_API_VERSION,
@@ -41,7 +45,7 @@ from vyre.ports.backend import (
     Upload,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
-from vyre.ports.planning import PlannedExecution
+from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.outcomes import Verdict
 
@@ -555,8 +559,24 @@ class Planner:
     found: list[PlannedExecution] = field(default_factory=list)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
-        self.found.append(self.decided(ExecutionInputs(Workload(1, 1, 1, KERNEL), self.costs, frozenset())))
+        nodes = request.config.fixpoint_iterations or 1
+        self.found.append(self.decided(ExecutionInputs(Workload(nodes, 1, 1, KERNEL), self.costs, frozenset())))
         return self.inner.executor.execute(request, outputs)
+
+    def work(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        input_nbytes: tuple[int, ...],
+        sink: DecisionSink | None = None,
+        /,
+    ) -> DispatchWork:
+        resolve_launch(program, input_nbytes, config, LaunchLimits(self.inner.id))
+        decide(sink, choose_grid_sync, GridSyncInputs(False, 1, 1, 1))
+        return self.told(DispatchWork(config.fixpoint_iterations or 1, config.fixpoint_iterations or 1, frozenset()))
+
+    def told(self, work: DispatchWork) -> DispatchWork:
+        return work
 
     def decided(self, inputs: ExecutionInputs) -> PlannedExecution:
         return PlannedExecution("a dispatch", inputs, plan_execution(inputs))
@@ -598,6 +618,58 @@ class CannotDoIt(Planner):
         return PlannedExecution("a dispatch", inputs, replace(plan, mode=ExecutionMode.GRAPH))
 
 
+class ForgetsIterations(Planner):
+    def told(self, work: DispatchWork) -> DispatchWork:
+        return work._replace(operations=1)
+
+
+class CannotDoWhatItTells(Planner):
+    def told(self, work: DispatchWork) -> DispatchWork:
+        return work._replace(executable=frozenset({ExecutionMode.GRAPH}))
+
+
+class CountsKernelsOnce(Planner):
+    def told(self, work: DispatchWork) -> DispatchWork:
+        return work._replace(kernels=1)
+
+
+class CountsMoreKernelsThanOperations(Planner):
+    def told(self, work: DispatchWork) -> DispatchWork:
+        return work._replace(kernels=2 * work.kernels)
+
+
+class PlansWhenAsked(Planner):
+    def told(self, work: DispatchWork) -> DispatchWork:
+        self.found.append(self.decided(ExecutionInputs(Workload(1, 1, 1, KERNEL), self.costs, frozenset())))
+        return work
+
+
+class MakesUpWhy(Planner):
+    def work(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        input_nbytes: tuple[int, ...],
+        sink: DecisionSink | None = None,
+        /,
+    ) -> DispatchWork:
+        if sink is not None:
+            sink.note(Decision(choose_grid_sync, (GridSyncInputs(False, 1, 1, 1),), "whatever"))
+        return super().work(program, config, input_nbytes, None)
+
+
+class AcceptsEveryLength(Planner):
+    def work(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        input_nbytes: tuple[int, ...],
+        sink: DecisionSink | None = None,
+        /,
+    ) -> DispatchWork:
+        return super().work(program, config, (8,), sink)
+
+
 def planning(kind: type[Planner] = Planner) -> Break:
     def broken(backend: Backend) -> Backend:
         planner = kind(backend)
@@ -612,6 +684,13 @@ BROKEN_PLANS: Final[dict[str, tuple[type[Planner], str]]] = {
     "what was read changes": (ShowsItsList, "planning.plans_are_a_snapshot"),
     "the policy said something else": (MakesUp, "planning.a_plan_is_what_the_policy_answers"),
     "what is planned cannot be done": (CannotDoIt, "planning.a_plan_is_one_that_can_be_executed"),
+    "iterations are not counted": (ForgetsIterations, "planning.work_is_what_plans_are_made_of.in a row"),
+    "what is told cannot be done": (CannotDoWhatItTells, "planning.work_is_what_plans_are_made_of.*"),
+    "kernels of iterations are not counted": (CountsKernelsOnce, "planning.kernels_are_counted"),
+    "kernels are no operations": (CountsMoreKernelsThanOperations, "planning.kernels_are_counted"),
+    "a question is planned for": (PlansWhenAsked, "planning.asking_for_work_decides_nothing"),
+    "its reasons are made up": (MakesUpWhy, "planning.asking_for_work_decides_nothing"),
+    "work of what cannot be run": (AcceptsEveryLength, "planning.what_cannot_be_run_has_no_work"),
 }
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vyre.domain.launch_costs import LaunchCosts
+from vyre.policies.execution_prices import ExecutionMode
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan
+
+if TYPE_CHECKING:
+    from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.ir.program import Program
+    from vyre.policies.journal import DecisionSink
 
 
 class PlannedExecution(NamedTuple):
@@ -14,6 +20,20 @@ class PlannedExecution(NamedTuple):
     work: str
     inputs: ExecutionInputs
     plan: ExecutionPlan
+
+
+class DispatchWork(NamedTuple):
+    """What one dispatch of a program consists of.
+
+    ``operations``: launches, copies and fills, each of which is a node of what is planned.  ``kernels``: the launches
+    among them.  ``executable``: what can be planned besides launching plainly.  ``fixed``: what is done whatever it
+    costs, in a few words; empty where costs decide.
+    """
+
+    operations: int
+    kernels: int
+    executable: frozenset[ExecutionMode]
+    fixed: str = ""
 
 
 class ExecutionPlanning(Protocol):
@@ -25,4 +45,19 @@ class ExecutionPlanning(Protocol):
 
     def plans(self) -> tuple[PlannedExecution, ...]:
         """The latest decisions, oldest first."""
+        ...
+
+    def work(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        input_nbytes: tuple[int, ...],
+        sink: DecisionSink | None = None,
+        /,
+    ) -> DispatchWork:
+        """What plans about dispatches on host memory are made of, for inputs of these lengths; launches nothing.
+
+        ``sink``: is told what is decided about how the program is launched.  Raises what compiling and dispatching
+        raise before anything is launched.
+        """
         ...

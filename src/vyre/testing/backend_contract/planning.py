@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import InvalidInput
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 from vyre.policies.execution_prices import ExecutionMode, Price
+from vyre.policies.journal import DecisionJournal
 from vyre.policies.plan_execution import plan_execution
-from vyre.ports.planning import ExecutionPlanning, PlannedExecution
-from vyre.testing.backend_contract.bench import Bench, words
+from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
+from vyre.testing.backend_contract.bench import Bench, Storage, program_of, words
 from vyre.testing.backend_contract.case import Group
-from vyre.testing.backend_contract.expect import equal, holds
+from vyre.testing.backend_contract.expect import equal, holds, refusal
 
 PLANNING: Final = Group("planning", "planning")
 RUNS: Final = 40
@@ -30,10 +34,20 @@ def _costing(ns: int) -> LaunchCosts:
     return replace(ASSUMED, **every)
 
 
-def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, ...]]:
-    """The decisions after so many dispatches that there are some."""
+def _planning(bench: Bench) -> ExecutionPlanning:
     planning = bench.backend.planning
     assert planning is not None
+    return planning
+
+
+def _work(bench: Bench, **config: Any) -> DispatchWork:
+    """Of a dispatch of two elements.  ``config``: fields of ``DispatchConfig``."""
+    return _planning(bench).work(program_of(_ADD), DispatchConfig(**config), (8,))
+
+
+def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, ...]]:
+    """The decisions after so many dispatches that there are some."""
+    planning = _planning(bench)
     for _ in range(RUNS):
         equal(bench.words(_ADD, words(1, 2)), [2, 3])
     found = planning.plans()
@@ -79,3 +93,49 @@ def plans_are_a_snapshot(bench: Bench) -> None:
         for _ in range(RUNS // 8):
             bench.run(_ADD, words(*range(size)))
     equal(first, kept)
+
+
+@PLANNING.table({"once": 1, "in a row": 5})
+def work_is_what_plans_are_made_of(bench: Bench, iterations: int) -> None:
+    """A dispatch is planned with as many nodes, and for the same modes, as are told of its work before it is run."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        work = _work(other, fixpoint_iterations=iterations)
+        for _ in range(RUNS):
+            other.run(_ADD, words(1, 2), fixpoint_iterations=iterations)
+        inputs = _planning(other).plans()[-1].inputs
+        equal(inputs.workload.nodes, work.operations, "nodes")
+        equal(inputs.executable, work.executable, "modes besides plain launches")
+
+
+@PLANNING.case()
+def kernels_are_counted(bench: Bench) -> None:
+    """They are among the operations, as many for each iteration as a dispatch says that it launched."""
+    once = _work(bench).kernels
+    holds(once > 0, f"{once} kernels")
+    for iterations in (1, 7):
+        work = _work(bench, fixpoint_iterations=iterations)
+        equal(work.kernels, iterations * once, f"kernels of {iterations} iterations")
+        holds(work.kernels <= work.operations, f"{work.kernels} kernels among {work.operations} operations")
+        timing = bench.execute(Storage(), _ADD, words(1, 2), fixpoint_iterations=iterations)
+        holds(timing.launches in (None, 0, work.kernels), f"{timing.launches} were launched, {work.kernels} told")
+
+
+@PLANNING.case()
+def asking_for_work_decides_nothing(bench: Bench) -> None:
+    """Nothing is planned then, and what is told to the sink is what the policies answer."""
+    with bench.elsewhere() as other:
+        other.backend.lifecycle.prepare()
+        journal = DecisionJournal()
+        for _ in range(RUNS):
+            _planning(other).work(program_of(_ADD), DispatchConfig(), (8,), journal)
+        equal(_planning(other).plans(), (), "plans")
+        for policy, arguments, verdict in journal.decisions:
+            equal(policy(*arguments), verdict, policy.__name__)
+
+
+@PLANNING.case()
+def what_cannot_be_run_has_no_work(bench: Bench) -> None:
+    """Inputs that a dispatch refuses are refused."""
+    for input_nbytes in ((), (7,), (8, 8)):
+        refusal(InvalidInput, partial(_planning(bench).work, program_of(_ADD), DispatchConfig(), input_nbytes))

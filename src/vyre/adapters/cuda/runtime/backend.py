@@ -17,6 +17,7 @@ from vyre.adapters.cuda.runtime.lane import LanePool, Resources
 from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.pending import CudaAsync
 from vyre.adapters.cuda.runtime.pipeline import Profiler
+from vyre.adapters.cuda.runtime.planning import CudaPlanning
 from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
 from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
@@ -104,6 +105,6 @@ def make_backend(
         metric_source=device.counters,
         tunable=CudaTunable(device, executor, work_done),
         cost_probe=CudaCostProbe(resources, executor),
-        planning=replays,
+        planning=CudaPlanning(executor, replays),
         stores_code=True,
     )

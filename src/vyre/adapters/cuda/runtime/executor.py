@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from math import prod
 
+from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.code import KernelSource
 from vyre.adapters.cuda.runtime.kernels import KernelCache
-from vyre.adapters.cuda.runtime.lane import LanePool, Resources
+from vyre.adapters.cuda.runtime.lane import DispatchPlan, LanePool, Resources, plan_dispatch
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
@@ -30,7 +31,7 @@ from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
 from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
-from vyre.policies.journal import decide
+from vyre.policies.journal import DecisionSink, decide
 
 
 class CudaPipeline(KernelPipeline):
@@ -87,9 +88,9 @@ class CudaPipeline(KernelPipeline):
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
 
-    def options_for(self, launch: Launch) -> EmitOptions:
-        """How the module of a launch is emitted.  Call inside the door."""
-        options = self._options(native=self._native(launch.grid))
+    def options_for(self, launch: Launch, sink: DecisionSink | None = None) -> EmitOptions:
+        """How the module of a launch is emitted.  Call inside the door.  ``sink``: is told instead of the usual one."""
+        options = self._options(native=self._native(launch.grid, sink=sink))
         if self._profile.exact_grid and prod(launch.grid) * prod(launch.workgroup) == launch.element_count:
             options = replace(options, assume=options.assume | {Assumption.EXACT_GRID})
         return options
@@ -100,6 +101,15 @@ class CudaPipeline(KernelPipeline):
         blocks = min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
         return blocks * prod(launch.workgroup)
 
+    def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchPlan:
+        """What a dispatch of inputs of these lengths consists of.  ``sink``: is told how its kernels are launched."""
+        launch = self._resolve(input_nbytes)
+        with self._resources.device.calls:
+            options = self.options_for(launch, sink)
+            if sink is not None:
+                uses_table(self._program, inlined_uniforms(self._program, options, sink), options, sink)
+            return plan_dispatch(self._module(options), self._spec(launch))
+
     # ---------------------------------------------------------------- details
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
         return resolve_launch(self._program, input_nbytes, self._config, self._limits)
@@ -107,7 +117,9 @@ class CudaPipeline(KernelPipeline):
     def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
         return partial(self._module, self.options_for(launch))
 
-    def _native(self, grid: Dim3, told: Callable[[Compilation], object] | None = None) -> bool:
+    def _native(
+        self, grid: Dim3, told: Callable[[Compilation], object] | None = None, sink: DecisionSink | None = None
+    ) -> bool:
         """Whether the grid barriers of this launch run inside one kernel.
 
         A grid that does not fit although this is asked for is refused when its launch is prepared.
@@ -120,7 +132,8 @@ class CudaPipeline(KernelPipeline):
         undecided = forced is None and facts.cooperative_launch  # then only is the native kernel worth its compilation
         resident = self._resident_natively(told) if undecided else 0
         asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
-        return decide(self._kernels.decisions, choose_grid_sync, asked).mode is GridSyncMode.NATIVE
+        sink = self._kernels.decisions if sink is None else sink
+        return decide(sink, choose_grid_sync, asked).mode is GridSyncMode.NATIVE
 
     def _resident_natively(self, told: Callable[[Compilation], object] | None) -> int:
         """Workgroups of the native kernel that one multiprocessor holds at once."""

@@ -1,0 +1,43 @@
+"""What the port is told of plans: the decisions of a device, and what they are about before anything is run."""
+
+from __future__ import annotations
+
+from vyre.adapters.cuda.runtime.executor import CudaExecutor
+from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.ir.program import Program
+from vyre.domain.launch_costs import LaunchCosts
+from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.journal import DecisionSink
+from vyre.ports.planning import DispatchWork, PlannedExecution
+
+
+class CudaPlanning:
+    """``ExecutionPlanning`` of one device."""
+
+    __slots__ = ("_executor", "_replays")
+
+    def __init__(self, executor: CudaExecutor, replays: ReplayPlanner) -> None:
+        self._executor, self._replays = executor, replays
+
+    def use_costs(self, costs: LaunchCosts, /) -> None:
+        self._replays.use_costs(costs)
+
+    def plans(self) -> tuple[PlannedExecution, ...]:
+        return self._replays.plans()
+
+    def work(
+        self,
+        program: Program,
+        config: DispatchConfig,
+        input_nbytes: tuple[int, ...],
+        sink: DecisionSink | None = None,
+        /,
+    ) -> DispatchWork:
+        planned = self._executor.pipeline(program, config)[0].planned(input_nbytes, sink)
+        work = planned.work
+        if not (planned.recordable and self._replays.may_record(work)):
+            return DispatchWork(work.operations, work.timed, frozenset())
+        after = self._replays.after
+        fixed = "" if after == "costs" else f"replayed as a graph after {after} runs"
+        return DispatchWork(work.operations, work.timed, frozenset({ExecutionMode.GRAPH}), fixed)

@@ -16,6 +16,7 @@ from vyre.adapters.disk.configuration import CacheSettings
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.policies.journal import DecisionSink
 from vyre.ports.artifact_store import Artifact
 
 UNUSABLE: Final = "vyre.cache.unusable"
@@ -48,6 +49,7 @@ def store(
     files: FileOperations = REAL_FILES,
     now_ns: Callable[[], int] = time.time_ns,
     user: Callable[[], int] = os.geteuid,
+    sink: DecisionSink | None = None,
     **settings: Any,
 ) -> DiskArtifactStore:
     """A store of its own on ``root``, as another process would have it."""
@@ -57,6 +59,7 @@ def store(
         files=files,
         user=user,
         now_ns=now_ns,
+        sink=sink,
     )
 
 

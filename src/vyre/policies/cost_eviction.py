@@ -40,7 +40,7 @@ UNIT: Final = 1 << 10
 _STEPS: Final = 1 << 10
 """Priorities are whole numbers; this makes a nanosecond for 1 MiB one of them, at the average credit."""
 CANDIDATES: Final = 16
-"""Entries that a recorded eviction tells of."""
+"""Entries that an eviction tells of where it is kept."""
 
 Frequency: TypeAlias = Annotated[int, IntRange(1, 64)]
 Credit: TypeAlias = Annotated[int, IntRange(0, UNIT * UNIT)]
@@ -152,12 +152,13 @@ class CostEviction(Generic[K]):
     """The entries of one cache, what left it lately, and what was learned from both.
 
     It is state, not a value: each call changes it in place, and the same calls give the same answers.  It knows no
-    budget: the cache asks for victims until what it adds fits.  ``sink``: is told who leaves, and of the entries of
-    least priority, ``CANDIDATES`` at most.
+    budget: the cache asks for victims until what it adds fits.  ``sink``: is told who leaves; if it
+    keeps that, together with who would be next, ``CANDIDATES`` entries at most.
     """
 
     def __init__(self, thresholds: CostThresholds = DEFAULT_THRESHOLDS, sink: DecisionSink | None = None) -> None:
         self._thresholds, self._sink = thresholds, sink
+        self._told = CANDIDATES if sink is not None and sink.keeps else 1
         self._entries: dict[K, _Entry] = {}
         self._ghosts: OrderedDict[K, _Ghost] = OrderedDict()
         self._queue: list[tuple[int, int, K]] = []
@@ -207,7 +208,7 @@ class CostEviction(Generic[K]):
 
     def evict(self) -> Evicted[K]:
         """Let the entry of least priority go; raises ``IndexError`` if there is none."""
-        held, least = len(self._entries), self._least(1 if self._sink is None else CANDIDATES)
+        held, least = len(self._entries), self._least(self._told)
         candidates = tuple(self._candidate(key) for _, _, key in least)
         found = decide(self._sink, least_worth, EvictionInputs(candidates, held))
         _, since, key = least.pop(found.place)

@@ -58,6 +58,11 @@ class Decision(NamedTuple):
 class DecisionSink(Protocol):
     """Is told of every decision.  Never raises; any thread may call it."""
 
+    @property
+    def keeps(self) -> bool:
+        """Are decisions kept, so that what they were given may say more than deciding takes?  Never changes."""
+        ...
+
     def note(self, decision: Decision, /) -> None: ...
 
 
@@ -78,17 +83,21 @@ def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *argume
     return verdict
 
 
-def sifted(sink: DecisionSink | None, keeps: Callable[[Decision], bool]) -> DecisionSink | None:
-    """A sink that passes on what ``keeps`` wants: of what is asked often, what is news."""
-    return None if sink is None else _Sifted(sink, keeps)
+def sifted(sink: DecisionSink | None, passes: Callable[[Decision], bool]) -> DecisionSink | None:
+    """A sink that passes on what ``passes`` wants: of what is asked often, what is news."""
+    return None if sink is None else _Sifted(sink, passes)
 
 
 class _Sifted(NamedTuple):
     sink: DecisionSink
-    keeps: Callable[[Decision], bool]
+    passes: Callable[[Decision], bool]
+
+    @property
+    def keeps(self) -> bool:
+        return self.sink.keeps
 
     def note(self, decision: Decision, /) -> None:
-        if self.keeps(decision):
+        if self.passes(decision):
             self.sink.note(decision)
 
 
@@ -97,6 +106,8 @@ class DecisionJournal:
 
     Raises ``InvalidConfig`` for a limit that is not positive.
     """
+
+    keeps: Final = True
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         if type(limit) is not int or limit < 1:

@@ -12,8 +12,11 @@ import structlog
 from structlog.testing import capture_logs
 
 from vyre.adapters.telemetry.application import ApplicationTelemetry
+from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
 from vyre.adapters.telemetry.structured import StructlogTelemetry
+from vyre.policies.cost_eviction import Candidate, EvictionInputs, least_worth
+from vyre.policies.journal import DecisionJournal, decide
 from vyre.ports.support import NullTelemetry, Telemetry
 
 
@@ -76,6 +79,17 @@ def test_structlog_adapter_logs_counts_at_debug() -> None:
         {"event": "vyre.c", "count": 3, "backend": "b", "log_level": "debug"},
         {"event": "vyre.e", "n": 1, "log_level": "warning"},
     ]
+
+
+@pytest.mark.parametrize("journal", [None, DecisionJournal()], ids=["alone", "with a journal"])
+def test_decisions_are_counted_and_kept_by_the_journal(journal: DecisionJournal | None) -> None:
+    telemetry = RecordingTelemetry()
+    sink = CountedDecisions(telemetry, journal)
+    assert sink.keeps is (journal is not None)
+    assert decide(sink, least_worth, EvictionInputs((Candidate("a", 0, 1, 1, 1, 1, 0),), 1)).place == 0
+    labels = (("policy", "cost_eviction.least_worth"), ("verdict", "LeastWorth"))
+    assert telemetry.counts == {("vyre.decision", labels): 1}
+    assert journal is None or len(journal) == 1
 
 
 def test_recording_sums_counts_by_label() -> None:

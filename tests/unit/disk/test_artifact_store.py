@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import Durability, Eviction
 from vyre.domain.errors import InvalidField
+from vyre.policies.journal import Decision
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact
 
 DAY_NS = 86_400 * 1_000_000_000
@@ -177,6 +179,30 @@ def test_bytes_are_held_to_their_sum(root: Path) -> None:
         assert cache.put(key(number), artifact(number, 1_000))
         assert sum(path.stat().st_size for path in entry_files(root)) <= 5_000
     assert 3 <= cache.stats().entries <= 4
+
+
+class Putting:
+    """A sink that puts the same entry again whenever it is told of a decision."""
+
+    keeps = False
+
+    def __init__(self, root: Path, eviction: Eviction) -> None:
+        self.cache = store(root, max_entries=2, eviction=eviction, sink=self)
+        self.told = 0
+
+    def note(self, decision: Decision, /) -> None:
+        self.told += 1
+        assert self.cache.put(key(2), artifact(2))
+
+
+@pytest.mark.parametrize("eviction", Eviction, ids=lambda eviction: eviction.value)
+def test_who_is_told_may_call_the_store(root: Path, eviction: Eviction) -> None:
+    sink = Putting(root, eviction)
+    puts = threading.Thread(target=lambda: [sink.cache.put(key(n), artifact(n)) for n in range(3)], daemon=True)
+    puts.start()
+    puts.join(30)
+    assert not puts.is_alive(), "it waits for itself"
+    assert sink.told and entry_files_of(root, 2)
 
 
 @pytest.mark.parametrize(("eviction", "left"), [(Eviction.COST, 1), (Eviction.HEAT, 2)])

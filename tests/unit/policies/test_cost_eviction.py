@@ -17,7 +17,7 @@ from vyre.policies.cost_eviction import (
     LeastWorth,
     least_worth,
 )
-from vyre.policies.journal import DecisionJournal
+from vyre.policies.journal import Decision, DecisionJournal, DecisionSink
 
 U64_MAX = 2**64 - 1
 NEVER_REVIEWED = CostThresholds(review_interval=1 << 20)
@@ -144,7 +144,30 @@ def test_an_eviction_is_recorded_with_what_would_leave_next() -> None:
     assert journal.decisions[-1].arguments == (EvictionInputs(tuple(least), 2),)
 
 
+class Counting:
+    """A sink that keeps nothing that it is told."""
+
+    keeps = False
+
+    def __init__(self) -> None:
+        self.verdicts: list[object] = []
+
+    def note(self, decision: Decision, /) -> None:
+        self.verdicts.append(decision.verdict)
+
+
+def test_a_sink_that_keeps_nothing_is_told_of_nobody_else() -> None:
+    sink = Counting()
+    shown = shown_keys(sink)
+    assert (shown, sink.verdicts) == (["a"], [LeastWorth(0, 1_000 * 1_024 * UNIT // 10)])
+
+
 def test_without_a_sink_nobody_else_is_looked_at() -> None:
+    assert shown_keys(None) == ["a"]
+
+
+def shown_keys(sink: DecisionSink | None) -> list[str]:
+    """Of three keys those that an eviction makes a text of."""
     shown: list[str] = []
 
     class Key(str):
@@ -152,11 +175,11 @@ def test_without_a_sink_nobody_else_is_looked_at() -> None:
             shown.append(self[:])
             return self[:]
 
-    found: CostEviction[str] = CostEviction(NEVER_REVIEWED)
+    found: CostEviction[str] = CostEviction(NEVER_REVIEWED, sink)
     for key in "abc":
         found.admit(Key(key), **PLAIN)
     assert found.evict().key == "a"
-    assert shown == ["a"]
+    return shown
 
 
 def test_admitting_again_is_a_request_and_takes_the_new_figures() -> None:

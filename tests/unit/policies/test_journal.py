@@ -79,6 +79,22 @@ def test_a_sieve_passes_on_what_is_news() -> None:
     assert sifted(None, lambda decision: True) is None
 
 
+@dataclass
+class Sink:
+    """Forgets what it is told, though it may say that it keeps that."""
+
+    keeps: bool
+
+    def note(self, decision: Decision, /) -> None: ...
+
+
+def test_a_sieve_keeps_what_its_sink_keeps() -> None:
+    assert DecisionJournal().keeps
+    for keeps in (True, False):
+        sieve = sifted(Sink(keeps), lambda decision: True)
+        assert sieve is not None and sieve.keeps is keeps
+
+
 def test_what_can_be_read_once_is_kept() -> None:
     journal, given = DecisionJournal(), [2, 1]
     assert decide(journal, sorted, iter(given)) == [1, 2]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
+from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
@@ -117,8 +118,8 @@ class _Held(NamedTuple):
 class MemoryCache(Generic[K, V]):
     """Values by key; every method may be called from any thread, and from inside a build.
 
-    ``retention`` decides who leaves; by default that is ``CostEviction``, which tells ``sink``.  ``name`` says in
-    messages what a key stands for.
+    ``retention`` decides who leaves, and must not call the cache; by default that is ``CostEviction``.  ``sink``: is
+    told what that decides; it may call the cache.  ``name`` says in messages what a key stands for.
     """
 
     def __init__(
@@ -131,7 +132,8 @@ class MemoryCache(Generic[K, V]):
         sink: DecisionSink | None = None,
     ) -> None:
         self._budget = budget if budget is not None else MemoryBudget()
-        self._retention: Retention[K] = retention if retention is not None else CostEviction[K](sink=sink)
+        self._decisions = None if sink is None else HeldDecisions(sink)
+        self._retention: Retention[K] = retention if retention is not None else CostEviction[K](sink=self._decisions)
         self._now_ns = now_ns
         self._lock = threading.Lock()
         self._flights: SingleFlight[K, V] = SingleFlight(name)
@@ -225,6 +227,8 @@ class MemoryCache(Generic[K, V]):
         if not own:
             with self._lock:
                 self._shared += 1
+        elif self._decisions is not None:
+            self._decisions.tell()
         return value
 
     def _fill(self, key: K, build: Callable[[], Built[V]]) -> V:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.complaints import Complaints
 from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings
@@ -75,6 +76,7 @@ class DiskArtifactStore:
     ) -> None:
         self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
         self._lock = Lock()
+        self._decisions = None if sink is None else HeldDecisions(sink)
         self._space_lock = Lock()  # held while entries are evicted; hits do not wait for that
         self._prepared = False
         self._counts: Counter[str] = Counter()
@@ -85,7 +87,7 @@ class DiskArtifactStore:
         self._layers += [_Layer(directory, "lower") for directory in lower if directory is not None]
         if self._own is not None:
             limits = Totals(settings.max_entries, settings.max_bytes)
-            retention = retention or retention_of(settings.eviction, sink)
+            retention = retention or retention_of(settings.eviction, self._decisions)
             self._space = Space(self._own, files, limits, retention, now_ns)
 
     # ---- the port
@@ -221,6 +223,8 @@ class DiskArtifactStore:
             before = self._space.evicted
             has_room = self._space.reserve(place.path, len(data))
             evicted = self._space.evicted - before
+        if self._decisions is not None:
+            self._decisions.tell()
         if evicted:
             self._count("evicted", evicted)
         if not has_room:

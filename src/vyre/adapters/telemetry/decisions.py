@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 class CountedDecisions:
     """Counts each verdict by its policy, and passes the decision on to ``journal``, if there is one."""
 
-    __slots__ = ("_telemetry", "journal")
+    __slots__ = ("_telemetry", "journal", "keeps")
 
     def __init__(self, telemetry: Telemetry, journal: DecisionSink | None = None) -> None:
         self._telemetry = telemetry
         self.journal: Final = journal
+        self.keeps: Final = journal is not None and journal.keeps
 
     def note(self, decision: Decision, /) -> None:
         self._telemetry.count("vyre.decision", policy=decision.name, verdict=verdict_label(decision.verdict))

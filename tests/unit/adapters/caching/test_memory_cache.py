@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.memory_cache import DEPARTURES, LOG, Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.artifact_store import retention_of
@@ -19,7 +20,7 @@ from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.cache_eviction_heat import entries_to_evict
 from vyre.policies.cost_eviction import CANDIDATES, CostEviction, EvictionInputs, least_worth
-from vyre.policies.journal import DecisionJournal, Outcome, from_lines, replay, to_lines
+from vyre.policies.journal import Decision, DecisionJournal, Outcome, decide, from_lines, replay, to_lines
 
 
 class Kernel:
@@ -379,6 +380,68 @@ def test_who_leaves_is_recorded_with_a_few_who_stay(eviction: Eviction, load: Lo
         (inputs,) = record.inputs.values()
         assert len(inputs["candidates" if eviction is Eviction.COST else "entries"]) == CANDIDATES
         assert replay(record, find_policy).outcome is Outcome.SAME
+
+
+class Asking:
+    """A sink that calls the cache of which it is told."""
+
+    keeps = False
+
+    def __init__(self, call: Callable[[MemoryCache[str, Kernel]], object]) -> None:
+        self.call = call
+        self.cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=1), sink=self)
+        self.told: list[Any] = []
+
+    def note(self, decision: Decision, /) -> None:
+        self.told.append(decision.arguments)
+        self.call(self.cache)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda cache: cache.stats(),
+        lambda cache: cache.clear(),
+        lambda cache: cache.get_or_build("b", lambda: Built(Kernel("b"), 10)),
+        lambda cache: cache.get_or_build("d", lambda: Built(Kernel("d"), 2_000_000_000)),
+    ],
+    ids=["stats", "clear", "a hit", "a build"],
+)
+def test_who_is_told_may_call_the_cache(call: Callable[[MemoryCache[str, Kernel]], object], load: Loader) -> None:
+    sink = Asking(call)
+    builds = threading.Thread(target=lambda: [sink.cache.get_or_build(name, load(name)) for name in "ab"], daemon=True)
+    builds.start()
+    builds.join(30)
+    assert not builds.is_alive(), "it waits for itself"
+    ((inputs,),) = sink.told
+    assert [each.key for each in inputs.candidates] == ["a"]
+
+
+def test_a_value_that_comes_back_is_told_of(load: Loader) -> None:
+    journal = DecisionJournal()
+    cache: MemoryCache[str, Kernel] = MemoryCache(MemoryBudget(entries=1), sink=journal)
+    used = cache.get_or_build("a", load("a"))
+    cache.get_or_build("b", load("b"))
+    assert cache.get_or_build("a", load("a")) is used and load.built == ["a", "b"]
+    left = [decision.arguments[0] for decision in journal.decisions]
+    assert [inputs.candidates[0].key for inputs in left if isinstance(inputs, EvictionInputs)] == ["a", "b"]
+
+
+def test_every_decision_is_told_once() -> None:
+    journal = DecisionJournal()
+    held = HeldDecisions(journal)
+
+    def work() -> None:
+        for _ in range(500):
+            decide(held, sorted, ())
+            held.tell()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert held.keeps and len(journal) == 2_000
 
 
 def test_many_threads_share_one_build(load: Loader) -> None:

@@ -15,6 +15,7 @@ from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
@@ -45,7 +46,7 @@ _DECISIONS: Final = 32
 
 
 class _Guess:
-    """``values``: bytes of the parameters.  ``pipeline``: special code, once there.  ``refused``: why none is used."""
+    """``values``: bytes of the parameters.  ``pipeline``: special code, once there.  ``refused``: why there is none."""
 
     __slots__ = ("hits", "pipeline", "refused", "values")
 
@@ -108,7 +109,9 @@ class SpecializedPipeline:
         Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all.
         """
         self.general: Final = general
-        self._sink, self._paths = sink, sifted(sink, self._turns)
+        self._sink = sink
+        self._held = None if sink is None else HeldDecisions(sink)
+        self._paths = sifted(self._held, self._turns)
         self._path: SpeculationPath | None = None
         inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
@@ -137,7 +140,10 @@ class SpecializedPipeline:
         if has_resident(inputs):
             return self.general(inputs, out=out, outputs=outputs)
         views = self.general.views(inputs)
-        return self._chosen(views).run(views, out, outputs)
+        pipeline = self._chosen(views)
+        if self._held is not None:
+            self._held.tell()
+        return pipeline.run(views, out, outputs)
 
     def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
         """Is the special code surely faster than the general one?  If measured and not, it is not used any more.
@@ -146,11 +152,12 @@ class SpecializedPipeline:
         """
         views = self.general.views(inputs)
         guess = self._guess
-        if guess is None or guess.pipeline is None or not self._holds(guess, views):
+        special = None if guess is None else guess.pipeline
+        if guess is None or special is None or not self._holds(guess, views):
             raise InvalidConfig(
                 "there is no special code for these parameters", fix="call it with them until `explain` says so."
             )
-        variants = {"general": self.general, "special": guess.pipeline}
+        variants = {"general": self.general, "special": special}
         report = VariantRace(self._backend, variants, inputs, thresholds, sink=self._sink).run()
         if report.measured and report.winner == "general":
             self._refuse(guess, Reason("the race: {}", (report.raced[0].verdict.why,)))
@@ -224,7 +231,7 @@ class SpecializedPipeline:
             speculative_spec_cost_ns=compile_ns * self._background.load_bps // 10_000,
             miss_cost_ns=compile_ns,
         )
-        verdict = decide(self._sink, decide_trace_jit_speculation, inputs)
+        verdict = decide(self._held, decide_trace_jit_speculation, inputs)
         if isinstance(verdict, Speculate) and self._background.wish(guess, lambda: self._compile(guess)):
             self._note(Specialization.COMPILE, verdict.why)
 
@@ -232,10 +239,13 @@ class SpecializedPipeline:
         """On the thread of the background."""
         program = baked(self.general.program, dict(zip(self._names, guess.values, strict=True)))
         try:
-            guess.pipeline = self._compiled(program, self.general.config)
+            special = self._compiled(program, self.general.config)
         except VyreError as error:
             self._refuse(guess, Reason("it cannot be compiled: {}", (error.message,)))
             raise
+        with self._lock:
+            if guess.refused is None:
+                guess.pipeline = special
 
     def _refuse(self, guess: _Guess, why: Reason) -> None:
         with self._lock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -189,6 +189,68 @@ def test_a_race_that_is_not_won_ends_the_special_code(running: Running) -> None:
     for _ in range(5):
         running(2.5)
     assert running.pipeline.explain().special == special and len(running.special) == 1
+
+
+class Wishes:
+    """A background that takes every wish, and does nothing by itself."""
+
+    load_bps = 0
+
+    def __init__(self) -> None:
+        self.works: list[Callable[[], object]] = []
+
+    def wish(self, key: Hashable, work: Callable[[], object]) -> bool:
+        self.works.append(work)
+        return True
+
+
+def test_code_that_lands_after_it_was_refused_is_not_used(session: vyre.Session) -> None:
+    background = Wishes()
+    inputs: Inputs = [2.5, X, Y]
+    pipeline = SpecializedPipeline(
+        session.compile(saxpy_program()),
+        ["a"],
+        session.compile,
+        background,  # type: ignore[arg-type]  # all of it that is used
+        session._lease.backend,
+    )
+    for _ in range(100):
+        pipeline(inputs)
+    first, second, *_ = background.works
+    first()
+    report = pipeline.race(inputs, RaceThresholds(max_pairs=2))
+    assert report.measured and report.winner == "general"
+    second()
+    refused = pipeline.explain()
+    for _ in range(5):
+        pipeline(inputs)
+    assert refused.state.startswith("the race: ")
+    assert pipeline.explain() == refused._replace(general=refused.general + 5)
+
+
+class CallingBack(RecordingTelemetry):
+    """Asks a specialized pipeline what it has decided, at every decision."""
+
+    pipeline: SpecializedPipeline | None = None
+    asked = 0
+
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        super().count(name, value, **labels)
+        if name == "vyre.decision" and self.pipeline is not None:
+            self.pipeline.explain()
+            self.asked += 1
+
+
+def test_telemetry_may_call_the_pipeline(compiler: ForgetfulCompiler) -> None:
+    telemetry = CallingBack()
+    with vyre.open(catalog=catalog_of(forgetful_backend(compiler)), telemetry=telemetry) as session:
+        running = Running(session, compiler, None)
+        telemetry.pipeline = running.pipeline
+        calls = threading.Thread(target=lambda: [running(2.5) for _ in range(20)], daemon=True)
+        calls.start()
+        calls.join(30)
+        assert not calls.is_alive(), "it waits for itself"
+        assert telemetry.asked and running.pipeline.explain().special
 
 
 def test_all_scalars_are_guessed_unless_named(session: vyre.Session) -> None:

@@ -7,38 +7,60 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from vyre.domain.errors import UnreadableFile
 
+_PART: Final = 1 << 24
+MAX_BYTES: Final = 1 << 32
+"""More than any file that is read as a whole; devices may never end."""
 
-def read_file(path: Path) -> bytes:
-    """The content; raises ``UnreadableFile`` naming the path."""
+
+def read_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """The content; raises ``UnreadableFile`` naming the path, also for more than ``max_bytes``."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = bytearray()
+            while part := file.read(min(_PART, max_bytes + 1 - len(content))):
+                content += part
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    if len(content) > max_bytes:
+        raise UnreadableFile(f"cannot read {path}: it has more than {max_bytes} bytes", fix="name another file.")
+    return bytes(content)
 
 
 def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
     """Write every file beside its target and rename them only when all are complete on disk.
 
     On any failure before the first renaming the targets keep what they had, and no temporary file stays.
-    ``durable``: the new names too are on disk when this returns.  Raises ``UnreadableFile``.
+    ``durable``: the new names too are on disk when this returns.  A link stays one, and what is no file, a device or a
+    pipe, is written to, last.  Raises ``UnreadableFile``.
     """
     with ExitStack() as cleanup:
         written: list[tuple[Path, Path]] = []
+        streams: list[tuple[bytes, Path]] = []
         for target, data in contents.items():
             try:
-                written.append((_write_temporary(target, data, cleanup), target))
-            except OSError as error:
+                place = target.resolve()
+                if place.exists() and not place.is_file() and not place.is_dir():
+                    streams.append((data, place))
+                else:
+                    written.append((_write_temporary(place, data, cleanup), place))
+            except (OSError, RuntimeError) as error:
                 raise _unwritable(target, error) from None
-        for temporary, target in written:
+        for temporary, place in written:
             try:
-                temporary.replace(target)
+                temporary.replace(place)
                 if durable:
-                    _sync_directory(target.parent)
+                    _sync_directory(place.parent)
             except OSError as error:
-                raise _unwritable(target, error) from None
+                raise _unwritable(place, error) from None
+        for data, place in streams:
+            try:
+                place.write_bytes(data)
+            except OSError as error:
+                raise _unwritable(place, error) from None
 
 
 def _sync_directory(directory: Path) -> None:
@@ -68,7 +90,8 @@ def _write_temporary(target: Path, data: bytes, cleanup: ExitStack) -> Path:
     return temporary
 
 
-def _unwritable(target: Path, error: OSError) -> UnreadableFile:
+def _unwritable(target: Path, error: OSError | RuntimeError) -> UnreadableFile:
     return UnreadableFile(
-        f"cannot write {target}: {error.strerror or error}", fix="choose a path in an existing, writable directory."
+        f"cannot write {target}: {getattr(error, 'strerror', None) or error}",
+        fix="choose a path in an existing, writable directory.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,41 @@ def test_unreadable_and_unwritable_paths(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "dir", tmp_path):
         with pytest.raises(UnreadableFile, match="Fix:"):
             write_files({path: b""})
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_files({link: b"new"})
+    assert link.is_symlink() and target.read_bytes() == b"new"
+    (tmp_path / "dangling").symlink_to(tmp_path / "later")
+    write_files({tmp_path / "dangling": b"there"})
+    assert (tmp_path / "later").read_bytes() == b"there"
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    with pytest.raises(UnreadableFile, match=r"cannot write .*round.*Fix:"):
+        write_files({tmp_path / "round": b""})
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as threads:
+        read = threads.submit(pipe.read_bytes)
+        write_files({pipe: b"through", tmp_path / "a": b"beside"})
+        assert read.result() == b"through"
+    assert pipe.is_fifo() and (tmp_path / "a").read_bytes() == b"beside"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no file without an end")
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(UnreadableFile, match=r"/dev/zero: it has more than 100 bytes.*Fix:"):
+        read_file(Path("/dev/zero"), max_bytes=100)
+
+
+def test_a_file_of_as_many_bytes_as_allowed_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(bytes(100))
+    assert read_file(path, max_bytes=100) == bytes(100)
+    with pytest.raises(UnreadableFile):
+        read_file(path, max_bytes=99)

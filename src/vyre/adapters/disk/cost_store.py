@@ -76,8 +76,11 @@ def name_of(source: CostSource) -> str:
 
 
 def costs_of_file(path: Path) -> LaunchCosts:
-    """The costs in a file that the user names; raises ``UnreadableFile`` and ``MalformedJson``."""
-    return _parsed(read_file(path))
+    """The costs in a file that the user names; raises ``UnreadableFile`` and ``MalformedJson``, which name it."""
+    try:
+        return _parsed(read_file(path, max_bytes=MAX_FILE_BYTES))
+    except MalformedJson as error:
+        raise MalformedJson(error.message.removeprefix(f"{error.path}: "), fix=error.fix, path=str(path)) from None
 
 
 def _parsed(data: bytes) -> LaunchCosts:

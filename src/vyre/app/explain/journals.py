@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 from vyre.adapters.files import read_file, write_files
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.domain.errors import InvalidConfig, MalformedJson
 from vyre.policies.journal import Decision, DecisionJournal, Replayed, from_lines, replay, to_lines
+
+MAX_BYTES: Final = 1 << 28
+"""Of a journal that is read."""
 
 
 def write_decisions(decisions: Iterable[Decision], path: Path) -> None:
@@ -31,7 +35,7 @@ def replay_file(path: Path) -> Iterator[Replayed]:
     Raises ``UnreadableFile``, and ``MalformedJson`` for what is no journal.
     """
     try:
-        text = read_file(path).decode()
+        text = read_file(path, max_bytes=MAX_BYTES).decode()
     except UnicodeDecodeError:
         raise MalformedJson("a journal is not UTF-8", fix="use the journal as it was written.") from None
     return (replay(record, find_policy) for record in from_lines(text))

@@ -23,6 +23,7 @@ from vyre.domain.errors import InvalidConfig
 from vyre.domain.value_json import to_json
 from vyre.policies.execution_prices import Price, Quote
 from vyre.policies.journal import Outcome, Replayed
+from vyre.ports.planning import DispatchWork
 
 MOST_RUNS: Final = 1 << 20
 """Largest batch of the chart."""
@@ -82,8 +83,7 @@ def explain(
 # ---- a program
 def _print(found: Explanation) -> None:
     work, plan = found.inputs.workload, found.plan
-    each = f"{work.nodes} launches each" if work.nodes > 1 else "one launch each"
-    report.put(f"{found.program} on {found.backend}: {work.repeats} x {work.batch} runs of {each}")
+    report.put(f"{found.program} on {found.backend}: {work.repeats} x {work.batch} runs of {_each(found.work)}")
     rows = report.table("", "mode", "predicted", "a run", "costs", "made of")
     for quote in plan.quotes:
         rows.add_row(
@@ -100,6 +100,14 @@ def _print(found: Explanation) -> None:
     if sys.stdout.isatty():
         for line in _chart(found):
             report.put(line)
+
+
+def _each(work: DispatchWork) -> str:
+    launches, copies = work.kernels, work.operations - work.kernels
+    parts = [f"{launches} launches" if launches > 1 else "one launch"]
+    if copies:
+        parts.append(f"{copies} copies or fills" if copies > 1 else "one copy or fill")
+    return f"{' and '.join(parts)} each"
 
 
 def _cells(quote: Quote, runs: int) -> tuple[str, str, str, str]:
@@ -140,6 +148,8 @@ def _document(found: Explanation) -> dict[str, Any]:
         "margin_ns": found.plan.margin_ns,
         "costs": found.costs,
         "notes": list(found.notes),
+        "launches": found.work.kernels,
+        "operations": found.work.operations,
         "modes": [_quote_json(quote) for quote in found.plan.quotes],
         "decisions": [answer._asdict() for answer in found.others],
         "inputs": to_json(found.inputs),

@@ -5,22 +5,23 @@ Every line is the verdict of a policy; nothing is launched.  A number that nobod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.domain.grid_sync import has_grid_barriers, plan_grid_sync
 from vyre.domain.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
 from vyre.policies.bindless import plan_resource_table
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, GridSyncVerdict, choose_grid_sync
+from vyre.policies.emission.grid_sync_mode import choose_grid_sync
 from vyre.policies.execution_prices import ExecutionMode, Price, PriceInputs, Workload, quote
 from vyre.policies.journal import Decision, DecisionJournal, DecisionSink, decide, name_of, verdict_label
 from vyre.policies.param_inlining import decide_param_inlining
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 from vyre.policies.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
+from vyre.ports.planning import DispatchWork
 
 if TYPE_CHECKING:
+    from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
     from vyre.ports.backend import Backend
 
@@ -29,11 +30,14 @@ KERNEL_NS: Final = 5_000
 
 
 class Question(NamedTuple):
-    """What is to be explained.  ``batch`` runs, submitted together, ``repeats`` times.
+    """What is to be explained.  ``batch`` runs for inputs of these lengths, submitted together, ``repeats`` times.
 
     ``kernel``: device time of a launch; None: nobody knows.  ``costs``, and ``why_costs``: what they are.
     """
 
+    program: Program
+    config: DispatchConfig
+    input_nbytes: tuple[int, ...]
     batch: int
     repeats: int
     kernel: Measured | None
@@ -50,21 +54,22 @@ class Answer(NamedTuple):
 
 
 def answer(decision: Decision) -> Answer:
-    topic, words = _TOPICS[decision.name]
+    topic, words = _TOPICS.get(decision.name, (decision.name, verdict_label))
     verdict: Any = decision.verdict
-    return Answer(topic, words(verdict), str(verdict.why))
+    return Answer(topic, words(verdict), str(getattr(verdict, "why", verdict)))
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """``plan``: what ``plan_execution`` answers to ``inputs``.  ``costs``: what the costs in them are.
 
-    ``notes``: what whoever believes the numbers has to know.  ``others``: further decisions about the program.
+    ``work``: what each run consists of.  ``notes``: what whoever believes the numbers has to know.  ``others``: further decisions about the program.
     ``decisions``: all of them, as they are recorded.
     """
 
     program: str
     backend: str
+    work: DispatchWork
     inputs: ExecutionInputs
     plan: ExecutionPlan
     costs: str
@@ -94,23 +99,27 @@ def modes(plan: ExecutionPlan) -> Iterator[tuple[str, str]]:
         yield found.mode.value, text
 
 
-def explain(program: Program, backend: Backend, question: Question, sink: DecisionSink | None = None) -> Explanation:
+def explain(backend: Backend, question: Question, sink: DecisionSink | None = None) -> Explanation:
     """``sink``: is told the decisions too.
 
-    Raises ``InvalidField`` for a question outside the domain of ``Workload``.
+    Raises ``InvalidField`` for a question outside the domain of ``Workload``, and what ``ExecutionPlanning.work`` does.
     """
     journal = DecisionJournal()
-    _decide_others(program, backend, journal)
+    program, kernel, costs = question.program, question.kernel, question.costs
+    work = _work(backend, question, journal)
+    declared = program.workgroup_size
+    decide(journal, workgroup_candidates, lane_facts(program), LaunchFacts(declared, declared[0] * _WHOLE))
     others = tuple(map(answer, journal.decisions))
     notes = []
-    kernel, costs = question.kernel, question.costs
+    if work.fixed:
+        notes.append(f"costs do not decide here: {work.fixed}")
     if kernel is None:
         kernel = Measured(KERNEL_NS, KERNEL_NS, KERNEL_NS, 0, Provenance.ASSUMED)
         notes.append(f"nobody timed the kernel: {KERNEL_NS} ns are assumed")
     if costs.provenance is not Provenance.MEASURED:
         notes.append(f"nothing was measured, launch costs are {question.why_costs}")
-    workload = Workload(_launches(program, journal.decisions), question.batch, question.repeats, kernel)
-    inputs = ExecutionInputs(workload, costs, executable_modes(backend))
+    workload = Workload(work.operations, question.batch, question.repeats, _mean(kernel, work))
+    inputs = ExecutionInputs(workload, costs, work.executable)
     plan = decide(journal, plan_execution, inputs)
     if sink is not None:
         for decision in journal.decisions:
@@ -118,6 +127,7 @@ def explain(program: Program, backend: Backend, question: Question, sink: Decisi
     return Explanation(
         program=program.name or "a program",
         backend=str(backend.id),
+        work=work,
         inputs=inputs,
         plan=plan,
         costs=question.why_costs,
@@ -127,37 +137,26 @@ def explain(program: Program, backend: Backend, question: Question, sink: Decisi
     )
 
 
-def executable_modes(backend: Backend) -> frozenset[ExecutionMode]:
-    """What the backend declares that it can do besides launching plainly."""
-    declared = {
-        ExecutionMode.GRAPH: backend.planning is not None,
-        ExecutionMode.PERSISTENT: backend.profile.supports_persistent_threads,
-    }
-    return frozenset(mode for mode, holds in declared.items() if holds)
+def _work(backend: Backend, question: Question, sink: DecisionSink) -> DispatchWork:
+    """As the backend plans it; of one that does not plan, plain launches and nothing else."""
+    if backend.planning is not None:
+        return backend.planning.work(question.program, question.config, question.input_nbytes, sink)
+    launches = question.config.fixpoint_iterations or 1
+    return DispatchWork(launches, launches, frozenset())
 
 
-def _launches(program: Program, decisions: Iterable[Decision]) -> int:
-    """Kernels of a run."""
-    verdicts = (decision.verdict for decision in decisions)
-    split = any(isinstance(found, GridSyncVerdict) and found.mode is GridSyncMode.SPLIT for found in verdicts)
-    return len(plan_grid_sync(program)) if split else 1
+def _mean(kernel: Measured, work: DispatchWork) -> Measured:
+    """Device time of an operation: beside kernels, copies and fills are taken for nothing, as in plans."""
 
+    def share(ns: int) -> int:
+        return ns * work.kernels // work.operations
 
-def _decide_others(program: Program, backend: Backend, journal: DecisionJournal) -> None:
-    """What is decided about the program whatever it is launched on."""
-    if has_grid_barriers(program):
-        profile = backend.profile
-        # The launch is not known yet: the least there can be, one workgroup, and one to a compute unit.
-        asked = GridSyncInputs(profile.supports_grid_sync, 1, profile.compute_units or 1, 1)
-        decide(journal, choose_grid_sync, asked)
-    declared = program.workgroup_size
-    decide(journal, workgroup_candidates, lane_facts(program), LaunchFacts(declared, declared[0] * _WHOLE))
-    if backend.stores_code:
-        from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
-        from vyre.adapters.cuda.ptx.options import EmitOptions
-
-        options = EmitOptions()
-        uses_table(program, inlined_uniforms(program, options, journal), options, journal)
+    return replace(
+        kernel,
+        median_ns=share(kernel.median_ns),
+        spread_ns=share(kernel.spread_ns),
+        standard_error_ns=share(kernel.standard_error_ns),
+    )
 
 
 def _sizes(verdict: WorkgroupCandidates) -> str:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.app.explain.explanation import Explanation, Question, explain
 from vyre.app.verdicts import require_valid
+from vyre.domain.binding import plan_bindings
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts
-    from vyre.app.pipeline import Pipeline
+    from vyre.app.pipeline import Inputs, Pipeline
+    from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
     from vyre.policies.journal import DecisionSink
     from vyre.ports.backend import Backend
@@ -24,10 +28,11 @@ MEASURED_COSTS: Final = "measured"
 
 
 class Asked(NamedTuple):
-    """As ``Session.explain`` is asked.  ``pipeline``: compiles it, to tell which kernel times are its own."""
+    """As ``Session.explain`` is asked.  ``pipeline``: compiles the program."""
 
     program: Program
     pipeline: Callable[[], Pipeline]
+    inputs: Inputs | None
     batch: int
     repeats: int
     kernel_time_ns: int | None
@@ -57,14 +62,65 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
     return Known(found.costs, found.why)
 
 
+class Lengths(NamedTuple):
+    """Bytes of each input, under a config that leaves nothing open.  ``assumed``: what nobody said, in a few words."""
+
+    input_nbytes: tuple[int, ...]
+    config: DispatchConfig
+    assumed: str = ""
+
+
 def explain_program(backend: Backend, asked: Asked, known: Known, sink: DecisionSink | None) -> Explanation:
-    """Raises ``InvalidProgram``, ``InvalidField``, and what a compilation raises, if kernel times have to be found."""
+    """Raises ``InvalidProgram``, ``InvalidField``, and what a compilation and a dispatch of ``inputs`` raise before
+    anything is launched."""
     require_valid(asked.program)
-    question = Question(asked.batch, asked.repeats, _kernel(asked, known.costs), known.costs, known.why)
-    return explain(asked.program, backend, question, sink)
+    pipeline = asked.pipeline()
+    lengths = assumed_lengths(pipeline) if asked.inputs is None else _lengths(pipeline, asked.inputs)
+    question = Question(
+        pipeline.program,
+        lengths.config,
+        lengths.input_nbytes,
+        asked.batch,
+        asked.repeats,
+        _kernel(asked, pipeline, known.costs),
+        known.costs,
+        known.why,
+    )
+    found = explain(backend, question, sink)
+    return replace(found, notes=(*found.notes, lengths.assumed)) if lengths.assumed else found
 
 
-def _kernel(asked: Asked, costs: LaunchCosts) -> Measured | None:
+def assumed_lengths(pipeline: Pipeline) -> Lengths:
+    """What is left open has an element for each lane of a workgroup, or as many as are returned of it."""
+    config = pipeline.config
+    workgroup = config.workgroup or pipeline.program.workgroup_size
+    counts = dict(config.output_counts or {})
+    nbytes, names = [], []
+    for binding in plan_bindings(pipeline.program).bindings:
+        buffer, size = binding.buffer, binding.element_size
+        is_input = binding.input_index is not None
+        if is_input and binding.static_nbytes is not None:
+            nbytes.append(binding.static_nbytes)
+        elif is_input or not (buffer.count or buffer.like or buffer.name in counts):
+            names.append(f"`{buffer.name}`")
+            count = max(prod(workgroup), -(-(buffer.output_range or (0, 0))[1] // size))
+            if is_input:
+                nbytes.append(count * size)
+            else:
+                counts[buffer.name] = count
+    assumed = [f"{prod(workgroup)} elements of {', '.join(names)}"] if names else []
+    if config.grid is None and config.extent is None and workgroup[1:] != (1, 1):  # of which no grid is inferred
+        config = replace(config, grid=(1, 1, 1))
+        assumed.append("one workgroup")
+    text = f"sizes are left open: {' and '.join(assumed)} are assumed" if assumed else ""
+    return Lengths(tuple(nbytes), replace(config, output_counts=counts or None), text)
+
+
+def _lengths(pipeline: Pipeline, inputs: Inputs) -> Lengths:
+    return Lengths(tuple(view.nbytes for view in pipeline.views(inputs)), pipeline.config)
+
+
+def _kernel(asked: Asked, pipeline: Pipeline, costs: LaunchCosts) -> Measured | None:
     if asked.kernel_time_ns is not None:
         return Measured(asked.kernel_time_ns, 0, 0, 0, Provenance.ASSUMED)
-    return costs.kernel(asked.pipeline().id) if costs.kernels else None
+    return costs.kernel(pipeline.id)

@@ -417,6 +417,7 @@ class Session:
         program: Program,
         config: DispatchConfig | None = None,
         *,
+        inputs: Inputs | None = None,
         batch: int = 1,
         repeats: int = 1,
         costs: CostsWanted = None,
@@ -428,6 +429,7 @@ class Session:
         program: Program | None = None,
         config: DispatchConfig | None = None,
         *,
+        inputs: Inputs | None = None,
         batch: int = 1,
         repeats: int = 1,
         costs: CostsWanted = None,
@@ -436,12 +438,13 @@ class Session:
     ) -> SelectionReport | Explanation:
         """Why this backend, and what it has planned so far; of a program, what would be decided about it, and why.
 
-        ``batch`` runs of the program are submitted together, ``repeats`` times.  ``costs``: those of launching, or the
-        file that holds them; "measured": as ``launch_costs`` has them; "assumed"; None: measured where they are known,
-        else assumed, and then a note says so.  ``kernel_time_ns``: device time of a launch; None: as far as it was
-        measured.  ``print`` the result; nothing is launched.  ``shorthand`` as for ``compile``.
+        ``batch`` runs of the program are submitted together, ``repeats`` times.  ``inputs``: whose lengths they have;
+        None: a few elements where a length is left open, and then a note says so.  ``costs``: those of launching, or
+        the file that holds them; "measured": as ``launch_costs`` has them; "assumed"; None: measured where they are
+        known, else assumed, and then a note says so.  ``kernel_time_ns``: device time of a launch; None: as far as it
+        was measured.  ``print`` the result; it is compiled, nothing is launched.  ``shorthand`` as for ``compile``.
 
-        Raises ``InvalidProgram``, ``InvalidField`` for numbers that are no batch, and what ``launch_costs`` raises.
+        Raises ``InvalidField`` for numbers that are no batch, and what ``compile`` and ``launch_costs`` raise.
         """
         if program is None:
             planning = self._lease.backend.planning
@@ -450,7 +453,7 @@ class Session:
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
-        asked = Asked(program, pipeline, batch, repeats, kernel_time_ns)
+        asked = Asked(program, pipeline, inputs, batch, repeats, kernel_time_ns)
         return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._journal)
 
     @property

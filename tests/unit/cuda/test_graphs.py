@@ -98,7 +98,7 @@ def test_by_default_it_is_recorded_where_that_pays() -> None:
 @pytest.mark.parametrize("submitted", [False, True])
 def test_only_dispatches_that_are_waited_for_are_compared_with_their_plans(submitted: bool) -> None:
     """What is submitted ends when somebody asks for it."""
-    telemetry, inputs = RecordingTelemetry(), {"k": 3, "x": X, "y": Y}
+    telemetry, inputs = RecordingTelemetry(), (3, X, Y)
     with vyre.open("cuda-machine", cache=False, telemetry=telemetry) as session:
         for _ in range(9):
             if submitted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 from support.cuda_scenarios import PROGRAM
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
+from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
 from vyre.ports.backend import Backend, Readback, ResidentBuffer, ResidentSequence, ResidentStep, Upload
 from vyre.testing import CudaMachine, cuda_machine
 
@@ -129,6 +132,39 @@ def test_a_single_round_is_recorded_when_it_came_often() -> None:
     assert metric(loop, "graph_recordings") == 1
     assert 0 < metric(loop, "graph_launches") < 64
     assert metric(loop, "kernel_launches") + metric(loop, "graph_kernels") == 128
+    close(loop)
+
+
+@pytest.mark.parametrize(
+    ("dear", "once", "samples"),
+    [
+        ("launch", (), {4: [0, 2]}),
+        ("launch", (1, 1), {4: [0, 0], 2: [None]}),
+        ("graph_record", (1, 1), {4: [0, 2], 2: [2]}),
+        ("launch", (NODE_LIMIT + 1,), {4: [0, 0]}),
+    ],
+    ids=["all replayed", "one of two replayed", "none replayed", "one of two too long for a graph"],
+)
+def test_a_run_tells_what_its_parts_took_where_all_were_run_alike(
+    dear: str, once: tuple[int, ...], samples: dict[int, list[int | None]]
+) -> None:
+    """``samples``: those that each plan had of its kernels, by steps of the sequence.  No cost is refuted."""
+    known: dict[str, Any] = {dear: Measured(10**9, 0, 0, 9, Provenance.MEASURED)}
+    costs = replace(ASSUMED, **known)
+    loop = opened(CudaOptions(costs=costs))
+    first = [
+        replace(step, config=DispatchConfig(fixpoint_iterations=iterations))
+        for step, iterations in zip(loop.steps((2,) * len(once)), once, strict=True)
+    ]
+    for _ in range(3):
+        loop.run(loop.steps((3, 5, 7, 9)), 3, once=first)
+    assert loop.backend.planning is not None
+    found: dict[int, list[int | None]] = {}
+    for planned in loop.backend.planning.plans():
+        kernel = planned.inputs.workload.kernel
+        found.setdefault(int(planned.work.split()[0]), []).append(None if kernel is None else kernel.count)
+        assert planned.inputs.costs == costs
+    assert found == samples
     close(loop)
 
 

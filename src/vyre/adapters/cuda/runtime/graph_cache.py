@@ -26,7 +26,7 @@ class GraphCache(DeviceMember):
 
     def __init__(self, device: CudaDevice, sink: DecisionSink | None = None) -> None:
         """``sink``: is told which graph leaves for another one."""
-        self._device = device
+        self.device: Final = device
         self._graphs: Final[MemoryCache[int, RecordedGraph]] = MemoryCache(
             MemoryBudget(BYTES, max(1, device.options.graphs)), sink=sink
         )
@@ -44,7 +44,7 @@ class GraphCache(DeviceMember):
 
     def record(self, number: int, record: Record, stream: Stream) -> RecordedGraph:
         """A new graph under ``number``; hold it while it runs.  Raises ``CudaCallError``."""
-        counters = self._device.counters
+        counters = self.device.counters
         graph = self._graphs.get_or_build(number, partial(self._build, record, stream))
         counters.graph_recordings += 1
         evicted = self._graphs.stats().evicted
@@ -62,13 +62,13 @@ class GraphCache(DeviceMember):
         if graph is not None:
             for birth, handles in tuple(self._live.items()):
                 if handles == graph.handles:
-                    self._device.discard(partial(self._destroy, birth))
+                    self.device.discard(partial(self._destroy, birth))
 
     # ---- as a member of the device
     def release(self) -> None:
         live, self._live = self._live, {}
         self._graphs.clear()
-        release_all([partial(destroy, self._device.driver, handles) for handles in live.values()])
+        release_all([partial(destroy, self.device.driver, handles) for handles in live.values()])
 
     def forget(self) -> None:
         self._live = {}
@@ -76,13 +76,13 @@ class GraphCache(DeviceMember):
 
     # ---- details
     def _build(self, record: Record, stream: Stream) -> Built[RecordedGraph]:
-        graph, birth = RecordedGraph(self._device, record, stream), next(self._births)
+        graph, birth = RecordedGraph(self.device, record, stream), next(self._births)
         self._live[birth] = graph.handles
-        gone = partial(self._device.discard, partial(self._destroy, birth))
+        gone = partial(self.device.discard, partial(self._destroy, birth))
         return Built(graph, NODE_BYTES * max(1, len(graph)), gone)
 
     def _destroy(self, birth: int) -> None:
         """Of a graph that has died, unless all were given back meanwhile."""
         handles = self._live.pop(birth, None)
         if handles is not None:
-            destroy(self._device.driver, handles)
+            destroy(self.device.driver, handles)

@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count, cycle
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.arena import Arena, plan_arena
 from vyre.adapters.cuda.runtime.device import MIB, CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
@@ -27,7 +26,8 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule
-from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner, Work
+from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
 from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
@@ -111,15 +111,13 @@ class Lane:
         "_apart",
         "_arena",
         "_block",
-        "_decision",
         "_device",
-        "_graph",
         "_iterations",
         "_launch",
-        "_number",
         "_resources",
         "_transfer",
         "_values",
+        "_work",
         "_zero",
         "active",
         "epoch",
@@ -136,9 +134,6 @@ class Lane:
         self._resources = resources
         self._device = device
         self._iterations = spec.iterations
-        self._graph: RecordedGraph | None = None
-        """The one that is being run: another lane may push it out of the cache meanwhile."""
-        self._number: Final = resources.graphs.number()
         self.module: Final = module
         self.home: Final = home
         self.epoch: Final = device.epoch
@@ -182,7 +177,8 @@ class Lane:
         self._zero = partial(device.driver.memset8, base + zero.start, 0, zero.nbytes, stream) if zero.nbytes else None
 
         self._apart: Final = planned.apart
-        self._decision = resources.replays.decision(planned.work) if planned.recordable else None
+        decision = resources.replays.decision(planned.work) if planned.recordable else None
+        self._work: Final = ReplayedWork(resources.graphs, decision, stream)
 
     @property
     def nbytes(self) -> int:
@@ -194,8 +190,7 @@ class Lane:
         driver, (stream, started, ended, done) = self._device.driver, self.lease
         for place, index in self._values:
             place[:] = inputs[index]
-        decision = self._decision
-        if decision is not None and decision.replays() and self._replay(decision, inputs):
+        if self._work.replays() and self._replay(inputs):
             driver.event_record(done, stream)
             self.launches = 0
             return
@@ -215,36 +210,11 @@ class Lane:
         driver.event_record(done, stream)
         self._device.counters.kernel_launches += launches
 
-    def _replay(self, decision: ReplayDecision, inputs: Sequence[memoryview]) -> bool:
-        """Dispatch by graph, recording it if there is none; False if that failed, or if the graph was evicted.
-
-        A graph that the driver refuses is given up for good: plain launches do the same.
-        """
-        device, graphs, mirror = self._device, self._resources.graphs, self._transfer.recordable()
+    def _replay(self, inputs: Sequence[memoryview]) -> bool:
+        """Dispatch by graph; False if that was not possible."""
+        mirror = self._transfer.recordable()
         assert mirror is not None
-        try:
-            graph = graphs.get(self._number)
-            if graph is None:
-                if decision.recorded:
-                    decision.begin_anew()
-                    return False
-                graph = graphs.record(self._number, partial(self._record, mirror), self.lease.stream)
-                decision.recorded = True
-            elif self._values:
-                decision.changed += graph.update()
-            mirror.stage(inputs)
-            graph.launch()
-        except CudaCallError as error:
-            self._decision = None
-            graphs.give_up(self._number)
-            if is_sticky(error.code):
-                raise
-            device.counters.graph_fallbacks += 1
-            return False
-        self._graph = graph
-        device.counters.graph_launches += 1
-        device.counters.graph_kernels += len(graph)
-        return True
+        return self._work.replay(partial(self._record, mirror), partial(self._update, mirror, inputs)) > 0
 
     def _record(self, mirror: MirroredTransfer, chain: Chain) -> None:
         """What ``start`` enqueues."""
@@ -260,6 +230,11 @@ class Lane:
         for read in mirror.copies.reads:
             chain.download(read)
 
+    def _update(self, mirror: MirroredTransfer, inputs: Sequence[memoryview], graph: RecordedGraph) -> int:
+        changed = graph.update() if self._values else 0
+        mirror.stage(inputs)
+        return changed
+
     def done(self) -> bool:
         """Whether everything enqueued by ``start`` has run."""
         return self._device.driver.event_ready(self.lease.done)
@@ -267,26 +242,25 @@ class Lane:
     def finish(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> int:
         """Wait, raise the trap if there is one, fill ``outputs``; returns the kernels' time on the device in ns."""
         self._wait(deadline_ns)
-        self._graph = None
+        self._work.end()
         if self._arena.traps.nbytes:
             self._raise_trap()
         self._transfer.collect(outputs, deadline_ns)
         taken_ns = round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
-        if self._decision is not None:
-            self._decision.samples.append(taken_ns)
+        if self._work.decision is not None:
+            self._work.decision.samples.append(taken_ns)
         return taken_ns
 
     def observe(self, wall_ns: int) -> None:
         """The dispatch that has just ended took so long in all."""
-        if self._decision is not None:
-            self._decision.observe(wall_ns)
+        if self._work.decision is not None:
+            self._work.decision.observe(wall_ns)
 
     def release(self, *, idle: bool) -> None:
         """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
         resources, stream = self._resources, self.lease.stream
         block, self._block = self._block, NO_BLOCK
-        self._graph = self._decision = None
-        resources.graphs.drop(self._number)
+        self._work.release()
         release_all(
             (
                 partial(self._transfer.release, idle=idle),

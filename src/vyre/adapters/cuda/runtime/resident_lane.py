@@ -11,21 +11,22 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
-from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, Work
+from vyre.adapters.cuda.runtime.replay_decision import Work
+from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
-from vyre.adapters.cuda.seam import CudaCallError, GraphNode, Stream
+from vyre.adapters.cuda.seam import GraphNode, Stream
 from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.journal import decide
 
 LAUNCHES: Final = 64
 """Prepared launches that a lane remembers, beside those of its latest run."""
-ALL: Final = (Access(0, AccessMode.READ_WRITE),)
+ALL_MEMORY: Final = (Access(0, AccessMode.READ_WRITE),)
+"""What a cooperative kernel is taken to access: it has the device to itself, so that nothing may overlap with it."""
 SEQUENCES: Final = 32
 """Sequences of which a lane remembers how often they were run, and which of their copies overlap."""
 SHORT: Final = 512
@@ -43,16 +44,23 @@ Launches: TypeAlias = "tuple[StepLaunch, ...]"
 
 
 class _Sequence:
-    """What is remembered of one.  ``number``: of its graph.  ``decision``: None, it is not to be recorded."""
+    """What is remembered of one.  ``operations``: of a round, whether by a graph or call by call."""
 
-    __slots__ = ("decision", "kernels", "number", "operations")
+    __slots__ = ("kernels", "operations", "work")
 
-    def __init__(self, resources: Resources, launches: Launches) -> None:
-        self.number: Final = resources.graphs.number()
+    def __init__(self, resources: Resources, launches: Launches, stream: Stream) -> None:
         self.kernels: Final = sum(launch.kernels for launch in launches)
         self.operations: Final = sum(launch.operations for launch in launches)
-        title = f"{len(launches)} step(s) on resident memory"
-        self.decision = resources.replays.decision(Work(title, self.operations, self.operations))
+        work = Work(f"{len(launches)} step(s) on resident memory", self.operations, self.operations)
+        self.work: Final = ReplayedWork(resources.graphs, resources.replays.decision(work), stream)
+
+
+class _Part(NamedTuple):
+    """Of a run: so many rounds of a sequence.  ``replayed``: rounds that a graph ran."""
+
+    sequence: _Sequence
+    rounds: int
+    replayed: int
 
 
 class ResidentLane:
@@ -67,11 +75,9 @@ class ResidentLane:
         "_launch_ns",
         "_launches",
         "_overlapped",
-        "_refused",
+        "_parts",
         "_resources",
-        "_running",
         "_sequences",
-        "_timed",
         "epoch",
         "launches",
         "lease",
@@ -86,9 +92,7 @@ class ResidentLane:
         self._launches: Final[OrderedDict[Key, StepLaunch]] = OrderedDict()
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
         self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
-        self._running: list[RecordedGraph] = []
-        self._refused: list[int] = []
-        self._timed: list[tuple[_Sequence, int]] = []
+        self._parts: list[_Part] = []
         self.launches: int | None = None
         self._launch_ns: int | None = None
 
@@ -138,15 +142,14 @@ class ResidentLane:
         """Run a sequence so many times: by its graph, where that pays, else launch by launch."""
         if not part or not rounds:
             return
-        sequence = self._sequence(tuple([launch for launch, _ in part]))
-        decision = sequence.decision
-        if decision is not None:
-            self._timed.append((sequence, rounds))
-            if decision.replays(rounds):
-                if copies is not None:
-                    for _, step in part:
-                        copies.send(step.number)
-                rounds -= self._replay(sequence, decision, part, rounds)
+        sequence, replayed = self._sequence(tuple([launch for launch, _ in part])), 0
+        if sequence.work.replays(rounds):
+            if copies is not None:
+                for _, step in part:
+                    copies.send(step.number)
+            replayed = sequence.work.replay(partial(self._record, part), partial(_update, part), rounds)
+        self._parts.append(_Part(sequence, rounds, replayed))
+        rounds -= replayed
         self.launches = (self.launches or 0) + rounds * sequence.kernels
         for _ in range(rounds):
             for launch, step in part:
@@ -157,26 +160,26 @@ class ResidentLane:
     def settle(self, device_ns: int, wall_ns: int) -> None:
         """All that was enqueued has run, and took so long, on the device and in all.
 
-        Nothing is learned from times that have copies in them.
+        A part took its share by operations, which are taken to be alike: so nothing is learned where some were replayed
+        and others not, nor where copies or what is never replayed ran as well.
         """
-        copies = self._copies
-        total = sum(sequence.operations * rounds for sequence, rounds in self._timed)
-        for sequence, rounds in self._timed:
-            if sequence.decision is None or (copies is not None and copies.behind_launches):
-                continue
-            sequence.decision.samples.append(device_ns * sequence.operations // total)
-            if copies is None:
-                sequence.decision.observe(wall_ns * sequence.operations * rounds // total, rounds)
+        parts, copies = self._parts, self._copies
+        decisions = [decision for part in parts if (decision := part.sequence.work.decision) is not None]
+        one_mode = sum(part.replayed for part in parts) in (0, sum(part.rounds for part in parts))
+        if one_mode and len(decisions) == len(parts) and (copies is None or not copies.behind_launches):
+            total = sum(part.sequence.operations * part.rounds for part in parts)
+            for decision, (sequence, rounds, _) in zip(decisions, parts, strict=True):
+                decision.samples.append(device_ns * sequence.operations // total)
+                if copies is None:
+                    decision.observe(wall_ns * sequence.operations * rounds // total, rounds)
         self.end()
 
     def end(self, *, idle: bool = True) -> None:
         """Nothing of the latest run is left on the streams.  ``idle``: what it copied through may be used again."""
-        self._running.clear()
-        self._timed.clear()
+        for part in self._parts:
+            part.sequence.work.end()
+        self._parts.clear()
         copies, self._copies = self._copies, None
-        refused, self._refused = self._refused, []
-        for number in refused:
-            self._resources.graphs.give_up(number)
         if copies is not None:
             copies.release(idle=idle)
 
@@ -191,7 +194,7 @@ class ResidentLane:
         self._copy_lease = None
         let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
-            resources.graphs.drop(sequence.number)
+            sequence.work.release()
         release_all(
             [
                 partial(self.end, idle=idle),
@@ -204,44 +207,19 @@ class ResidentLane:
     def _sequence(self, launches: Launches) -> _Sequence:
         found = self._sequences.get(launches)
         if found is None:
-            found = self._sequences[launches] = _Sequence(self._resources, launches)
+            found = self._sequences[launches] = _Sequence(self._resources, launches, self.lease.stream)
             if len(self._sequences) > SEQUENCES:
-                self._resources.graphs.drop(self._sequences.popitem(last=False)[1].number)
+                self._sequences.popitem(last=False)[1].work.release()
         else:
             self._sequences.move_to_end(launches)
         return found
 
-    def _replay(self, sequence: _Sequence, decision: ReplayDecision, part: Sequence[Prepared], rounds: int) -> int:
-        """Run it by its graph; returns how many rounds the driver took.
-
-        A graph that the driver refuses is given up for good: plain launches do the same.
-        """
-        counters, graphs = self._resources.device.counters, self._resources.graphs
-        done = 0
-        try:
-            graph = graphs.get(sequence.number)
-            if graph is None:
-                if decision.recorded:
-                    decision.begin_anew()
-                    return 0
-                record = partial(_record, part, self._order(part))
-                graph = graphs.record(sequence.number, record, self.lease.stream)
-                decision.recorded = True
-            else:
-                decision.changed += _update(graph, part)
-            self._running.append(graph)
-            while done < rounds:
-                graph.launch()
-                done += 1
-        except CudaCallError as error:
-            if is_sticky(error.code):
-                raise
-            sequence.decision = None
-            self._refused.append(sequence.number)
-            counters.graph_fallbacks += 1
-        counters.graph_launches += done
-        counters.graph_kernels += done * sum(launch.kernels for launch, _ in part)
-        return done
+    def _record(self, part: Sequence[Prepared], chain: Chain) -> None:
+        ends: list[tuple[GraphNode, ...]] = []
+        for (launch, step), awaited in zip(part, self._order(part), strict=True):
+            chain.last = tuple([node for number in awaited for node in ends[number]])
+            launch.record(step, chain)
+            ends.append(chain.last)
 
     def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
         """For each step those that it has to wait for.  Edges of a graph are free, so that no more of them are drawn
@@ -249,7 +227,7 @@ class ResidentLane:
         """
         if not self._resources.device.options.side_by_side:
             return [(), *((number,) for number in range(len(part) - 1))]
-        operations = tuple(ALL if launch.cooperative else launch.accesses(step) for launch, step in part)
+        operations = tuple(ALL_MEMORY if launch.cooperative else launch.accesses(step) for launch, step in part)
         return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
 
     def _copy_stream(self) -> StreamLease:
@@ -274,20 +252,11 @@ class ResidentLane:
         for launches in [launches for launches in self._overlapped if launch in launches]:
             del self._overlapped[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
-            self._resources.graphs.drop(self._sequences.pop(launches).number)
+            self._sequences.pop(launches).work.release()
         launch.release()
 
 
-def _record(part: Sequence[Prepared], before: Iterable[Sequence[int]], chain: Chain) -> None:
-    """``before``: for each step those that it has to wait for."""
-    ends: list[tuple[GraphNode, ...]] = []
-    for (launch, step), awaited in zip(part, before, strict=True):
-        chain.last = tuple([node for number in awaited for node in ends[number]])
-        launch.record(step, chain)
-        ends.append(chain.last)
-
-
-def _update(graph: RecordedGraph, part: Sequence[Prepared]) -> int:
+def _update(part: Sequence[Prepared], graph: RecordedGraph) -> int:
     """Give each kernel the values of its step: one launch may be of several steps, which differ in nothing else.
 
     Returns how many kernels have others than before.

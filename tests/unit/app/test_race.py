@@ -16,7 +16,7 @@ from vyre.adapters.fakes import FunctionExecutor, Kernel, function_backend
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.app.tuning.timing import WARM_UP
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import InvalidConfig, InvalidInput
+from vyre.domain.errors import DispatchFailed, InvalidConfig, InvalidInput
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import DecisionJournal, DecisionSink
 from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
@@ -105,6 +105,19 @@ def test_of_each_race_the_end_is_recorded() -> None:
 def test_a_race_that_proves_nothing_ends() -> None:
     report = Clocked({64: 1_000, 32: 500}).race(USUAL, OTHER, thresholds=RaceThresholds(max_pairs=2))
     assert len(report.raced[0].pairs) == 2 and report.winner == "of 64"
+
+
+def test_a_variant_that_fails_is_named() -> None:
+    runs = count()
+
+    def fails_second(inputs: Mapping[str, bytes]) -> dict[str, bytes]:
+        if next(runs):
+            raise DispatchFailed("not today")
+        return square_kernel(inputs)
+
+    with pytest.raises(DispatchFailed) as caught:
+        Clocked({64: 1_000, 32: 800}, fails_second).race(OTHER, USUAL)
+    assert "variant=of 32" in caught.value.__notes__  # the first to be checked
 
 
 def test_variants_with_other_bytes_are_refused() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.tuning.keys import time_kind
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
 from vyre.policies.paired_race import PairedRace, RaceOutcome, RaceThresholds, RaceVerdict, judge_race
@@ -81,7 +81,7 @@ class VariantRace:
         self.kind = time_kind(backend)
 
     def run(self) -> RaceReport:
-        expected = bytes_of(self._variants[self._baseline], self._views)
+        expected = self._bytes(self._baseline)
         for _ in range(WARM_UP):
             self._check(expected)
         if not self.kind.is_measured:
@@ -95,9 +95,16 @@ class VariantRace:
         return self._report(best.name, str(best.verdict.why), raced=raced)
 
     # ---- details
+    def _bytes(self, name: str) -> dict[str, bytes]:
+        try:
+            return bytes_of(self._variants[name], self._views)
+        except BackendError as error:
+            error.add_note(f"variant={name}")
+            raise
+
     def _check(self, expected: dict[str, bytes]) -> None:
-        for name, pipeline in self._variants.items():
-            found = bytes_of(pipeline, self._views)
+        for name in self._variants:
+            found = self._bytes(name)
             wrong = [output for output in expected if found[output] != expected[output]]
             if wrong:
                 raise InvalidConfig(

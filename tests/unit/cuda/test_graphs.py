@@ -188,6 +188,18 @@ def test_a_refused_graph_is_given_up_for_plain_launches(method: str, code: int) 
     assert not any(machine.driver.live().values())
 
 
+def test_bytes_of_a_refused_replay_are_counted_once() -> None:
+    found = []
+    for after in (None, 1):
+        machine = opened(CudaOptions(graph_after=after))
+        machine.driver.inject(FaultPlan(calls=(Fault(code=1, method="graph_launch"),)))
+        for _ in range(3):
+            run(machine)
+        found.append([metric(machine, name) for name in ("h2d_bytes", "d2h_bytes", "host_upload_ops")])
+        assert metric(machine, "graph_fallbacks") == (after is not None)
+    assert found[0] == found[1]
+
+
 def test_an_update_that_fails_falls_back_with_the_new_value() -> None:
     machine = opened()
     for _ in range(4):

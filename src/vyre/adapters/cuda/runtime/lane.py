@@ -212,13 +212,16 @@ class Lane:
 
     def _replay(self, inputs: Sequence[memoryview]) -> bool:
         """Dispatch by graph; False if that was not possible."""
-        mirror = self._transfer.recordable()
-        assert mirror is not None
-        return self._work.replay(partial(self._record, mirror), partial(self._update, mirror, inputs)) > 0
+        mirror = self._mirror()
+        mirror.stage(inputs)
+        if not self._work.replay(self._record, self._update):
+            return False
+        mirror.count()
+        return True
 
-    def _record(self, mirror: MirroredTransfer, chain: Chain) -> None:
+    def _record(self, chain: Chain) -> None:
         """What ``start`` enqueues."""
-        zero = self._arena.zero
+        mirror, zero = self._mirror(), self._arena.zero
         if mirror.copies.upload is not None:
             chain.upload(mirror.copies.upload)
         if zero.nbytes:
@@ -230,10 +233,14 @@ class Lane:
         for read in mirror.copies.reads:
             chain.download(read)
 
-    def _update(self, mirror: MirroredTransfer, inputs: Sequence[memoryview], graph: RecordedGraph) -> int:
-        changed = graph.update() if self._values else 0
-        mirror.stage(inputs)
-        return changed
+    def _update(self, graph: RecordedGraph) -> int:
+        return graph.update() if self._values else 0
+
+    def _mirror(self) -> MirroredTransfer:
+        """Of a lane that may be recorded."""
+        mirror = self._transfer.recordable()
+        assert mirror is not None
+        return mirror
 
     def done(self) -> bool:
         """Whether everything enqueued by ``start`` has run."""

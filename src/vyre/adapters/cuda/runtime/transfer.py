@@ -97,9 +97,12 @@ class MirroredTransfer:
         return self
 
     def stage(self, inputs: Sequence[memoryview]) -> None:
-        """Bring the inputs into pinned memory, for ``copies`` made elsewhere; count those."""
+        """Bring the inputs into pinned memory, for ``copies`` made elsewhere."""
         for place, source in self._inputs:
             place[:] = inputs[source]
+
+    def count(self) -> None:
+        """``copies`` were made elsewhere."""
         self._count_upload()
         self._count_reads()
 

@@ -36,37 +36,41 @@ def test_the_table_has_every_mode_with_its_time_or_the_reason_why_not(vyre: Vyre
     found = vyre("explain", "p.vyre", "--batch", "32", "--kernel-time-ns", "1000", "--costs", "assumed", *MACHINE)
     assert found.code == 0
     lines = [re.sub(" +", " ", line).strip() for line in found.out.splitlines()]
-    assert lines[0] == "saxpy on cuda-machine: 1 x 32 runs of one launch each"
+    assert lines[0] == "saxpy on cuda-machine: 1 x 32 runs of one launch and 2 copies or fills each"
     assert lines[1] == "mode predicted a run costs made of"
-    assert re.fullmatch(
-        r"\* plain 10\d us 3\.2\d us assumed 1 x round_trip 4 us \+ .* \+ 32 x launch 3\.08 us", lines[2]
-    )
-    assert lines[3].startswith("graph 1")
+    assert re.fullmatch(r"plain 300 us 9\.3\d us assumed 1 x round_trip 4 us \+ .* \+ 96 x launch 3\.08 us", lines[2])
+    assert lines[3].startswith("* graph 1")
     assert "1 x graph_record 20 us" in lines[3]
-    assert lines[4:6] == [
+    assert [line for line in lines if "unavailable" in line] == [
         "persistent - - - unavailable: the backend does not execute it",
         "fused - - - unavailable: the backend does not execute it",
     ]
-    assert lines[6] == "plain: plain launches are cheapest (gain 0 ns, margin 0 ns)"
+    (verdict,) = [line for line in lines if line.startswith("graph: ")]
+    assert re.fullmatch(r"graph: graph is cheapest, (\d+) ns below plain launches \(gain \1 ns, margin 0 ns\)", verdict)
     assert "workgroup sizes" in found.out and "addresses of buffers" in found.out
     assert "note: nothing was measured, launch costs are assumed, as asked for" in found.err
 
 
 def test_for_machines(vyre: Vyre) -> None:
     found = vyre("explain", "p.vyre", "--batch", "1000", "--costs", "assumed", "--json", *MACHINE).json
-    assert (found["program"], found["backend"], found["mode"]) == ("saxpy", "cuda-machine", "plain")
+    assert (found["program"], found["backend"], found["mode"]) == ("saxpy", "cuda-machine", "graph")
     plain, graph, persistent, fused = found["modes"]
     assert plain["predicted_ns"] == sum(term["times"] * term["each_ns"] for term in plain["terms"])
-    assert graph["predicted_ns"] > plain["predicted_ns"] and graph["provenance"] == "assumed"
+    assert graph["predicted_ns"] < plain["predicted_ns"] and graph["provenance"] == "assumed"
     assert persistent["unavailable"] == fused["unavailable"] == "the backend does not execute it"
     assert found["inputs"]["workload"]["batch"] == 1000
-    assert [note[:26] for note in found["notes"]] == ["nobody timed the kernel: 5", "nothing was measured, laun"]
+    assert [note[:26] for note in found["notes"]] == [
+        "nobody timed the kernel: 5",
+        "nothing was measured, laun",
+        "sizes are left open: 64 el",
+    ]
+    assert (found["launches"], found["operations"]) == (1, 3)
 
 
-def test_a_split_program_is_several_launches(vyre: Vyre) -> None:
+def test_how_grid_barriers_run_is_told(vyre: Vyre) -> None:
     found = vyre("explain", "barrier.vyre", "--json", *MACHINE).json
     assert [row["verdict"] for row in found["decisions"] if row["topic"] == "grid barriers"] == ["native"]
-    assert found["inputs"]["workload"]["nodes"] == 1
+    assert (found["launches"], found["inputs"]["workload"]["nodes"]) == (1, 4)
 
 
 def test_costs_that_nobody_measured_are_assumed_aloud(vyre: Vyre) -> None:

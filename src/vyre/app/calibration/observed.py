@@ -21,13 +21,15 @@ MOST_KERNELS: Final = 1024
 def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance: Provenance) -> dict[str, KernelTime]:
     """Device times by pipeline, where ``LEAST_SAMPLES`` dispatches told one.
 
-    A time between two events has the gap of a launch in it, which a plan adds again, so it is taken off.
+    A dispatch that does not tell its launches, such as a replay, has as many as the last that did.  A time between two
+    events has the gap of a launch in it, which a plan adds again, so it is taken off.
     """
     samples: dict[str, list[int]] = {}
     for pipeline in pipelines:
-        launches = pipeline.config.fixpoint_iterations or 1
-        times = (timing.device_ns for timing in (*pipeline.timings, *pipeline.resident_timings))
-        samples.setdefault(pipeline.id, []).extend(ns // launches for ns in times if ns is not None)
+        told = [timing.launches for timing in tuple(pipeline.launch_timings) if timing.launches]
+        usual = told[-1] if told else pipeline.config.fixpoint_iterations or 1
+        times = ((t.device_ns, t.launches or usual) for t in (*pipeline.timings, *pipeline.resident_timings))
+        samples.setdefault(pipeline.id, []).extend(ns // launches for ns, launches in times if ns is not None)
     off = _median(gap)
     return {
         name: KernelTime(name, of_samples([max(0, ns - off) for ns in found], provenance))

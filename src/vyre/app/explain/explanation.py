@@ -63,8 +63,8 @@ def answer(decision: Decision) -> Answer:
 class Explanation:
     """``plan``: what ``plan_execution`` answers to ``inputs``.  ``costs``: what the costs in them are.
 
-    ``work``: what each run consists of.  ``notes``: what whoever believes the numbers has to know.  ``others``: further decisions about the program.
-    ``decisions``: all of them, as they are recorded.
+    ``work``: what each run consists of.  ``notes``: what whoever believes the numbers has to know.  ``others``: further
+    decisions about the program.  ``decisions``: all of them, as they are recorded.
     """
 
     program: str

@@ -4,37 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from vyre.domain.errors import InvalidResource
 from vyre.ports.backend import Backend
 
 if TYPE_CHECKING:
+    from vyre.app.calibration.review import CostReview
     from vyre.app.resident import ResidentArray
 
 
-FIRST_REVIEW: Final = 9
-"""Runs that tell something about a cost before anything is made of it."""
+def _unheard() -> None:
+    """Nobody wants to know."""
 
 
 class BackendLease:
     """Prepares the backend when made; ``close`` frees what is still resident, then closes the backend, once.
 
-    ``review``: is called when a number of runs told what their launches took, and each time they have doubled.
+    ``launched`` is to be called after every run that launched.
     """
 
-    __slots__ = ("_due", "_lock", "_residents", "_told", "backend", "closed", "has_residents", "review")
+    __slots__ = ("_lock", "_residents", "_review", "backend", "closed", "has_residents", "launched")
 
     def __init__(self, backend: Backend) -> None:
         backend.lifecycle.prepare()
         self.backend = backend
         self.closed = False
         self.has_residents = False
-        self.review: Callable[[], None] | None = None
-        self._told, self._due = 0, FIRST_REVIEW
+        self.launched: Callable[[], None] = _unheard
+        self._review: CostReview | None = None
         self._residents: WeakSet[ResidentArray] = WeakSet()
         self._lock = Lock()
+
+    @property
+    def is_reviewed(self) -> bool:
+        return self._review is not None
+
+    def review_with(self, review: CostReview) -> None:
+        """Tell ``review`` of every run that launches; it ends with the lease."""
+        self._review, self.launched = review, review.launched
 
     def check_open(self) -> None:
         if self.closed:
@@ -48,14 +57,6 @@ class BackendLease:
     def owns(self, array: ResidentArray) -> bool:
         return array in self._residents
 
-    def saw_launches(self) -> None:
-        """A run told what its launches took."""
-        self._told += 1
-        if self._told >= self._due:
-            self._due *= 2
-            if self.review is not None:
-                self.review()
-
     def flush(self) -> None:
         self.backend.lifecycle.flush()
 
@@ -65,6 +66,8 @@ class BackendLease:
                 return
             self.closed = True
             arrays = list(self._residents)
+        if self._review is not None:
+            self._review.close()
         try:
             for array in arrays:
                 array.close()

@@ -184,7 +184,7 @@ class Pipeline:
         self.resident_timings.append(result.timing)
         if result.timing.launches != 0:
             self.launch_timings.append(result.timing)
-            self._lease.saw_launches()
+            self._lease.launched()
         return result
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
@@ -223,7 +223,7 @@ class Pipeline:
         self.timings.append(timing)
         if timing.launches:
             self.launch_timings.append(timing)
-            self._lease.saw_launches()
+            self._lease.launched()
         return timing
 
     def _annotate(self, error: BackendError) -> None:

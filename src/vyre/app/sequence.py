@@ -27,8 +27,7 @@ class StepSequence:
     """Steps with all their memory bound: call it to run them, from any thread.
 
     Strictly in order, as far as anybody can see; a backend may let steps overlap that share no memory, and submit a
-    round as one graph.  ``remember`` is told what a run took that launched
-    anything one by one.
+    round as one graph.  ``remember`` is told what a run took that launched anything one by one.
     """
 
     __slots__ = ("_first", "_lease", "_remember", "_steps")
@@ -64,9 +63,9 @@ class StepSequence:
         except BackendError as error:
             error.add_note(f"backend={self._lease.backend.id} sequence={self!r}")
             raise
-        if timing.launches != 0:
+        if timing.launches != 0 and (rounds or self._first):  # else nothing ran, and nothing was waited for
             self._remember(timing)
-            self._lease.saw_launches()
+            self._lease.launched()
         return timing
 
     def __repr__(self) -> str:

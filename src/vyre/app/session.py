@@ -12,7 +12,6 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
-from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
@@ -74,7 +73,7 @@ class Session:
         journal: DecisionJournal | None = None,
     ) -> None:
         self._journal = journal
-        self._decisions = CountedDecisions(telemetry, journal)
+        self._decisions = selection.services.decisions
         self._selection = selection
         self._telemetry = telemetry
         self._tuning_sources = tuning
@@ -454,7 +453,7 @@ class Session:
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
         asked = Asked(program, pipeline, inputs, batch, repeats, kernel_time_ns)
-        return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._journal)
+        return explain_program(self._lease.backend, asked, known_costs(costs, self.launch_costs), self._decisions)
 
     @property
     def journal(self) -> DecisionJournal | None:
@@ -573,9 +572,8 @@ class Session:
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        if backend.planning is not None and self._lease.review is None:
-            self._calibration().adopt()
-            self._lease.review = self._calibration().review
+        if backend.planning is not None and not self._lease.is_reviewed:
+            self._lease.review_with(self._calibration().planning_review())
         pipeline = kind(self._lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
@@ -583,16 +581,15 @@ class Session:
     def _calibration(self) -> CalibrationService:
         with self._lock:
             if self._calibration_service is None:
-                from vyre.app.calibration.service import CalibrationService  # who does not plan needs none of it
+                from vyre.app.calibration.service import calibration_of  # who does not plan needs none of it
 
-                sources = self._tuning_sources
-                self._calibration_service = CalibrationService(
+                self._calibration_service = calibration_of(
                     self._lease,
-                    (lambda: None) if sources is None else sources.costs,
-                    lambda: [pipeline for pipeline, _ in tuple(self._prepared.values())],
-                    lambda: tuple(self._sequence_timings),
+                    self._tuning_sources,
+                    self._pipelines,
+                    self._sequence_timings,
                     self._telemetry,
-                    sink=self._decisions,
+                    self._decisions,
                 )
             return self._calibration_service
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from threading import Condition
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ from vyre import Session, Step
 from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file, name_of
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.calibration.experiments import LINES, Line, take_samples
-from vyre.app.calibration.observed import MOST_KERNELS, merged_kernels
+from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
 from vyre.app.calibration.service import CalibrationService, KnownCosts
 from vyre.app.lease import BackendLease
 from vyre.domain.cost_limits import MAX_AGE_S
+from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import (
     BackendError,
     ForeignCosts,
@@ -34,7 +36,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
     UnusableCosts,
 )
-from vyre.domain.launch_costs import ASSUMED, COSTS, KernelTime, LaunchCosts, Measured, Provenance, to_text
+from vyre.domain.launch_costs import ASSUMED, COSTS, CostSource, KernelTime, LaunchCosts, Measured, Provenance, to_text
 from vyre.domain.tuning import TimeKind
 from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.plan_execution import ExecutionInputs, plan_execution
@@ -410,7 +412,7 @@ def test_a_launch_that_was_timed_corrects_a_cost_both_ways_and_the_plan_that_fol
     assert found.why.endswith(f"; {explained}")
     assert [e.fields["reason"] for e in telemetry.events if e.name == "vyre.costs.corrected"] == [explained]
     before, *_, after = planning.given
-    assert (before.launch, after) == (measured(wrong), found.costs)
+    assert (before.launch, after) == (measured(wrong), replace(found.costs, kernels=()))
     plain, graph_mode = ExecutionMode.PLAIN, ExecutionMode.GRAPH
     assert planned(after) == [plain, graph_mode]
     assert planned(before) == ([plain, plain] if wrong < 3_000 else [graph_mode, graph_mode])
@@ -425,6 +427,7 @@ def test_nobody_has_to_ask_for_a_correction(wrong: int, tmp_path: Path) -> None:
         dispatches(session, 8, resident=True)
         assert [costs.launch for costs in planning.given] == [measured(wrong)]
         dispatches(session, 1, resident=True)
+        planning.wait_for(2)
         assert [costs.launch for costs in planning.given] == [measured(wrong), measured(3_000, count=9)]
         dispatches(session, 90, resident=True)
     assert [event.name for event in telemetry.events if "costs" in event.name] == ["vyre.costs.corrected"]
@@ -436,8 +439,25 @@ def test_what_is_assumed_is_corrected_without_a_word_about_it(tmp_path: Path) ->
     session, telemetry = session_on(TimedDevice(launches=16, launch_ns=500_000), tmp_path, planning=planning)
     with session:
         dispatches(session, 9, resident=True)
+        planning.wait_for(1)
     assert [costs.launch for costs in planning.given] == [measured(500_000, count=9)]
     assert [event.name for event in telemetry.events if "costs" in event.name] == ["vyre.costs.corrected"]
+
+
+def test_a_review_that_fails_is_nobody_elses_failure(tmp_path: Path) -> None:
+    class Broken(Planning):
+        def use_costs(self, costs: LaunchCosts, /) -> None:
+            super().use_costs(costs)
+            raise RuntimeError("no plans today")
+
+    planning = Broken()
+    session, telemetry = session_on(TimedDevice(launches=16, launch_ns=500_000), tmp_path, planning=planning)
+    with session:
+        dispatches(session, 9, resident=True)
+        planning.wait_for(1)
+        dispatches(session, 20, resident=True)
+    failed = [event for event in telemetry.events if event.name == "vyre.background.failed"]
+    assert failed[0].fields == {"error": "RuntimeError: no plans today"}
 
 
 def test_fewer_timed_launches_bound_a_cost_at_least(tmp_path: Path) -> None:
@@ -497,6 +517,25 @@ def test_sequences_bound_a_launch_by_all_that_they_launch(tmp_path: Path) -> Non
         for _ in range(100):
             sequence(rounds=2)
         assert session.launch_costs(path).costs.launch == found.costs.launch
+
+
+def test_a_sequence_without_work_tells_nothing(tmp_path: Path) -> None:
+    planning = Planning()
+    session, _ = session_on(TimedDevice(launches=16, launch_ns=500_000), tmp_path, planning=planning)
+    path = tmp_path / "planted.json"
+    path.write_text(to_text(replace(planted(round_trip=measured(56_000)), taken_at_s=2**40)))
+    x = np.arange(8, dtype=np.uint32)
+    with session, session.resident(x) as y:
+        step = Step(PROGRAM, {"x": x, "y": y})
+        for _ in range(20):
+            session.sequence([step])(rounds=0)
+        assert session.launch_costs(path).corrected == ()
+        for _ in range(9):
+            session.sequence([step], first=[step])(rounds=0)
+        found = session.launch_costs(path)
+        planning.wait_for(1)
+    assert found.costs.round_trip == measured(WAIT_NS, count=9)
+    assert [costs.launch for costs in planning.given] == [measured(500_000, count=9)]
 
 
 def test_dispatches_on_host_memory_bound_a_launch_where_they_say_that_they_launched(tmp_path: Path) -> None:
@@ -580,14 +619,28 @@ def test_old_times_of_kernels_stay_until_there_are_newer_ones() -> None:
     assert len(merged_kernels(many, old, None)) == MOST_KERNELS
 
 
+class _Remembering(NamedTuple):
+    """As far as a pipeline is asked about its launches."""
+
+    launch_timings: list[DispatchTiming]
+
+
 class Planning:
     """``ExecutionPlanning`` that remembers what it was given."""
 
     def __init__(self) -> None:
         self.given: list[LaunchCosts] = []
+        self._came = Condition()
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
-        self.given.append(costs)
+        with self._came:
+            self.given.append(costs)
+            self._came.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Until it was given something so often: a review runs in the background."""
+        with self._came:
+            assert self._came.wait_for(lambda: len(self.given) >= count, timeout=30)
 
     def plans(self) -> tuple[()]:
         return ()
@@ -596,16 +649,104 @@ class Planning:
 def test_a_backend_plans_with_what_is_known_and_is_told_once(tmp_path: Path) -> None:
     planning = Planning()
     bench = Bench(tmp_path, planning=planning)
-    assumed = bench.service.known().costs
     bench.service.known()
-    assert planning.given == [assumed]
+    assert planning.given == []  # it assumes as well
     measured_now = bench.service.calibrate().costs
     bench.service.known()
-    assert planning.given == [assumed, measured_now]
+    assert planning.given == [measured_now]
     path = tmp_path / "costs.json"
     path.write_text(to_text(planted(launch=measured(WRONG))))
     bench.service.known(path)  # to be looked at
-    assert planning.given == [assumed, measured_now]
+    assert planning.given == [measured_now]
+
+
+def test_asking_for_younger_costs_changes_no_plan(tmp_path: Path) -> None:
+    _plant(replace(planted(launch=measured(3_000)), taken_at_s=2**40))(tmp_path)
+    planning = Planning()
+    session, telemetry = session_on(TimedDevice(launches=16, launch_ns=3_000), tmp_path, planning=planning)
+    with session:
+        session.compile(PROGRAM)
+        dispatches(session, 9, resident=True)
+        given = list(planning.given)
+        assert [costs.launch for costs in given] == [measured(3_000)]
+        for age in (-1, -2, -3):
+            found = session.launch_costs(max_age_s=age)
+            assert isinstance(found.problem, StaleCosts) and found.costs.source == ASSUMED.source
+    assert planning.given == given
+    assert [event.name for event in telemetry.events].count("vyre.costs.assumed") == 1
+
+
+def test_what_was_corrected_of_assumed_costs_is_planned_with_when_asked_for(tmp_path: Path) -> None:
+    planning = Planning()
+    device = TimedDevice(launches=16, launch_ns=500_000)
+    lease = BackendLease(device.backend(planning=planning))
+    service = CalibrationService(lease, lambda: None, tuple, lambda: [device.timing] * 9, RecordingTelemetry())
+    found = service.known()
+    assert ([verdict.cost for verdict in found.corrected], found.costs.source) == (["launch"], ASSUMED.source)
+    assert planning.given == [found.costs]
+    device.launch_ns = 900_000
+    assert service.known().costs != found.costs
+    assert planning.given == [found.costs]  # a review goes on from there
+
+
+def test_times_of_kernels_change_no_plan(tmp_path: Path) -> None:
+    planning = Planning()
+    session, _ = session_on(TimedDevice(), tmp_path, planning=planning)
+    with session:
+        session.calibrate()
+        for _ in range(5):
+            dispatches(session, 5, resident=False)
+            assert len(session.launch_costs().costs.kernels) == 1
+    assert [costs.kernels for costs in planning.given] == [()]
+
+
+@pytest.mark.parametrize("begun", ["review", "known", "adopt"])
+def test_what_was_read_before_a_calibration_is_not_handed_over_after_it(begun: str, tmp_path: Path) -> None:
+    planning = Planning()
+    bench = Bench(tmp_path, planning=planning)
+    _plant(planted(launch=measured(7)))(tmp_path)
+    calibrated: list[LaunchCosts] = []
+
+    def meanwhile() -> None:
+        if not calibrated:
+            calibrated.append(ASSUMED)  # no second time
+            calibrated[0] = service.calibrate().costs
+
+    class Store(DiskCostStore):
+        def load(self, source: CostSource, /) -> LaunchCosts | None:
+            found = super().load(source)
+            meanwhile()
+            return found
+
+    def sequences() -> list[DispatchTiming]:
+        meanwhile()
+        return [TimedDevice(launches=16, launch_ns=500_000).timing] * 9
+
+    store = Store(str(tmp_path))
+    backend = bench.device.backend(planning=planning)
+    service = CalibrationService(
+        BackendLease(backend), lambda: store, tuple, sequences, bench.telemetry, lambda: bench.now
+    )
+    getattr(service, begun)()
+    assert planning.given == calibrated
+
+
+def test_a_review_looks_at_few_pipelines_of_many() -> None:
+    quiet, some, many = (_Remembering([TimedDevice(launches=1).timing] * count) for count in (0, 1, 64))
+    pipelines: list[Any] = [*[quiet] * 500, *[some] * 500, *[many] * 10]
+    expected: list[Any] = [*[many] * 10, *[some] * (MOST_TELLING - 10)]
+    assert most_telling(pipelines) == expected
+
+
+def test_telemetry_may_ask_about_costs(tmp_path: Path) -> None:
+    class Asking(RecordingTelemetry):
+        def event(self, name: str, /, **fields: Any) -> None:
+            super().event(name, **fields)
+            assert service.known().problem is not None
+
+    device = TimedDevice()
+    service = CalibrationService(BackendLease(device.backend()), lambda: None, tuple, tuple, Asking())
+    service.known()
 
 
 def test_a_session_plans_with_what_was_kept_from_its_first_program_on(tmp_path: Path) -> None:

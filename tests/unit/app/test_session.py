@@ -7,6 +7,7 @@ import gc
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -188,6 +189,15 @@ def test_a_program_is_prepared_once_and_config_matters(saxpy: vyre.Program) -> N
             session.dispatch(saxpy, [2.0, X, Y])
     assert sum(n for (name, _), n in telemetry.counts.items() if name == "vyre.pipeline.prepared") == 4
     assert telemetry.events == []
+
+
+def test_what_is_explained_is_counted_as_what_is_decided_and_noted_once() -> None:
+    telemetry, journal = RecordingTelemetry(), vyre.DecisionJournal()
+    with vyre.open(catalog=saxpy_catalog(), telemetry=telemetry, journal=journal) as session:
+        session.explain(saxpy_program(), costs="assumed")
+    counted = {dict(labels)["policy"]: n for (name, labels), n in telemetry.counts.items() if name == "vyre.decision"}
+    assert counted["plan_execution.plan_execution"] == 1
+    assert counted == Counter(decision.name for decision in journal.decisions)
 
 
 def test_prepare_launches_nothing(saxpy: vyre.Program) -> None:

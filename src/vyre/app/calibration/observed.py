@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from heapq import nlargest
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.domain.cost_limits import LEAST_SAMPLES
+from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import KernelTime, LaunchCosts, Measured, Provenance, of_samples
-from vyre.policies.cost_observation import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_KERNELS: Final = 1024
 """Pipelines whose times are kept."""
+MOST_TELLING: Final = 16
+"""Pipelines that tell as much about launches as a thousand, in a fiftieth of the time."""
 
 
 def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance: Provenance) -> dict[str, KernelTime]:
@@ -54,6 +56,11 @@ class Observed(NamedTuple):
     bounds: bool
 
 
+def most_telling(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
+    """At most ``MOST_TELLING``: those of which the most launches are remembered."""
+    return nlargest(MOST_TELLING, pipelines, key=lambda pipeline: len(pipeline.launch_timings))
+
+
 def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming]) -> Iterator[Observed]:
     """What was seen of costs: of a launch itself, where enough dispatches told it, else of what contains them.
 
@@ -66,7 +73,7 @@ def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming])
     resident = [*sequences, *(timing for p in pipelines for timing in tuple(p.resident_timings))]
     waited = chain(resident, (timing for p in pipelines for timing in tuple(p.timings)))
     told = tuple([t.launch_ns for _, t in launches if t.launch_ns is not None])
-    if len(told) >= DEFAULT_THRESHOLDS.min_samples:
+    if len(told) >= SETTLING_SAMPLES:
         yield Observed("launch", told, bounds=False)
     else:
         within = [t.enqueue_ns // (t.launches or least) for least, t in launches if t.enqueue_ns is not None]

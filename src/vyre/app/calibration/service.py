@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.app.calibration.experiments import Samples, take_samples
-from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, observed
+from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, most_telling, observed
+from vyre.app.calibration.review import CostReview
 from vyre.app.tuning.keys import host_name, host_versions, time_kind
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
@@ -23,8 +23,11 @@ from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.backend import Backend, require
 
 if TYPE_CHECKING:
+    from vyre.app.calibration.experiments import Samples
     from vyre.app.lease import BackendLease
     from vyre.app.pipeline import Pipeline
+    from vyre.app.preparing import PreparedPipelines
+    from vyre.app.tuning.sources import TuningSources
     from vyre.domain.dispatch import DispatchTiming
     from vyre.ports.cost_store import CostStore
     from vyre.ports.support import Telemetry
@@ -55,7 +58,8 @@ class CalibrationService:
     """``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are looked at, beside what
     ``sequences`` took.  ``now_s``: seconds since the epoch.
 
-    Any thread may call; one measures at a time.
+    Any thread may call; one measures at a time.  What was read before another thread handed costs to the backend is not
+    handed over after it.
     """
 
     def __init__(
@@ -71,9 +75,10 @@ class CalibrationService:
         self._lease, self._store, self._pipelines, self._sequences = lease, store, pipelines, sequences
         self._telemetry, self._now_s, self._sink = telemetry, now_s, sink
         self._measuring = Lock()
+        self._lock = Lock()
         self._taken: LaunchCosts | None = None
         self._handed_over: LaunchCosts | None = None
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()
 
     @property
     def source(self) -> CostSource:
@@ -87,13 +92,16 @@ class CalibrationService:
             raise InvalidConfig(f"rounds={rounds!r} are too few", fix=f"measure at least {LEAST_SAMPLES} rounds.")
         backend = self._lease.backend
         probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
+        from vyre.app.calibration.experiments import take_samples  # who only plans needs none of it
+
         with self._measuring:
             before = self._before()
             samples = take_samples(probe, rounds, warm_up)
             costs = self._costs(samples, before)
-            self._taken = costs
+            with self._lock:
+                self._taken = costs
+                self._plan_with(costs)
             problem = self._keep(costs)
-            self._hand_over(costs)
         self._telemetry.count("vyre.costs.calibrated", backend=str(backend.id))
         why = f"{_text(costs.provenance)} now on {costs.source}, in {rounds} rounds"
         if problem is not None:
@@ -102,11 +110,12 @@ class CalibrationService:
 
     def adopt(self) -> None:
         """Have the backend plan with what was kept, if that holds here; with none it goes on assuming."""
+        believed = self._handed_over
         try:
-            self._hand_over(self.load())
+            self._hand_over(self.load(), believed)
         except VyreError as error:
             if type(error) is not UnusableCosts:  # not: there are none
-                self._tell("vyre.costs.assumed", error.message, fix=error.fix)
+                self._tell_problem("vyre.costs.assumed", error)
 
     def load(self, path: Path | None = None, max_age_s: int = MAX_AGE_S) -> LaunchCosts:
         """Costs that were kept, or those of a file; they hold here and are not too old.
@@ -129,7 +138,12 @@ class CalibrationService:
         return found
 
     def known(self, path: Path | None = None, max_age_s: int = MAX_AGE_S, *, assume: bool = True) -> KnownCosts:
-        """As ``Session.launch_costs``."""
+        """As ``Session.launch_costs``.
+
+        The backend plans with the answer from now on, unless it is that of a file, or stands in for costs that cannot
+        be used: then only with what was corrected, and only if it had no others.
+        """
+        believed = self._handed_over
         problem: VyreError | None = None
         try:
             costs = self.load(path, max_age_s)
@@ -137,43 +151,50 @@ class CalibrationService:
             if not assume:
                 raise
             costs, problem = ASSUMED, error
-            self._tell("vyre.costs.assumed", error.message, fix=error.fix)
-        costs, corrected = self._observed(costs)
+            self._tell_problem("vyre.costs.assumed", error)
+        pipelines = tuple(self._pipelines())
+        costs, corrected = self._observed(costs, pipelines)
+        kernels = kernel_times(pipelines, costs.launch_gap, _provenance(self._lease.backend))
+        costs = replace(costs, kernels=merged_kernels(kernels, costs, costs.launch_gap))
         why = (
             f"assumed: {problem.message}"
             if problem is not None
             else f"{_text(costs.provenance)} {age_s(costs, self._now_s())} s ago on {costs.source}"
         )
         why += "".join(f"; {verdict.why}" for verdict in corrected)
-        if path is None:
-            self._hand_over(costs)
+        if path is None and (problem is None or (corrected and believed is None)):
+            self._hand_over(costs, believed)
         return KnownCosts(costs, why, problem, corrected)
+
+    def planning_review(self) -> CostReview:
+        """Have the backend plan with what was kept; what comes back, once told of runs, corrects that by ``review``."""
+        self.adopt()
+        return CostReview(self.review, self._telemetry)
 
     def review(self) -> None:
         """Have the backend plan with what dispatches of this session prove wrong of the costs that it plans with.
 
         Says nothing of costs that are assumed, nor of what cannot be read: ``known`` does.
         """
-        costs, corrected = self._observed(self._handed_over or ASSUMED)
+        believed = self._handed_over
+        costs, corrected = self._observed(believed or ASSUMED, most_telling(self._pipelines()))
         if corrected:
-            self._hand_over(costs)
+            self._hand_over(costs, believed)
 
     # ---- observing
-    def _observed(self, costs: LaunchCosts) -> tuple[LaunchCosts, tuple[CostCorrected, ...]]:
-        """Costs as dispatches of this session correct them, with the times of their kernels; and what was corrected."""
-        pipelines, provenance = tuple(self._pipelines()), _provenance(self._lease.backend)
-        corrected = self._corrected(costs, observed(pipelines, self._sequences()), provenance)
+    def _observed(
+        self, costs: LaunchCosts, pipelines: Iterable[Pipeline]
+    ) -> tuple[LaunchCosts, tuple[CostCorrected, ...]]:
+        """Costs as dispatches of these pipelines and of sequences correct them, and what was corrected."""
+        corrected = self._corrected(costs, observed(pipelines, self._sequences()))
         for verdict in corrected:
-            self._tell("vyre.costs.corrected", str(verdict.why), level="info")
+            self._tell("vyre.costs.corrected", verdict.cost, reason=str(verdict.why), level="info")
         values: dict[str, Any] = {verdict.cost: verdict.value for verdict in corrected}
-        kernels = merged_kernels(kernel_times(pipelines, costs.launch_gap, provenance), costs, costs.launch_gap)
-        return replace(costs, kernels=kernels, **values), corrected
+        return replace(costs, **values), corrected
 
-    def _corrected(
-        self, costs: LaunchCosts, seen: Iterable[Observed], provenance: Provenance
-    ) -> tuple[CostCorrected, ...]:
+    def _corrected(self, costs: LaunchCosts, seen: Iterable[Observed]) -> tuple[CostCorrected, ...]:
         """Costs that are not what was seen, or larger than what contains them."""
-        known = costs.known()
+        known, provenance = costs.known(), _provenance(self._lease.backend)
         found = [
             decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
             for cost, times, bounds in seen
@@ -195,13 +216,8 @@ class CalibrationService:
         """What was believed of costs and is not so."""
         if before is None:
             return ()
-        provenance = _provenance(self._lease.backend)
-        found = [
-            decide(self._sink, judge_cost, CostSamples(name, believed, tuple(samples[name]), provenance))
-            for name, believed in before.known().items()
-            if name in samples
-        ]
-        return tuple(verdict for verdict in found if isinstance(verdict, CostCorrected))
+        seen = [Observed(cost, tuple(samples[cost]), bounds=False) for cost in before.known() if cost in samples]
+        return self._corrected(before, seen)
 
     # ---- keeping
     def _load(self, source: CostSource) -> LaunchCosts | None:
@@ -222,23 +238,55 @@ class CalibrationService:
         try:
             store.save(costs)
         except VyreError as error:
-            self._tell("vyre.costs.not_kept", error.message, fix=error.fix)
+            self._tell_problem("vyre.costs.not_kept", error)
             return error
         return None
 
-    def _hand_over(self, costs: LaunchCosts) -> None:
-        """To the backend, if it plans with costs and has others so far."""
-        planning = self._lease.backend.planning
+    def _hand_over(self, costs: LaunchCosts, believed: LaunchCosts | None) -> None:
+        """To the backend, unless it was handed others since ``believed`` was read."""
+        with self._lock:
+            if self._handed_over is believed:
+                self._plan_with(costs)
+
+    def _plan_with(self, costs: LaunchCosts) -> None:
+        """Hand them to the backend, if it plans with costs and has others so far.  Call with the lock held.
+
+        Times of kernels stay here: no price is made of them, and every decision that is recorded holds its costs.
+        """
+        planning, costs = self._lease.backend.planning, replace(costs, kernels=())
         if planning is not None and costs != self._handed_over:
             planning.use_costs(costs)
             self._handed_over = costs
 
-    def _tell(self, event: str, reason: str, *, level: str = "warning", **fields: str) -> None:
-        """Once for each reason."""
-        told = f"{event}: {reason}"
-        if told not in self._told:
-            self._told.add(told)
-            self._telemetry.event(event, level=level, reason=reason, **fields)
+    def _tell_problem(self, event: str, error: VyreError) -> None:
+        self._tell(event, type(error).__name__, reason=error.message, fix=error.fix)
+
+    def _tell(self, event: str, about: str, *, level: str = "warning", **fields: str) -> None:
+        """Once about each thing."""
+        with self._lock:
+            if (event, about) in self._told:
+                return
+            self._told.add((event, about))
+        self._telemetry.event(event, level=level, **fields)
+
+
+def calibration_of(
+    lease: BackendLease,
+    sources: TuningSources | None,
+    prepared: PreparedPipelines,
+    sequences: Iterable[DispatchTiming],
+    telemetry: Telemetry,
+    sink: DecisionSink | None,
+) -> CalibrationService:
+    """That of a session, which keeps costs where it keeps what tuning measured."""
+    return CalibrationService(
+        lease,
+        (lambda: None) if sources is None else sources.costs,
+        lambda: [pipeline for pipeline, _ in tuple(prepared.table.values())],
+        lambda: tuple(sequences),
+        telemetry,
+        sink=sink,
+    )
 
 
 def source_of(backend: Backend) -> CostSource:

@@ -1,0 +1,46 @@
+"""When what a session observes is held against the costs that its backend plans with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from vyre.app.background import BackgroundCompiler
+from vyre.domain.cost_limits import SETTLING_SAMPLES
+
+if TYPE_CHECKING:
+    from vyre.ports.support import Telemetry
+
+
+class CostReview:
+    """Has ``review`` called in the background after ``SETTLING_SAMPLES`` runs that launched, and each time they have
+    doubled; what it raises is told to telemetry.  Any thread may call.
+    """
+
+    __slots__ = ("_background", "_due", "_lock", "_review", "_runs")
+
+    def __init__(self, review: Callable[[], None], telemetry: Telemetry) -> None:
+        self._review = review
+        self._background = BackgroundCompiler(telemetry, waiting=1)
+        self._runs = count(1)
+        self._due = SETTLING_SAMPLES
+        self._lock = Lock()
+
+    def launched(self) -> None:
+        """A run has launched.  Never raises."""
+        runs = next(self._runs)
+        if runs >= self._due:
+            self._ask(runs)
+
+    def close(self) -> None:
+        """Wait for a review that runs; none comes after it."""
+        self._background.close()
+
+    def _ask(self, runs: int) -> None:
+        with self._lock:
+            if runs < self._due:  # another thread was here
+                return
+            begins = self._background.wish("review", self._review)
+            self._due = 2 * self._due if begins else runs + SETTLING_SAMPLES  # the last one may not have ended yet

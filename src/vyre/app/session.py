@@ -19,6 +19,7 @@ from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
 from vyre.app.shorthand import Grid
+from vyre.app.submitted import results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
@@ -211,14 +212,7 @@ class Session:
         pipeline = self.compile(program, config, **shorthand)
         if self._lease.backend.async_executor is None:
             return [pipeline(inputs) for inputs in batch]
-        futures: list[Future[Result]] = []
-        try:
-            futures.extend(self.submit(program, inputs, config, **shorthand) for inputs in batch)
-        finally:
-            failures = [error for future in futures if (error := future.exception()) is not None]
-        if failures:
-            raise failures[0]
-        return [future.result() for future in futures]
+        return results_of(self.submit(program, inputs, config, **shorthand) for inputs in batch)
 
     # ---------------------------------------------------------------- tuning
     def tune(

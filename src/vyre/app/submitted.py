@@ -6,7 +6,7 @@ so no thread waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from vyre.app.result import Result
@@ -33,3 +33,15 @@ def result_future(pending: PendingDispatch, collect: Callable[[PendingDispatch],
 
     pending.add_done_callback(complete)
     return future
+
+
+def results_of(started: Iterable[Future[Result]]) -> list[Result]:
+    """In order.  The first failure, also to start one, is raised after all that were started have ended."""
+    futures: list[Future[Result]] = []
+    try:
+        futures.extend(started)
+    finally:
+        failures = [error for future in futures if (error := future.exception()) is not None]
+    if failures:
+        raise failures[0]
+    return [future.result() for future in futures]

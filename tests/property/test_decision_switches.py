@@ -1,7 +1,8 @@
 """Switching any decision on or off changes no byte of any result, whatever else is switched, and can be seen elsewhere.
 
-Switches are found by reflection: a new field or argument fails here until it is listed, as a switch with values that
-make a difference, or as what decides nothing, with the reason.
+Fields and arguments are found by reflection: a new one fails here until it is listed, as a switch with values that make
+a difference, or as what decides nothing, with the reason.  Listed by hand is one switch more, which is neither: whether
+``Session.specialize`` is called at all.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ INERT: Final = [name for names in WHY_INERT.values() for name in names]
 
 
 def declared() -> set[str]:
-    """Every field and argument that could decide something."""
+    """Every field and argument that could decide something, and the call that does."""
 
     def arguments(function: Callable[..., object]) -> list[str]:
         return [name for name in inspect.signature(function).parameters if name != "self"]

@@ -7,7 +7,7 @@ Settings are values by the name of the switch: ``emitter``, ``emission``, ``cuda
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,6 @@ from vyre.adapters.cuda.runtime import backend as cuda_backend
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.disk.layout import SUFFIX
-from vyre.adapters.reference.registration import REFERENCE
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app import preparing
 from vyre.app.prediction import PredictionConfig
@@ -56,11 +55,6 @@ from vyre.ports.backend import (
     BackendCatalog,
     BackendRegistration,
     BackendServices,
-    Readback,
-    ResidentSequence,
-    ResidentStep,
-    Resource,
-    Upload,
 )
 
 Settings: TypeAlias = Mapping[str, Any]
@@ -71,9 +65,11 @@ CALLS: Final = 14
 WORK: Final = 12_000
 """Node evaluations of a random program, about."""
 RUNS: Final = 3
-"""Of a sequence on resident memory."""
+"""Of sequences on resident memory, and of bound launches."""
 COPIES: Final = 2
-"""Sets of buffers that its steps mix."""
+"""Sets of arrays that the steps of a sequence mix."""
+ITERATIONS: Final = (2, 16)
+"""Of bound launches: too few, and enough, for a graph to be thought of."""
 
 
 class Scenario(NamedTuple):
@@ -128,14 +124,15 @@ class Expected(NamedTuple):
     """``dispatched``: by case and variant."""
 
     dispatched: tuple[tuple[Outcome, ...], ...]
-    sequenced: tuple[object, ...]
+    resident: tuple[object, ...]
 
 
 def expected(scenario: Scenario) -> Expected:
     """By the reference, one workgroup at a time."""
     dispatched = tuple(tuple(_as_array(case, reference(each)) for each in variants(case)) for case in scenario.cases)
     alone = [replace(case, config=replace(case.config, chunk_workgroups=1)) for case in scenario.cases]
-    return Expected(dispatched, tuple(sequenced(REFERENCE.make(), alone, scenario.choices)))
+    with vyre.open("reference", environment=_NoVariables(), cache=False) as session:
+        return Expected(dispatched, tuple(on_resident_memory(session, alone, scenario.choices)))
 
 
 def _as_array(case: Case, outcome: Outcome) -> Outcome:
@@ -171,7 +168,7 @@ def _session(settings: Settings, scenario: Scenario, wanted: Expected, folder: P
     telemetry = RecordingTelemetry()
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(preparing, "PREPARED", 1))
-        drivers: list[tuple[MachineDriver, Backend]] = []
+        drivers: list[MachineDriver] = []
         catalog = BackendCatalog((_registration(settings, scenario, seen, drivers),))
         journal = vyre.DecisionJournal() if settings["open.journal"] else None
         with vyre.open(
@@ -184,9 +181,9 @@ def _session(settings: Settings, scenario: Scenario, wanted: Expected, folder: P
             predict=settings["open.predict"] and PredictionConfig(**_of(settings, "prediction")),
             journal=journal,
         ) as session:
-            _run_all(session, drivers[0][1], settings, scenario, wanted, seen)
+            _run_all(session, settings, scenario, wanted, seen)
             seen.metrics.update(session.metrics())
-    driver = drivers[0][0]
+    driver = drivers[0]
     assert not driver.violations, driver.violations
     assert not any(driver.live().values()), driver.live()
     seen.calls.update(driver.calls)
@@ -197,9 +194,7 @@ def _session(settings: Settings, scenario: Scenario, wanted: Expected, folder: P
             seen.decided[dict(labels)["policy"]] += count
 
 
-def _run_all(
-    session: vyre.Session, backend: Backend, settings: Settings, scenario: Scenario, wanted: Expected, seen: Seen
-) -> None:
+def _run_all(session: vyre.Session, settings: Settings, scenario: Scenario, wanted: Expected, seen: Seen) -> None:
     configured = [replace(case, config=replace(case.config, **_of(settings, "config"))) for case in scenario.cases]
     tune = settings["dispatch.tune"] and settings["config.profile"] is None  # else there is nothing to tune
     for lap in range(LAPS):
@@ -220,7 +215,7 @@ def _run_all(
     if settings["session.specialize"]:
         for case, outcomes in zip(configured, wanted.dispatched, strict=True):
             seen.guessed += _specialized(session, case, outcomes)
-    assert tuple(sequenced(backend, configured, scenario.choices)) == wanted.sequenced
+    assert tuple(on_resident_memory(session, configured, scenario.choices)) == wanted.resident
 
 
 def _specialized(session: vyre.Session, case: Case, outcomes: Sequence[Outcome]) -> int:
@@ -244,44 +239,64 @@ def _outcome(work: Callable[[], Result]) -> Outcome:
     return Outputs({name: array.tobytes() for name, array in result.items()})
 
 
-def sequenced(backend: Backend, cases: Sequence[Case], choices: int) -> Iterator[object]:
-    """What the buffers hold after each run of a sequence, up to the first trap.
+def on_resident_memory(session: vyre.Session, cases: Sequence[Case], choices: int) -> Iterator[object]:
+    """What resident arrays hold after each run of sequences of all cases, and of bound launches of the first.
 
-    Its steps are of all cases and variants, each on any mixture of two sets of buffers, and of host bytes.
+    Each goes on until it traps, which is told in place of that.
     """
-    drawn = Random(choices)
-    memory, executor = backend.require_memory(), backend.require_resident_executor()
+    yield from _sequenced(session, cases, Random(choices))
+    for iterations in ITERATIONS:
+        config = replace(cases[0].config, fixpoint_iterations=iterations)
+        yield from _bound(session, replace(cases[0], config=config))
+
+
+def _sequenced(session: vyre.Session, cases: Sequence[Case], drawn: Random) -> Iterator[object]:
+    """The steps are of all cases and variants, each on any mixture of two sets of arrays, and of host data; forwards
+    and backwards in turn.
+    """
     with ExitStack() as stack:
-        steps: list[ResidentStep] = []
-        into: list[Readback] = []
+        steps: list[vyre.Step] = []
+        held: list[vyre.ResidentArray] = []
         for case in cases:
-            plan = plan_bindings(case.program)
-            lengths = tuple(len(case.inputs[plan.bindings[i].buffer.name]) for i in plan.inputs)
-            sizes = resolve_launch(case.program, lengths, case.config, LaunchLimits(str(backend.id))).nbytes
-            buffers = {
-                (b.buffer.name, copy): stack.enter_context(memory.allocate(nbytes))
-                for b, nbytes in zip(plan.bindings, sizes, strict=True)
-                for copy in range(COPIES)
-                if not b.buffer.is_push
-            }
-            memory.upload([Upload(held, memoryview(case.inputs.get(name, b""))) for (name, _), held in buffers.items()])
-            into += [Readback(held, memoryview(bytearray(held.nbytes))) for held in buffers.values()]
+            copies = [_arrays(session, case, stack) for _ in range(COPIES)]
+            held += [array for copy in copies for array in copy.values()]
+            written = {buffer.name for buffer in case.program.buffers if buffer.is_writable}
             for given in variants(case):
-                bound: list[Resource] = [
-                    memoryview(given.inputs[b.buffer.name])
-                    if b.buffer.is_push or (not b.buffer.is_writable and drawn.random() < 0.5)
-                    else buffers[b.buffer.name, drawn.randrange(COPIES)]
-                    for b in plan.bindings
-                ]
-                steps.append(ResidentStep(case.program, tuple(bound), case.config))
-        for number in range(RUNS):
-            order = tuple(steps if number % 2 == 0 else steps[::-1])
-            try:
-                executor.run(ResidentSequence(prefix=order[:1], repeated=order, repeat_count=2, reads=tuple(into)))
-            except TrapError as error:
-                yield error.tag, error.address, error.global_id
-                return
-            yield tuple(bytes(read.into) for read in into)
+                bound = {
+                    name: drawn.choice(copies)[name] for name in copies[0] if name in written or drawn.random() < 0.5
+                }
+                steps.append(vyre.Step(given.program, given.arguments() | bound, given.config))
+        loops = [session.sequence(order, first=order[:1]) for order in (steps, steps[::-1])]
+        yield from _after_each([partial(loops[number % 2], 2) for number in range(RUNS)], held)
+
+
+def _bound(session: vyre.Session, case: Case) -> Iterator[object]:
+    with ExitStack() as stack:
+        arrays = _arrays(session, case, stack)
+        launch = stack.enter_context(session.bind_resident(case.program, case.arguments() | arrays, case.config))
+        yield from _after_each([launch] * RUNS, arrays.values())
+
+
+def _arrays(session: vyre.Session, case: Case, stack: ExitStack) -> dict[str, vyre.ResidentArray]:
+    """Everything but parameters, by name."""
+    plan = plan_bindings(case.program)
+    lengths = tuple(len(case.inputs[plan.bindings[place].buffer.name]) for place in plan.inputs)
+    sizes = resolve_launch(case.program, lengths, case.config, LaunchLimits(session.backend)).nbytes
+    return {
+        b.buffer.name: stack.enter_context(session.resident(case.inputs.get(b.buffer.name, nbytes)))
+        for b, nbytes in zip(plan.bindings, sizes, strict=True)
+        if not b.buffer.is_push
+    }
+
+
+def _after_each(runs: Iterable[Callable[[], object]], arrays: Collection[vyre.ResidentArray]) -> Iterator[object]:
+    for run in runs:
+        try:
+            run()
+        except TrapError as error:
+            yield error.tag, error.address, error.global_id
+            return
+        yield tuple(array.download().tobytes() for array in arrays)
 
 
 # ---------------------------------------------------------------- settings
@@ -291,9 +306,9 @@ def _of(settings: Settings, group: str) -> dict[str, Any]:
 
 
 def _registration(
-    settings: Settings, scenario: Scenario, seen: Seen, made: list[tuple[MachineDriver, Backend]]
+    settings: Settings, scenario: Scenario, seen: Seen, drivers: list[MachineDriver]
 ) -> BackendRegistration:
-    """Of an emulated device; what is made of it goes to ``made``."""
+    """Of an emulated device; its driver goes to ``drivers``."""
     from vyre.adapters.cuda.registration import CUDA_MACHINE
 
     def make(services: BackendServices) -> Backend:
@@ -305,7 +320,7 @@ def _registration(
             backend = cuda_backend.make_backend(
                 driver, ids.MACHINE, options, services, work_done=lambda: driver.lane_instructions
             )
-        made.append((driver, backend))
+        drivers.append(driver)
         return backend
 
     return replace(CUDA_MACHINE, factory=make)
@@ -316,7 +331,7 @@ def _emit(settings: Settings, seen: Seen, program: Program, options: EmitOptions
     switches = Switches(
         **{name: on and getattr(options.switches, name) for name, on in _of(settings, "emitter").items()}
     )
-    forced = _of(settings, "emission")
+    forced = {name: value for name, value in _of(settings, "emission").items() if value is not None}
     assume = options.assume if forced.pop("assume") else frozenset()
     module = emit(program, replace(options, switches=switches, assume=assume, **forced), *rest)
     seen.texts |= {text.partition("\n")[2] for text in module.ptx.split(".visible .entry")[1:]}
@@ -336,8 +351,7 @@ def _pins(settings: Settings, scenario: Scenario) -> Pins | None:
     if not settings["open.pins"]:
         return None
     found = []
-    made: list[tuple[MachineDriver, Backend]] = []
-    backend = _registration(settings, scenario, Seen(), made).make()
+    backend = _registration(settings, scenario, Seen(), []).make()
     for case in scenario.cases:
         lengths = tuple(len(case.inputs[b.name]) for b in case.program.abi_buffers if b.takes_input)
         config = replace(case.config, **_of(settings, "config"))

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.runtime.device import CudaDevice, CudaOptions, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.memory import DeviceMemory
-from vyre.adapters.cuda.runtime.options import ORDINAL_VARIABLE, options_from
 from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.ir.program import BackendId
@@ -141,18 +139,6 @@ def test_a_device_that_cannot_be_used_says_why(machine: dict[str, Any], what: st
     device, _ = made(**machine)
     with pytest.raises(BackendUnavailable, match=what):
         _ = device.facts
-
-
-@pytest.mark.parametrize(("value", "ordinal"), [("", 0), ("0", 0), ("3", 3)])
-def test_the_environment_chooses_the_device(value: str, ordinal: int) -> None:
-    assert options_from(MappingProxyType({ORDINAL_VARIABLE: value})).ordinal == ordinal
-    assert options_from(MappingProxyType({})).ordinal == 0
-
-
-@pytest.mark.parametrize("value", ["one", "-1", "²"])
-def test_a_variable_that_is_no_ordinal_is_refused(value: str) -> None:
-    with pytest.raises(BackendUnavailable, match=ORDINAL_VARIABLE):
-        options_from(MappingProxyType({ORDINAL_VARIABLE: value}))
 
 
 # ---------------------------------------------------------------- members

@@ -11,10 +11,14 @@ import vyre
 from support.small_programs import saxpy_program, square_program
 from vyre import DispatchConfig, Program, ProgramBuilder, u32
 from vyre.adapters.cuda import ids
+from vyre.adapters.cuda.ptx.kernel import ParameterKind
 from vyre.adapters.cuda.ptx.options import PROFILES
+from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
 from vyre.adapters.cuda.runtime.backend import make_backend
+from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.source_digest import emitter_digest
 from vyre.app.tuning.launches import limits_of
+from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.interface import resolve_launch
 from vyre.domain.launch import Launch
 from vyre.domain.tuning import TimeKind
@@ -84,6 +88,61 @@ def test_only_profiles_that_give_other_code_are_offered(machine: CudaMachine) ->
 def test_an_exact_grid_is_offered_where_the_launch_is_exact(machine: CudaMachine) -> None:
     assert "exact-grid" in profiles(machine, saxpy_program(), 1024)
     assert "exact-grid" not in profiles(machine, saxpy_program(), 1000)
+
+
+@pytest.mark.parametrize("profile", ["no-assumptions", "pointer-table", "no-pointer-table"])
+def test_what_is_hardly_ever_faster_is_not_offered(profile: str, machine: CudaMachine) -> None:
+    assert profile in PROFILES
+    assert profile not in profiles(machine, saxpy_program(), 1024)
+
+
+def four_at_once() -> Program:
+    """Reads and writes 16 bytes at a time, where it may."""
+    with ProgramBuilder("four", workgroup=32) as p:
+        x, y = p.input("x", u32, 128), p.output("y", u32, 128)
+        first = p.let(p.global_id() * 4)
+        parts = [p.let(x[first + k]) for k in range(4)]
+        for k in range(4):
+            y[first + k] = parts[3 - k]
+    return p.build()
+
+
+@pytest.mark.parametrize(
+    ("profile", "table", "assumes"),
+    [
+        (None, False, True),
+        ("pointer-table", True, True),
+        ("no-pointer-table", False, True),
+        ("no-assumptions", False, False),
+    ],
+)
+@pytest.mark.parametrize("resident", [False, True])
+def test_a_profile_forces_a_decision(
+    profile: str | None, table: bool, assumes: bool, resident: bool, machine: CudaMachine
+) -> None:
+    program, config = four_at_once(), DispatchConfig(profile=profile)
+    executor, launch = machine.backend.executor, launched(machine, program, 128, config)
+    assert isinstance(executor, CudaExecutor)
+    pipeline = executor.pipeline(program, config)[0]
+    with machine.open() as session:
+        session.dispatch(program, {"x": np.arange(128, dtype=np.uint32)}, config)
+        if resident:
+            module = pipeline.module_for(launch.grid, ARENA_FACTS, inline_uniforms=True)
+        else:
+            module = pipeline._module(pipeline.options_for(launch))
+        kernel = module.kernels[0].emitted
+    assert any(parameter.kind is ParameterKind.TABLE for parameter in kernel.parameters) is table
+    assert bool(kernel.assumes) is assumes
+
+
+def test_more_parameters_than_the_driver_takes_are_refused(machine: CudaMachine) -> None:
+    with ProgramBuilder("wide", workgroup=32) as p:
+        total = p.var(u32(0))
+        for buffer in [p.input(f"x{n}", u32, 32) for n in range(2800)]:
+            total.assign(total + buffer[p.global_id()])
+        p.output("out", u32, 32)[p.global_id()] = total
+    with machine.open() as session, pytest.raises(KernelCompileFailed):
+        session.dispatch(p.build(), [np.zeros(32, np.uint32)] * 2800, DispatchConfig(profile="no-pointer-table"))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.drivers import machine_driver, real_driver
 from vyre.domain.device import DeviceProfile
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
+from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.runtime.device import CudaOptions
 
 
-def _cuda(services: BackendServices) -> Backend:
+def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Backend:
     from vyre.adapters.cuda.code_tools import find_code_tool
     from vyre.adapters.cuda.jit_cache import jit_cache_settings
     from vyre.adapters.cuda.runtime.backend import make_backend
@@ -27,38 +32,62 @@ def _cuda(services: BackendServices) -> Backend:
     return make_backend(
         driver,
         ids.CUDA,
-        options_from(environment),
+        options or options_from(environment),
         services,
         profiler=profiler_from(environment),
         find_tool=find_code_tool,
     )
 
 
-def _probe_cuda() -> DeviceProfile:
+def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
     driver = real_driver()  # where there is none, nothing else need be imported
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.probe import probe
     from vyre.adapters.system import ProcessEnvironment
 
-    return probe(driver, ids.CUDA, options_from(ProcessEnvironment()))
+    return probe(driver, ids.CUDA, options or options_from(ProcessEnvironment()))
 
 
-def _machine(services: BackendServices) -> Backend:
+def _machine(services: BackendServices, options: CudaOptions | None = None) -> Backend:
     from vyre.adapters.cuda.runtime.backend import make_backend
-    from vyre.adapters.cuda.runtime.device import CudaOptions
 
     driver = machine_driver()
-    options = CudaOptions(exports=False)
-    return make_backend(driver, ids.MACHINE, options, services, work_done=lambda: driver.lane_instructions)
+    return make_backend(
+        driver, ids.MACHINE, _machine_options(options), services, work_done=lambda: driver.lane_instructions
+    )
 
 
-def _probe_machine() -> DeviceProfile:
+def _probe_machine(options: CudaOptions | None = None) -> DeviceProfile:
     from vyre.adapters.cuda.runtime.probe import probe
 
-    return probe(machine_driver(), ids.MACHINE)
+    return probe(machine_driver(), ids.MACHINE, _machine_options(options))
+
+
+def _machine_options(options: CudaOptions | None) -> CudaOptions:
+    from vyre.adapters.cuda.runtime.options import emulated, machine_options_from
+    from vyre.adapters.system import ProcessEnvironment
+
+    return machine_options_from(ProcessEnvironment()) if options is None else emulated(options)
 
 
 CUDA: Final = BackendRegistration(id=ids.CUDA, rank=100, role=BackendRole.PRODUCTION, factory=_cuda, probe=_probe_cuda)
 CUDA_MACHINE: Final = BackendRegistration(
     id=ids.MACHINE, rank=950, role=BackendRole.EMULATION, factory=_machine, probe=_probe_machine
 )
+
+
+def cuda_catalog(options: CudaOptions) -> BackendCatalog:
+    """All backends of this process, the two here with ``options`` instead of what the environment says of them.
+
+    For ``vyre.open`` and the container.  The emulated device takes neither ``ordinal`` nor ``exports``.
+    """
+    from vyre.adapters.discovery import load_catalog
+
+    ours = {
+        CUDA.id: replace(CUDA, factory=partial(_cuda, options=options), probe=partial(_probe_cuda, options)),
+        CUDA_MACHINE.id: replace(
+            CUDA_MACHINE, factory=partial(_machine, options=options), probe=partial(_probe_machine, options)
+        ),
+    }
+    catalog = load_catalog()
+    return replace(catalog, registrations=tuple(ours.get(each.id, each) for each in catalog.registrations))

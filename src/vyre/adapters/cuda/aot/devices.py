@@ -41,9 +41,11 @@ def _cuda(bundle: Bundle) -> BundleRunner:
 def _machine(bundle: Bundle) -> BundleRunner:
     from vyre.adapters.cuda.aot.running import BundleRunner
     from vyre.adapters.cuda.drivers import machine_driver
-    from vyre.adapters.cuda.runtime.device import CudaOptions
+    from vyre.adapters.cuda.runtime.options import machine_options_from
+    from vyre.adapters.system import ProcessEnvironment
 
-    return BundleRunner(machine_driver(), ids.MACHINE, bundle, CudaOptions(exports=False), machine_code=False)
+    options = machine_options_from(ProcessEnvironment())
+    return BundleRunner(machine_driver(), ids.MACHINE, bundle, options, machine_code=False)
 
 
 _RUNNERS: Final[dict[str, Callable[[Bundle], BundleRunner]]] = {str(ids.CUDA): _cuda, str(ids.MACHINE): _machine}

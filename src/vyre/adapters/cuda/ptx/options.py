@@ -68,15 +68,30 @@ class CodeProfile(NamedTuple):
     """A way of generating code that changes no byte of any result, but perhaps its speed.
 
     ``exact_grid``: launches that have exactly as many lanes as elements get a kernel that relies on it.
+    ``pointer_table``: as in ``EmitOptions``.  ``assumptions``: kernels rely on what is known of the memory bound.
     """
 
     switches: Switches = ALL_ON
     exact_grid: bool = False
+    pointer_table: bool | None = None
+    assumptions: bool = True
+
+    def applied(self, options: EmitOptions) -> EmitOptions:
+        """``options`` with what this profile says about the code of any launch."""
+        assume = options.assume if self.assumptions else frozenset()
+        return replace(options, assume=assume, pointer_table=self.pointer_table, switches=self.switches)
 
 
 USUAL_PROFILE: Final = CodeProfile()
-PROFILES: Final[Mapping[str, CodeProfile]] = {
+TUNED_PROFILES: Final[Mapping[str, CodeProfile]] = {
     **{f"no-{f.name.replace('_', '-')}": CodeProfile(replace(ALL_ON, **{f.name: False})) for f in fields(Switches)},
     "exact-grid": CodeProfile(exact_grid=True),
 }
-"""What ``DispatchConfig.profile`` may name; a tuner tries them."""
+"""What a tuner tries."""
+PROFILES: Final[Mapping[str, CodeProfile]] = {
+    **TUNED_PROFILES,
+    "no-assumptions": CodeProfile(assumptions=False),
+    "pointer-table": CodeProfile(pointer_table=True),
+    "no-pointer-table": CodeProfile(pointer_table=False),
+}
+"""What ``DispatchConfig.profile`` may name: also what gives other code for most programs, and is hardly ever faster."""

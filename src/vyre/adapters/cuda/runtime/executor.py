@@ -83,7 +83,7 @@ class CudaPipeline(KernelPipeline):
 
         ``inline_uniforms`` False: uniform buffers are resident, so their bytes cannot travel as parameters.
         """
-        options = replace(self._options(native=self._native(grid)), assume=assume)
+        options = self._options(native=self._native(grid), assume=assume)
         if not inline_uniforms:
             options = replace(options, switches=replace(options.switches, inline_uniforms=False))
         return self._module(options)
@@ -140,14 +140,15 @@ class CudaPipeline(KernelPipeline):
         module = self._module(self._options(native=True), told)
         return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
 
-    def _options(self, *, native: bool) -> EmitOptions:
+    def _options(self, *, native: bool, assume: frozenset[Assumption] = ARENA_FACTS) -> EmitOptions:
         facts = self._resources.device.facts
-        return EmitOptions(
-            target=facts.target,
-            assume=ARENA_FACTS,
-            native_grid_sync=native,
-            parameter_limit=facts.parameter_limit,
-            switches=self._profile.switches,
+        return self._profile.applied(
+            EmitOptions(
+                target=facts.target,
+                assume=assume,
+                native_grid_sync=native,
+                parameter_limit=facts.parameter_limit,
+            )
         )
 
     def _module(self, options: EmitOptions, told: Callable[[Compilation], object] | None = None) -> LoadedModule:

@@ -1,22 +1,88 @@
-"""The options of an installed backend, from the environment."""
+"""The options of the installed backends, from the environment.
+
+    variable                  field of ``CudaOptions``  values
+    VYRE_CUDA_DEVICE_ORDINAL  ordinal                   0, 1, ...; not read by ``cuda-machine``, which has one device
+    VYRE_CUDA_GRAPH_AFTER     graph_after               costs, off (None), or a number of runs
+    VYRE_CUDA_SIDE_BY_SIDE    side_by_side              on or off
+    VYRE_CUDA_COPY_OVERLAP    copy_overlap              on or off
+    VYRE_CUDA_GRID_SYNC       grid_sync                 auto (None), native or split
+
+An empty variable is as good as none.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple
 
-from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.domain.errors import BackendUnavailable
+from vyre.policies.emission.grid_sync_mode import GridSyncMode
 from vyre.ports.support import Environment
 
-ORDINAL_VARIABLE: Final = "VYRE_CUDA_DEVICE_ORDINAL"
+
+class Variable(NamedTuple):
+    """``read``: the value of ``option``; raises ``ValueError`` or ``KeyError`` for what is not ``expected``."""
+
+    name: str
+    option: str
+    read: Callable[[str], object]
+    expected: str
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return int(text)
+
+
+def _graph_after(text: str) -> int | Literal["costs"] | None:
+    match text:
+        case "costs":
+            return "costs"
+        case "off":
+            return None
+    return _number(text)
+
+
+_FLAGS: Final = {"on": True, "off": False}
+_GRID_SYNC: Final = {"auto": None} | {mode.value: mode for mode in GridSyncMode}
+
+ORDINAL: Final = Variable("VYRE_CUDA_DEVICE_ORDINAL", "ordinal", _number, "0, 1, ...")
+SWITCHES: Final = (
+    Variable("VYRE_CUDA_GRAPH_AFTER", "graph_after", _graph_after, "costs, off or a number of runs"),
+    Variable("VYRE_CUDA_SIDE_BY_SIDE", "side_by_side", _FLAGS.__getitem__, "on or off"),
+    Variable("VYRE_CUDA_COPY_OVERLAP", "copy_overlap", _FLAGS.__getitem__, "on or off"),
+    Variable("VYRE_CUDA_GRID_SYNC", "grid_sync", _GRID_SYNC.__getitem__, " or ".join(_GRID_SYNC)),
+)
 
 
 def options_from(environment: Environment) -> CudaOptions:
-    """The options of the installed backend.  ``VYRE_CUDA_DEVICE_ORDINAL`` chooses among the visible devices.
+    """The options of ``cuda``.  Raises ``BackendUnavailable`` for a variable that cannot be meant."""
+    return _read(environment, (ORDINAL, *SWITCHES))
 
-    Raises ``BackendUnavailable`` if it is no number.
-    """
-    ordinal = environment.get(ORDINAL_VARIABLE) or "0"
-    if not (ordinal.isascii() and ordinal.isdigit()):
-        raise BackendUnavailable(f"{ORDINAL_VARIABLE}={ordinal!r} is no ordinal", fix="use 0, 1, ... or unset it.")
-    return CudaOptions(ordinal=int(ordinal))
+
+def machine_options_from(environment: Environment) -> CudaOptions:
+    """The same of ``cuda-machine``."""
+    return emulated(_read(environment, SWITCHES))
+
+
+def emulated(options: CudaOptions) -> CudaOptions:
+    """``options`` on ``cuda-machine``: one device, whose addresses mean nothing to others."""
+    return replace(options, ordinal=0, exports=False)
+
+
+def _read(environment: Environment, variables: tuple[Variable, ...]) -> CudaOptions:
+    found: dict[str, Any] = {}
+    for variable in variables:
+        text = (environment.get(variable.name) or "").strip().lower()
+        if not text:
+            continue
+        try:
+            found[variable.option] = variable.read(text)
+        except (ValueError, KeyError):
+            raise BackendUnavailable(
+                f"{variable.name}={text!r} is not {variable.expected}", fix=f"use {variable.expected}, or unset it."
+            ) from None
+    return replace(DEFAULT_OPTIONS, **found)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vyre.adapters.cuda.ptx.emit import emit
-from vyre.adapters.cuda.ptx.options import PROFILES
+from vyre.adapters.cuda.ptx.options import TUNED_PROFILES
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
 from vyre.adapters.source_digest import emitter_digest
@@ -45,7 +45,7 @@ class CudaTunable:
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
         texts = {self._code(program, replace(config, profile=None), launch)}
         found = []
-        for name in PROFILES:
+        for name in TUNED_PROFILES:
             text = self._code(program, replace(config, profile=name), launch)
             if text not in texts:
                 texts.add(text)

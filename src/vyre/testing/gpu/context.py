@@ -81,7 +81,7 @@ BENCH: Final = (
     Group("launch-triton", "bench.launches:triton", 120),
     Group("resident", "bench.latency:resident", 60),
     Group("graphs", "bench.latency:graphs", 45),
-    Group("costs", "bench.costs:costs", 60),
+    Group("costs", "bench.costs:costs", 180),
     Group("dispatch", "bench.latency:host_dispatch", 60),
     Group("compilation", "bench.compilation:compilation", 60),
     Group("functions", "bench.functions:functions", 90),

@@ -89,10 +89,11 @@ class Workbench:
         self.device.enter()
         self.stream: Stream = self.driver.stream_create()
         self._pool = self.driver.pool_create(self.device.options.ordinal)
-        self._events: tuple[Event, Event] = (
+        self.events: tuple[Event, Event] = (
             self.driver.event_create(timing=True),
             self.driver.event_create(timing=True),
         )
+        self._done = self.driver.event_create()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -100,7 +101,7 @@ class Workbench:
         for address in self._owned:
             self.driver.mem_free_async(address, self.stream)
         self.synchronize()
-        for event in self._events:
+        for event in (*self.events, self._done):
             self.driver.event_destroy(event)
         self.driver.pool_destroy(self._pool)
         self.driver.stream_destroy(self.stream)
@@ -135,6 +136,11 @@ class Workbench:
 
     def synchronize(self) -> None:
         self.driver.stream_synchronize(self.stream)
+
+    def wait(self) -> None:
+        """As a dispatch without a deadline waits for what is on the stream."""
+        self.driver.event_record(self._done, self.stream)
+        self.device.waiter.event(self._done, None)
 
     # ---- kernels
     def options(self, options: EmitOptions = _TARGET_FREE) -> EmitOptions:
@@ -178,7 +184,7 @@ class Workbench:
     # ---- time
     def device_ms(self, work: Callable[[], object]) -> float:
         """Milliseconds of device time that ``work`` enqueues."""
-        start, end = self._events
+        start, end = self.events
         self.driver.event_record(start, self.stream)
         work()
         self.driver.event_record(end, self.stream)

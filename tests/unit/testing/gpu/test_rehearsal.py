@@ -13,12 +13,14 @@ import pytest
 
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
-from vyre.testing.gpu.bench import programs, rivals
+from vyre.testing.gpu.bench import costs, programs, rivals
 from vyre.testing.gpu.bench.bandwidth import summarise
 from vyre.testing.gpu.check.faults import TRAP_INSTRUCTION, WILD_STORE
 from vyre.testing.gpu.check.operator_programs import operator_cases
 from vyre.testing.gpu.command import main
-from vyre.testing.gpu.context import COMMANDS
+from vyre.testing.gpu.context import COMMANDS, Context
+from vyre.testing.gpu.findings import collect
+from vyre.testing.outcomes import Verdict
 from vyre.testing.ptxas import joined
 
 # What only a GPU or a package that is not installed here can do.
@@ -98,3 +100,14 @@ def test_the_numba_side_counts_its_launches() -> None:
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_predictions_are_rehearsed_on_a_small_grid_and_marked(tmp_path: Path) -> None:
+    context = Context(backend="cuda-machine", tests=None, seconds=60, folder=tmp_path)
+    tally = collect(costs.costs(context), tmp_path / "costs.json")
+    assert tally.counts[Verdict.FAILED] == 0 and tally.counts[Verdict.PASSED] == 1 + len(costs.REHEARSAL.kernels_us)
+    batches, summary = tally.facts["batches"], tally.facts["summary"]
+    assert len(batches) == summary["batches"] == len(costs.REHEARSAL.kernels_us) * len(list(costs.REHEARSAL.shapes()))
+    assert all(set(batch["modes"]) == {"plain", "graph"} for batch in batches)
+    assert summary["provenance"] == "emulated"
+    assert len(tally.facts["kernels"]) == len(costs.REHEARSAL.kernels_us)

@@ -1,103 +1,133 @@
-"""Launch costs: measured as a session does, and predictions made with them held against what is observed."""
+"""Launch costs: measured as a session does, and batches predicted with them held against what they take.
+
+The time of a kernel comes from events around plain launches that are submitted while the device is busy, net of the
+launch gap.  Batches are timed by the host's clock, from the first submission until the wait is over, in both modes in
+turn; where the sequence is not recorded yet, recording it is part of the batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Iterator, Mapping
+from itertools import product
+from statistics import median
+from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
-from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples, to_json
-from vyre.policies.execution_prices import ExecutionMode, Workload
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.adapters.cuda.runtime.modules import LoadedModule
+from vyre.domain.launch_costs import Measured, Provenance, of_samples, to_json
+from vyre.policies.execution_prices import ExecutionMode
 from vyre.testing.gpu.bench import programs
-from vyre.testing.gpu.bench.latency import ELEMENTS, chain
-from vyre.testing.gpu.bench.timing import each_call_us, spread
+from vyre.testing.gpu.bench.predictions import Comparison, Shape, compare, summarise
+from vyre.testing.gpu.bench.spinning import Batches, Spinning
+from vyre.testing.gpu.bench.timing import Rounds, in_turn_ns
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
 from vyre.testing.gpu.workbench import Workbench, backend_with, has_driver, session_on
 from vyre.testing.outcomes import Outcome, Verdict
 
-NODES: Final = (1, 4, 16, 64)
-"""Kernels of a batch."""
-MODES: Final = (ExecutionMode.PLAIN, ExecutionMode.GRAPH)
+
+class Grid(NamedTuple):
+    """Batches: every combination of these with none or all of the nodes changed, recorded or not, but for those of more
+    than ``launches``.
+
+    ``kernels_us``: times that loops of the kernel are to take.  ``probe``: loops of the launches that tell what a loop
+    takes.  ``busy_us``: longer than a host takes to submit a chain.  ``most_loops``: of any kernel, whatever was told.
+    ``calibration``, ``chains``: rounds of either.
+    """
+
+    kernels_us: tuple[float, ...]
+    nodes: tuple[int, ...]
+    runs: tuple[int, ...]
+    launches: int
+    probe: int
+    busy_us: float
+    most_loops: int
+    calibration: int
+    chains: int
+    rounds: Rounds
+
+    def shapes(self) -> Iterator[Shape]:
+        for nodes, runs, changed, recorded in product(self.nodes, self.runs, (False, True), (True, False)):
+            if nodes * runs <= self.launches:
+                yield Shape(nodes, runs, nodes if changed else 0, recorded)
+
+
+FULL: Final = Grid(
+    kernels_us=(0, 3, 10, 30, 100),
+    nodes=(1, 4, 16, 64, 100),
+    runs=(1, 4, 16),
+    launches=400,
+    probe=10_000,
+    busy_us=1_000,
+    most_loops=1_000_000,
+    calibration=51,
+    chains=31,
+    rounds=Rounds(least=9, most=101, seconds=0.3),
+)
+REHEARSAL: Final = Grid(
+    kernels_us=(0, 100),
+    nodes=(1, 4),
+    runs=(1, 2),
+    launches=4,
+    probe=4,
+    busy_us=0,
+    most_loops=5,
+    calibration=5,
+    chains=5,
+    rounds=Rounds(least=5, most=5, seconds=0),
+)
 
 
 def costs(context: Context) -> Iterator[Finding]:
-    """Calibrate, predict batches of each length in each mode, run them, and compare."""
+    """Calibrate, predict every batch of the grid in each mode, run it, and compare."""
     if not has_driver(context.backend):
         yield Outcome("launch costs", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
         return
+    grid, provenance = (REHEARSAL, Provenance.EMULATED) if context.emulated else (FULL, Provenance.MEASURED)
     with session_on(backend_with(context.backend, DEFAULT_OPTIONS)) as session:
-        known = session.calibrate(rounds=5 if context.emulated else 51)
+        known = session.calibrate(rounds=grid.calibration)
     yield Fact("launch_costs", to_json(known.costs))
-    expected = Provenance.EMULATED if context.emulated else Provenance.MEASURED
-    right = known.provenance is expected
+    right = known.provenance is provenance
     yield Outcome("provenance", Verdict.PASSED if right else Verdict.FAILED, f"{known.provenance}")
-    found: dict[str, Any] = {}
-    with Workbench(context.backend) as bench:
-        kernel, runs = _batches(bench, known.costs, 5 if context.emulated else 200)
-        for nodes, batches in runs.items():
-            found[f"{nodes} kernels"] = _compared(known.costs, kernel, nodes, batches)
-            yield Fact("predictions_us", dict(found))
-    errors = [mode["error"] for cell in found.values() for mode in cell["modes"].values()]
-    agreed = sum(cell["planned"] == cell["fastest"] for cell in found.values()) / len(found)
-    yield Fact("summary", {"worst_error": max(errors), "wanted_error": 0.15, "agreed": agreed, "wanted_agreed": 0.9})
-
-
-def _batches(
-    bench: Workbench, known: LaunchCosts, calls: int
-) -> tuple[Measured, dict[int, dict[ExecutionMode, list[float]]]]:
-    """The time of a kernel net of the gap after it, and by number of kernels and mode the microseconds of batches."""
-    program, driver = programs.launch_probe(), bench.driver
-    values = {"a": np.float32(1).tobytes(), "n": np.uint32(ELEMENTS).tobytes()}
-    found: dict[int, dict[ExecutionMode, list[float]]] = {}
-    with bench.module(program) as module:
-        x, y = bench.upload(np.ones(ELEMENTS, np.float32)), bench.upload(np.zeros(ELEMENTS, np.float32))
-        launch = bench.prepare(program, module, (1, 1, 1), (0, 0, x, y), (1, 1, ELEMENTS, ELEMENTS), values)
-        times = []
-        for nodes in NODES:
-            graph = driver.graph_create()
-            chain(bench, graph, launch.kernels[0], nodes)
-            executable = driver.graph_instantiate(graph)
-            driver.graph_upload(executable, bench.stream)
-            replay = driver.prepare_graph_launch(executable, bench.stream)
-            ways: dict[ExecutionMode, Callable[[], object]] = {
-                ExecutionMode.PLAIN: partial(_repeat, launch, nodes),
-                ExecutionMode.GRAPH: replay,
+    gap = known.costs.launch_gap
+    assert gap is not None  # wherever there is a driver
+    kernels, found = dict[str, Any](), list[Comparison]()
+    with Workbench(context.backend) as bench, bench.module(programs.spin()) as module:
+        loop_us = _loop_us(bench, module, grid.probe)
+        busy = Spinning(bench, module, min(grid.most_loops, round(grid.busy_us / loop_us))).launch
+        for kernel_us in grid.kernels_us:
+            kernel = Spinning(bench, module, min(grid.most_loops, round(kernel_us / loop_us)))
+            kernel.chained_ns(busy)
+            chained = [max(0, kernel.chained_ns(busy) - gap.median_ns) for _ in range(grid.chains)]
+            alone = [max(0, kernel.device_ns(1) - gap.median_ns) for _ in range(grid.chains)]
+            time = of_samples(chained, provenance)
+            kernels[f"{kernel_us:g} us"] = {
+                "loops": kernel.loops,
+                "chained_ns": time.median_ns,
+                "chained_error_ns": time.standard_error_ns,
+                "alone_ns": median(alone),
             }
-            found[nodes] = {mode: each_call_us(partial(_waited, ways[mode], bench), calls) for mode in MODES}
-            times += [round(bench.device_ms(replay) * 1e6) // nodes for _ in range(5) if nodes == NODES[-1]]
-            driver.graph_exec_destroy(executable)
-            driver.graph_destroy(graph)
-    gap = 0 if known.graph_gap is None else known.graph_gap.median_ns
-    provenance = known.provenance or Provenance.ASSUMED
-    return of_samples([max(0, ns - gap) for ns in times], provenance), found
+            for shape in grid.shapes():
+                found.append(compare(known.costs, time, shape, _observed(kernel, shape, grid.rounds, provenance)))
+            verdict = Verdict.PASSED if kernel.is_right() else Verdict.FAILED
+            yield Outcome(f"sums of the kernel of {kernel_us:g} us", verdict)
+            yield Fact("kernels", dict(kernels))
+            yield Fact("batches", [comparison.to_json() for comparison in found])
+            yield Fact("summary", summarise(found))
 
 
-def _compared(
-    known: LaunchCosts, kernel: Measured, nodes: int, batches: dict[ExecutionMode, list[float]]
-) -> dict[str, Any]:
-    workload = Workload(nodes, 1, 1, kernel, recorded=True)
-    plan = plan_execution(ExecutionInputs(workload, known, frozenset(MODES)))
-    modes: dict[str, Any] = {}
-    for mode, samples in batches.items():
-        price, observed = plan.price(mode), spread(samples)
-        assert price is not None  # every cost of these modes was measured
-        predicted = price.batch_ns / 1e3
-        error = abs(predicted - observed["median"]) / observed["median"]
-        modes[mode.value] = {"predicted": predicted, "observed": observed, "error": error}
-    fastest = min(modes, key=lambda name: modes[name]["observed"]["median"])
-    return {"modes": modes, "planned": plan.mode.value, "fastest": fastest}
+def _loop_us(bench: Workbench, module: LoadedModule, probe: int) -> float:
+    """What a loop takes on the device, from launches of ``probe`` and of three times as many."""
+    few, many = (Spinning(bench, module, loops) for loops in (probe, 3 * probe))
+    times = [(few.device_ns(1), many.device_ns(1)) for _ in range(9)]
+    return max(1.0, median(more - less for less, more in times)) / (2e3 * probe)
 
 
-def _repeat(launch: Callable[[], object], times: int) -> None:
-    for _ in range(times):
-        launch()
-
-
-def _waited(work: Callable[[], object], bench: Workbench) -> None:
-    work()
-    bench.synchronize()
+def _observed(
+    kernel: Spinning, shape: Shape, rounds: Rounds, provenance: Provenance
+) -> Mapping[ExecutionMode, Measured]:
+    """Times of a batch of this shape in either mode."""
+    batches = Batches(kernel, shape)
+    samples = in_turn_ns(batches.ways, batches.settle, rounds)
+    batches.release()
+    return {mode: of_samples(times, provenance) for mode, times in samples.items()}

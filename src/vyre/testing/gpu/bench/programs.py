@@ -7,6 +7,9 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from vyre import BufferHandle, Program, ProgramBuilder, Value, f32, u32
 
 WORKGROUP: Final = 256
@@ -104,6 +107,33 @@ def launch_probe() -> Program:
         with p.if_(i < n):
             y[i] = a * x[i] + y[i]
     return p.build()
+
+
+SPIN_LANES: Final = 32
+_SPIN_FACTOR: Final = 1_664_525
+
+
+def spin() -> Program:
+    """One warp that takes ``loops`` times as long as a multiplication: each lane adds to its element the last number
+    of a sequence whose steps are ``x * _SPIN_FACTOR + salt`` modulo 2^32."""
+    with ProgramBuilder("spin", workgroup=SPIN_LANES) as p:
+        loops, salt = p.param("loops", u32), p.param("salt", u32)
+        sums = p.inout("sums", u32, SPIN_LANES)
+        lane = p.local_id()
+        value = p.var(lane + salt)
+        with p.for_(0, loops):
+            value.assign(value * _SPIN_FACTOR + salt)
+        sums[lane] = sums[lane] + value
+    return p.build()
+
+
+def spun(loops: int, salt: int) -> npt.NDArray[np.uint32]:
+    """What one launch of ``spin`` adds."""
+    factor, step = np.uint32(_SPIN_FACTOR), np.uint32(salt)
+    values = np.arange(SPIN_LANES, dtype=np.uint32) + step
+    for _ in range(loops):
+        values = values * factor + step
+    return values
 
 
 STREAMING: Final[dict[str, Callable[[str], Program]]] = {"copy": copy, "elementwise": elementwise, "saxpy": saxpy}

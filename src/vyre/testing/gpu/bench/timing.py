@@ -5,8 +5,18 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+Way = TypeVar("Way")
+
+
+class Rounds(NamedTuple):
+    """At least ``least``; then as many as begin within ``seconds``, but no more than ``most``."""
+
+    least: int
+    most: int
+    seconds: float
 
 
 def spread(samples: Sequence[float], scale: float = 1.0) -> dict[str, Any]:
@@ -52,6 +62,33 @@ def batches_us(work: Callable[[], object], settle: Callable[[], object], *, call
                 work()
             found.append((clock() - start) / 1e3 / calls)
             settle()
+    finally:
+        gc.enable()
+    return found
+
+
+def in_turn_ns(
+    ways: Mapping[Way, Callable[[], object]], settle: Callable[[], object], rounds: Rounds
+) -> dict[Way, list[int]]:
+    """Host nanoseconds of ways to do the same, each once in a round; every other round runs backwards.
+
+    ``settle`` runs after each, untimed.  One more round comes first and does not count.
+    """
+    clock, found = time.perf_counter_ns, {way: list[int]() for way in ways}
+    forwards = tuple(ways.items())
+    gc.disable()
+    try:
+        end = clock() + round(rounds.seconds * 1e9)
+        for number in range(-1, rounds.most):
+            if number >= rounds.least and clock() >= end:
+                break
+            for way, work in forwards if number % 2 else reversed(forwards):
+                start = clock()
+                work()
+                spent = clock() - start
+                settle()
+                if number >= 0:
+                    found[way].append(spent)
     finally:
         gc.enable()
     return found

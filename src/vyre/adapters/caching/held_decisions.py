@@ -26,9 +26,9 @@ class HeldDecisions:
 
     def tell(self) -> None:
         """Call without the lock, from any thread."""
-        while self._held:
+        while True:
             try:
                 decision = self._held.popleft()
-            except IndexError:  # another thread tells it
+            except IndexError:
                 return
             self._sink.note(decision)

@@ -140,6 +140,10 @@ class HazardGraph:
         """Pairs (before, after)."""
         return ((before, after) for after, found in enumerate(self.predecessors) for before in found)
 
+    @property
+    def label(self) -> str:
+        return "some wait" if any(self.predecessors) else "none waits"
+
 
 def hazard_graph(inputs: HazardInputs) -> HazardGraph:
     """The order that the operations must keep; operations that no path joins may run at the same time."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -142,13 +142,21 @@ def name_of(policy: Policy) -> str:
 
 
 def verdict_label(verdict: object) -> str:
-    """A few words for a verdict, one of not many: the kind of it, or which of a set."""
-    if isinstance(verdict, Enum):
-        return verdict.name.lower()
-    if is_dataclass(verdict):
-        values = (getattr(verdict, f.name) for f in fields(verdict))
-        return next((value.name.lower() for value in values if isinstance(value, Enum)), type(verdict).__name__)
-    return str(verdict).lower() if isinstance(verdict, bool) else type(verdict).__name__
+    """A few words for the outcome, one of not many.
+
+    Its ``label``, if it has one; its name, or that of the first it holds, for an enum; of a collection whether there is
+    anything in it.  Else the name of its class: where there are several, or a refusal, that is the outcome.
+    """
+    if isinstance(verdict, bool):
+        return str(verdict).lower()
+    if isinstance(verdict, Collection):
+        return "some" if verdict else "none"
+    label: str | None = getattr(verdict, "label", None)
+    if label is not None:
+        return label
+    held = (getattr(verdict, f.name) for f in fields(verdict)) if is_dataclass(verdict) else ()
+    chosen = next((value for value in (verdict, *held) if isinstance(value, Enum)), None)
+    return type(verdict).__name__ if chosen is None else chosen.name.lower()
 
 
 @cache

@@ -39,6 +39,11 @@ class KernelVariant:
     noalias: bool
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        held = {"aligned16": self.aligned16, "noalias": self.noalias}
+        return " and ".join(name for name, holds in held.items() if holds) or "neither"
+
 
 def choose_variant(inputs: VariantInputs) -> KernelVariant:
     """The variant with every assumption that holds.  Empty ranges overlap nothing and are aligned."""

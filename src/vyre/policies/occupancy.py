@@ -400,6 +400,10 @@ class ShapeDiagnosis:
     is_launchable: bool
     stable_message: str
 
+    @property
+    def label(self) -> str:
+        return "fits" if self.is_launchable else "does not fit"
+
 
 def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
     """Like ``diagnose`` for a launch shape; raises ``PlanError`` when its products leave 64 or 32 bits."""

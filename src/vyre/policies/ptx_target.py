@@ -107,6 +107,10 @@ class PtxTarget:
     def text(self) -> str:
         return f"sm_{self.number}"
 
+    @property
+    def label(self) -> str:
+        return self.text
+
 
 def select_target(inputs: TargetInputs) -> PtxTarget:
     """Raises ``UnsupportedFeature`` for a feature the target has not, ``InvalidConfig`` below the oldest target."""

@@ -57,6 +57,12 @@ class Step:
     challenger: int | None = None
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        if self.measure:
+            return "measure"
+        return "replace" if self.winner else "keep"
+
 
 DEFAULT_THRESHOLDS: Final = HalvingThresholds()
 

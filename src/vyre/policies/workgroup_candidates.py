@@ -57,6 +57,10 @@ class WorkgroupCandidates:
     refused: tuple[RefusedSize, ...] = ()
     why: Reason = why_field()
 
+    @property
+    def label(self) -> str:
+        return "one size" if len(self.sizes) == 1 else "several sizes"
+
 
 DEFAULT_THRESHOLDS: Final = CandidateThresholds()
 _OBSTACLES: Final = {
@@ -149,6 +153,10 @@ class ShortlistThresholds:
 class Shortlist:
     sizes: tuple[int, ...]
     refused: tuple[RefusedSize, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return "some refused" if self.refused else "none refused"
 
 
 DEFAULT_SHORTLIST: Final = ShortlistThresholds()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import is_dataclass
 from enum import Enum
 from importlib import import_module
 from inspect import isfunction, ismodule
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import pytest
@@ -161,6 +161,30 @@ def test_the_page_lists_what_is_recorded() -> None:
     ]
     by_state = {"cost_eviction.least_worth"}
     assert sorted(listed) == sorted({use.policy for use in USES if use.recorded} | by_state)
+
+
+ONE_OUTCOME: Final = {"cost_eviction.least_worth": "somebody leaves, or it is not asked"}
+"""Recorded policies whose verdicts all have one label, and why."""
+
+
+def test_labels_of_recorded_verdicts_tell_outcomes_apart() -> None:
+    recorded = {use.policy for use in USES if use.recorded} | ONE_OUTCOME.keys()
+    alike = set()
+    for policy in recorded:
+        module, _, function = policy.rpartition(".")
+        verdict = get_type_hints(_found(f"{POLICIES}.{module}", function))["return"]
+        kinds = get_args(verdict) if isinstance(verdict, UnionType) else (verdict,)
+        if len({kind.__name__ for kind in kinds}) == 1 and not _tells(kinds[0]):
+            alike.add(policy)
+    assert sorted(alike) == sorted(ONE_OUTCOME)
+
+
+def _tells(kind: Any) -> bool:
+    """Does the label of such a verdict depend on what is in it?"""
+    if issubclass(get_origin(kind) or kind, Collection) or isinstance(getattr(kind, "label", None), property):
+        return True
+    held = [hint for name, hint in get_type_hints(kind).items() if name in kind.__slots__]
+    return any(isinstance(hint, type) and issubclass(hint, Enum) for hint in held)
 
 
 def test_what_state_answers_is_recorded_otherwise() -> None:

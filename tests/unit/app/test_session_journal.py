@@ -196,9 +196,9 @@ def test_verdicts_are_counted() -> None:
         session.prepare(example.program())
     assert counted(telemetry, "vyre.decision") == {
         ("emission.grid_sync_mode.choose_grid_sync", "native"): 1,
-        ("ptxas_hazards.fences_needed", "frozenset"): 1,
+        ("ptxas_hazards.fences_needed", "some"): 1,
         ("bindless.plan_resource_table", "Parameters"): 1,
-        ("ptx_target.select_target", "PtxTarget"): 1,
+        ("ptx_target.select_target", "sm_90"): 1,
     }
 
 

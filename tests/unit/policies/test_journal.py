@@ -150,6 +150,12 @@ class Counted:
     count: int
 
 
+@dataclass
+class Labelled:
+    mode: AccessMode
+    label: str = "so it is"
+
+
 @pytest.mark.parametrize(
     ("verdict", "label"),
     [
@@ -158,8 +164,13 @@ class Counted:
         (AccessMode.READ, "read"),
         (Counted(3), "Counted"),
         (True, "true"),
+        (False, "false"),
         (PlanError("ZeroBudget"), "PlanError"),
-        ((1, 2), "tuple"),
+        ((1, 2), "some"),
+        ((), "none"),
+        (frozenset({AccessMode.READ}), "some"),
+        (frozenset(), "none"),
+        (Labelled(AccessMode.READ), "so it is"),
     ],
 )
 def test_a_verdict_has_a_label_for_counting(verdict: object, label: str) -> None:

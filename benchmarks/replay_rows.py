@@ -13,7 +13,7 @@ from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
 _SEEN: Final = 4096
 """Runs before the clock starts; behind them a decision is taken as seldom as in a long run of a program."""
 _DEVICE_NS: Final = 5_000
-
+_WALL_NS: Final = 40_000
 
 _DEAR: Final = replace(ASSUMED, graph_replay=ASSUMED.graph_record)
 """No graph is worth its replays."""
@@ -24,7 +24,7 @@ def _decided(costs: LaunchCosts) -> ReplayDecision:
     assert decision is not None
     for _ in range(_SEEN):
         decision.recorded |= decision.replays()
-        decision.samples.append(_DEVICE_NS)
+        decision.took(_DEVICE_NS, _WALL_NS)
     return decision
 
 
@@ -35,7 +35,7 @@ def _replayed(rounds: int) -> Samples:
     def warm() -> None:
         if not decision.replays() or graphs.get(0) is None:
             raise AssertionError("what was recorded is not replayed")
-        decision.samples.append(_DEVICE_NS)
+        decision.took(_DEVICE_NS, _WALL_NS)
 
     return measure(warm, rounds)
 
@@ -46,7 +46,7 @@ def _plain(rounds: int) -> Samples:
     def warm() -> None:
         if decision.replays():
             raise AssertionError("it is replayed at a loss")
-        decision.samples.append(_DEVICE_NS)
+        decision.took(_DEVICE_NS, _WALL_NS)
 
     return measure(warm, rounds)
 

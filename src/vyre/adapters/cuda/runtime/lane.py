@@ -253,15 +253,12 @@ class Lane:
         if self._arena.traps.nbytes:
             self._raise_trap()
         self._transfer.collect(outputs, deadline_ns)
-        taken_ns = round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
-        if self._work.decision is not None:
-            self._work.decision.samples.append(taken_ns)
-        return taken_ns
+        return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
 
-    def observe(self, wall_ns: int) -> None:
-        """The dispatch that has just ended took so long in all."""
+    def took(self, device_ns: int, wall_ns: int | None) -> None:
+        """The dispatch that has just ended took so long, on the device and in all, if nothing else was in between."""
         if self._work.decision is not None:
-            self._work.decision.observe(wall_ns)
+            self._work.decision.took(device_ns, wall_ns)
 
     def release(self, *, idle: bool) -> None:
         """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""

@@ -146,8 +146,7 @@ class KernelPipeline(ABC):
             raise
         lane.active = False
         now = device.clock.now_ns()
-        if at_once:
-            lane.observe(now - running.started_ns)
+        lane.took(device_ns, now - running.started_ns if at_once else None)
         self._lanes.put(lane)
         timing = DispatchTiming(
             now - running.started_ns,

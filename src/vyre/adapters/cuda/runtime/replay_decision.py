@@ -6,7 +6,7 @@ a decision is taken again when twice as many runs were seen, when a run is to re
 when costs are replaced.
 
 No launch takes longer than a run that consists of such operations, divided by their number.  Where that refutes the
-launch cost at hand, runs stay plain until there are enough of them to correct it (``cost_observation``).
+launch cost at hand, runs stay plain until there are enough of them for ``cost_observation`` to correct it.
 
 Units: nanoseconds.
 """
@@ -22,6 +22,7 @@ from weakref import WeakSet
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
+from vyre.policies.cost_observation import CostCorrected, CostSamples, CostVerdict, judge_cost
 from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
@@ -36,6 +37,8 @@ SEEN_FIRST: Final = 2
 LOOP: Final = 2
 """Rounds of one run that are worth a decision before any run was seen."""
 SAMPLES: Final = 9
+BUSY_PERCENT: Final = 60
+"""A device that is submitted to for less than this part of its time does not wait for the host."""
 KEPT: Final = 256
 """The latest decisions that can be looked at."""
 NEVER: Final = 1 << 62
@@ -104,6 +107,9 @@ class ReplayPlanner:
         self._telemetry.count("vyre.cuda.plan", mode=found.mode.value)
         return found
 
+    def judge(self, samples: CostSamples) -> CostVerdict:
+        return decide(self._sink, judge_cost, samples)
+
     def compared(self, mode: str, predicted_ns: int, observed_ns: int) -> None:
         """Of the same rounds."""
         self._telemetry.count("vyre.plan.predicted_ns", predicted_ns, mode=mode)
@@ -113,17 +119,17 @@ class ReplayPlanner:
 class ReplayDecision:
     """About one sequence; for the thread that runs it.
 
-    ``samples``: device time of the latest runs.  ``changed``: kernels of the graph that got other parameters since the
-    last time.  ``due``: the run at which it is taken again.  ``recorded``: whether there is a graph.
+    ``samples``: device time of a round of the latest runs.  ``changed``: kernels of the graph that got other parameters
+    since the last time.  ``due``: the run at which it is taken again.  ``recorded``: whether there is a graph.
     """
 
     __slots__ = (
         "__weakref__",
         "_batch",
         "_changing",
-        "_least_ns",
         "_mode",
         "_observed_ns",
+        "_plain_ns",
         "_planner",
         "_predicted_ns",
         "_replays",
@@ -141,7 +147,7 @@ class ReplayDecision:
         self._planner, self._work = planner, work
         self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
         self._predicted_ns = self._observed_ns = self._rounds = 0
-        self._least_ns = NEVER  # of a plain round
+        self._plain_ns: deque[int] = deque(maxlen=SETTLING_SAMPLES)  # of a round, in all
         self.begin_anew()
 
     def replays(self, batch: int = 1) -> bool:
@@ -151,12 +157,25 @@ class ReplayDecision:
             self._decide(batch)
         return self._replays
 
-    def observe(self, wall_ns: int, batch: int = 1) -> None:
-        """A run of ``batch`` rounds took so long, from its first call until its end was seen."""
-        self._observed_ns += wall_ns
-        self._rounds += batch
-        if not self._replays:
-            self._least_ns = min(self._least_ns, wall_ns // batch)
+    def took(self, device_ns: int, wall_ns: int | None, batch: int = 1) -> None:
+        """What a run of ``batch`` rounds took: each of them on the device, and all until their end was seen.
+
+        ``wall_ns``: from the first call on; None if there was something else in between.
+        """
+        self.samples.append(device_ns)
+        if wall_ns is not None:
+            self._observed_ns += wall_ns
+            self._rounds += batch
+            if not self._replays:
+                self._plain_ns.append(wall_ns if batch == 1 else wall_ns // batch)
+
+    def leave_out(self, ns: int) -> None:
+        """So much of the time of this run goes into what later runs need too."""
+        self._observed_ns -= ns
+
+    def end(self) -> None:
+        """Tell what was not told yet: nothing is run any more."""
+        self._compare()
 
     def begin_anew(self) -> None:
         """The graph is gone: decide as if nothing had been run before."""
@@ -176,10 +195,13 @@ class ReplayDecision:
             self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
             return
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
-        believed = planner.costs
-        costs = self._allowed(believed)
-        if costs is not believed and seen < SETTLING_SAMPLES:
-            return
+        costs = planner.costs
+        if self._refuted(costs.launch):
+            missing = SETTLING_SAMPLES - len(self._plain_ns)
+            if missing:
+                self.due = self._runs + missing
+                return
+            costs = self._corrected(costs)
         self._compare()
         plan = planner.plan(self._work.title, self._inputs(costs, max(1, seen), batch))
         replays = plan.mode is ExecutionMode.GRAPH
@@ -196,12 +218,18 @@ class ReplayDecision:
             self._planner.compared(self._mode, self._predicted_ns * self._rounds, self._observed_ns)
         self._observed_ns = self._rounds = 0
 
-    def _allowed(self, costs: LaunchCosts) -> LaunchCosts:
-        """These; of a launch as much as plain runs took, where they refute it."""
-        most, launch = self._least_ns // self._work.operations, costs.launch
-        if launch is None or launch.median_ns <= most:
-            return costs
-        return replace(costs, launch=replace(launch, median_ns=most))
+    def _refuted(self, launch: Measured | None) -> bool:
+        """Whether some plain run took less than so many launches."""
+        if launch is None or not self._plain_ns:
+            return False
+        return launch.median_ns * self._work.operations > min(self._plain_ns)
+
+    def _corrected(self, costs: LaunchCosts) -> LaunchCosts:
+        """A launch takes no more than what plain runs took for each of theirs."""
+        planner, operations = self._planner, self._work.operations
+        within = tuple([ns // operations for ns in self._plain_ns])
+        verdict = planner.judge(CostSamples("launch", costs.launch, within, planner.times, bounds=True))
+        return replace(costs, launch=verdict.value) if isinstance(verdict, CostCorrected) else costs
 
     def _inputs(self, costs: LaunchCosts, repeats: int, batch: int) -> ExecutionInputs:
         work, changing = self._work, self._changed_nodes()
@@ -213,8 +241,13 @@ class ReplayDecision:
             recorded=self.recorded,
             changed_nodes=changing if batch == 1 else 0,  # else once for all rounds
         )
-        incumbent = ExecutionMode.GRAPH if self.recorded else None
-        return ExecutionInputs(workload, costs, _EXECUTABLE, incumbent)
+        return ExecutionInputs(workload, costs, _EXECUTABLE, self._incumbent())
+
+    def _incumbent(self) -> ExecutionMode | None:
+        """The mode in use; None before the first replay: nobody has decided for plain launches so far."""
+        if self._replays:
+            return ExecutionMode.GRAPH
+        return ExecutionMode.PLAIN if self.recorded else None
 
     def _changed_nodes(self) -> int:
         """In a run, rounded up, when it was replayed last; none, as long as it was not."""
@@ -224,18 +257,27 @@ class ReplayDecision:
         return self._changing
 
     def _kernel(self, costs: LaunchCosts, batch: int) -> Measured | None:
-        """Device time of an operation: of a run less the gaps, or, of plain launches, less what submitting them takes.
+        """Device time of an operation: of a run, less the gaps.
 
-        The device may have waited for the host then, so that this is the least that it can have taken.
+        Between plain launches the device may have waited for the host, unless they took far longer than submitting
+        them; then what submitting takes is taken off, so that this is the least that they can have taken.
         """
         samples = tuple(self.samples)
         if not samples:
             return _SHORT if batch >= LOOP else None
         work = self._work
-        beside = costs.graph_gap if self._replays else costs.launch
-        taken = work.timed * (0 if beside is None else beside.median_ns)
-        each = sorted(max(0, ns - taken) // work.operations for ns in samples)
+        if self._replays:
+            off = _total(costs.graph_gap, work.timed)
+        else:
+            off = _total(costs.launch, work.timed)
+            if costs.launch_gap is not None and min(samples) * BUSY_PERCENT > 100 * off:
+                off = _total(costs.launch_gap, work.timed)
+        each = sorted(max(0, ns - off) // work.operations for ns in samples)
         if len(each) >= LEAST_SAMPLES:
             return of_samples(each, self._planner.times)
         apart = each[-1] - each[0]
         return Measured(each[len(each) // 2], apart, apart, len(each), self._planner.times)
+
+
+def _total(cost: Measured | None, times: int) -> int:
+    return 0 if cost is None else cost.median_ns * times

@@ -53,8 +53,11 @@ class ReplayedWork:
                 if decision.recorded:
                     decision.begin_anew()
                     return 0
+                now_ns = graphs.device.clock.now_ns
+                began = now_ns()
                 graph = graphs.record(self._number, record, self._stream)
                 decision.recorded = True
+                decision.leave_out(now_ns() - began)
             self._graph = graph
             decision.changed += update(graph)
             kernels = len(graph)
@@ -80,4 +83,6 @@ class ReplayedWork:
     def release(self) -> None:
         """It will not be run again, nor does it."""
         self.end()
+        if self.decision is not None:
+            self.decision.end()
         self._graphs.drop(self._number)

@@ -169,9 +169,8 @@ class ResidentLane:
         if one_mode and len(decisions) == len(parts) and (copies is None or not copies.behind_launches):
             total = sum(part.sequence.operations * part.rounds for part in parts)
             for decision, (sequence, rounds, _) in zip(decisions, parts, strict=True):
-                decision.samples.append(device_ns * sequence.operations // total)
-                if copies is None:
-                    decision.observe(wall_ns * sequence.operations * rounds // total, rounds)
+                share = None if copies is not None else wall_ns * sequence.operations * rounds // total
+                decision.took(device_ns * sequence.operations // total, share, rounds)
         self.end()
 
     def end(self, *, idle: bool = True) -> None:

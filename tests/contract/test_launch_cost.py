@@ -22,13 +22,18 @@ import statistics
 import numpy as np
 import vyre
 from support.cuda_stub import StubControl
-from support.small_programs import square_program
+from vyre import ProgramBuilder, u32
+
+with ProgramBuilder("double", workgroup=32) as p:
+    x = p.inout("x", u32)
+    x[p.global_id()] = x[p.global_id()] * 2
+DOUBLE = p.build()
 
 StubControl().record(False)
 with vyre.open("cuda", cache=False) as session:
     config = vyre.DispatchConfig(fixpoint_iterations=64)
     memory = [session.resident(np.ones(64, np.uint32)) for _ in range(30)]
-    twice = [session.dispatch(square_program(), {"x": x}, config).timing for x in memory * 2]  # a third is a replay
+    twice = [session.dispatch(DOUBLE, {"x": x}, config).timing for x in memory * 2]  # a third is a replay
     launch = session.calibrate(rounds=31).costs.launch
     print(statistics.median([timing.launch_ns for timing in twice]), launch.median_ns)
 """

@@ -10,5 +10,7 @@ USUAL_SAMPLES: Final = 15
 """Of each cost, unless the caller says otherwise."""
 SETTLING_SAMPLES: Final = 9
 """Observed runs that settle what a cost is; nothing is made of fewer."""
+TELLING_LAUNCHES: Final = 16
+"""Of one run, that tell what a launch costs; of fewer it is a bound: the first of them finds the processor cold."""
 MAX_AGE_S: Final = 30 * 86_400
 """Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""

@@ -139,9 +139,8 @@ DEFAULT_CONFIG: Final = DispatchConfig()
 @dataclass(frozen=True, slots=True)
 class DispatchTiming:
     """Nanoseconds; None = not measured.  ``device``: from the start of the first kernel to the end of the last.
-    ``enqueue``: host time before waiting.  ``wait``: waiting and readback.
-    ``launches``: kernels that were launched one by one, not replayed.  ``launch``: host time of one of them, told by so
-    many in a row that nothing else is in it.
+    ``enqueue``: host time before waiting.  ``wait``: waiting and readback; None too where all had ended before.
+    ``launches``: kernels that were launched one by one, not replayed.  ``launch``: host time of submitting one of them.
     """
 
     wall_ns: int

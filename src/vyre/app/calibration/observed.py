@@ -7,7 +7,7 @@ from heapq import nlargest
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
+from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES, TELLING_LAUNCHES
 from vyre.domain.launch_costs import KernelTime, LaunchCosts, Measured, Provenance, of_samples
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def most_telling(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
 
 
 def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming]) -> Iterator[Observed]:
-    """What was seen of costs: of a launch itself, where enough dispatches told it, else of what contains them.
+    """What was seen of costs: of a launch itself, where enough runs of many launches told it, else of what contains it.
 
     Who does not say how many kernels a dispatch on host memory launched tells nothing about a launch: it may have been
     replayed as a graph.
@@ -72,14 +72,24 @@ def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming])
     launches += [(t.launches, t) for t in sequences if t.launches]
     resident = [*sequences, *(timing for p in pipelines for timing in tuple(p.resident_timings))]
     waited = chain(resident, (timing for p in pipelines for timing in tuple(p.timings)))
-    told = tuple([t.launch_ns for _, t in launches if t.launch_ns is not None])
+    told = tuple([t.launch_ns for n, t in launches if t.launch_ns is not None and _count(n, t) >= TELLING_LAUNCHES])
     if len(told) >= SETTLING_SAMPLES:
         yield Observed("launch", told, bounds=False)
     else:
-        within = [t.enqueue_ns // (t.launches or least) for least, t in launches if t.enqueue_ns is not None]
-        yield Observed("launch", tuple(within), bounds=True)
+        yield Observed("launch", tuple([ns for n, t in launches if (ns := _within(n, t)) is not None]), bounds=True)
     yield Observed("event_pair", tuple([t.enqueue_ns for t in resident if t.enqueue_ns is not None]), bounds=True)
     yield Observed("round_trip", tuple([t.wait_ns for t in waited if t.wait_ns is not None]), bounds=True)
+
+
+def _count(least: int, timing: DispatchTiming) -> int:
+    return timing.launches or least
+
+
+def _within(least: int, timing: DispatchTiming) -> int | None:
+    """What a launch of it took, at most: submitting it, else all before the wait."""
+    if timing.launch_ns is not None:
+        return timing.launch_ns
+    return None if timing.enqueue_ns is None else timing.enqueue_ns // _count(least, timing)
 
 
 def _shifted(kernel: KernelTime, ns: int) -> KernelTime:

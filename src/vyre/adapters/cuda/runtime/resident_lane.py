@@ -72,12 +72,13 @@ class ResidentLane:
     __slots__ = (
         "_copies",
         "_copy_lease",
-        "_launch_ns",
         "_launches",
+        "_only_launches",
         "_overlapped",
         "_parts",
         "_resources",
         "_sequences",
+        "_submitting_ns",
         "epoch",
         "launches",
         "lease",
@@ -94,12 +95,14 @@ class ResidentLane:
         self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
         self._parts: list[_Part] = []
         self.launches: int | None = None
-        self._launch_ns: int | None = None
+        self._submitting_ns = 0
+        self._only_launches = True
 
     @property
     def launch_ns(self) -> int | None:
         """Host time of a launch of the latest run, if that tells it."""
-        return None if (self.launches or 0) > SHORT else self._launch_ns
+        launches = self.launches or 0
+        return self._submitting_ns // launches if self._only_launches and 0 < launches <= SHORT else None
 
     def launch(self, step: Step) -> StepLaunch:
         """The launch of ``step``, prepared if need be.  Raises ``CudaCallError`` and what preparing raises."""
@@ -119,7 +122,9 @@ class ResidentLane:
     def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
         """The launches of the next run; raises as ``launch`` does."""
         self.end()
-        self.launches = self._launch_ns = None
+        self.launches = None
+        self._submitting_ns = 0
+        self._only_launches = True
         prepared = [Prepared(self.launch(step), step) for step in steps]
         while len(self._launches) > max(LAUNCHES, len(prepared)):
             self._evict(self._launches.popitem(last=False)[1])
@@ -150,12 +155,21 @@ class ResidentLane:
             replayed = sequence.work.replay(partial(self._record, part), partial(_update, part), rounds)
         self._parts.append(_Part(sequence, rounds, replayed))
         rounds -= replayed
-        self.launches = (self.launches or 0) + rounds * sequence.kernels
+        launches = rounds * sequence.kernels
+        self.launches = (self.launches or 0) + launches
+        if not rounds:
+            return
+        self._resources.device.counters.kernel_launches += launches
+        now_ns = self._resources.device.clock.now_ns
+        began = now_ns()
         for _ in range(rounds):
             for launch, step in part:
                 if copies is not None:
                     copies.send(step.number)
-                self._launch_ns = launch.enqueue(step, None) or self._launch_ns
+                launch.enqueue(step)
+        self._submitting_ns += now_ns() - began
+        if sequence.operations > sequence.kernels or (copies is not None and copies.behind_launches):
+            self._only_launches = False
 
     def settle(self, device_ns: int, wall_ns: int) -> None:
         """All that was enqueued has run, and took so long, on the device and in all.

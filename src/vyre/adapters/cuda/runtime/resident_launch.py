@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
@@ -29,11 +30,6 @@ from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.launch import Launch
 from vyre.policies.hazards import Access, AccessMode
 from vyre.ports.backend import HostBytes
-
-LAUNCHES_THAT_TELL: Final = 16
-"""So many in a row, at least, tell what one takes, also where a launch is nothing but the call: the first of them finds
-the processor cold.
-"""
 
 Memory: TypeAlias = "CudaBuffer | HostBytes"
 Key: TypeAlias = "tuple[object, ...]"
@@ -80,7 +76,6 @@ class StepLaunch:
         "_host",
         "_iterations",
         "_launch",
-        "_now_ns",
         "_resources",
         "_stream",
         "_zero",
@@ -94,7 +89,6 @@ class StepLaunch:
 
     def __init__(self, resources: Resources, step: Step, lease: StreamLease) -> None:
         self._resources = resources
-        self._now_ns: Final = resources.device.clock.now_ns
         self._stream = lease.stream
         self._iterations = step.iterations
         device, plan = resources.device, step.plan
@@ -176,23 +170,24 @@ class StepLaunch:
         """Pack the host bytes among the parameters, for what is launched or recorded next."""
         self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
 
-    def enqueue(self, step: Step, after_launch: Callable[[StepLaunch], None] | None) -> int | None:
-        """Zero and launch.  ``after_launch`` is called behind each launch.
+    def enqueue(self, step: Step) -> None:
+        """Zero and launch."""
+        if self.has_values:
+            self.set_values(step)
+        for zero in self._zero:
+            zero()
+        for launch in chain.from_iterable(repeat(self._launch.launchers, self._iterations)):
+            launch()
 
-        Returns the host time of one launch in ns, where so many follow each other that they tell it.
-        """
+    def enqueue_checked(self, step: Step, check: Callable[[StepLaunch], None]) -> None:
+        """The same; ``check`` is called behind each iteration."""
         self.set_values(step)
         for zero in self._zero:
             zero()
-        tells = after_launch is None and self.kernels >= LAUNCHES_THAT_TELL
-        began = self._now_ns() if tells else 0
         for _ in range(self._iterations):
             self._launch()
-            if after_launch is not None:
-                after_launch(self)
-        launch_ns = (self._now_ns() - began) // self.kernels if tells else None
+            check(self)
         self._resources.device.counters.kernel_launches += self.kernels
-        return launch_ns
 
     def accesses(self, step: Step) -> tuple[Access, ...]:
         """What a run of ``step`` touches, as bytes of the device: buffers may be parts of others.

@@ -213,7 +213,7 @@ class ResidentRunner(DeviceMember):
                 for launch, step in chain.from_iterable(repeat(part, rounds)):
                     if copies is not None:
                         copies.send(step.number)
-                    launch.enqueue(step, check)
+                    launch.enqueue_checked(step, check)
         driver.event_record(ended, stream)
         driver.event_record(done, stream)
         enqueued = device.clock.now_ns()

@@ -198,7 +198,7 @@ class ReplayDecision:
         costs = planner.costs
         if self._refuted(costs.launch):
             missing = SETTLING_SAMPLES - len(self._plain_ns)
-            if missing:
+            if missing and not self._replays:
                 self.due = self._runs + missing
                 return
             costs = self._corrected(costs)

@@ -255,3 +255,15 @@ def test_what_another_backend_decides_is_told_in_its_own_words() -> None:
     assert [answer.topic for answer in found.others] == ["ptx_target.select_target", "workgroup sizes"]
     assert found.inputs.workload.nodes == 9
     assert found.plan.price(ExecutionMode.PERSISTENT) is not None
+
+
+def test_costs_that_nobody_measured_are_assumed_aloud_unless_measured_ones_are_asked_for() -> None:
+    with vyre.open("reference", cache=False) as session:
+        known = session.calibrate(rounds=5).costs
+        filled, strict = session.explain(square_program()), session.explain(square_program(), costs="measured")
+    price, nothing = filled.plan.price(ExecutionMode.PLAIN), strict.plan.price(ExecutionMode.PLAIN)
+    assert price is not None and nothing is None and known.launch is not None
+    assert {term.cost: term.each_ns for term in price.terms}["launch"] == known.launch.median_ns
+    assert price.provenance is Provenance.ASSUMED
+    assert "costs that nobody measured are assumed" in str(filled)
+    assert "costs that nobody measured are assumed" not in str(strict)

@@ -268,7 +268,7 @@ def test_uniform_buffers_and_constants_are_explained() -> None:
 
 def test_costs_are_asked_for_by_name() -> None:
     assert explained(costs="assumed").inputs.costs is ASSUMED
-    assert explained().notes[1].startswith("nothing was measured, launch costs are assumed: no launch costs are known")
+    assert explained().notes[1].startswith("launch costs are assumed: no launch costs are known")
     with pytest.raises(UnusableCosts):
         explained(costs="measured")
 

@@ -117,7 +117,7 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
         kernel = Measured(KERNEL_NS, KERNEL_NS, KERNEL_NS, 0, Provenance.ASSUMED)
         notes.append(f"nobody timed the kernel: {KERNEL_NS} ns are assumed")
     if costs.provenance is not Provenance.MEASURED:
-        notes.append(f"nothing was measured, launch costs are {question.why_costs}")
+        notes.append(f"launch costs are {question.why_costs}")
     workload = Workload(work.operations, question.batch, question.repeats, _mean(kernel, work))
     inputs = ExecutionInputs(workload, costs, work.executable)
     plan = decide(journal, plan_execution, inputs)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.app.explain.explanation import Explanation, Question, explain
 from vyre.app.verdicts import require_valid
@@ -57,9 +57,19 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
         return Known(wanted, "given by the caller")
     if wanted == ASSUMED_COSTS:
         return Known(ASSUMED, "assumed, as asked for")
-    path = None if wanted == MEASURED_COSTS else wanted
-    found = costs_of() if wanted is None else costs_of(path, assume=False)
+    if wanted is None:
+        return _filled(costs_of())
+    found = costs_of(None if wanted == MEASURED_COSTS else wanted, assume=False)
     return Known(found.costs, found.why)
+
+
+def _filled(found: KnownCosts) -> Known:
+    """What is unknown is assumed: it makes prices assumed ones, but there are some."""
+    known = found.costs.known()
+    missing: dict[str, Any] = {name: cost for name, cost in ASSUMED.known().items() if name not in known}
+    if not missing:
+        return Known(found.costs, found.why)
+    return Known(replace(found.costs, **missing), f"{found.why}; {len(missing)} costs that nobody measured are assumed")
 
 
 class Lengths(NamedTuple):

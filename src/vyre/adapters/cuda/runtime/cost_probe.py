@@ -129,8 +129,8 @@ class _Bench:
 
     def round_trip(self, size: int) -> int:
         self.launches(size)
-        self._driver.event_record(self._lease.done, self._lease.stream)
         started = self._now_ns()
+        self._driver.event_record(self._lease.done, self._lease.stream)
         self._wait()
         return self._now_ns() - started
 

@@ -28,9 +28,10 @@ def simulator(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 # ---- regret
 @pytest.mark.parametrize("joinable", [False, True], ids=["stages apart", "stages to join"])
+@pytest.mark.parametrize("decider", ["ours", "ours at first"])
 @pytest.mark.parametrize("percent", [2, 10, 30])
-def test_the_limits_hold_in_short(percent: int, joinable: bool, regret: Any) -> None:
-    study, case = regret.study(regret.SHORT), regret.Case(percent, joinable=joinable)
+def test_the_limits_hold_in_short(percent: int, decider: str, joinable: bool, regret: Any) -> None:
+    study, case = regret.study(regret.SHORT), regret.Case(percent, decider=decider, joinable=joinable)
     assert study.mean(case) <= 0.025
     assert study.p95(case) <= 0.10
     for rule in ("persistent_kernel", "command_reuse"):
@@ -51,10 +52,10 @@ def test_predicted_times_are_those_of_the_simulator(regret: Any) -> None:
 
 def test_the_record_holds_the_limits() -> None:
     rows = {row["name"]: row for row in RECORD["rows"]}
-    assert len(rows) == 48
+    assert len(rows) == 96
     assert {row["verdict"] for row in rows.values()} == {"required"}
-    for part, noise, samples in product(("", "_to_join"), (2, 10, 30), (200, 15)):
-        where = f"{part}_at_noise_{noise}_of_{samples}"
+    for first, part, noise, samples in product(("", "_at_first"), ("", "_to_join"), (2, 10, 30), (200, 15)):
+        where = f"{first}{part}_at_noise_{noise}_of_{samples}"
         assert rows[f"mean{where}"]["required"] == 2.5
         assert rows[f"p95{where}"]["required"] == 10.0
         for rule in ("persistent_kernel", "command_reuse"):

@@ -40,8 +40,8 @@ class CudaMachine:
         return BackendCatalog((registration_of(self.backend, role=BackendRole.EMULATION),))
 
     def open(self) -> Session:
-        """A session on this machine."""
-        return open_session(self.backend.id, catalog=self.catalog)
+        """A session on this machine, which finds nothing that others kept, costs of another machine say."""
+        return open_session(self.backend.id, catalog=self.catalog, cache=False)
 
 
 def cuda_machine(runtime: CudaOptions = DEFAULT_OPTIONS, *, clock: Clock = SYSTEM_CLOCK, **machine: Any) -> CudaMachine:

@@ -14,10 +14,11 @@ from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
+from vyre.domain.errors import InvalidConfig
+from vyre.policies.journal import DecisionJournal
 
 if TYPE_CHECKING:
     from vyre.app.prediction import PredictionConfig
-    from vyre.policies.journal import DecisionJournal
     from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
@@ -45,6 +46,8 @@ def open(
     applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
     ``UnreadableFile`` and ``MalformedJson``.
     """
+    if journal is not None and not isinstance(journal, DecisionJournal):
+        raise InvalidConfig(f"journal={journal!r}", fix="pass a vyre.DecisionJournal().")
     telemetry = telemetry or ApplicationTelemetry()
     environment = environment or ProcessEnvironment()
     services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))

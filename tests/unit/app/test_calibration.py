@@ -810,3 +810,9 @@ def test_the_host_is_its_own_device(tmp_path: Path) -> None:
     assert found.provenance is Provenance.MEASURED
     assert set(found.costs.known()) == {"launch"}
     assert found.costs.source.driver.startswith("python ")
+
+
+@pytest.mark.parametrize("rounds", [4, "9", None, 7.5])
+def test_rounds_are_a_number_of_at_least_five(rounds: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"rounds=.*Fix:"):
+        Bench(tmp_path).service.calibrate(rounds)

@@ -305,3 +305,13 @@ def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path) -> None:
         "trace_jit.decide_trace_jit_speculation",
     }
     assert {replayed.outcome for replayed in replay_file(tmp_path / "j")} == {Outcome.SAME}
+
+
+def test_a_journal_is_a_journal(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"journal=.*Fix:"):
+        vyre.open("reference", journal=tmp_path)  # type: ignore[arg-type]
+
+
+def test_costs_are_costs_or_a_name() -> None:
+    with pytest.raises(InvalidConfig, match=r"costs=5.*Fix:"):
+        explained(costs=5)

@@ -88,8 +88,10 @@ class CalibrationService:
     def calibrate(self, rounds: int = USUAL_SAMPLES, warm_up: int = WARM_UP) -> KnownCosts:
         """As ``Session.calibrate``."""
         self._lease.check_open()
-        if rounds < LEAST_SAMPLES:
-            raise InvalidConfig(f"rounds={rounds!r} are too few", fix=f"measure at least {LEAST_SAMPLES} rounds.")
+        if type(rounds) is not int or rounds < LEAST_SAMPLES:
+            raise InvalidConfig(
+                f"rounds={rounds!r} are no number, or too few", fix=f"measure at least {LEAST_SAMPLES} rounds."
+            )
         backend = self._lease.backend
         probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
         from vyre.app.calibration.experiments import take_samples  # who only plans needs none of it

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 from vyre.app.explain.explanation import Explanation, Question, explain
 from vyre.app.verdicts import require_valid
 from vyre.domain.binding import plan_bindings
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 
 if TYPE_CHECKING:
@@ -52,13 +53,15 @@ class CostsOf(Protocol):
 
 
 def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
-    """Raises what ``costs_of`` raises, unless nothing in particular is wanted."""
+    """Raises what ``costs_of`` raises, unless nothing in particular is wanted, and ``InvalidConfig``."""
     if isinstance(wanted, LaunchCosts):
         return Known(wanted, "given by the caller")
     if wanted == ASSUMED_COSTS:
         return Known(ASSUMED, "assumed, as asked for")
     if wanted is None:
         return _filled(costs_of())
+    if not isinstance(wanted, str | Path):
+        raise InvalidConfig(f"costs={wanted!r}", fix='pass costs, a path, "measured", "assumed" or None.')
     found = costs_of(None if wanted == MEASURED_COSTS else wanted, assume=False)
     return Known(found.costs, found.why)
 

@@ -17,6 +17,7 @@ RECORD = {
 REQUIRED = {
     "period_3": 99,
     "cycle_20": 95,
+    "cycle_20_of_few": 95,
     "gallery_shapes": 98,
     "gallery_shapes_10_laps": 98,
     "gallery_values": 98,

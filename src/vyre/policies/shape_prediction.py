@@ -62,10 +62,10 @@ class ShapeHistory:
 
 @record
 class PredictionThresholds:
-    """``max_order``: shapes in the longest context (0 = the reference rule alone).  ``capacity``: contexts kept, and
-    ``max_followers``: shapes kept for each.  ``fade_bps`` and ``track_fade_bps``: what a sighting in a context, and a
-    guess that was checked, still count when another is made.  ``prior_guesses``: how many guesses the supposed rate of
-    an expert that has made none weighs as much as.
+    """``max_order``: shapes in the longest context (0 = the reference rule alone); beyond 8 shapes, contexts have every
+    fourth length only.  ``capacity``: contexts kept, and ``max_followers``: shapes kept for each.  ``fade_bps`` and
+    ``track_fade_bps``: what a sighting in a context, and a guess that was checked, still count when another is made.
+    ``prior_guesses``: how many guesses the supposed rate of an expert that has made none weighs as much as.
     """
 
     max_order: Annotated[int, IntRange(0, 64)] = 0
@@ -77,10 +77,13 @@ class PredictionThresholds:
 
 
 PINNED: Final = PredictionThresholds()
-LEARNING: Final = PredictionThresholds(max_order=8)
+LEARNING: Final = PredictionThresholds(max_order=20)
 
 _UNIT: Final = 1 << 20
 """The weight of one sighting, or of one checked guess: weights are whole numbers, so that all machines agree."""
+_DENSE: Final = 8
+_STRIDE: Final = 4
+"""Contexts have every length up to the one, and then multiples of the other."""
 _LEVELS: Final = 8
 """Guesses of one expert are told apart by the share of their context's weight, in so many steps."""
 
@@ -113,6 +116,7 @@ class ShapePredictor(Generic[K]):
     def __init__(self, thresholds: PredictionThresholds = PINNED) -> None:
         self._thresholds = thresholds
         self._recent: tuple[K, ...] = ()
+        self._orders: Final = tuple(o for o in range(thresholds.max_order, -1, -1) if o <= _DENSE or o % _STRIDE == 0)
         self._contexts: list[tuple[K, ...]] = [()] if thresholds.max_order else []
         self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
         self._guesses: list[_Guess[K]] = []
@@ -135,8 +139,8 @@ class ShapePredictor(Generic[K]):
             self._followers.popitem(last=False)
         self._recent = (*self._recent, shape)[-max(WINDOW, t.max_order) :]
         if t.max_order:
-            ends = range(max(len(self._recent) - t.max_order, 0), len(self._recent) + 1)
-            self._contexts = [self._recent[start:] for start in ends]
+            seen = len(self._recent)
+            self._contexts = [self._recent[seen - order :] for order in self._orders if order <= seen]
         self._guesses = self._ask()
 
     def predict(self) -> Prediction[K] | None:

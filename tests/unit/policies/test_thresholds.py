@@ -395,7 +395,7 @@ def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
         (ADAPTIVE, SpeculatorSettings(15, 64, True)),
         (LaunchConfig(), LaunchConfig(256, 65_535)),
         (ShapeHistory().window, 16),
-        (LEARNING, PredictionThresholds(8, 4096, 8, 8_000, 9_800, 1)),
+        (LEARNING, PredictionThresholds(20, 4096, 8, 8_000, 9_800, 1)),
         (plan_cache.DEFAULT_CAPACITY, 256),
     ],
     ids=str,

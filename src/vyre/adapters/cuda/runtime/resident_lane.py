@@ -19,7 +19,7 @@ from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
-from vyre.adapters.cuda.seam import GraphNode, Stream
+from vyre.adapters.cuda.seam import Event, GraphNode, Stream
 from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.journal import decide
 
@@ -70,6 +70,7 @@ class ResidentLane:
     """
 
     __slots__ = (
+        "_between",
         "_copies",
         "_copy_lease",
         "_launches",
@@ -94,6 +95,7 @@ class ResidentLane:
         self._sequences: Final[OrderedDict[Launches, _Sequence]] = OrderedDict()
         self._overlapped: Final[OrderedDict[Launches, frozenset[int]]] = OrderedDict()
         self._parts: list[_Part] = []
+        self._between: Event | None = None
         self.launches: int | None = None
         self._submitting_ns = 0
         self._only_launches = True
@@ -147,6 +149,8 @@ class ResidentLane:
         """Run a sequence so many times: by its graph, where that pays, else launch by launch."""
         if not part or not rounds:
             return
+        if self._parts:
+            self._mark()
         sequence, replayed = self._sequence(tuple([launch for launch, _ in part])), 0
         if sequence.work.replays(rounds):
             if copies is not None:
@@ -174,17 +178,18 @@ class ResidentLane:
     def settle(self, device_ns: int, wall_ns: int) -> None:
         """All that was enqueued has run, and took so long, on the device and in all.
 
-        A part took its share by operations, which are taken to be alike: so nothing is learned where some were replayed
-        and others not, nor where copies or what is never replayed ran as well.
+        Of all, a part took its share by operations, which are taken to be alike: that tells nothing where some were
+        replayed and others not, nor where host bytes were copied.  Copies between launches hide what kernels took too.
         """
         parts, copies = self._parts, self._copies
-        decisions = [decision for part in parts if (decision := part.sequence.work.decision) is not None]
-        one_mode = sum(part.replayed for part in parts) in (0, sum(part.rounds for part in parts))
-        if one_mode and len(decisions) == len(parts) and (copies is None or not copies.behind_launches):
+        if copies is None or not copies.behind_launches:
+            alike = copies is None and sum(part.replayed for part in parts) in (0, sum(part.rounds for part in parts))
             total = sum(part.sequence.operations * part.rounds for part in parts)
-            for decision, (sequence, rounds, _) in zip(decisions, parts, strict=True):
-                share = None if copies is not None else wall_ns * sequence.operations * rounds // total
-                decision.took(device_ns * sequence.operations // total, share, rounds)
+            for (sequence, rounds, replayed), taken_ns in zip(parts, self._device_times(device_ns), strict=True):
+                decision = sequence.work.decision
+                if decision is not None and replayed in (0, rounds):
+                    share = wall_ns * sequence.operations * rounds // total if alike else None
+                    decision.took(taken_ns // rounds, share, rounds)
         self.end()
 
     def end(self, *, idle: bool = True) -> None:
@@ -205,6 +210,7 @@ class ResidentLane:
         self._overlapped.clear()
         leases = [self.lease, *([] if self._copy_lease is None else [self._copy_lease])]
         self._copy_lease = None
+        between, self._between = self._between, None
         let_go = resources.streams.give_back if idle else resources.streams.free
         for sequence in sequences:
             sequence.work.release()
@@ -213,10 +219,26 @@ class ResidentLane:
                 partial(self.end, idle=idle),
                 *(launch.release for launch in launches),
                 *(partial(let_go, lease) for lease in leases),
+                *([] if between is None else [partial(resources.device.driver.event_destroy, between)]),
             ]
         )
 
     # ---- details
+    def _mark(self) -> None:
+        """Here ends the first of two parts."""
+        driver = self._resources.device.driver
+        if self._between is None:
+            self._between = driver.event_create(timing=True)
+        driver.event_record(self._between, self.lease.stream)
+
+    def _device_times(self, device_ns: int) -> tuple[int, ...]:
+        """Of each part, where all of them took so long."""
+        if len(self._parts) < 2:
+            return (device_ns,) * len(self._parts)
+        assert self._between is not None
+        first = round(self._resources.device.driver.event_elapsed_ms(self.lease.started, self._between) * 1e6)
+        return first, max(0, device_ns - first)
+
     def _sequence(self, launches: Launches) -> _Sequence:
         found = self._sequences.get(launches)
         if found is None:

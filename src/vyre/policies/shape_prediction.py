@@ -116,7 +116,11 @@ class ShapePredictor(Generic[K]):
     def __init__(self, thresholds: PredictionThresholds = PINNED) -> None:
         self._thresholds = thresholds
         self._recent: tuple[K, ...] = ()
-        self._orders: Final = tuple(o for o in range(thresholds.max_order, -1, -1) if o <= _DENSE or o % _STRIDE == 0)
+        most = thresholds.max_order
+        self._orders: Final = (
+            *range(most - most % _STRIDE, _DENSE, -_STRIDE),
+            *range(min(most, _DENSE), -1, -1),
+        )
         self._contexts: list[tuple[K, ...]] = [()] if thresholds.max_order else []
         self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
         self._guesses: list[_Guess[K]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from functools import reduce
 from random import Random
@@ -647,6 +648,11 @@ def test_the_bounds_of_a_loop_have_accesses_too() -> None:
 def test_nothing_is_known_of_other_accesses() -> None:
     facts = bounds_facts(program(put(LID, "shared")))
     assert facts.proven(put(LID, "shared")) is False
+
+
+def test_facts_keep_the_program_whose_nodes_they_know() -> None:
+    made = program(put(LID, "shared"))
+    assert any(held is made for held in gc.get_referents(bounds_facts(made)))
 
 
 def test_an_exact_grid_of_no_bindings() -> None:

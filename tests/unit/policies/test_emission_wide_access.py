@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from random import Random
 from typing import Final, NamedTuple
@@ -205,6 +206,11 @@ SHARED_COPY: Final = tuple(Store("b", at(QUAD, k), Load("sh", lit(k))) for k in 
 )
 def test_what_may_be_assumed(body: Body, aligned16: bool, noalias: bool, expected: dict[str, list[int]]) -> None:
     assert widths(program(*body), aligned16=aligned16, noalias=noalias) == expected
+
+
+def test_facts_keep_the_program_whose_nodes_they_know() -> None:
+    made = program(*stores("b", QUAD, 0, 1, 2, 3))
+    assert any(held is made for held in gc.get_referents(facts_of(made)))
 
 
 def test_members_say_which_element_they_are_and_which_is_last() -> None:

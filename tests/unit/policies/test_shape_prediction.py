@@ -131,3 +131,21 @@ def test_the_context_seen_longest_ago_leaves_first() -> None:
         why = after([9, 0, 1, 2, 3, 0], PredictionThresholds(max_order=1, capacity=capacity)).predict()
         assert why is not None
         assert ("the last 1 shape" in str(why.why)) is kept
+
+
+@pytest.mark.parametrize(
+    ("most", "orders"),
+    [
+        (1, (0, 1)),
+        (3, (0, 1, 2, 3)),
+        (8, tuple(range(9))),
+        (11, tuple(range(9))),
+        (12, (*range(9), 12)),
+        (22, (*range(9), 12, 16, 20)),
+    ],
+)
+def test_long_contexts_are_of_every_fourth_length(most: int, orders: tuple[int, ...]) -> None:
+    """Of shapes that never come again, each context of a length is another one, but the empty one."""
+    shapes = 30
+    predictor = after(range(shapes), PredictionThresholds(max_order=most))
+    assert len(predictor) == 1 + sum(shapes - order for order in orders if order)

@@ -125,6 +125,7 @@ class ReplayDecision:
 
     __slots__ = (
         "__weakref__",
+        "_attended",
         "_batch",
         "_changing",
         "_mode",
@@ -160,8 +161,11 @@ class ReplayDecision:
     def took(self, device_ns: int, wall_ns: int | None, batch: int = 1) -> None:
         """What a run of ``batch`` rounds took: each of them on the device, and all until their end was seen.
 
-        ``wall_ns``: from the first call on; None if there was something else in between.
+        ``wall_ns``: from the first call on; None if there was something else in between.  Of all runs between two
+        decisions, only the last ones are looked at.
         """
+        if self._runs < self._attended:
+            return
         self.samples.append(device_ns)
         if wall_ns is not None:
             self._observed_ns += wall_ns
@@ -186,6 +190,7 @@ class ReplayDecision:
         self.recorded = self._replays = False
         self._runs = self._since = self._changing = self.changed = 0
         self.due, self._batch = 1 + (SEEN_FIRST if after == "costs" else after or 0), LOOP
+        self._attended = 0
 
     # ---- details
     def _decide(self, batch: int) -> None:
@@ -195,6 +200,7 @@ class ReplayDecision:
             self.due, self._batch = (NEVER if self._replays else self._runs + 1), NEVER
             return
         self.due, self._batch = max(self.due, 2 * seen + 1), 2 * batch  # before the costs are read: they may change
+        self._attended = self.due - SAMPLES
         costs = planner.costs
         if self._refuted(costs.launch):
             missing = SETTLING_SAMPLES - len(self._plain_ns)

@@ -20,14 +20,15 @@ def read_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """The content; raises ``UnreadableFile`` naming the path, also for more than ``max_bytes``."""
     try:
         with path.open("rb") as file:
-            content = bytearray()
-            while part := file.read(min(_PART, max_bytes + 1 - len(content))):
-                content += part
+            parts, size = [], 0
+            while part := file.read(min(_PART, max_bytes + 1 - size)):
+                parts.append(part)
+                size += len(part)
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
-    if len(content) > max_bytes:
+    if size > max_bytes:
         raise UnreadableFile(f"cannot read {path}: it has more than {max_bytes} bytes", fix="name another file.")
-    return bytes(content)
+    return b"".join(parts)
 
 
 def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:

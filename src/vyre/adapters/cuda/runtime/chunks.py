@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 class PinnedChunks:
     """Copies queued on one stream.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once.
 
-    ``nbytes``: of all copies to come, or of the longest of those that are received; few bytes take a smaller chunk.
+    ``nbytes``: the most that is on its way at once; few bytes take a smaller chunk.
     """
 
     def __init__(self, device: CudaDevice, pinned: PinnedMemory, stream: Stream, nbytes: int) -> None:
@@ -62,6 +62,18 @@ class PinnedChunks:
         except CudaCallError as error:
             device.roll_back(error, [partial(self.release, idle=True)])
             raise
+
+    @classmethod
+    def to_send(cls, device: CudaDevice, pinned: PinnedMemory, stream: Stream, pieces: Iterable[Piece]) -> PinnedChunks:
+        """Fit for these pieces: all that are sent share chunks."""
+        return cls(device, pinned, stream, sum(piece.host.nbytes for piece in pieces))
+
+    @classmethod
+    def to_receive(
+        cls, device: CudaDevice, pinned: PinnedMemory, stream: Stream, pieces: Iterable[Piece]
+    ) -> PinnedChunks:
+        """Fit for these pieces, not none: each has a chunk for itself when it comes."""
+        return cls(device, pinned, stream, max(piece.host.nbytes for piece in pieces))
 
     def send(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
         """Queue copies to the device; the bytes have been read when this returns."""

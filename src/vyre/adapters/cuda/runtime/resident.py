@@ -176,10 +176,9 @@ class ResidentStore:
         ranges = [(r.into, self.range(r.buffer, r.offset, r.into.nbytes, writing=False)) for r in reads]
         return [Piece(into, r.address) for into, r in ranges if r.nbytes]
 
-    def chunks(self, stream: Stream, pieces: Sequence[Piece]) -> PinnedChunks:
-        """Chunks fit for copying ``pieces`` (not empty) on ``stream``."""
-        nbytes = sum(piece.host.nbytes for piece in pieces)
-        return PinnedChunks(self.device, self._resources.pinned, stream, nbytes)
+    def chunks_for(self, stream: Stream, reads: Sequence[Piece]) -> PinnedChunks:
+        """Chunks fit for receiving ``reads`` (not empty) on ``stream``."""
+        return PinnedChunks.to_receive(self.device, self._resources.pinned, stream, reads)
 
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
         """Free a closed buffer's memory: at once, or behind the work that may still use it."""
@@ -224,11 +223,11 @@ class ResidentStore:
         return CudaBuffer(self, block.address, nbytes, label, block=block)
 
     def _send(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
-        chunks = self.chunks(lease.stream, pieces)
+        chunks = PinnedChunks.to_send(self.device, self._resources.pinned, lease.stream, pieces)
         self._and_release(chunks, lambda: chunks.send(pieces, None), lease)
 
     def _receive(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
-        chunks = self.chunks(lease.stream, pieces)
+        chunks = self.chunks_for(lease.stream, pieces)
         self._and_release(chunks, lambda: chunks.receive(pieces, None), lease)
 
     def _and_release(self, chunks: PinnedChunks, copy: Callable[[], None], lease: StreamLease) -> None:

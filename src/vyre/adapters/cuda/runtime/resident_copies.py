@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, TypeAlias
 
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
@@ -96,8 +97,8 @@ class HostCopies:
             later = [
                 each for n, each in self._pieces.items() if (n in self._overlapped) is (number in self._overlapped)
             ]
-            nbytes = sum(piece.host.nbytes for each in (pieces, *later) for piece in each)
-            found = PinnedChunks(self._resources.device, self._resources.pinned, stream, nbytes)
+            every = chain(pieces, *later)
+            found = PinnedChunks.to_send(self._resources.device, self._resources.pinned, stream, every)
             self._chunks[stream] = found
         return found
 

@@ -227,8 +227,7 @@ class StepLaunch:
 
 def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
     """Copy host bytes to the device ahead of what is enqueued next, and wait for it."""
-    nbytes = sum(piece.host.nbytes for piece in pieces)
-    chunks = PinnedChunks(resources.device, resources.pinned, stream, nbytes)
+    chunks = PinnedChunks.to_send(resources.device, resources.pinned, stream, pieces)
     try:
         chunks.send(pieces, None)
         resources.device.waiter.stream(stream, None)

@@ -227,7 +227,7 @@ class ResidentRunner(DeviceMember):
         return enqueued, device_ns
 
     def _read(self, lane: ResidentLane, reads: Sequence[Piece], deadline: int | None) -> None:
-        chunks = self._store.chunks(lane.lease.stream, reads)
+        chunks = self._store.chunks_for(lane.lease.stream, reads)
         try:
             chunks.receive(reads, deadline)
         except (CudaCallError, DeadlinePassed):

@@ -81,7 +81,7 @@ class FailNth:
         self._nth = nth
         self._prefix = prefix
         self._error = error if error is not None else DispatchFailed("injected fault")
-        self.count = 0
+        self.count: int = 0
 
     def __call__(self, call: Call) -> None:
         if not call.name.startswith(self._prefix):

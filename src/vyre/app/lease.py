@@ -29,9 +29,9 @@ class BackendLease:
 
     def __init__(self, backend: Backend) -> None:
         backend.lifecycle.prepare()
-        self.backend = backend
-        self.closed = False
-        self.has_residents = False
+        self.backend: Backend = backend
+        self.closed: bool = False
+        self.has_residents: bool = False
         self.launched: Callable[[], None] = _unheard
         self._review: CostReview | None = None
         self._residents: WeakSet[ResidentArray] = WeakSet()

@@ -52,7 +52,7 @@ class UncompiledPipeline:
     __slots__ = ("_config", "_executor", "_program", "id")
 
     def __init__(self, backend: str, executor: ProgramExecutor, program: Program, config: DispatchConfig) -> None:
-        self.id = f"{backend}:uncompiled"
+        self.id: str = f"{backend}:uncompiled"
         self._executor = executor
         self._program = program
         self._config = config
@@ -100,12 +100,12 @@ class Pipeline:
         self._compiled: CompiledPipeline = compiled.pipeline
         self._inputs = HostInputs(program)
         self._outputs = HostOutputs([b for b in program.abi_buffers if b.is_returned])
-        self.backend = str(lease.backend.id)
-        self.cache = compiled.cache
-        self.config = config
-        self.phases = before + compiled.phases
-        self.program = program
-        self.reason = compiled.reason
+        self.backend: str = str(lease.backend.id)
+        self.cache: CacheOutcome = compiled.cache
+        self.config: DispatchConfig = config
+        self.phases: tuple[tuple[str, int], ...] = before + compiled.phases
+        self.program: Program = program
+        self.reason: str = compiled.reason
         self.timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self.resident_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self.launch_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
@@ -238,7 +238,7 @@ class BoundLaunch:
     __slots__ = ("_views", "pipeline")
 
     def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...]) -> None:
-        self.pipeline = pipeline
+        self.pipeline: Pipeline = pipeline
         self._views = views
 
     def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:

@@ -122,9 +122,10 @@ class Kernel:
     __slots__ = ("compile_ns", "hits", "shapes", "wanted")
 
     def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+        self.wanted: Wanted = wanted
         self.shapes: dict[tuple[int, ...], Shape] = {}
-        self.compile_ns = self.hits = 0
+        self.compile_ns: int = 0
+        self.hits: int = 0
 
 
 class Shape:
@@ -136,9 +137,11 @@ class Shape:
     __slots__ = ("ahead", "hopeless", "kernel", "nbytes", "prepare_ns")
 
     def __init__(self, kernel: Kernel, nbytes: tuple[int, ...]) -> None:
-        self.kernel, self.nbytes = kernel, nbytes
-        self.prepare_ns = 0
-        self.ahead = self.hopeless = False
+        self.kernel: Kernel = kernel
+        self.nbytes: tuple[int, ...] = nbytes
+        self.prepare_ns: int = 0
+        self.ahead: bool = False
+        self.hopeless: bool = False
 
     def __str__(self) -> str:
         title = self.kernel.wanted.program.name or "unnamed"
@@ -158,7 +161,9 @@ class ObservedPipeline(Pipeline):
         before: Phases,
     ) -> None:  # fmt: skip
         super().__init__(lease, program, config, before)
-        self._observer, self._kernel, self.anew = observer, kernel, False
+        self._observer = observer
+        self._kernel = kernel
+        self.anew: bool = False
         self._preparable = self._compiled if isinstance(self._compiled, PreparablePipeline) else None
 
     def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:

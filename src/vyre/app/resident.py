@@ -59,9 +59,9 @@ class ResidentArray:
         self, buffer: ResidentBuffer, memory: ResidentMemory, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> None:
         self._memory = memory
-        self.buffer = buffer
-        self.dtype = dtype
-        self.shape = shape
+        self.buffer: ResidentBuffer = buffer
+        self.dtype: np.dtype[Any] = dtype
+        self.shape: tuple[int, ...] = shape
 
     @property
     def nbytes(self) -> int:

@@ -35,8 +35,8 @@ class Result:
     ) -> None:
         self._names = names
         self._arrays = arrays
-        self.timing = timing
-        self.backend = backend
+        self.timing: DispatchTiming = timing
+        self.backend: str = backend
         self.resident: dict[str, ResidentArray] = resident or {}
 
     def __getitem__(self, key: str | int) -> Output:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
 from vyre.domain.errors import MalformedJson
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.node import SourceLocation
 
 
-class Severity(Enum):
+class Severity(IdentityEnum):
     """How bad it is; the value is the word in text and JSON."""
 
     ERROR = "error"
     WARNING = "warning"
     NOTE = "note"
-
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

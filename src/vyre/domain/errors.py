@@ -62,8 +62,8 @@ class VyreError(Exception):
             head, found, tail = message.partition(_FIX)
             if found:
                 message, fix = head, tail
-        self.message = message.strip().removesuffix(".")
-        self.fix = fix if fix is not None else self.default_fix
+        self.message: str = message.strip().removesuffix(".")
+        self.fix: str = fix if fix is not None else self.default_fix
         super().__init__(f"{self.message}. {_FIX}{self.fix}" if self.message else f"{_FIX}{self.fix}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -88,7 +88,8 @@ class DeviceOutOfMemory(BackendError):
     default_fix = "close resident buffers that are no longer used, or split the dispatch."
 
     def __init__(self, *, requested: int, available: int | None = None) -> None:
-        self.requested, self.available = requested, available
+        self.requested: int = requested
+        self.available: int | None = available
         known = "" if available is None else f", {available} bytes available"
         super().__init__(f"device memory exhausted: {requested} bytes requested{known}")
 
@@ -98,7 +99,8 @@ class UnsupportedFeature(BackendError):
     default_fix = "choose a backend whose profile and facets offer it (`vyre backends` lists them)."
 
     def __init__(self, *, feature: str, backend: str, fix: str | None = None) -> None:
-        self.feature, self.backend = feature, backend
+        self.feature: str = feature
+        self.backend: str = backend
         super().__init__(f"backend `{backend}` does not support `{feature}`", fix=fix)
 
 
@@ -114,7 +116,8 @@ class KernelCompileFailed(BackendError):
     default_fix = "validate the program, then read the compiler log beside the emitted source."
 
     def __init__(self, *, backend: str, compiler_log: str) -> None:
-        self.backend, self.compiler_log = backend, compiler_log
+        self.backend: str = backend
+        self.compiler_log: str = compiler_log
         super().__init__(f"backend `{backend}` could not compile the kernel: {compiler_log}")
 
 
@@ -171,7 +174,9 @@ class TrapError(BackendError):
     default_fix = "read the tag and address: the program itself asked to stop here."
 
     def __init__(self, *, tag: str, address: int, global_id: tuple[int, int, int]) -> None:
-        self.tag, self.address, self.global_id = tag, address, global_id
+        self.tag: str = tag
+        self.address: int = address
+        self.global_id: tuple[int, int, int] = global_id
         super().__init__(f"trap `{tag}` at address {address} by the lane with global id {global_id}")
 
 
@@ -182,7 +187,8 @@ class StepBudgetExceeded(BackendError):
     default_fix = "raise DispatchConfig.step_budget, or make the loop end."
 
     def __init__(self, *, budget: int, global_id: tuple[int, int, int]) -> None:
-        self.budget, self.global_id = budget, global_id
+        self.budget: int = budget
+        self.global_id: tuple[int, int, int] = global_id
         super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps")
 
 
@@ -217,7 +223,8 @@ class DataRaceError(BackendError):
     default_fix = "put a barrier between the accesses, give each lane elements of its own, or use atomics."
 
     def __init__(self, *, races: tuple[DataRace, ...], notes: tuple[DataRace, ...] = ()) -> None:
-        self.races, self.notes = races, notes
+        self.races: tuple[DataRace, ...] = races
+        self.notes: tuple[DataRace, ...] = notes
         listed = "; ".join(map(str, races[:_RACES_LISTED]))
         more = f"; and {len(races) - _RACES_LISTED} more" if len(races) > _RACES_LISTED else ""
         super().__init__(f"data race: {listed}{more}")
@@ -237,7 +244,8 @@ class UnusableBundle(BackendError):
     default_fix = "build the bundle again with `vyre aot --target` for this device."
 
     def __init__(self, *, device: str, refused: tuple[tuple[str, str], ...]) -> None:
-        self.device, self.refused = device, refused
+        self.device: str = device
+        self.refused: tuple[tuple[str, str], ...] = refused
         listed = "; ".join(f"{member}: {reason}" for member, reason in refused) or "it holds no code"
         super().__init__(f"nothing in the bundle runs on {device}: {listed}")
 
@@ -300,7 +308,9 @@ class UnexpectedDigest(VyreError):
     default_fix = "load what the digest was taken of, or check it and expect the new digest."
 
     def __init__(self, *, what: str, expected: str, actual: str) -> None:
-        self.what, self.expected, self.actual = what, expected, actual
+        self.what: str = what
+        self.expected: str = expected
+        self.actual: str = actual
         super().__init__(f"{what} has the digest {actual}, expected was {expected}")
 
 
@@ -315,13 +325,15 @@ class ForeignCosts(UnusableCosts):
     """``expected`` and ``actual`` name backend, device and driver."""
 
     def __init__(self, *, expected: str, actual: str) -> None:
-        self.expected, self.actual = expected, actual
+        self.expected: str = expected
+        self.actual: str = actual
         super().__init__(f"launch costs of {actual} are not those of {expected}")
 
 
 class StaleCosts(UnusableCosts):
     def __init__(self, *, age_s: int, max_age_s: int) -> None:
-        self.age_s, self.max_age_s = age_s, max_age_s
+        self.age_s: int = age_s
+        self.max_age_s: int = max_age_s
         super().__init__(f"launch costs are {age_s} s old, at most {max_age_s} s are allowed")
 
 
@@ -339,7 +351,9 @@ class InvalidField(VyreError):
     default_fix = "pass a value of the documented type and range."
 
     def __init__(self, *, record: str, field: str, value: object, expected: str) -> None:
-        self.record, self.field, self.expected = record, field, expected
+        self.record: str = record
+        self.field: str = field
+        self.expected: str = expected
         super().__init__(f"{record}.{field} = {value!r} is not {expected}", fix=f"pass {expected}.")
 
 
@@ -353,7 +367,8 @@ class PlanError(VyreError):
     default_fix = "change the values named, or plan for less."
 
     def __init__(self, kind: str, /, *, fix: str | None = None, **fields: object) -> None:
-        self.kind, self.fields = kind, fields
+        self.kind: str = kind
+        self.fields: dict[str, object] = fields
         words = "".join(f" {c.lower()}" if c.isupper() else c for c in kind).strip()
         seen = ", ".join(f"{name} = {value}" for name, value in fields.items())
         super().__init__(f"{words}: {seen}" if seen else words, fix=fix)

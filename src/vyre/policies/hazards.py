@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import InvalidField
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import U64, U64_MAX, record, verdict
 
 Interval: TypeAlias = tuple[U64, U64]
@@ -33,24 +33,20 @@ WHOLE: Final[tuple[Interval, ...]] = ((0, U64_MAX),)
 """Every byte that a resource may have."""
 
 
-class AccessMode(Enum):
+class AccessMode(IdentityEnum):
     """What is done to the bytes."""
 
     READ = "read"
     WRITE = "write"
     READ_WRITE = "read_write"
 
-    __hash__ = object.__hash__
 
-
-class ConflictReason(Enum):
+class ConflictReason(IdentityEnum):
     """Why two operations must stay in order; the first that applies, as listed."""
 
     WRITE_WRITE = "write_write"
     READ_AFTER_WRITE = "read_after_write"
     WRITE_AFTER_READ = "write_after_read"
-
-    __hash__ = object.__hash__
 
 
 @record

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import U32, record, verdict
 
 PtxVersion = tuple[int, int]
@@ -36,7 +36,7 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
 _TARGETS: Final = sorted(BASE_VERSIONS)
 
 
-class Feature(Enum):
+class Feature(IdentityEnum):
     """What a kernel may use that not every target or version has."""
 
     LARGE_PARAMETERS = "more than 4096 bytes of parameters"
@@ -44,8 +44,6 @@ class Feature(Enum):
     ASYNC_COPY = "asynchronous copies into shared memory"
     WIDE_256 = "32-byte loads and stores"
     CACHE_HINTS = "cache eviction hints"
-
-    __hash__ = object.__hash__
 
 
 class Requirement(NamedTuple):

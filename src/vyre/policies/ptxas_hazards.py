@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import U32, record, verdict
 
 Version: TypeAlias = tuple[int, int]
@@ -26,7 +27,7 @@ class Remedy(Enum):
     LEVEL0 = "level0"
 
 
-class Fence(Enum):
+class Fence(IdentityEnum):
     """The families of operations that are fenced."""
 
     MIN_MAX = "operands of i32 minimum and maximum"
@@ -35,8 +36,6 @@ class Fence(Enum):
     PRODUCTS = "one factor of a product of two computed 32-bit integers"
     NARROWING = "32-bit halves of 64-bit integers"
     SUBTRACTIONS = "what is subtracted from the least i32"
-
-    __hash__ = object.__hash__
 
 
 ALL_FENCES: Final = frozenset(Fence)

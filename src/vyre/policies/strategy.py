@@ -13,9 +13,9 @@ of f32, is within the budget.
 from __future__ import annotations
 
 import math
-from enum import Enum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import U32, FloatRange, Reason, record, verdict, why_field
 
 
@@ -45,13 +45,11 @@ def select_strategy(inputs: StrategyInputs) -> Strategy | None:
     return max(reversed(applicable), key=lambda s: s.priority, default=None)
 
 
-class PolynomialOp(Enum):
+class PolynomialOp(IdentityEnum):
     SIN = "sin"
     COS = "cos"
     EXP = "exp"
     LN = "ln"
-
-    __hash__ = object.__hash__
 
 
 @record

@@ -30,7 +30,7 @@ class Tally:
     def __init__(self, say: Callable[[str], object] = print) -> None:
         self._say = say
         self.passed = 0
-        self.failed = 0
+        self.failed: int = 0
         self.skipped = 0
 
     def fail(self, where: str, reason: str) -> None:

@@ -54,7 +54,10 @@ class CudaCallError(Exception):
     def __init__(
         self, code: int, name: str, call: str, arguments: Mapping[str, object] | None = None, log: str = ""
     ) -> None:
-        self.code, self.name, self.call, self.log = code, name, call, log
+        self.code: int = code
+        self.name: str = name
+        self.call: str = call
+        self.log: str = log
         self.arguments: Mapping[str, object] = dict(arguments or {})
         given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
         super().__init__(f"{call}({given}) failed with {name} ({code})" + (f": {log}" if log else ""))

@@ -39,7 +39,7 @@ class Space:
         self._ledger = Ledger(files, directory.layout.announced)
         self._known: dict[str, int] = {}
         self._log: deque[str] = deque(maxlen=LOG)
-        self.evicted = 0
+        self.evicted: int = 0
 
     def reserve(self, path: str, nbytes: int) -> bool:
         """Make room for an entry that is about to be written; is there room?  Raises ``OSError``."""

@@ -39,7 +39,7 @@ class ReferencePipeline:
 
     def __init__(self, backend: BackendId, engine: Engine, program: Program, config: DispatchConfig) -> None:
         refuse_unsupported(backend, config)
-        self.id = f"{backend}:{program_digest(program).hex()[:16]}"
+        self.id: str = f"{backend}:{program_digest(program).hex()[:16]}"
         self._program = program
         self._config = config
         self._limits = LaunchLimits(str(backend), max_invocations_per_workgroup=U32_MAX)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.scalar_oracle import ScalarKernel, Workgroup
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import DataRace, DataRaceError, RacingAccess, StepBudgetExceeded, TrapError
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Dim3, Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, walk_statements
@@ -40,12 +40,10 @@ class RaceReport(NamedTuple):
     notes: tuple[DataRace, ...]
 
 
-class _Kind(Enum):
+class _Kind(IdentityEnum):
     LOAD = "load"
     STORE = "store"
     ATOMIC = "atomic"
-
-    __hash__ = object.__hash__
 
 
 class _Access(NamedTuple):

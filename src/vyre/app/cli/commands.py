@@ -33,7 +33,7 @@ from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
 
-app = typer.Typer(
+app: Final = typer.Typer(
     name="vyre",
     help="Validate, inspect and run typed kernel programs.",
     no_args_is_help=True,

@@ -78,7 +78,7 @@ class VariantRace:
         self._sink = sifted(sink, _ends)
         self._baseline, *self._challengers = variants
         self._views = variants[self._baseline].views(inputs)
-        self.kind = time_kind(backend)
+        self.kind: TimeKind = time_kind(backend)
 
     def run(self) -> RaceReport:
         expected = self._bytes(self._baseline)

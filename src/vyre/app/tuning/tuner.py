@@ -22,7 +22,7 @@ from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
-from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
+from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
 from vyre.policies.workgroup_candidates import SizeOccupancy, shortlist
@@ -86,8 +86,8 @@ class Tuner:
         self._lent, self._launch, self._views, self._settings = lent, launch, views, settings
         self._sizes = launch.sizes(lent.decisions)
         self._rejected: list[Rejected] = []
-        self.kind = time_kind(lent.backend)
-        self.key = tuning_key(lent.backend, launch)
+        self.kind: TimeKind = time_kind(lent.backend)
+        self.key: TuningKey = tuning_key(lent.backend, launch)
 
     def tune(self, store: TuningStore | None = None) -> TuningReport:
         """Tell the winner from the store, or measure.

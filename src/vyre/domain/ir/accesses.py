@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Stmt, Store, operands
 from vyre.domain.ir.walk import unique_nodes
 
 
-class Touch(Enum):
+class Touch(IdentityEnum):
     """How elements of a buffer are touched; asking for its length touches none."""
 
     READ = "read"
     WRITE = "write"
     ATOMIC = "atomic"
-
-    __hash__ = object.__hash__
 
 
 class BufferUse(NamedTuple):

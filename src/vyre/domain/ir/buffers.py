@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.types import DataType, ScalarType
 
 
-class Access(Enum):
+class Access(IdentityEnum):
     """What the program may do with a buffer; the value is the stable wire tag."""
 
     READ_ONLY = 0
@@ -19,10 +19,8 @@ class Access(Enum):
     WORKGROUP = 3
     WRITE_ONLY = 4
 
-    __hash__ = object.__hash__
 
-
-class MemoryKind(Enum):
+class MemoryKind(IdentityEnum):
     """Where a buffer lives; the value is the stable wire tag."""
 
     GLOBAL = 0
@@ -32,8 +30,6 @@ class MemoryKind(Enum):
     READONLY = 4
     PUSH = 5
     PERSISTENT = 6
-
-    __hash__ = object.__hash__
 
 
 DEFAULT_KIND: dict[Access, MemoryKind] = {
@@ -45,12 +41,10 @@ DEFAULT_KIND: dict[Access, MemoryKind] = {
 }
 
 
-class CacheLocality(Enum):
+class CacheLocality(IdentityEnum):
     STREAMING = 0
     TEMPORAL = 1
     RANDOM = 2
-
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
 from vyre.domain.ir.node import Node, fields_getter
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.types import ScalarType
 
 
-class IdKind(Enum):
+class IdKind(IdentityEnum):
     """Launch ids; each has an axis 0..2 and type u32. Values are stable wire tags."""
 
     GLOBAL = 0
     GROUP = 1
     LOCAL = 2
     NUM_GROUPS = 3
-
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -17,6 +17,7 @@ from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.json_tree import (
     Child,
     Grammar,
+    Leaf,
     Production,
     boolean,
     brief,
@@ -311,7 +312,7 @@ def hints(value: object) -> BufferHints:
     )
 
 
-BUFFER_FIELDS: Final = {
+BUFFER_FIELDS: Final[dict[str, Leaf]] = {
     "name": text,
     "binding": _U32,
     "access": choice(by_camel_case(Access), "an access"),
@@ -320,9 +321,13 @@ BUFFER_FIELDS: Final = {
     "count": _U32,
     "is_output": boolean,
 }
-_BUFFER_OPTIONS: Final = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
-PROGRAM_FIELDS: Final = {"workgroup_size": _axes, "buffers": lambda value: value, "entry": lambda value: value}
-LABELS: Final = {"entry_op_id": optional_text, "non_composable_with_self": boolean}
+_BUFFER_OPTIONS: Final[dict[str, Leaf]] = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
+PROGRAM_FIELDS: Final[dict[str, Leaf]] = {
+    "workgroup_size": _axes,
+    "buffers": lambda value: value,
+    "entry": lambda value: value,
+}
+LABELS: Final[dict[str, Leaf]] = {"entry_op_id": optional_text, "non_composable_with_self": boolean}
 
 
 def from_json(value: object) -> Program:

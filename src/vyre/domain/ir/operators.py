@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 
 _S = ScalarType
@@ -20,7 +21,7 @@ NUMBERS: Final = INTEGERS | FLOATS
 ANY_TYPE: Final = frozenset(EXECUTABLE_TYPES)
 
 
-class BinaryOp(Enum):
+class BinaryOp(IdentityEnum):
     """Binary operators; the value is the stable wire tag."""
 
     ADD = 0x01
@@ -51,10 +52,8 @@ class BinaryOp(Enum):
     ROTATE_RIGHT = 0x1E
     MUL_HIGH = 0x21
 
-    __hash__ = object.__hash__
 
-
-class UnaryOp(Enum):
+class UnaryOp(IdentityEnum):
     """Unary operators; the value is the stable wire tag."""
 
     NEGATE = 0x01
@@ -90,10 +89,8 @@ class UnaryOp(Enum):
     INVERSE_SQRT = 0x1F
     RECIPROCAL = 0x24
 
-    __hash__ = object.__hash__
 
-
-class AtomicOp(Enum):
+class AtomicOp(IdentityEnum):
     """Read-modify-write operators; the value is the stable wire tag."""
 
     ADD = 1
@@ -106,10 +103,8 @@ class AtomicOp(Enum):
     COMPARE_EXCHANGE = 8
     FETCH_NAND = 10
 
-    __hash__ = object.__hash__
 
-
-class Ordering(Enum):
+class Ordering(IdentityEnum):
     """Memory orderings; atomics take 0-4, barriers 1-5."""
 
     RELAXED = 0
@@ -118,8 +113,6 @@ class Ordering(Enum):
     ACQ_REL = 3
     SEQ_CST = 4
     GRID_SYNC = 5
-
-    __hash__ = object.__hash__
 
     @property
     def text(self) -> str:

@@ -28,8 +28,8 @@ class Frame:
     def __init__(self, started: int, *, is_loop: bool = False) -> None:
         self.body: list[Stmt] = []
         self.locals: list[Origin] = []
-        self.is_loop = is_loop
-        self.started = started
+        self.is_loop: bool = is_loop
+        self.started: int = started
         self.earlier_reads: dict[Origin, SourceLocation] = {}
         self.last_if: If | None = None
 
@@ -52,8 +52,8 @@ class BlockContext(Generic[T]):
         self._enter = enter
         self._finish = finish
         self._is_loop = is_loop
-        self.what = what
-        self.loc = caller_location()
+        self.what: str = what
+        self.loc: SourceLocation = caller_location()
 
     def __enter__(self) -> T:
         self._recorder.open(self, is_loop=self._is_loop)
@@ -71,8 +71,8 @@ class Recorder:
     """State of one program being built.  ``clock`` advances with every change that values can see."""
 
     def __init__(self) -> None:
-        self.clock = 1
-        self.frames = [Frame(0)]
+        self.clock: int = 1
+        self.frames: list[Frame] = [Frame(0)]
         self.closed = False
         self._loops: list[Frame] = []
         self._names: dict[str, int] = {}

@@ -20,9 +20,12 @@ class Cursor:
     __slots__ = ("columns", "filename", "kinds", "lines", "position", "texts")
 
     def __init__(self, tokens: Tokens, filename: str) -> None:
-        self.kinds, self.texts, self.lines, self.columns = tokens
-        self.filename = filename
-        self.position = 0
+        self.kinds: list[str] = tokens.kinds
+        self.texts: list[str] = tokens.texts
+        self.lines: list[int] = tokens.lines
+        self.columns: list[int] = tokens.columns
+        self.filename: str = filename
+        self.position: int = 0
 
     @property
     def kind(self) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
+
 if TYPE_CHECKING:
     from vyre.domain.ir.builder import Value
 
@@ -24,7 +26,7 @@ class TypeKind(Enum):
     BOOL = "bool"
 
 
-class ScalarType(Enum):
+class ScalarType(IdentityEnum):
     """A scalar type; the value is its stable tag on the wire and in specialization keys."""
 
     U32 = 0x01
@@ -40,9 +42,6 @@ class ScalarType(Enum):
     I8 = 0x10
     I16 = 0x11
     I64 = 0x12
-
-    # Members are singletons: identity hashing is right and much cheaper than Enum's.
-    __hash__ = object.__hash__
 
     @property
     def tag(self) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias
 
 from vyre.domain.errors import BuildError
 from vyre.domain.ir.bits import value_bits
@@ -62,12 +62,12 @@ class Origin:
     __slots__ = ("closed", "label", "mutable", "recorder", "written", "written_at")
 
     def __init__(self, recorder: Recorder, label: str, *, mutable: bool) -> None:
-        self.recorder = recorder
-        self.label = label
-        self.mutable = mutable
-        self.written = 0
+        self.recorder: Recorder = recorder
+        self.label: str = label
+        self.mutable: bool = mutable
+        self.written: int = 0
         self.written_at: SourceLocation | None = None
-        self.closed = False
+        self.closed: bool = False
 
 
 # Each thing read, with the recorder's clock when the user wrote the read (NEVER_STALE: it cannot change).
@@ -84,8 +84,8 @@ class Value:
     """
 
     __slots__ = ("_dtype", "_expr", "_reads")
-    __array_ufunc__ = None  # NumPy scalars leave the operator to us
-    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__: ClassVar[None] = None  # NumPy scalars leave the operator to us
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr, dtype: ScalarType, reads: Reads = NO_READS) -> None:
         self._expr = expr

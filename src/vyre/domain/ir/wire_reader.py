@@ -18,7 +18,7 @@ class WireReader:
     def __init__(self, data: bytes, start: int, end: int) -> None:
         self._data = data
         self._end = end
-        self.position = start
+        self.position: int = start
 
     @property
     def at_end(self) -> bool:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
 
-class Kind(Enum):
+
+class Kind(IdentityEnum):
     """Type of a value."""
 
     F32 = 1
@@ -27,10 +28,8 @@ class Kind(Enum):
     I64 = 4
     PREDICATE = 5
 
-    __hash__ = object.__hash__
 
-
-class Op(Enum):
+class Op(IdentityEnum):
     """Operations; the value is the stable tag in the digest, the comment gives operands and result."""
 
     INPUT = 0  # -> F32
@@ -62,8 +61,6 @@ class Op(Enum):
     ILT = 26  # unsigned
     SELECT = 27  # PREDICATE, a, b of one kind: a where true, else b
     TABLE = 28  # I32 -> F64 or I32, entry of table number ``immediate``; the index is always in range
-
-    __hash__ = object.__hash__
 
 
 class Step(NamedTuple):
@@ -184,7 +181,9 @@ class Term:
     __slots__ = ("index", "kind", "writer")
 
     def __init__(self, writer: Writer, index: int, kind: Kind) -> None:
-        self.writer, self.index, self.kind = writer, index, kind
+        self.writer: Writer = writer
+        self.index: int = index
+        self.kind: Kind = kind
 
     def _emit(self, op: Op, kind: Kind, *others: Term | float, immediate: int = 0, swap: bool = False) -> Term:
         operands = [self, *(self.writer.lift(other, self.kind) for other in others)]

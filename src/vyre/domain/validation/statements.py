@@ -66,7 +66,7 @@ class StatementChecker:
         self._bound: list[_BoundAtomic] = []
         self._operators: dict[str, dict[int | None, AtomicOp]] = {}
         """First atomic operator on each element that a literal names, and on elements known at run time (None)."""
-        self.order_sensitive = False
+        self.order_sensitive: bool = False
 
     def run(self) -> None:
         self._body(self._program.body, 0)

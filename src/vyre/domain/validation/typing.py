@@ -61,10 +61,10 @@ class Local:
     __slots__ = ("dtype", "is_counter", "is_read")
 
     def __init__(self, dtype: ScalarType | None, *, is_counter: bool = False) -> None:
-        self.dtype = dtype
-        self.is_counter = is_counter
+        self.dtype: ScalarType | None = dtype
+        self.is_counter: bool = is_counter
         """The variable of a loop, which cannot be assigned."""
-        self.is_read = False
+        self.is_read: bool = False
 
 
 def static_type(expr: Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:

@@ -26,7 +26,7 @@ class BoundsFacts:
 
     def __init__(self, program: Program, flow: IndexFlow) -> None:
         self._program = program  # no other object is taken for one of its nodes as long as they exist
-        self.flow = flow
+        self.flow: IndexFlow = flow
         """For the policies that build on this one."""
 
     def proven(self, access: Load | Store | Atomic) -> bool:

@@ -10,9 +10,9 @@ Cost: linear in the program, with an upper bound on the effort of evaluation and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -57,15 +57,13 @@ _SMALL: Final = 64
 """Operators up to which an expression counts as small."""
 
 
-class Step(Enum):
+class Step(IdentityEnum):
     """What happens in a straight run of statements, as far as memory is concerned."""
 
     LOAD = "load"
     STORE = "store"
     ASSIGN = "assign"
     """Locals change; consecutive ones count as one."""
-
-    __hash__ = object.__hash__
 
 
 class Event(NamedTuple):

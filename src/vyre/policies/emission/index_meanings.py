@@ -65,8 +65,11 @@ class Version:
         *,
         has_atomic: bool = False,
     ) -> None:
-        self.expr, self.captured, self.dtype, self.value = expr, captured, dtype, value
-        self.has_atomic = has_atomic
+        self.expr: Expr | None = expr
+        self.captured: Captured = captured
+        self.dtype: ScalarType | None = dtype
+        self.value: Value | None = value
+        self.has_atomic: bool = has_atomic
 
     def memo(self) -> Memo:
         """An empty one for the expression."""

@@ -34,8 +34,13 @@ class Atom:
     def __init__(
         self, order: int, low: int, high: int, align: int, op: Operation | None, left: Value | None, right: Value | None
     ) -> None:
-        self.order, self.low, self.high, self.align = order, low, high, align
-        self.op, self.left, self.right = op, left, right
+        self.order: int = order
+        self.low: int = low
+        self.high: int = high
+        self.align: int = align
+        self.op: Operation | None = op
+        self.left: Value | None = left
+        self.right: Value | None = right
         self.value: Value
         """The atom as a value."""
 
@@ -50,13 +55,13 @@ class Form:
     __slots__ = ("align", "at_least", "at_most", "terms", "values")
 
     def __init__(self, terms: Terms) -> None:
-        self.terms = terms
+        self.terms: Terms = terms
         align = _BITS
         for atom, coefficient in terms:
             zeros = (coefficient & -coefficient).bit_length() - 1 + atom.align
             if zeros < align:
                 align = zeros
-        self.align = align
+        self.align: int = align
         self.values: dict[int, Value] = {}
         """Values of this form by their constants."""
         self.at_most: list[Relation] = []
@@ -69,7 +74,8 @@ class Value:
     __slots__ = ("constant", "form", "high", "low")
 
     def __init__(self, form: Form, constant: int) -> None:
-        self.form, self.constant = form, constant
+        self.form: Form = form
+        self.constant: int = constant
         low = high = constant
         for atom, coefficient in form.terms:
             if coefficient > 0:
@@ -80,8 +86,8 @@ class Value:
                 high += coefficient * atom.low
         low, high = _wrapped(low, high)
         mask = (1 << form.align) - 1
-        self.low = low + ((constant - low) & mask)
-        self.high = high - ((high - constant) & mask)
+        self.low: int = low + ((constant - low) & mask)
+        self.high: int = high - ((high - constant) & mask)
 
     @property
     def is_constant(self) -> bool:

@@ -39,7 +39,8 @@ class WideGroup:
     __slots__ = ("buffer", "width")
 
     def __init__(self, buffer: str, width: int) -> None:
-        self.buffer, self.width = buffer, width
+        self.buffer: str = buffer
+        self.width: int = width
 
 
 class WideAccess(NamedTuple):

@@ -81,7 +81,7 @@ class Storage:
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, ...]] = []
-        self.clears = 0
+        self.clears: int = 0
         self.views: tuple[memoryview, ...] = ()
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:

@@ -87,7 +87,7 @@ BENCH: Final = (
     Group("functions", "bench.functions:functions", 90),
     Group("tuning", "bench.tuning:tuning", 90),
 )
-COMMANDS: Final = {"check": CHECK, "bench": BENCH}
+COMMANDS: Final[dict[str, tuple[Group, ...]]] = {"check": CHECK, "bench": BENCH}
 
 
 def find_group(command: str, name: str) -> Group:

@@ -27,7 +27,8 @@ class PtxError(Exception):
     """PTX that does not load: 1-based ``line`` of the text, and why."""
 
     def __init__(self, line: int, message: str) -> None:
-        self.line, self.message = line, message
+        self.line: int = line
+        self.message: str = message
         super().__init__(f"line {line}: {message}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -41,7 +42,10 @@ class MemoryFault(Exception):
     """
 
     def __init__(self, kind: FaultKind, address: int, nbytes: int, extent: tuple[int, int] | None = None) -> None:
-        self.kind, self.address, self.nbytes, self.extent = kind, address, nbytes, extent
+        self.kind: FaultKind = kind
+        self.address: int = address
+        self.nbytes: int = nbytes
+        self.extent: tuple[int, int] | None = extent
         where = "" if extent is None else f", {address - extent[0]:+d} from an allocation of {extent[1]} bytes"
         super().__init__(f"{kind.value}: {nbytes} bytes at {address:#x}{where}")
 
@@ -66,8 +70,13 @@ class KernelFault(Exception):
         address: int | None = None,
         detail: str = "",
     ) -> None:
-        self.kind, self.entry, self.line, self.instruction = kind, entry, line, instruction
-        self.lane, self.address, self.detail = lane, address, detail
+        self.kind: FaultKind = kind
+        self.entry: str = entry
+        self.line: int = line
+        self.instruction: str = instruction
+        self.lane: tuple[int, int, int] | None = lane
+        self.address: int | None = address
+        self.detail: str = detail
         text = f"{kind.value} in {entry}, line {line}: {instruction}"
         if lane is not None:
             text += f", lane {lane}"

@@ -33,9 +33,9 @@ class Strand:
 
     def __init__(self, batch: Batch, numbers: NDArray[np.int64]) -> None:
         self.batch = batch
-        self.launch = batch.launch
+        self.launch: Launch = batch.launch
         self.numbers = numbers
-        self.size = len(numbers)
+        self.size: int = len(numbers)
         self.groups: dict[int, Positions] = {0: None}
         self.parked: list[Parked] = []
         self.registers: list[Any] = list(self.launch.registers)
@@ -122,7 +122,7 @@ class Copies:
     __slots__ = ("group", "pending")
 
     def __init__(self, lanes: int) -> None:
-        self.group = np.zeros(lanes, np.int64)
+        self.group: NDArray[np.int64] = np.zeros(lanes, np.int64)
         self.pending: list[tuple[Any, Any, Any, Any]] = []
 
 
@@ -132,8 +132,8 @@ class Batch:
     def __init__(self, launch: Launch, blocks: NDArray[np.int64]) -> None:
         self.launch = launch
         self.blocks = blocks
-        self.count = len(blocks)
-        self.live = np.full(self.count, launch.threads, np.int64)
+        self.count: int = len(blocks)
+        self.live: NDArray[np.int64] = np.full(self.count, launch.threads, np.int64)
         self.arrived: dict[int, NDArray[np.int64]] = {}
         self.strands: list[Strand] = []
 
@@ -167,11 +167,11 @@ class Frame:
     __slots__ = ("_lanes", "launch", "positions", "registers", "size", "strand")
 
     def __init__(self, strand: Strand, registers: list[Any], positions: Positions, size: int) -> None:
-        self.strand = strand
-        self.launch = strand.launch
-        self.registers = registers
-        self.positions = positions
-        self.size = size
+        self.strand: Strand = strand
+        self.launch: Launch = strand.launch
+        self.registers: list[Any] = registers
+        self.positions: Positions = positions
+        self.size: int = size
         self._lanes: NDArray[np.uint64] | None = None
 
     def own(self, values: Any) -> Any:

@@ -37,12 +37,15 @@ class Launch:
         self, entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
     ) -> None:
         code: Code = entry.code
-        self.entry, self.code = entry, code
-        self.shape, self.options, self.memory = shape, options, memory
+        self.entry: MachineEntry = entry
+        self.code: Code = code
+        self.shape: LaunchShape = shape
+        self.options: RunOptions = options
+        self.memory: DeviceMemory = memory
         self.threads: Final = shape.block[0] * shape.block[1] * shape.block[2]
         self.warps: Final = -(-self.threads // WARP)
         self.block_count: Final = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        self.registers = code.registers
+        self.registers: list[Any] = code.registers
         self.parameters: Final = _parameter_region(parameters, entry.parameter_bytes)
         self.shared_bytes: Final = code.dynamic_offset + shape.dynamic_shared
         self.shared_stride: Final = -(-self.shared_bytes // 16) * 16

@@ -45,7 +45,7 @@ class Region:
         self.end: Final = base + nbytes
         self.data: Final[NDArray[np.uint8]] = np.full(padded, FRESH, np.uint8)
         self.known: Final[NDArray[np.uint8]] = np.zeros(padded, np.uint8)
-        self.complete = False
+        self.complete: bool = False
         self.shadow: Any = None  # accesses of the running launch
         self._views: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}
 

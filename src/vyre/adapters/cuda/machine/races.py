@@ -48,15 +48,15 @@ class Shadow:
     __slots__ = ("granule", "highest", "log", "logged", "lowest", "noncoherent", "writes", "written")
 
     def __init__(self, region: Region) -> None:
-        self.granule = _GRANULE
+        self.granule: int = _GRANULE
         size = len(region.data) // _GRANULE
         self.writes: NDArray[np.uint64] = np.zeros(size, np.uint64)
         self.lowest: NDArray[np.uint64] | None = None
         self.highest: NDArray[np.uint64] | None = None
         self.noncoherent: NDArray[np.bool_] | None = None
         self.log: list[tuple[Any, int, Any, int, bool]] = []
-        self.logged = 0
-        self.written = False
+        self.logged: int = 0
+        self.written: bool = False
 
     def refine(self, granule: int) -> None:
         """Go on with smaller granules."""

@@ -66,8 +66,8 @@ class Completion:
     __slots__ = ("clock", "done", "end_ns")
 
     def __init__(self) -> None:
-        self.done = False
-        self.end_ns = 0
+        self.done: bool = False
+        self.end_ns: int = 0
         self.clock: VectorClock = {}
 
 
@@ -79,8 +79,8 @@ class _Hold:
     """A slow kernel: keeps its stream's head from finishing."""
 
     def __init__(self, slow: SlowKernel, real: float, virtual_ns: int) -> None:
-        self.real_end = real + slow.seconds if slow.seconds else -math.inf
-        self.virtual_end = virtual_ns + slow.virtual_ns
+        self.real_end: float = real + slow.seconds if slow.seconds else -math.inf
+        self.virtual_end: int = virtual_ns + slow.virtual_ns
 
     def over(self, real: float, virtual_ns: int) -> bool:
         return real >= self.real_end and virtual_ns >= self.virtual_end
@@ -149,7 +149,7 @@ class Scheduler:
         self._failed = failed
         self._busy: dict[int, Stream] = {}
         self._engines = dict.fromkeys(Engine, 0)
-        self.now_ns = 0
+        self.now_ns: int = 0
         self.host_clock: VectorClock = {}
 
     def submit(self, stream: Stream, operation: Operation) -> Completion:

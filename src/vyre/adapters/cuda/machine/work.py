@@ -52,7 +52,7 @@ class Worker:
         self._random = random.Random(seed)
         self._report = report
         self.faults: list[KernelFault] = []
-        self.lane_instructions = 0
+        self.lane_instructions: int = 0
 
     def perform(self, work: Work) -> Outcome:
         """Raises ``Status`` if the device faults."""

@@ -68,7 +68,9 @@ class Kernel:
         self.trap_tags: Final[list[str]] = []
         self.copies: Final[dict[str, Tag]] = {}
         """Asynchronous copies by tag."""
-        self.uses_zero = self.uses_trap = self.uses_grid_barrier = False
+        self.uses_zero: bool = False
+        self.uses_trap: bool = False
+        self.uses_grid_barrier: bool = False
         self._positions = {buffer.name: index for index, buffer in enumerate(pointer_bindings(program))}
         self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
 

@@ -97,7 +97,8 @@ class Access:
     __slots__ = ("kind", "suffix")
 
     def __init__(self, suffix: str, kind: str) -> None:
-        self.suffix, self.kind = suffix, kind
+        self.suffix: str = suffix
+        self.kind: str = kind
 
 
 ACCESS: Final[dict[ScalarType, Access]] = {

@@ -44,7 +44,8 @@ class IntegerWriter:
     __slots__ = ("fences", "w")
 
     def __init__(self, w: Writer, fences: Fences) -> None:
-        self.w, self.fences = w, fences
+        self.w: Writer = w
+        self.fences: Fences = fences
 
     def new(self, dtype: ScalarType, operation: str, *operands: str) -> Value:
         return Value(self.w.emit(CLASS_OF[dtype], operation, *operands), dtype)

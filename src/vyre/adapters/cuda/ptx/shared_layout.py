@@ -17,7 +17,7 @@ class SharedLayout:
 
     def __init__(self, program: Program, zeroed: Collection[str]) -> None:
         self.offsets: Final[dict[str, int]] = {}
-        self.zeroed = 0
+        self.zeroed: int = 0
         end = 0
         buffers = [b for b in program.buffers if b.is_workgroup]
         for buffer in sorted(buffers, key=lambda b: b.name not in zeroed):

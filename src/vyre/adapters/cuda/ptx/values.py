@@ -20,10 +20,10 @@ class Value:
     __slots__ = ("bits", "dtype", "number", "text")
 
     def __init__(self, text: str, dtype: ScalarType, bits: int | None = None, *, number: bool = False) -> None:
-        self.text = text
-        self.dtype = dtype
-        self.bits = bits
-        self.number = number
+        self.text: str = text
+        self.dtype: ScalarType = dtype
+        self.bits: int | None = bits
+        self.number: bool = number
 
 
 def literal(dtype: ScalarType, bits: int) -> Value:

@@ -71,7 +71,7 @@ class CudaPipeline(KernelPipeline):
         steps: list[Compilation] = []
         with device.calls:
             self._module(self._options(native=self._native((1, 1, 1), steps.append)), steps.append)
-        self.compilation = _joined(steps)
+        self.compilation: Compilation = _joined(steps)
 
     @property
     def cooperative(self) -> bool:

@@ -137,8 +137,8 @@ class Lane:
         self.module: Final = module
         self.home: Final = home
         self.epoch: Final = device.epoch
-        self.active = False
-        self.used = 0
+        self.active: bool = False
+        self.used: int = 0
         self.launches: int | None = None
         planned = plan_dispatch(module, spec)
         self._arena: Final = planned.arena

@@ -72,7 +72,7 @@ class ReplayPlanner:
     ) -> None:
         self.after: Final = after
         self.times: Final = times
-        self.costs = costs or ASSUMED
+        self.costs: LaunchCosts = costs or ASSUMED
         self._telemetry, self._sink = telemetry, sink
         self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
         self._open: WeakSet[ReplayDecision] = WeakSet()
@@ -187,9 +187,12 @@ class ReplayDecision:
         self.samples.clear()
         self._mode, self._predicted_ns = "", 0
         after = self._planner.after
-        self.recorded = self._replays = False
-        self._runs = self._since = self._changing = self.changed = 0
-        self.due, self._batch = 1 + (SEEN_FIRST if after == "costs" else after or 0), LOOP
+        self.recorded: bool = False
+        self._replays = False
+        self._runs = self._since = self._changing = 0
+        self.changed: int = 0
+        self.due: int = 1 + (SEEN_FIRST if after == "costs" else after or 0)
+        self._batch = LOOP
         self._attended = 0
 
     # ---- details

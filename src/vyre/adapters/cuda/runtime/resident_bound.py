@@ -29,7 +29,7 @@ class Bound(ABC):
         self.lane: Final = lane
         self.step: Final = step
         self.seconds: Final = seconds
-        self.active = False
+        self.active: bool = False
 
     @abstractmethod
     def __call__(self) -> None:
@@ -61,7 +61,7 @@ class BoundStep(Bound):
     def __call__(self) -> None:
         device = self._device
         device.enter()
-        self.active = True
+        self.active: bool = True
         try:
             for call in self._calls:
                 call()
@@ -98,7 +98,7 @@ class BoundSequence(Bound):
         if self._expired:
             self._runner.device.enter()  # a lost device says that first
             _refuse()
-        self.active = True
+        self.active: bool = True
         try:
             self._runner.run_bound(self)
         finally:

@@ -133,7 +133,7 @@ class StepLaunch:
             self._launch.bind(
                 addresses, step.launch.counts, ScratchAddresses(base + table, base + zeroed, base + traps)
             )
-            self.can_trap = scratch.can_trap
+            self.can_trap: bool = scratch.can_trap
             self.traps: Final = Piece(memoryview(bytearray(records)), base + traps)
             self._host = tuple((position, base + offset) for position, offset in offsets.items())
             driver = device.driver

@@ -24,8 +24,8 @@ class Local:
     __slots__ = ("home", "value")
 
     def __init__(self, value: Any, home: Context) -> None:
-        self.value = value
-        self.home = home
+        self.value: Any = value
+        self.home: Context = home
 
 
 class Failures:
@@ -34,7 +34,7 @@ class Failures:
     __slots__ = ("error", "lane")
 
     def __init__(self) -> None:
-        self.lane = -1
+        self.lane: int = -1
         self.error: BackendError | None = None
 
     def offer(self, lane: int, error: BackendError) -> None:
@@ -77,17 +77,17 @@ class Chunk:
         *,
         in_phase: bool,
     ) -> None:
-        self.grid = grid
-        self.group = group
-        self.along = along
-        self.in_phase = in_phase
-        self.launch = launch
-        self.options = options
-        self.buffers = buffers
+        self.grid: Grid = grid
+        self.group: Dim3 = group
+        self.along: int = along
+        self.in_phase: bool = in_phase
+        self.launch: Launch = launch
+        self.options: RunOptions = options
+        self.buffers: dict[str, Storage] = buffers
         self.locals: list[Any] = [None] * slots  # Local, and what loops keep
         self.ended: list[Context] = []  # lanes that returned or trapped
         self.pending: dict[str, Any] = {}
-        self.failures = failures
+        self.failures: Failures = failures
         self.steps: NDArray[np.int64] | None = None
 
     def global_ids(self, numbers: Indices) -> NDArray[np.int64]:

@@ -26,10 +26,10 @@ class Grid:
     __slots__ = ("_boxes", "_coordinates", "dims", "lanes", "numbers", "root", "splits")
 
     def __init__(self, dims: Axes) -> None:
-        self.dims = dims
-        self.lanes = dims[0] * dims[1] * dims[2] * dims[3]
+        self.dims: Axes = dims
+        self.lanes: int = dims[0] * dims[1] * dims[2] * dims[3]
         self.numbers: Indices = np.arange(self.lanes, dtype=np.intp)
-        self.root = Box(self, Extent((0, 0, 0, 0), dims))
+        self.root: Box = Box(self, Extent((0, 0, 0, 0), dims))
         self._coordinates: tuple[Indices, ...] | None = None
         self._boxes: dict[Extent, Box] = {self.root.extent: self.root}
         self.splits: dict[tuple[object, ...], Any] = {}
@@ -65,12 +65,12 @@ class Box:
     __slots__ = ("_numbers", "_reaches", "extent", "grid", "shape", "size", "slices")
 
     def __init__(self, grid: Grid, extent: Extent) -> None:
-        self.grid = grid
-        self.extent = extent
+        self.grid: Grid = grid
+        self.extent: Extent = extent
         lo, hi = extent
         self.shape: tuple[int, ...] = (hi[0] - lo[0], hi[1] - lo[1], hi[2] - lo[2], hi[3] - lo[3])
-        self.size = self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3]
-        self.slices = tuple(slice(a, b) for a, b in zip(lo, hi, strict=True))
+        self.size: int = self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3]
+        self.slices: tuple[slice, ...] = tuple(slice(a, b) for a, b in zip(lo, hi, strict=True))
         self._numbers: Indices | None = None
         self._reaches: dict[Axes, tuple[int, int, int]] = {}
 
@@ -114,9 +114,9 @@ class Gather:
     __slots__ = ("_relative", "grid", "numbers", "shape", "size")
 
     def __init__(self, grid: Grid, numbers: Indices) -> None:
-        self.grid = grid
-        self.numbers = numbers
-        self.size = len(numbers)
+        self.grid: Grid = grid
+        self.numbers: Indices = numbers
+        self.size: int = len(numbers)
         self.shape: tuple[int, ...] = (self.size,)
         self._relative: dict[int, tuple[Context, Indices]] = {}
 

@@ -47,10 +47,10 @@ class StatementCompiler:
     """Compiles bodies; one slot for each declared local."""
 
     def __init__(self, program: Program, elements: Mapping[str, ScalarType], spec: Mapping[str, Literal]) -> None:
-        self.expressions = ExpressionCompiler(elements, _written(program), spec)
-        self.used = {e.name for e in unique_expressions(program) if isinstance(e, Var)}
+        self.expressions: ExpressionCompiler = ExpressionCompiler(elements, _written(program), spec)
+        self.used: set[str] = {e.name for e in unique_expressions(program) if isinstance(e, Var)}
         self.used |= {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
-        self.slot_count = 0
+        self.slot_count: int = 0
         self.loops: list[_LoopExits] = []
 
     def body(self, body: Body) -> Execute:

@@ -42,11 +42,14 @@ class Storage:
     __slots__ = ("array", "count", "dtype", "element", "itemsize", "load_rule", "per_group", "store_rule")
 
     def __init__(self, array: Lanes, count: int, rules: ElementRules, *, per_group: bool) -> None:
-        self.array = array
-        self.count = count
-        self.element, self.dtype, self.load_rule, self.store_rule = rules
-        self.itemsize = self.dtype.itemsize
-        self.per_group = per_group
+        self.array: Lanes = array
+        self.count: int = count
+        self.element: ScalarType = rules.element
+        self.dtype: np.dtype[Any] = rules.stored
+        self.load_rule: UnaryRule = rules.load
+        self.store_rule: UnaryRule = rules.store
+        self.itemsize: int = self.dtype.itemsize
+        self.per_group: bool = per_group
 
     # -- addressing -----------------------------------------------------------------------------------
 

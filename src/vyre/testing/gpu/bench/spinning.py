@@ -33,8 +33,9 @@ class Spinning:
         salts = [salt.to_bytes(_BYTES, "little") for salt in SALTS]
         values = {"loops": loops.to_bytes(_BYTES, "little"), "salt": salts[-1]}
         self.launch: Final = bench.prepare(programs.spin(), module, (1, 1, 1), addresses, counts, values)
-        (self.kernel,) = self.launch.kernels
-        (self._salt,) = (place for place, position in self.kernel.values if position == 1)
+        (kernel,) = self.launch.kernels
+        self.kernel: Final = kernel
+        (self._salt,) = (place for place, position in kernel.values if position == 1)
         self._next_salt = cycle(salts).__next__
         self._launched = dict.fromkeys(SALTS, 0)
 

@@ -17,6 +17,8 @@ from vyre.adapters.cuda.machine.instructions.integer import poison
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.operands import Operands
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
@@ -36,8 +38,9 @@ class Warps:
         places = frame.own(frame.strand.warp_places)
         self._places = places
         self._rows = frame.strand.batch.count * frame.launch.warps
-        self.row, self.lane = places // WARP, places % WARP
-        self.present = self.ballot(np.ones(frame.size, np.bool_))
+        self.row: NDArray[np.int64] = places // WARP
+        self.lane: NDArray[np.int64] = places % WARP
+        self.present: NDArray[np.uint32] = self.ballot(np.ones(frame.size, np.bool_))
 
     def table(self, values: Any, missing: Any) -> Any:
         """Values of the lanes in their places."""

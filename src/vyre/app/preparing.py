@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from struct import Struct
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
-from vyre.domain.specialization import resolve_spec
+from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 PREPARED: Final = 1024
 """Pipelines that a session has at hand."""
 Key: TypeAlias = "tuple[object, ...]"
+_DOUBLE: Final = Struct("<d")
+_NUMPY_VALUES: Final = (np.generic, np.ndarray)
 
 
 class Wanted(NamedTuple):
@@ -120,9 +125,51 @@ def merged_for(
     return result
 
 
-def frozen(values: Mapping[str, object]) -> tuple[object, ...]:
-    """A key that keeps 1, 1.0 and True, and 0.0 and -0.0, apart."""
-    return tuple((name, type(value), repr(value)) for name, value in values.items())
+def shorthand_key(
+    program: Program,
+    config: DispatchConfig | None,
+    spec: Mapping[str, SpecInput] | None,
+    grid: Grid | None,
+    extent: Grid | None,
+    output_counts: Mapping[str, int] | None,
+) -> Key:
+    """Under which the pipeline of these arguments is at hand: equal only for arguments that mean the same.
+
+    Types are part of it, since 1, 1.0 and True are equal and hash alike; of floats the bits are, since 0.0 and -0.0 are
+    equal, and no NaN is equal to itself.  Who passes no shorthand needs only the two ids.
+    """
+    return (
+        id(program),
+        id(config),
+        grid if grid is None or type(grid) is int else _typed(grid),
+        extent if extent is None or type(extent) is int else _typed(extent),
+        spec if spec is None or type(spec) is SpecMap else _frozen(spec),
+        None if output_counts is None else _frozen(output_counts),
+    )
+
+
+def _typed(axes: object) -> Key:
+    return (axes, *map(type, axes)) if type(axes) is tuple else (type(axes), axes)
+
+
+def _frozen(values: object) -> Key:
+    if type(values) is dict or isinstance(values, Mapping):
+        return tuple([(name, type(value), _value_key(value)) for name, value in values.items()])
+    return type(values), object()  # refused when the config is made
+
+
+def _value_key(value: object) -> object:
+    """With the type of ``value``, equal only for the same bits."""
+    kind = type(value)
+    if kind is float:
+        return _DOUBLE.pack(value)
+    if kind is int or kind is bool or kind is SpecValue:
+        return value
+    if isinstance(value, _NUMPY_VALUES) and not value.shape and not value.dtype.hasobject:
+        return value.dtype.str, value.tobytes()
+    if isinstance(value, float):
+        return _DOUBLE.pack(value)
+    return int(value) if isinstance(value, int) else object()  # equal to nothing: prepared each time
 
 
 def _flights() -> SingleFlight[Key, Pipeline | None]:

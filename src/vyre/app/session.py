@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, overload
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
-from vyre.app.preparing import PreparedPipelines, Wanted, frozen, merged_for
+from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
 from vyre.app.shorthand import Grid
@@ -536,14 +536,11 @@ class Session:
 
         The pipeline keeps program and config alive, so while it is in the table their ids belong to them.
         """
-        key = (
-            id(program),
-            id(config),
-            grid,
-            extent,
-            None if spec is None else frozen(spec),
-            None if output_counts is None else frozen(output_counts),
-        )
+        key: Key
+        if spec is None and grid is None and extent is None and output_counts is None:
+            key = id(program), id(config)
+        else:
+            key = shorthand_key(program, config, spec, grid, extent, output_counts)
         try:
             return self._prepared[key][0]
         except KeyError:

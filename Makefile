@@ -6,10 +6,10 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check lint types typecompleteness contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 # One environment, filled in layers; a layer is installed once, and again when pyproject.toml changes.
 $(VENV)/.ready:
@@ -44,7 +44,7 @@ demo: $(VENV)/.run ## run real kernels on data found on this machine and check e
 test: $(VENV)/.dev ## the whole test-suite
 	$(BIN)/python -m pytest -q -n $(JOBS)
 
-check: lint types contracts embedding test ## what CI runs
+check: lint types typecompleteness contracts embedding test ## what CI runs
 
 lint: $(VENV)/.dev ## ruff: format and rules
 	$(BIN)/ruff format --check .
@@ -52,6 +52,9 @@ lint: $(VENV)/.dev ## ruff: format and rules
 
 types: $(VENV)/.dev ## mypy --strict on src and tests
 	$(BIN)/mypy
+
+typecompleteness: $(VENV)/.dev ## basedpyright: at least 99 % of the public types are known to every type checker
+	$(BIN)/python -m benchmarks.type_completeness
 
 contracts: $(VENV)/.dev ## import-linter: the layers, and who may import what
 	$(BIN)/lint-imports --no-cache

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from numba import cuda
 
 
 @cuda.jit(fastmath=False)
-def saxpy(x, y, a, n):
+def saxpy(x: Any, y: Any, a: Any, n: Any) -> None:
     i = cuda.grid(1)
     if i < n:
         y[i] = a * x[i] + y[i]

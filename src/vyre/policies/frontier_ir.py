@@ -89,12 +89,12 @@ class FrontierWaves:
 def plan_frontier_ir(ir: FrontierIr) -> FrontierIrPlan:
     """The least possible number of waves: the longest chain of dependencies.
 
-    Raises ``PlanError``: ``DuplicateNode``, ``UnknownDependencyNode``, ``Cycle`` with the number of nodes that can
-    never run (a node that depends on itself is one).
+    Raises ``PlanError``: ``DuplicateNode``, ``UnknownDependencyNode``, ``Cycle`` whose ``unscheduled_nodes`` counts
+    the nodes that can never run (a node that depends on itself is one).
     """
     layers, unscheduled = layers_of(len(ir.nodes), _edges(ir))
     if unscheduled:
-        raise PlanError("Cycle", count=unscheduled)
+        raise PlanError("Cycle", unscheduled_nodes=unscheduled)
     waves = tuple(_wave(index, [ir.nodes[place] for place in layer]) for index, layer in enumerate(layers))
     return FrontierIrPlan(waves, Reason("a chain of {} of the {} nodes is the longest", (len(waves), len(ir.nodes))))
 

@@ -46,8 +46,8 @@ def test_no_node_is_no_wave() -> None:
         ((4, 4), ((9, 9),), "DuplicateNode", {"id": 4}),
         ((4,), ((8, 9),), "UnknownDependencyNode", {"id": 8}),
         ((4,), ((4, 9),), "UnknownDependencyNode", {"id": 9}),
-        ((4,), ((4, 4),), "Cycle", {"count": 1}),
-        ((1, 2, 3, 4), ((1, 2), (2, 3), (3, 2), (3, 4)), "Cycle", {"count": 3}),
+        ((4,), ((4, 4),), "Cycle", {"unscheduled_nodes": 1}),
+        ((1, 2, 3, 4), ((1, 2), (2, 3), (3, 2), (3, 4)), "Cycle", {"unscheduled_nodes": 3}),
     ],
 )
 def test_what_has_no_order_is_refused(

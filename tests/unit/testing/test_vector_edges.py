@@ -1,0 +1,41 @@
+"""Refusals and empty cases as the golden vectors record them: which error, with which fields, before which other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from vyre.testing.vectors import Tally, run_file
+
+U32: Final = 2**32
+
+
+def said_about(path: Path, stem: str, *lines: dict[str, Any]) -> list[object]:
+    """What the runner says about ``lines``, in a file of that name, if they fail."""
+    file = path / f"{stem}.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    said: list[object] = []
+    tally = Tally(said.append)
+    run_file(file, tally)
+    assert tally.passed + tally.failed == len(lines)
+    return said
+
+
+def node(id: int) -> dict[str, Any]:
+    return {"id": id, "domain": "Parser", "active_items": 1}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "dependencies", "unscheduled"),
+    [((4,), ((4, 4),), 1), ((1, 2, 3, 4), ((1, 2), (2, 3), (3, 2), (3, 4)), 3)],
+)
+def test_a_cycle_of_typed_nodes_counts_the_nodes_that_never_run(
+    tmp_path: Path, nodes: tuple[int, ...], dependencies: tuple[tuple[int, int], ...], unscheduled: int
+) -> None:
+    given = {"nodes": list(map(node, nodes)), "dependencies": dependencies}
+    refused = {"err": {"kind": "Cycle", "unscheduled_nodes": unscheduled}}
+    line = {"fn": "plan_frontier_typed_ir", "in": given, "out": refused}
+    assert said_about(tmp_path, "frontier_typed_ir", line) == []

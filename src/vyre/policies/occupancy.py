@@ -19,6 +19,7 @@ from enum import Enum, IntFlag
 from typing import Annotated, Final, TypeAlias
 
 from vyre.domain.errors import PlanError
+from vyre.policies.arith import dim_product
 from vyre.policies.record import U32, U32_MAX, U64, U64_MAX, IntRange, Reason, record, verdict, why_field
 
 Dim3: TypeAlias = tuple[U32, U32, U32]
@@ -260,7 +261,7 @@ class DeviceEnvelope:
     sm_major: U32
     sm_minor: U32
     max_threads_per_block: U32
-    shared_memory_per_block_bytes: U32
+    shared_memory_per_block_bytes: U64
     supports_cooperative_launch: bool
     supports_tensor_cores: bool
     limits: AxisLimits | None = None
@@ -273,7 +274,7 @@ class KernelRequirement:
     min_sm_major: U32
     min_sm_minor: U32
     requested_threads_per_block: U32
-    requested_shared_memory_bytes: U32
+    requested_shared_memory_bytes: U64
     requires_cooperative_launch: bool
     requires_tensor_cores: bool
 
@@ -406,14 +407,14 @@ class ShapeDiagnosis:
 
 
 def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
-    """Like ``diagnose`` for a launch shape; raises ``PlanError`` when its products leave 64 or 32 bits."""
+    """Like ``diagnose`` for a launch shape.
+
+    Raises ``PlanError``: ``DimensionOverflow``, before anything else is looked at, for a grid of more blocks than 64
+    bits count or a block of more threads than 32 bits count; the grid is looked at first.
+    """
     shape, limit = inputs.shape, inputs.cooperative_resident_block_limit
-    grid_blocks = shape.grid[0] * shape.grid[1] * shape.grid[2]
-    threads = shape.block[0] * shape.block[1] * shape.block[2]
-    if grid_blocks > U64_MAX:
-        raise PlanError("GridBlockCountOverflow", grid=shape.grid)
-    if threads > U32_MAX:
-        raise PlanError("BlockThreadCountOverflow", block=shape.block)
+    grid_blocks = _product(shape.grid, U64_MAX, "grid blocks")
+    threads = _product(shape.block, U32_MAX, "threads per block")
     requirement = KernelRequirement(
         0, 0, threads, shape.dynamic_shared_memory_bytes, shape.cooperative, shape.requires_tensor_cores
     )
@@ -434,6 +435,13 @@ def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
     if not resident:
         message.append(f"cooperative_residency=blocked(required={grid_blocks},limit={limit})")
     return ShapeDiagnosis(grid_blocks, threads, requirement, failures, resident and not failures, "|".join(message))
+
+
+def _product(dims: Dim3, most: int, field: str) -> int:
+    product = dim_product(dims, most)
+    if product is None:
+        raise PlanError("DimensionOverflow", field=field, dims=dims, maximum=most)
+    return product
 
 
 def _failures(device: DeviceEnvelope, asked: KernelRequirement) -> tuple[LaunchFailure, ...]:

@@ -27,6 +27,7 @@ from vyre.policies.occupancy import (
     PairInputs,
     PairObstacle,
     ShapeDiagnosisInputs,
+    SharedMemory,
     SmModel,
     ThreadsPerBlock,
     can_run_together,
@@ -208,17 +209,25 @@ def test_cooperative_residency(limit: int | None, launchable: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "kind"),
+    ("shape", "field", "maximum"),
     [
-        (replace(SHAPE, grid=(2**32 - 1,) * 3), "GridBlockCountOverflow"),
-        (replace(SHAPE, block=(2**16, 2**16, 1)), "BlockThreadCountOverflow"),
+        (replace(SHAPE, grid=(2**32 - 1,) * 3), "grid blocks", 2**64 - 1),
+        (replace(SHAPE, block=(2**16, 2**16, 1)), "threads per block", 2**32 - 1),
+        (replace(SHAPE, grid=(2**32 - 1,) * 3, block=(2**16, 2**16, 1)), "grid blocks", 2**64 - 1),
     ],
 )
-def test_shapes_never_wrap(shape: LaunchShape, kind: str) -> None:
+def test_shapes_never_wrap(shape: LaunchShape, field: str, maximum: int) -> None:
     with pytest.raises(PlanError) as error:
         diagnose_shape(ShapeDiagnosisInputs("k", DEVICE, shape, None))
-    assert error.value.kind == kind
-    assert error.value.fields in ({"grid": shape.grid}, {"block": shape.block})
+    dims = shape.grid if field == "grid blocks" else shape.block
+    assert error.value.kind == "DimensionOverflow"
+    assert error.value.fields == {"field": field, "dims": dims, "maximum": maximum}
+
+
+def test_shared_memory_beyond_32_bits_is_compared_like_any_other() -> None:
+    device = replace(DEVICE, shared_memory_per_block_bytes=2**33)
+    asked = KernelRequirement(0, 0, 1, 2**33 + 1, False, False)
+    assert diagnose(DiagnosisInputs("k", device, asked)).failures == (SharedMemory(2**33 + 1, 2**33),)
 
 
 def test_the_largest_shapes() -> None:

@@ -39,3 +39,30 @@ def test_a_cycle_of_typed_nodes_counts_the_nodes_that_never_run(
     refused = {"err": {"kind": "Cycle", "unscheduled_nodes": unscheduled}}
     line = {"fn": "plan_frontier_typed_ir", "in": given, "out": refused}
     assert said_about(tmp_path, "frontier_typed_ir", line) == []
+
+
+DEVICE: Final = {
+    "sm_major": 9,
+    "sm_minor": 0,
+    "max_threads_per_block": 1,
+    "shared_memory_per_block_bytes": 0,
+    "supports_cooperative_launch": False,
+    "supports_tensor_cores": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("grid", "block"),
+    [((U32 - 1,) * 3, (1, 1, 1)), ((1, 1, 1), (2**16, 2**16, 1)), ((U32 - 1,) * 3, (U32 - 1,) * 3)],
+)
+def test_a_launch_shape_that_overflows_is_refused_before_anything_is_counted(
+    tmp_path: Path, grid: tuple[int, ...], block: tuple[int, ...]
+) -> None:
+    shape = {"grid": grid, "block": block, "dynamic_shared_memory_bytes": 1, "cooperative": True}
+    given = {"kernel": "k", "device": DEVICE, "shape": {**shape, "requires_tensor_cores": True}}
+    line = {
+        "fn": "diagnose_cuda_kernel_launch_shape",
+        "in": {**given, "cooperative_resident_block_limit": 0},
+        "out": {"err": {"kind": "DimensionOverflow"}},
+    }
+    assert said_about(tmp_path, "kernel_failure_diagnostics", line) == []

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from vyre.domain.errors import PlanError
 from vyre.policies.record import U32, U64, Reason, checked_u64, record, verdict, why_field
@@ -39,12 +39,16 @@ class FrontierNode:
     active_items: U32
 
 
+NodeDependencies: TypeAlias = tuple[tuple[U32, U32], ...]
+"""Pairs of node ids: the first runs before the second.  Repetitions do no harm."""
+
+
 @record
 class FrontierIr:
-    """``dependencies``: pairs of node ids, the first runs before the second.  Repetitions do no harm."""
+    """Typed nodes and what each of them waits for."""
 
     nodes: tuple[FrontierNode, ...]
-    dependencies: Dependencies
+    dependencies: NodeDependencies
 
 
 @verdict

@@ -29,8 +29,11 @@ from vyre.policies.topology import (
     graph_bytes,
 )
 
-Dependencies: TypeAlias = tuple[tuple[U32, U32], ...]
-"""Pairs of waves by index: the first runs before the second.  Repetitions do no harm."""
+Dependencies: TypeAlias = tuple[tuple[U64, U64], ...]
+"""Pairs of waves by index: the first runs before the second.  Repetitions do no harm.
+
+An index has 64 bits, so that one which no wave has, however large, is refused as an unknown wave.
+"""
 
 
 @record

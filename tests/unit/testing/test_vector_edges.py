@@ -66,3 +66,25 @@ def test_a_launch_shape_that_overflows_is_refused_before_anything_is_counted(
         "out": {"err": {"kind": "DimensionOverflow"}},
     }
     assert said_about(tmp_path, "kernel_failure_diagnostics", line) == []
+
+
+UNKNOWN_WAVES: Final = [(0, U32), (U32, 0), (U32 + 1, U32 + 1), (2**64 - 1, 2**64 - 1)]
+ENVELOPE: Final = {"frontier_bytes": 1, "scratch_bytes": 1, "output_bytes": 1}
+
+
+@pytest.mark.parametrize(("before", "after"), UNKNOWN_WAVES)
+def test_an_index_beyond_32_bits_is_that_of_an_unknown_wave(tmp_path: Path, before: int, after: int) -> None:
+    refused = {"kind": "InvalidWave", "wave_count": 1, "before": before, "after": after}
+    barriers = {
+        "fn": "plan_megakernel_barriers",
+        "in": {"wave_count": 1, "dependencies": [[before, after]]},
+        "out": {"err": refused},
+    }
+    sizes = {"resident_graph_bytes": 1, "budget_bytes": 0, "readback_bytes": 0}
+    memory = {
+        "fn": "plan_megakernel_frontier_memory",
+        "in": {"waves": [[1, 1, 1]], "dependencies": [[before, after]], **sizes},
+        "out": {"err": {"kind": "Barrier", "source": refused}},
+    }
+    assert said_about(tmp_path, "megakernel_barrier", barriers) == []
+    assert said_about(tmp_path, "megakernel_frontier", memory) == []

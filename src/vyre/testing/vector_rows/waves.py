@@ -10,6 +10,7 @@ from vyre.policies.frontier_ir import (
     FrontierIrPlan,
     FrontierWaves,
     FrontierWaveSizes,
+    NodeDependencies,
     plan_frontier_ir,
     waves_from_frontier_ir,
 )
@@ -38,12 +39,12 @@ def _envelope(raw: Json) -> WaveEnvelope:
     return WaveEnvelope(**raw) if isinstance(raw, dict) else WaveEnvelope(*raw)
 
 
-def _dependencies(raw: Json) -> Dependencies:
+def _dependencies(raw: Json) -> tuple[tuple[int, int], ...]:
     """Pairs, or objects that name their members."""
     return tuple((each["before"], each["after"]) if isinstance(each, dict) else tuple(each) for each in raw)
 
 
-CODEC: Final = PlanCodec({WaveEnvelope: _envelope, Dependencies: _dependencies})
+CODEC: Final = PlanCodec({WaveEnvelope: _envelope, Dependencies: _dependencies, NodeDependencies: _dependencies})
 
 
 def _identified(given: Given) -> Given:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from decimal import Decimal
 from statistics import median
 from typing import Annotated, Final, get_type_hints
 
 from vyre.domain.errors import PlanError
-from vyre.policies.record import U32, U64, Count, IntRange, Reason, checked_u64, record, verdict, why_field
+from vyre.policies.record import U32, U64, U64_MAX, Count, IntRange, Reason, record, verdict, why_field
 from vyre.policies.residency import SessionPlan
 
 
@@ -33,7 +33,7 @@ class SpeedupSample:
     """
 
     backend_id: str
-    device_ordinal: U32
+    device_ordinal: U64
     device_memory_bytes: U64
     compute_capability_major: U32
     compute_capability_minor: U32
@@ -86,12 +86,18 @@ def validate(inputs: GateInputs, thresholds: GateThresholds = DEFAULT_THRESHOLDS
     """The evidence, if every sample passes; else ``PlanError`` naming the first that does not."""
     if not inputs.samples:
         raise PlanError("EmptySamples")
-    required = _required(inputs.required_speedup_x)
+    return _judge(inputs.samples, _required(inputs.required_speedup_x), thresholds)
+
+
+def _judge(samples: Iterable[SpeedupSample], required: float, thresholds: GateThresholds) -> SpeedupEvidence:
+    """The evidence of samples, each of which is judged and counted before the next is taken."""
     speedups, repetitions = [], 0
-    for index, sample in enumerate(inputs.samples):
+    for index, sample in enumerate(samples):
         speedups.append(_speedup(index, sample, required, thresholds))
-        repetitions = checked_u64(repetitions + sample.repetitions, "repetitions", "RepetitionCountOverflow")
-    if len(speedups) < thresholds.min_samples:
+        repetitions += sample.repetitions
+        if repetitions > U64_MAX:
+            raise PlanError("RepetitionCountOverflow", index=index)
+    if not speedups or len(speedups) < thresholds.min_samples:
         raise PlanError("InsufficientSampleCount", sample_count=len(speedups))
     return SpeedupEvidence(min(speedups), max(speedups), len(speedups), repetitions)
 
@@ -165,18 +171,17 @@ def parse_csv(text: str, required_speedup_x: float, thresholds: GateThresholds =
     """Read and judge what ``format_csv`` wrote; blank lines and spaces around fields are passed over.
 
     Each row is judged before the next is read.  ``line`` in errors counts lines that are not blank, from 1.
+
+    Raises ``PlanError``: ``EmptySamples`` for a text without any line, ``InvalidEvidenceHeader`` with the first line
+    as ``observed``, ``InvalidEvidenceRow`` for a wrong number of cells, ``InvalidEvidenceValue``, and what ``validate``
+    raises; a header without rows is evidence with too few samples, ``InsufficientSampleCount``.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         raise PlanError("EmptySamples")
-    if lines[0] != HEADER:
-        raise PlanError("InvalidEvidenceHeader", fix=f"begin with the line {HEADER}.")
-    required = _required(required_speedup_x)
-    samples = []
-    for index, sample in enumerate(_rows(lines[1:], thresholds)):
-        _speedup(index, sample, required, thresholds)
-        samples.append(sample)
-    return validate(GateInputs(tuple(samples), required), thresholds)
+    if lines[0].strip() != HEADER:
+        raise PlanError("InvalidEvidenceHeader", fix=f"begin with the line {HEADER}.", observed=lines[0])
+    return _judge(_rows(lines[1:], thresholds), _required(required_speedup_x), thresholds)
 
 
 def _rows(lines: list[str], thresholds: GateThresholds) -> Iterator[SpeedupSample]:
@@ -198,7 +203,7 @@ def _value(name: str, cell: str, thresholds: GateThresholds) -> str | int | floa
         return cell if cell == thresholds.backend_id else None
     if name in _FLOATS:
         try:
-            return float(cell) if "_" not in cell else None
+            return float(cell) if cell.isascii() and "_" not in cell else None
         except ValueError:
             return None
     bits = 32 if name in _NARROW else 64
@@ -206,7 +211,7 @@ def _value(name: str, cell: str, thresholds: GateThresholds) -> str | int | floa
     return int(found[1]) if found and int(found[1]) < 2**bits else None
 
 
-_NARROW: Final = frozenset({"device_ordinal", "compute_capability_major", "compute_capability_minor"})
+_NARROW: Final = frozenset({"compute_capability_major", "compute_capability_minor"})
 
 
 def _plain(value: str | int | float) -> str:
@@ -222,7 +227,7 @@ class MeasuredSession:
     """A session as it ran: device and graph, both times, and telemetry counters over the timed region."""
 
     backend_id: str
-    device_ordinal: U32
+    device_ordinal: U64
     device_memory_bytes: U64
     compute_capability_major: U32
     compute_capability_minor: U32

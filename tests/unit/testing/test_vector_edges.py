@@ -88,3 +88,67 @@ def test_an_index_beyond_32_bits_is_that_of_an_unknown_wave(tmp_path: Path, befo
     }
     assert said_about(tmp_path, "megakernel_barrier", barriers) == []
     assert said_about(tmp_path, "megakernel_frontier", memory) == []
+
+
+SAMPLE: Final = {
+    "backend_id": "cuda",
+    "device_ordinal": U32,
+    "device_memory_bytes": 2**35,
+    "compute_capability_major": 9,
+    "compute_capability_minor": 0,
+    "graph_nodes": 10_000,
+    "graph_edges": 80_000,
+    "repetitions": 64,
+    "host_orchestrated_ns": 64000.0,
+    "resident_megakernel_ns": 6400.0,
+    "setup_ns": 10.0,
+    "timed_graph_uploads": 0,
+    "timed_host_allocations": 0,
+    "timed_host_syncs": 0,
+    "resident_borrowed_fallback_dispatches": 0,
+}
+MANY: Final = SAMPLE | {"repetitions": 2**63}
+
+
+def rows(*samples: dict[str, Any]) -> str:
+    return "{HEADER}\n" + "".join(",".join(map(str, sample.values())) + "\n" for sample in samples)
+
+
+@pytest.mark.parametrize(
+    ("samples", "refused"),
+    [
+        ([MANY, MANY], {"kind": "RepetitionCountOverflow", "index": 1}),
+        ([MANY, SAMPLE, MANY, {**SAMPLE, "repetitions": 0}], {"kind": "RepetitionCountOverflow", "index": 2}),
+        ([MANY, {**MANY, "repetitions": 1}, MANY], {"kind": "NotRepeatedFixedGraph", "index": 1}),
+        ([SAMPLE], {"kind": "InsufficientSampleCount", "sample_count": 1}),
+    ],
+)
+def test_evidence_is_refused_alike_as_samples_and_as_a_file(
+    tmp_path: Path, samples: list[dict[str, Any]], refused: dict[str, Any]
+) -> None:
+    out = {"err": refused}
+    asked = {"samples": samples, "required_speedup_x": 4.0}
+    read = {"csv": rows(*samples), "required_speedup_x": 4.0}
+    lines = [
+        {"fn": "validate_cuda_megakernel_speedup_gate", "in": asked, "out": out},
+        {"fn": "format_validated_cuda_megakernel_speedup_evidence_csv", "in": asked, "out": out},
+        {"fn": "validate_cuda_megakernel_speedup_evidence_csv", "in": read, "out": out},
+    ]
+    assert said_about(tmp_path, "megakernel_speedup_gate", *lines) == []
+
+
+@pytest.mark.parametrize(
+    ("csv", "refused"),
+    [
+        ("{HEADER}\n", {"kind": "InsufficientSampleCount", "sample_count": 0}),
+        ("\n {HEADER}\n\n", {"kind": "InsufficientSampleCount", "sample_count": 0}),
+        ("\n \n", {"kind": "EmptySamples"}),
+        ("\n nodes,edges \n", {"kind": "InvalidEvidenceHeader", "observed": " nodes,edges "}),
+        (rows(MANY, MANY) + "cuda,0\n", {"kind": "RepetitionCountOverflow", "index": 1}),
+        (rows(MANY) + "cuda,0\n" + rows(MANY), {"kind": "InvalidEvidenceRow", "line": 3}),
+    ],
+)
+def test_a_file_of_evidence_is_judged_row_by_row(tmp_path: Path, csv: str, refused: dict[str, Any]) -> None:
+    given = {"csv": csv, "required_speedup_x": 4.0}
+    line = {"fn": "validate_cuda_megakernel_speedup_evidence_csv", "in": given, "out": {"err": refused}}
+    assert said_about(tmp_path, "megakernel_speedup_gate", line) == []

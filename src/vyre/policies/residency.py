@@ -392,13 +392,13 @@ def plan_token_fact(profile: TokenFactProfile, cache: MegakernelPlanCache) -> To
 
     Raises ``PlanError``: ``ActiveItemWaveCountMismatch``, ``ZeroResidentGraphBytes``,
     ``ResidentGraphByteEnvelopeMismatch``, ``PayloadExceedsBudget``, ``ByteCountOverflow``, and ``WorkQueue`` or
-    ``Frontier`` with the error of that planner as ``source``.
+    ``FrontierPlan`` with the error of that planner as ``source``.
     """
     layout, frontier = profile.graph_layout, profile.frontier_input
     graph = _check_token_fact(profile)
     beside_payload = profile.budget_bytes - layout.payload_bytes
     queue = _token_fact_queue(profile, beside_payload - graph)
-    with as_source("Frontier"):
+    with as_source("FrontierPlan"):
         execution = plan_frontier_execution(
             FrontierExecutionInputs(
                 identity=profile.identity,
@@ -448,9 +448,9 @@ def _check_token_fact(profile: TokenFactProfile) -> int:
 def _token_fact_queue(profile: TokenFactProfile, beside_graph: int) -> QueuePlan:
     """The queue in what the largest wave leaves of ``beside_graph`` bytes (which may be negative)."""
     frontier = profile.frontier_input
-    with as_source("Frontier"):
-        reserve = max(map(fused_wave_bytes, frontier.waves), default=0)
     active = _initial_items(frontier, profile.queue_scope)
+    with as_source("FrontierPlan"):
+        reserve = max(map(fused_wave_bytes, frontier.waves), default=0)
     if active == 0:
         return NO_QUEUE
     with as_source("WorkQueue"):
@@ -470,6 +470,6 @@ def _initial_items(frontier: TokenFactFrontier, scope: QueueScope) -> int:
     items = frontier.active_items
     if scope is QueueScope.ALL_WAVES:
         return checked_u64(sum(items), "active items")
-    with as_source("Frontier"), as_source("Barrier"):
+    with as_source("FrontierPlan"), as_source("Barrier"):
         layers = plan_barriers(BarrierInputs(len(items), frontier.dependencies)).groups
     return checked_u64(max((sum(items[wave] for wave in layer) for layer in layers), default=0), "active items")

@@ -133,6 +133,7 @@ def test_what_does_not_agree_is_named(profile: TokenFactProfile, kind: str, fiel
         (with_layout(node_bytes=2**64 - 1), "resident graph bytes"),
         (with_layout(payload_bytes=2**64 - 1), "resident graph bytes"),
         (with_frontier(active_items=(2**64 - 1, 1, 0)), "active items"),
+        (with_frontier(active_items=(2**64 - 1, 1, 0), waves=(WaveEnvelope(0, 2**63, 0),) * 3), "active items"),
         (
             replace(
                 with_frontier(active_items=(2**64 - 1, 1, 0), dependencies=()), queue_scope=QueueScope.LARGEST_LAYER
@@ -154,15 +155,15 @@ def test_a_payload_that_takes_all_leaves_no_queue() -> None:
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
-        (with_frontier(waves=(*WAVES[:2], WaveEnvelope(0, 2**63, 0))), ["Frontier", "ByteCountOverflow"]),
-        (with_frontier(dependencies=((0, 3),)), ["Frontier", "Barrier", "InvalidWave"]),
+        (with_frontier(waves=(*WAVES[:2], WaveEnvelope(0, 2**63, 0))), ["FrontierPlan", "ByteCountOverflow"]),
+        (with_frontier(dependencies=((0, 3),)), ["FrontierPlan", "Barrier", "InvalidWave"]),
         (
             replace(with_frontier(dependencies=((1, 1),)), queue_scope=QueueScope.LARGEST_LAYER),
-            ["Frontier", "Barrier", "SelfDependency"],
+            ["FrontierPlan", "Barrier", "SelfDependency"],
         ),
         (
             replace(with_frontier(active_items=(0, 0, 0)), budget_bytes=100 + GRAPH_BYTES),
-            ["Frontier", "GroupOverBudget"],
+            ["FrontierPlan", "GroupOverBudget"],
         ),
     ],
 )
@@ -213,7 +214,7 @@ def test_plans_fit_their_budget(profile: TokenFactProfile) -> None:
     try:
         found = plan(profile)
     except PlanError as error:
-        assert error.kind in ("PayloadExceedsBudget", "WorkQueue", "Frontier")
+        assert error.kind in ("PayloadExceedsBudget", "WorkQueue", "FrontierPlan")
         return
     largest_wave = max(map(fused_wave_bytes, frontier.waves), default=0)
     if found.work_queue is not NO_QUEUE:

@@ -152,3 +152,62 @@ def test_a_file_of_evidence_is_judged_row_by_row(tmp_path: Path, csv: str, refus
     given = {"csv": csv, "required_speedup_x": 4.0}
     line = {"fn": "validate_cuda_megakernel_speedup_evidence_csv", "in": given, "out": {"err": refused}}
     assert said_about(tmp_path, "megakernel_speedup_gate", line) == []
+
+
+TOKEN_FACT: Final = {
+    "device": {
+        "sm_major": 9,
+        "sm_minor": 0,
+        "warp_size": 32,
+        "supports_grid_sync": True,
+        "supports_tensor_cores": True,
+        "max_workgroup_size": 1024,
+    },
+    "sample": {"dispatch_cost_ns": 1000.0, "frontier_density": 0.1, "readback_bytes": 5000},
+    "graph_layout": {
+        "graph_shape": {"node_count": 1, "edge_count": 0},
+        "max_out_degree": 0,
+        "top_out_degree_prefix_sums": [0] * 16,
+        "node_record_bytes": 4,
+        "edge_record_bytes": 4,
+        "node_bytes": 4,
+        "edge_bytes": 0,
+        "payload_bytes": 0,
+        "resident_bytes": 4,
+    },
+    "graph_residency": "WarmResident",
+    "launch_overhead_ns": 200.0,
+    "fusion_pressure": 0.9,
+}
+HUGE: Final = {**ENVELOPE, "scratch_bytes": 2**63}
+
+
+@pytest.mark.parametrize(
+    ("waves", "items", "dependencies", "refused"),
+    [
+        ([HUGE], [0], [], {"kind": "FrontierPlan", "source": {"kind": "ByteCountOverflow"}}),
+        ([HUGE, HUGE], [2**64 - 1, 1], [], {"kind": "ByteCountOverflow"}),
+        (
+            [ENVELOPE],
+            [0],
+            [{"before": 0, "after": U32}],
+            {
+                "kind": "FrontierPlan",
+                "source": {
+                    "kind": "Barrier",
+                    "source": {"kind": "InvalidWave", "wave_count": 1, "before": 0, "after": U32},
+                },
+            },
+        ),
+    ],
+)
+def test_what_the_planner_of_waves_refuses_is_the_source_of_a_frontier_plan(
+    tmp_path: Path, waves: list[Any], items: list[int], dependencies: list[Any], refused: dict[str, Any]
+) -> None:
+    frontier = {"waves": waves, "active_items": items, "dependencies": dependencies}
+    line = {
+        "fn": "plan_cuda_token_fact_frontier_execution_envelope",
+        "in": {**TOKEN_FACT, "frontier_input": frontier, "budget_bytes": 10_000},
+        "out": {"err": refused},
+    }
+    assert said_about(tmp_path, "token_fact_frontier_execution", line) == []

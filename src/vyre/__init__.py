@@ -41,14 +41,15 @@ if TYPE_CHECKING:
     )
     from vyre.domain.errors import (
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
-        DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory, DispatchFailed as DispatchFailed,
-        DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode, InvalidConfig as InvalidConfig,
-        InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
-        KernelCompileFailed as KernelCompileFailed, MalformedBundle as MalformedBundle,
-        MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
-        StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError, UnexpectedDigest as UnexpectedDigest,
-        UnfinishedBuild as UnfinishedBuild, UnsupportedFeature as UnsupportedFeature,
-        UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
+        DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
+        DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode,
+        InvalidConfig as InvalidConfig, InvalidInput as InvalidInput, InvalidProgram as InvalidProgram,
+        InvalidResource as InvalidResource, KernelCompileFailed as KernelCompileFailed,
+        MalformedBundle as MalformedBundle, MalformedJson as MalformedJson, MalformedText as MalformedText,
+        MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
+        UnexpectedDigest as UnexpectedDigest, UnfinishedBuild as UnfinishedBuild,
+        UnsupportedFeature as UnsupportedFeature, UnusableBundle as UnusableBundle,
+        UnusableCosts as UnusableCosts, VyreError as VyreError,
     )
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
@@ -99,10 +100,10 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.diagnostics": "Diagnostic Severity",
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
-        "BackendError BackendUnavailable BuildError DeviceLost DeviceOutOfMemory DispatchFailed DispatchTimeout "
-        "ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed MalformedBundle "
-        "MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest UnfinishedBuild "
-        "UnsupportedFeature UnusableBundle UnusableCosts VyreError"
+        "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
+        "DispatchTimeout ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed "
+        "MalformedBundle MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest "
+        "UnfinishedBuild UnsupportedFeature UnusableBundle UnusableCosts VyreError"
     ),
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (

@@ -8,14 +8,16 @@ Codes are append-only and never reused.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from vyre.domain.races import races_text
 
 if TYPE_CHECKING:
     from vyre.domain.ir.node import SourceLocation
+    from vyre.domain.races import DataRace
     from vyre.domain.validation.report import Report
 
 _FIX: Final = "Fix: "
-_RACES_LISTED: Final = 4
 
 
 class ErrorCode(IntEnum):
@@ -192,31 +194,11 @@ class StepBudgetExceeded(BackendError):
         super().__init__(f"the lane with global id {global_id} exceeded its budget of {budget} loop steps")
 
 
-class RacingAccess(NamedTuple):
-    """``kind`` is ``load``, ``store`` or ``atomic``; ``global_id`` is that of the lane."""
-
-    kind: str
-    global_id: tuple[int, int, int]
-
-
-class DataRace(NamedTuple):
-    """Two accesses to one element that nothing orders, the first in the canonical schedule named first."""
-
-    buffer: str
-    element: int
-    first: RacingAccess
-    second: RacingAccess
-
-    def __str__(self) -> str:
-        (kind, lane), (other_kind, other_lane) = self.first, self.second
-        return f"{self.buffer}[{self.element}]: {kind} by lane {lane}, {other_kind} by lane {other_lane}"
-
-
 class DataRaceError(BackendError):
-    """A run with ``DispatchConfig.race_check`` met data races.
+    """A run that looks for data races met some.  What it is raised from tells what the run did beside.
 
     ``races``: one for each element at most.  ``notes``: elements to which several lanes stored equal bits, which is
-    allowed.  Both stop after a bounded number.
+    allowed.  Both stop after a bounded number.  The device is as usable as before.
     """
 
     code = ErrorCode.DATA_RACE
@@ -225,9 +207,7 @@ class DataRaceError(BackendError):
     def __init__(self, *, races: tuple[DataRace, ...], notes: tuple[DataRace, ...] = ()) -> None:
         self.races: tuple[DataRace, ...] = races
         self.notes: tuple[DataRace, ...] = notes
-        listed = "; ".join(map(str, races[:_RACES_LISTED]))
-        more = f"; and {len(races) - _RACES_LISTED} more" if len(races) > _RACES_LISTED else ""
-        super().__init__(f"data race: {listed}{more}")
+        super().__init__(f"data race: {races_text(races)}", fix=races[0].remedy if races else None)
 
 
 class BackendUnavailable(BackendError):

@@ -14,12 +14,17 @@ from support.small_programs import saxpy_program
 from vyre.domain import errors
 from vyre.domain.errors import ErrorCode, VyreError
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.races import DataRace, LanePlace, RacingAccess
 
 
 def subclasses(cls: type[VyreError]) -> Iterator[type[VyreError]]:
     yield cls
     for child in cls.__subclasses__():
         yield from subclasses(child)
+
+
+def lane(local: int) -> LanePlace:
+    return LanePlace(local, (local, 0, 0), (0, 0, 0), (local, 0, 0))
 
 
 ALL = [c for c in subclasses(VyreError) if c.__module__ == errors.__name__]
@@ -44,7 +49,7 @@ SAMPLES: dict[str, object] = {
     "age_s": 9,
     "max_age_s": 8,
     "races": (
-        errors.DataRace("y", 3, errors.RacingAccess("load", (0, 0, 0)), errors.RacingAccess("store", (1, 0, 0))),
+        DataRace("y", 3, RacingAccess("load", lane(0)), RacingAccess("store", lane(1), SourceLocation("k.py", 7))),
     ),
 }
 

@@ -11,7 +11,7 @@ from support.kernels import BARRIER, GID, LID, UNIFORM, add, kernel, less, lit, 
 from support.programs import Case, Order
 from support.running import run
 from support.watched_accesses import Access, WatchedEngine
-from vyre.adapters.reference.scalar_oracle import Workgroup
+from vyre.adapters.reference.scalar_oracle import Location, Workgroup
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import Atomic, Expr, IdKind, LaunchId, Load
 from vyre.domain.ir.operators import AtomicOp, BinaryOp
@@ -274,7 +274,7 @@ class _Guard:
     def barrier(self) -> None:
         self._phase += 1
 
-    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
         if buffer not in self._shared:
             return
         for byte in range(start, start + nbytes):
@@ -286,14 +286,14 @@ class _Guard:
                 _Guard.reads += 1
                 assert known, f"lane {lane} reads byte {byte} of {buffer}"
 
-    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None:
+    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
         for byte in range(start, start + len(data)):
             phase, by = self._written.setdefault((buffer, byte), (self._phase, lane))
             if phase == self._phase and by != lane:
                 self._written[buffer, byte] = phase, None
 
-    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
-        self.load(buffer, start, nbytes, lane)
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        self.load(buffer, start, nbytes, lane, loc)
 
 
 @pytest.mark.thorough

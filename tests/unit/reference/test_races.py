@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -12,14 +13,17 @@ from hypothesis import strategies as st
 from support.profiles import examples
 from support.programs import Order, generate
 from support.running import Failure, run
+from vyre import ProgramBuilder, u32
 from vyre.adapters.reference.engine import NO_OPTIONS
 from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer, race_report
 from vyre.adapters.reference.scalar_oracle import Workgroup
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import DataRace, DataRaceError, RacingAccess, TrapError
+from vyre.domain.errors import DataRaceError, TrapError
+from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
+from vyre.domain.races import DataRace, LanePlace, RacingAccess
 from vyre.domain.validation.validator import validate
 from vyre.testing.execution import execute, open_backend
 
@@ -84,11 +88,11 @@ def watched(groups: list[list[list[Access]]]) -> tuple[list[Access], RaceReport]
                 trace.append(replace(access, group=group, epoch=epoch))
                 match access.kind:
                     case "load":
-                        tracer.load("y", access.element, 1, access.lane)
+                        tracer.load("y", access.element, 1, access.lane, None)
                     case "store":
-                        tracer.store("y", access.element, access.data, access.lane)
+                        tracer.store("y", access.element, access.data, access.lane, None)
                     case _:
-                        tracer.atomic("y", access.element, 1, access.lane)
+                        tracer.atomic("y", access.element, 1, access.lane, None)
     return trace, tracer.report()
 
 
@@ -115,9 +119,9 @@ def test_both_accesses_of_a_race_happened_and_conflict(groups: list[list[list[Ac
     trace, report = watched(groups)
     happened = {(a.kind, (a.group * LANES + a.lane, 0, 0), a.element) for a in trace}
     for race in (*report.races, *report.notes):
-        assert race.first.global_id != race.second.global_id
+        assert race.first.lane != race.second.lane
         for access in (race.first, race.second):
-            assert (access.kind, access.global_id, race.element) in happened
+            assert (access.kind, access.lane.global_id, race.element) in happened
 
 
 def test_programs_that_depend_on_the_schedule_have_races() -> None:
@@ -149,17 +153,26 @@ NEIGHBOURS = Program.from_text(
 
 def test_a_report_lists_races_and_notes() -> None:
     report = race_report(NEIGHBOURS, [memoryview(bytes(12))])
+    load, store, flag = (SourceLocation("<text>", *place) for place in ((7, 18), (7, 7), (6, 7)))
     assert report.races == tuple(
-        DataRace("y", i, RacingAccess("load", (i - 1, 0, 0)), RacingAccess("store", (i, 0, 0))) for i in (1, 2)
+        DataRace("y", i, RacingAccess("load", lane(i - 1), load), RacingAccess("store", lane(i), store)) for i in (1, 2)
     )
-    assert report.notes == (DataRace("flag", 0, RacingAccess("store", (0, 0, 0)), RacingAccess("store", (1, 0, 0))),)
+    assert report.notes == (
+        DataRace("flag", 0, RacingAccess("store", lane(0), flag), RacingAccess("store", lane(1), flag)),
+    )
+
+
+def lane(local: int) -> LanePlace:
+    """Of a launch of one workgroup in a row."""
+    return LanePlace(local, (local, 0, 0), (0, 0, 0), (local, 0, 0))
 
 
 @pytest.mark.parametrize("engine", ["reference", "reference-scalar"])
 def test_both_engines_report_races_as_an_error(engine: str) -> None:
     config = DispatchConfig(race_check=True)
     with pytest.raises(
-        DataRaceError, match=r"y\[1\]: load by lane \(0, 0, 0\), store by lane \(1, 0, 0\).*Fix:"
+        DataRaceError,
+        match=r"y\[1\]: load by lane 0 .* at <text>:7:18, store by lane 1 .* at <text>:7:7.*Fix: .*barrier.*atomic",
     ) as info:
         execute(open_backend(engine), NEIGHBOURS, {"y": bytes(12)}, config)
     assert [race.element for race in info.value.races] == [1, 2]
@@ -194,3 +207,28 @@ def test_a_race_comes_before_the_trap_that_it_may_have_caused() -> None:
     assert isinstance(info.value.__cause__, TrapError)
     with pytest.raises(TrapError):
         race_report(program, [memoryview(data) for data in inputs.values()])
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one workgroup", "two workgroups"])
+def test_a_race_names_the_lines_that_the_user_wrote_and_a_fix_that_helps(apart: bool) -> None:
+    """Also of a copy, whose bytes are written at its wait."""
+    with ProgramBuilder("lines", workgroup=1 if apart else 2) as p:
+        x = p.input("x", u32, 2)
+        y = p.output("y", u32, 1)
+        copied = p.output("copied", u32, 1)
+        i = p.global_id()
+        line = inspect.currentframe().f_lineno  # type: ignore[union-attr]
+        y[0] = i
+        with p.if_(i == 1):
+            copied[0] = y[0] + 7
+        p.async_load(x, copied, offset=0, size=4, tag="copy")
+        p.async_wait("copy")
+    program = p.build()
+    config = DispatchConfig(race_check=True, grid=(2 if apart else 1, 1, 1))
+    with pytest.raises(DataRaceError) as info:
+        execute(open_backend("reference"), program, {"x": bytes(8)}, config)
+    lines = {race.buffer: [a.loc and a.loc.line - line for a in (race.first, race.second)] for race in info.value.races}
+    assert lines == {"y": [1, 1], "copied": [4, 3] if apart else [3, 4]}
+    first = info.value.races[0].first
+    assert first.loc is not None and first.loc.file == __file__
+    assert ("orders no lanes of different workgroups" if apart else "put a workgroup barrier") in info.value.fix

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.profiles import examples
 from vyre.adapters.reference.engine import NO_OPTIONS, RunOptions
-from vyre.adapters.reference.scalar_oracle import ScalarEngine, ScalarKernel, Workgroup
+from vyre.adapters.reference.scalar_oracle import Location, ScalarEngine, ScalarKernel, Workgroup
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits
@@ -40,13 +40,13 @@ class Recorder:
     def barrier(self) -> None:
         self.events.append(("barrier",))
 
-    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
         self.events.append(("load", buffer, start, nbytes, lane))
 
-    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None:
+    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
         self.events.append(("store", buffer, start, data, lane))
 
-    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
         self.events.append(("atomic", buffer, start, nbytes, lane))
 
 

@@ -29,10 +29,15 @@ body {
 def test_races_and_notes_are_told_by_element_and_lane(inputs: Inputs) -> None:
     report = races(NEIGHBOURS, inputs)
     assert [str(race) for race in report.races] == [
-        "y[1]: load by lane (0, 0, 0), store by lane (1, 0, 0)",
-        "y[2]: load by lane (1, 0, 0), store by lane (2, 0, 0)",
+        "y[1]: load by lane 0 (workgroup 0,0,0, local 0,0,0) at <text>:7:14, "
+        "store by lane 1 (workgroup 0,0,0, local 1,0,0) at <text>:7:3",
+        "y[2]: load by lane 1 (workgroup 0,0,0, local 1,0,0) at <text>:7:14, "
+        "store by lane 2 (workgroup 0,0,0, local 2,0,0) at <text>:7:3",
     ]
-    assert [str(note) for note in report.notes] == ["seen[0]: store by lane (0, 0, 0), store by lane (1, 0, 0)"]
+    assert [str(note) for note in report.notes] == [
+        "seen[0]: store by lane 0 (workgroup 0,0,0, local 0,0,0) at <text>:8:3, "
+        "store by lane 1 (workgroup 0,0,0, local 1,0,0) at <text>:8:3"
+    ]
 
 
 def test_the_config_says_what_runs() -> None:

@@ -18,15 +18,16 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vyre.adapters.reference.engine import Memory, RunOptions
-from vyre.adapters.reference.scalar_oracle import ScalarKernel, Workgroup
+from vyre.adapters.reference.scalar_oracle import Location, ScalarKernel, Workgroup
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
-from vyre.domain.errors import DataRace, DataRaceError, RacingAccess, StepBudgetExceeded, TrapError
+from vyre.domain.errors import DataRaceError, StepBudgetExceeded, TrapError
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.program import BackendId, Dim3, Program
+from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
+from vyre.domain.races import DataRace, LanePlace, RacingAccess
 from vyre.ports.backend import HostBytes
 
 LISTED: Final = 1000
@@ -47,11 +48,15 @@ class _Kind(IdentityEnum):
 
 
 class _Access(NamedTuple):
-    """``data`` is what a store wrote; ``lane`` is the global id."""
+    """``data`` is what a store wrote.  ``loc`` tells accesses to users, and none apart."""
 
     kind: _Kind
-    lane: Dim3
+    lane: LanePlace
     data: bytes
+    loc: Location
+
+    def told(self) -> RacingAccess:
+        return RacingAccess(self.kind.value, self.lane, self.loc)
 
 
 _CONFLICTS: Final = {
@@ -99,7 +104,7 @@ def _merge(source: Mapping[_Kind, list[_Access]], target: dict[_Kind, list[_Acce
 
 def _remember(target: dict[_Kind, list[_Access]], access: _Access) -> None:
     known = target.setdefault(access.kind, [])
-    if len(known) < 2 and access not in known:
+    if len(known) < 2 and all(access.data != other.data or access.lane != other.lane for other in known):
         known.append(access)
 
 
@@ -116,7 +121,7 @@ class RaceTracer:
         self._elements: dict[str, dict[int, _Element]] = {name: {} for name in units}
         self._group = -1
         self._epoch = 0
-        self._lanes: list[Dim3] = []
+        self._lanes: list[LanePlace] = []
         self._races: dict[tuple[str, int], DataRace] = {}
         self._notes: dict[tuple[str, int], DataRace] = {}
 
@@ -125,23 +130,23 @@ class RaceTracer:
 
     def workgroup(self, workgroup: Workgroup, /) -> None:
         self._group += 1
-        self._lanes = [workgroup.global_id(lane) for lane in range(workgroup.size)]
+        self._lanes = [workgroup.place(lane) for lane in range(workgroup.size)]
         for name in self._workgroup_memory:
             self._elements[name] = {}
 
     def barrier(self) -> None:
         self._epoch += 1
 
-    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
-        self._access(buffer, start, nbytes, _Kind.LOAD, lane, b"")
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        self._access(buffer, start, nbytes, _Kind.LOAD, lane, b"", loc)
 
-    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None:
-        self._access(buffer, start, len(data), _Kind.STORE, lane, data)
+    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
+        self._access(buffer, start, len(data), _Kind.STORE, lane, data, loc)
 
-    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None:
-        self._access(buffer, start, nbytes, _Kind.ATOMIC, lane, b"")
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        self._access(buffer, start, nbytes, _Kind.ATOMIC, lane, b"", loc)
 
-    def _access(self, buffer: str, start: int, nbytes: int, kind: _Kind, lane: int, data: bytes) -> None:
+    def _access(self, buffer: str, start: int, nbytes: int, kind: _Kind, lane: int, data: bytes, loc: Location) -> None:
         unit, elements = self._units[buffer], self._elements[buffer]
         for offset in range(0, nbytes, unit):
             position = start + offset
@@ -149,7 +154,7 @@ class RaceTracer:
             if element is None:
                 element = elements[position] = _Element()
             if not element.raced:
-                access = _Access(kind, self._lanes[lane], data[offset : offset + unit])
+                access = _Access(kind, self._lanes[lane], data[offset : offset + unit], loc)
                 element.move_to(self._group, self._epoch)
                 self._compare(buffer, position, element, access)
                 _remember(element.recent, access)
@@ -159,12 +164,7 @@ class RaceTracer:
             for other in element.unordered(kind):
                 if other.lane == access.lane:
                     continue
-                race = DataRace(
-                    buffer,
-                    position // self._sizes[buffer],
-                    RacingAccess(kind.value, other.lane),
-                    RacingAccess(access.kind.value, access.lane),
-                )
+                race = DataRace(buffer, position // self._sizes[buffer], other.told(), access.told())
                 if kind is _Kind.STORE and access.kind is _Kind.STORE and other.data == access.data:
                     _list_first(self._notes, race)
                     continue

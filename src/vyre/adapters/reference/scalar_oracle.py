@@ -40,6 +40,7 @@ from vyre.domain.ir.expr import (
     Unary,
     Var,
 )
+from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, binary_result, unary_result
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import (
@@ -65,6 +66,7 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
+from vyre.domain.races import LanePlace
 
 SUBGROUP: Final = 32
 _U32: Final = 0xFFFF_FFFF
@@ -76,19 +78,21 @@ Values: TypeAlias = list[int]
 """Bit patterns, one per active lane."""
 Evaluate: TypeAlias = Callable[["Workgroup", Lanes], Values]
 Execute: TypeAlias = Callable[["Workgroup", Lanes], Lanes]
+Location: TypeAlias = "SourceLocation | None"
 
 
 class Tracer(Protocol):
     """Sees every access to existing elements, as bytes of a buffer, in the order in which they happen.
 
-    ``lane`` is the linear local id; what it is in the grid, the workgroup announced last can tell.
+    ``lane`` is the linear local id; what it is in the grid, the workgroup announced last can tell.  ``loc`` is where
+    the user wrote the access; a copy's is that of its start.
     """
 
     def workgroup(self, workgroup: Workgroup, /) -> None: ...
     def barrier(self) -> None: ...
-    def load(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None: ...
-    def store(self, buffer: str, start: int, data: bytes, lane: int, /) -> None: ...
-    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, /) -> None: ...
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None: ...
+    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None: ...
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None: ...
 
 
 class _Buffer:
@@ -127,7 +131,7 @@ class Workgroup:
     locals: dict[str, Values] = field(default_factory=dict)
     broke: set[int] = field(default_factory=set)
     continued: set[int] = field(default_factory=set)
-    pending: dict[tuple[str, int], tuple[str, int, bytes]] = field(default_factory=dict)
+    pending: dict[tuple[str, int], tuple[str, int, bytes, Location]] = field(default_factory=dict)
     steps: dict[int, int] = field(default_factory=dict)
     trap: tuple[int, TrapError] | None = None
     over_budget: tuple[int, StepBudgetExceeded] | None = None
@@ -141,6 +145,9 @@ class Workgroup:
             (g * w + i) & _U32 for g, w, i in zip(self.group, self.launch.workgroup, self.local_id(lane), strict=True)
         )
         return x, y, z
+
+    def place(self, lane: int) -> LanePlace:
+        return LanePlace.of(self.launch.grid, self.launch.workgroup, self.group, self.local_id(lane))
 
     def linear_global_id(self, lane: int) -> int:
         x, y, z = self.global_id(lane)
@@ -235,7 +242,7 @@ class _Compiler:
             case Assign(name, value):
                 return _set_local(name, self.expr(value)[0])
             case Store(buffer, index, value):
-                return _store(buffer, self.expr(index)[0], self.expr(value)[0])
+                return _store(buffer, self.expr(index)[0], self.expr(value)[0], stmt.loc)
             case If(condition, then, otherwise):
                 return _branch(self.expr(condition)[0], self.body(then), self.body(otherwise))
             case Loop(var, start, stop, step, body):
@@ -256,9 +263,9 @@ class _Compiler:
             case Barrier():
                 return _barrier
             case AsyncLoad(source, destination, offset, size, tag):
-                return _async_load(source, destination, self.expr(offset)[0], self.expr(size)[0], tag)
+                return _async_load(source, destination, self.expr(offset)[0], self.expr(size)[0], tag, stmt.loc)
             case AsyncStore(source, destination, offset, size, tag):
-                return _async_store(source, destination, self.expr(offset)[0], self.expr(size)[0], tag)
+                return _async_store(source, destination, self.expr(offset)[0], self.expr(size)[0], tag, stmt.loc)
             case AsyncWait(tag):
                 return _async_wait(tag)
             case Trap(address, tag):
@@ -278,7 +285,7 @@ class _Compiler:
             case Var(name):
                 return _local(name), self.types[name]
             case Load(buffer, index):
-                return _load(buffer, self.expr(index)[0]), self.elements[buffer].widened
+                return _load(buffer, self.expr(index)[0], expr.loc), self.elements[buffer].widened
             case BufferLength(buffer):
                 return (lambda wg, lanes: [wg.buffers[buffer].count] * len(lanes)), U32
             case LaunchId(kind, axis):
@@ -361,7 +368,7 @@ class _Compiler:
                 olds.append(old)
                 if i < buffer.count:
                     if wg.tracer is not None:
-                        wg.tracer.atomic(name, i * buffer.size, buffer.size, lane)
+                        wg.tracer.atomic(name, i * buffer.size, buffer.size, lane, node.loc)
                     buffer.store(i, scalar.atomic(op, dtype, old, e, v))
             return olds
 
@@ -381,13 +388,13 @@ def _local(name: str) -> Evaluate:
     return evaluate
 
 
-def _load(name: str, index: Evaluate) -> Evaluate:
+def _load(name: str, index: Evaluate, loc: Location) -> Evaluate:
     def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
         buffer, indices = wg.buffers[name], index(wg, lanes)
         if wg.tracer is not None:
             for lane, i in zip(lanes, indices, strict=True):
                 if i < buffer.count:
-                    wg.tracer.load(name, i * buffer.size, buffer.size, lane)
+                    wg.tracer.load(name, i * buffer.size, buffer.size, lane, loc)
         return [buffer.load(i) for i in indices]
 
     return evaluate
@@ -458,12 +465,12 @@ def _set_local(name: str, evaluate: Evaluate) -> Execute:
     return execute
 
 
-def _store(name: str, index: Evaluate, value: Evaluate) -> Execute:
+def _store(name: str, index: Evaluate, value: Evaluate, loc: Location) -> Execute:
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         indices, values, buffer = index(wg, lanes), value(wg, lanes), wg.buffers[name]
         for lane, i, v in zip(lanes, indices, values, strict=True):
             if wg.tracer is not None and i < buffer.count:
-                wg.tracer.store(name, i * buffer.size, scalar.store_element(buffer.element, v), lane)
+                wg.tracer.store(name, i * buffer.size, scalar.store_element(buffer.element, v), lane, loc)
             buffer.store(i, v)
         return lanes
 
@@ -557,33 +564,33 @@ def _trap(address: Evaluate, tag: str) -> Execute:
     return execute
 
 
-def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int) -> bytes:
+def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int, loc: Location) -> bytes:
     """``length`` bytes of a buffer from ``start``, zeros past its end."""
     payload = bytes(wg.buffers[source].data[start : start + length])
     if wg.tracer is not None and payload:
-        wg.tracer.load(source, start, len(payload), lane)
+        wg.tracer.load(source, start, len(payload), lane, loc)
     return payload.ljust(length, b"\0")
 
 
-def _async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+def _async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         offsets, sizes = offset(wg, lanes), size(wg, lanes)
         room = len(wg.buffers[destination].data)
         for lane, start, length in zip(lanes, offsets, sizes, strict=True):
             length = min(length, room)  # the rest would be clipped at the wait
-            wg.pending[tag, lane] = destination, 0, _captured(wg, source, start, length, lane)
+            wg.pending[tag, lane] = destination, 0, _captured(wg, source, start, length, lane, loc), loc
         return lanes
 
     return execute
 
 
-def _async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+def _async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         offsets, sizes = offset(wg, lanes), size(wg, lanes)
         room = len(wg.buffers[destination].data)
         for lane, start, length in zip(lanes, offsets, sizes, strict=True):
             length = min(length, max(room - start, 0))
-            wg.pending[tag, lane] = destination, start, _captured(wg, source, 0, length, lane)
+            wg.pending[tag, lane] = destination, start, _captured(wg, source, 0, length, lane, loc), loc
         return lanes
 
     return execute
@@ -592,13 +599,13 @@ def _async_store(source: str, destination: str, offset: Evaluate, size: Evaluate
 def _async_wait(tag: str) -> Execute:
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         for lane in lanes:
-            destination, start, payload = wg.pending.pop((tag, lane))
+            destination, start, payload, loc = wg.pending.pop((tag, lane))
             data = wg.buffers[destination].data
             end = min(start + len(payload), len(data))
             if start < end:
                 data[start:end] = payload[: end - start]
                 if wg.tracer is not None:
-                    wg.tracer.store(destination, start, payload[: end - start], lane)
+                    wg.tracer.store(destination, start, payload[: end - start], lane, loc)
         return lanes
 
     return execute

@@ -1,0 +1,90 @@
+"""Data races as values, and their wording: every backend that finds races reports them with these records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.domain.names import Dim3
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.node import SourceLocation
+
+_U32: Final = 0xFFFF_FFFF
+_LISTED: Final = 4
+_TOGETHER: Final = (
+    "put a workgroup barrier between the two accesses, make both of them atomic, or give each lane elements of its own."
+)
+_APART: Final = (
+    "make both accesses atomic, put a grid barrier or a second dispatch between them, or give each lane elements of "
+    "its own; a workgroup barrier orders no lanes of different workgroups."
+)
+
+
+class LanePlace(NamedTuple):
+    """Which lane of a launch.
+
+    ``linear`` is the global id as one number, x fastest; ``workgroup`` the workgroup's place in the grid; ``local`` the
+    lane's place in the workgroup.
+    """
+
+    linear: int
+    global_id: Dim3
+    workgroup: Dim3
+    local: Dim3
+
+    @classmethod
+    def of(cls, grid: Dim3, size: Dim3, workgroup: Dim3, local: Dim3) -> LanePlace:
+        """The lane at ``local`` of ``workgroup``, in a grid of ``grid`` workgroups of ``size`` lanes."""
+        x, y, z = (g * s + i for g, s, i in zip(workgroup, size, local, strict=True))
+        linear = (z * grid[1] * size[1] + y) * grid[0] * size[0] + x
+        return cls(linear, (x & _U32, y & _U32, z & _U32), workgroup, local)
+
+    def __str__(self) -> str:
+        return f"lane {self.linear} (workgroup {_triple(self.workgroup)}, local {_triple(self.local)})"
+
+
+class RacingAccess(NamedTuple):
+    """One access of a race.
+
+    ``kind`` is ``load``, ``store`` or ``atomic``; ``loc`` is the line of the user's source, None where the program or
+    the backend does not know it.
+    """
+
+    kind: str
+    lane: LanePlace
+    loc: SourceLocation | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.lane} at {place_text(self.loc)}"
+
+
+class DataRace(NamedTuple):
+    """Two accesses to one element that nothing orders; ``first`` happened first in the schedule that was watched."""
+
+    buffer: str
+    element: int
+    first: RacingAccess
+    second: RacingAccess
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.element}]: {self.first}, {self.second}"
+
+    @property
+    def remedy(self) -> str:
+        """What can be done about it."""
+        return _TOGETHER if self.first.lane.workgroup == self.second.lane.workgroup else _APART
+
+
+def place_text(loc: SourceLocation | None) -> str:
+    """A source line as messages name it."""
+    return "an unknown source line" if loc is None else str(loc)
+
+
+def races_text(races: tuple[DataRace, ...]) -> str:
+    """The first races, and how many more there are."""
+    listed = "; ".join(map(str, races[:_LISTED]))
+    return f"{listed}; and {len(races) - _LISTED} more" if len(races) > _LISTED else listed
+
+
+def _triple(axes: Dim3) -> str:
+    return ",".join(map(str, axes))

@@ -355,12 +355,18 @@ class PlanError(VyreError):
 
 
 class UnfinishedBuild(VyreError):
-    """A value that threads share did not come about: its build failed or was cancelled in another thread, or waits for
-    itself.
+    """What is being built is not there: the build of a value that threads share failed or was cancelled in another
+    thread, or waits for itself; or a kernel is incomplete.
     """
 
     code = ErrorCode.UNFINISHED_BUILD
     default_fix = "ask for it again."
+
+
+class UnfinishedProgram(UnfinishedBuild, BuildError):
+    """A kernel is asked for before its `with` blocks have ended, or after one of them ended with an exception."""
+
+    default_fix = "build the kernel anew, and ask for it after its `with` block."
 
 
 class UnreadableFile(VyreError):

@@ -22,6 +22,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, TypeVar
 
+from vyre.domain.errors import UnfinishedProgram
+from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary
 from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.handles import BufferHandle, Variable
@@ -52,9 +54,8 @@ from vyre.domain.ir.value import (
     Origin,
     Value,
     as_value,
-    caller_location,
+    check_in_scope,
     condition,
-    fail,
     literal,
     type_error,
     typed,
@@ -90,24 +91,32 @@ class ProgramBuilder:
         self._specs: dict[str, LiteralExpr] = {}
         self._copies: dict[str, Origin] = {}
         self._recorder = Recorder()
+        self._entered = False
 
     def __enter__(self) -> Self:
+        if self._entered or self._recorder.closed:
+            fail("this builder was entered or built before", "make a new ProgramBuilder for each program.")
+        self._entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._recorder.closed = True
+        if error is not None:
+            self._recorder.note_failure(f"the `with` block of the builder ({self._loc})", error)
 
     def build(self, *, check: bool = True) -> Program:
-        """The finished program.
+        """The finished program.  Nothing can be recorded after it.
 
-        Raises ``InvalidProgram`` with the full report if it breaks a rule; ``check=False`` leaves that to
+        Raises ``UnfinishedProgram`` (an ``UnfinishedBuild``) while a `with` block of the builder is open, and for
+        good after one of them ended with an exception, since a part of the kernel is missing then.  Raises
+        ``InvalidProgram`` with the full report if the program breaks a rule; ``check=False`` leaves that to
         ``vyre.validate``.
         """
         self._recorder.check_entered()
-        if len(self._recorder.frames) > 1:
-            fail("build() is called inside an open block", "call it after the `with` statements have ended.")
+        self._check_finished()
+        self._recorder.closed = True
         program = Program(
             tuple(self._buffers), self._workgroup, tuple(self._recorder.frames[0].body), self._name, loc=self._loc
         )
@@ -163,6 +172,7 @@ class ProgramBuilder:
     def spec(self, name: str, default: Operand) -> Value:
         """A constant fixed at compile time, ``default`` unless the dispatch specializes it (u32 i32 f32 bool)."""
         value = as_value(default)
+        check_in_scope(value)
         if not isinstance(value.expr, LiteralExpr):
             fail(f"the default of `{name}` is no constant", "give a Python number or a literal such as i32(4).")
         if value.dtype not in _SPEC_TYPES:
@@ -282,12 +292,12 @@ class ProgramBuilder:
     def region(self, generator: str) -> AbstractContextManager[None]:
         """A scope with a provenance label, which changes no result."""
         loc = caller_location()
-        return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc))
+        return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc), is_scope=False)
 
     def block(self) -> AbstractContextManager[None]:
         """A scope."""
         loc = caller_location()
-        return self._block("p.block", _nothing, lambda body: Block(body, loc=loc))
+        return self._block("p.block", _nothing, lambda body: Block(body, loc=loc), is_scope=False)
 
     def break_(self) -> None:
         """Leaves the innermost loop."""
@@ -339,10 +349,32 @@ class ProgramBuilder:
 
     # -- internals ------------------------------------------------------------------------------------
 
+    def _check_finished(self) -> None:
+        recorder = self._recorder
+        if recorder.failure is not None:
+            raise UnfinishedProgram(
+                f"{recorder.failure}, so a part of this kernel is missing",
+                fix="repair what raised it, and build the kernel anew.",
+                loc=caller_location(),
+            )
+        if len(recorder.frames) > 1 or (self._entered and not recorder.closed):
+            raise UnfinishedProgram(
+                "build() is called inside an open block",
+                fix="call it after the `with` statements have ended.",
+                loc=caller_location(),
+            )
+
     def _block(
-        self, what: str, enter: Callable[[], _T], finish: Callable[[Body], Stmt], *, is_loop: bool = False
+        self,
+        what: str,
+        enter: Callable[[], _T],
+        finish: Callable[[Body], Stmt],
+        *,
+        is_loop: bool = False,
+        is_scope: bool = True,
     ) -> BlockContext[_T]:
-        return self._recorder.announce(BlockContext(self._recorder, what, enter, finish, is_loop=is_loop))
+        block = BlockContext(self._recorder, what, enter, finish, is_loop=is_loop, is_scope=is_scope)
+        return self._recorder.announce(block)
 
     def _recheckable(self, test: Operand) -> Callable[[], Value]:
         """A condition written before its loop, to be evaluated in each round."""

@@ -9,22 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from vyre.domain.ir.caller import caller_location
 from vyre.domain.ir.expr import Fma, Select, SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.operators import BINARY, FLOATS, NUMBERS, UNARY, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import (
-    Operand,
-    Value,
-    as_value,
-    binary,
-    caller_location,
-    common,
-    condition,
-    derive,
-    type_error,
-    typed,
-    unary,
-)
+from vyre.domain.ir.value import Operand, Value, as_value, binary, common, condition, derive, type_error, typed, unary
 
 UnaryFunction: TypeAlias = Callable[[Operand], Value]
 BinaryFunction: TypeAlias = Callable[[Operand, Operand], Value]

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.stmt import Assign, Store
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import (
-    NEVER_STALE,
-    Operand,
-    Origin,
-    Reads,
-    Value,
-    binary,
-    caller_location,
-    fail,
-    type_error,
-    typed,
-)
+from vyre.domain.ir.value import NEVER_STALE, Operand, Origin, Reads, Value, binary, check_in_scope, type_error, typed
 
 _U32: Final = ScalarType.U32
 
@@ -125,6 +115,7 @@ class BufferHandle:
 
     def __getitem__(self, index: Operand) -> Value:
         at = self._index(index)
+        check_in_scope(at)
         stamp = self._recorder.clock if self._origin.mutable else NEVER_STALE
         return Value(Load(self.name, at.expr, loc=caller_location()), self._dtype, {**at.reads, self._origin: stamp})
 

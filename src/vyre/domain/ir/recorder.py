@@ -11,11 +11,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.scopes import Scope
 from vyre.domain.ir.stmt import Body, If, Let, Stmt
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import NEVER_STALE, Origin, Value, caller_location, fail
+from vyre.domain.ir.value import NEVER_STALE, Origin, Value, check_in_scope, refuse_closed
 
 T = TypeVar("T")
 
@@ -35,9 +37,12 @@ class Frame:
 
 
 class BlockContext(Generic[T]):
-    """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it."""
+    """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it.
 
-    __slots__ = ("_enter", "_finish", "_is_loop", "_recorder", "loc", "what")
+    ``is_scope``: lanes may skip or repeat the body, so that values made in it are of no use after it.
+    """
+
+    __slots__ = ("_enter", "_finish", "_is_loop", "_is_scope", "_opened", "_recorder", "_scope", "loc", "what")
 
     def __init__(
         self,
@@ -47,24 +52,42 @@ class BlockContext(Generic[T]):
         finish: Callable[[Body], Stmt],
         *,
         is_loop: bool = False,
+        is_scope: bool = True,
     ) -> None:
         self._recorder = recorder
         self._enter = enter
         self._finish = finish
         self._is_loop = is_loop
+        self._is_scope = is_scope
+        self._scope: Scope | None = None
         self.what: str = what
         self.loc: SourceLocation = caller_location()
 
     def __enter__(self) -> T:
-        self._recorder.open(self, is_loop=self._is_loop)
-        return self._enter()
+        self._opened = self._recorder.open(self, is_loop=self._is_loop)
+        if self._is_scope:
+            self._scope = Scope(self.what, self.loc)
+        try:
+            return self._enter()
+        except BaseException as error:
+            self._end(error)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        body = self._recorder.close()
-        if kind is None:
+        if error is None and self._opened is not self._recorder.frames[-1]:
+            fail(f"the {self.what} block of {self.loc} ends before a block inside it", "nest the `with` blocks.")
+        body = self._end(error)
+        if error is None:
             self._recorder.emit(self._finish(body))
+
+    def _end(self, error: BaseException | None) -> Body:
+        if self._scope is not None:
+            self._scope.end()
+        if error is not None:
+            self._recorder.note_failure(f"the {self.what} block of {self.loc}", error)
+        return self._recorder.close(self._opened)
 
 
 class Recorder:
@@ -74,6 +97,7 @@ class Recorder:
         self.clock: int = 1
         self.frames: list[Frame] = [Frame(0)]
         self.closed = False
+        self.failure: str | None = None
         self._loops: list[Frame] = []
         self._names: dict[str, int] = {}
         self._pending: BlockContext[Any] | None = None
@@ -95,14 +119,15 @@ class Recorder:
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
         """An immutable local of the open body."""
-        origin = Origin(self, f"loop variable `{name}`", mutable=False)
+        origin = Origin(self, f"loop variable `{name}`", mutable=False, declared_at=loc)
         self.frames[-1].locals.append(origin)
         return Value(Var(name, loc=loc), dtype, {origin: NEVER_STALE})
 
     def local(self, hint: str, *, mutable: bool) -> tuple[str, Origin]:
         """Name and origin of a new local of the open body."""
         unique = self.unique(hint)
-        origin = Origin(self, f"variable `{unique}`" if mutable else f"local `{unique}`", mutable=mutable)
+        label = f"variable `{unique}`" if mutable else f"local `{unique}`"
+        origin = Origin(self, label, mutable=mutable, declared_at=caller_location())
         self.frames[-1].locals.append(origin)
         return unique, origin
 
@@ -139,7 +164,12 @@ class Recorder:
             self._pending = None
             fail(f"{what}(...) at {loc} was never entered", f"write `with {what}(...):`.")
 
-    def open(self, block: BlockContext[T], *, is_loop: bool) -> None:
+    def note_failure(self, block: str, error: BaseException) -> None:
+        """Remembers the first exception that ended a block: what the block recorded so far is incomplete."""
+        if self.failure is None:
+            self.failure = f"{block} ended with {type(error).__name__}"
+
+    def open(self, block: BlockContext[T], *, is_loop: bool) -> Frame:
         """Opens a body; its locals end with it."""
         if self._pending is not block:
             fail(f"{block.what}(...) at {block.loc} is entered late or twice", f"write `with {block.what}(...):`.")
@@ -149,17 +179,21 @@ class Recorder:
         self.frames.append(frame)
         if is_loop:
             self._loops.append(frame)
+        return frame
 
-    def close(self) -> Body:
-        frame = self.frames.pop()
-        if frame.is_loop:
-            self._loops.pop()
-        for origin in frame.locals:
-            origin.closed = True
+    def close(self, frame: Frame) -> Body:
+        """Ends the body ``frame``, and after an exception also the bodies inside it that did not end."""
+        while frame in self.frames:
+            last = self.frames.pop()
+            if last.is_loop:
+                self._loops.remove(last)
+            for origin in last.locals:
+                origin.closed = True
         return tuple(frame.body)
 
     def consume(self, value: Value) -> Expr:
         """The expression of a value that a statement evaluates here."""
+        check_in_scope(value)
         reads = value.reads
         if reads:
             for origin, stamp in reads.items():
@@ -171,10 +205,7 @@ class Recorder:
         if origin.recorder is not self:
             fail(f"{origin.label} belongs to another program", "use buffers and values of this builder only.")
         if origin.closed:
-            fail(
-                f"{origin.label} is used outside the block that declares it",
-                "declare it with p.var before the block and assign it inside.",
-            )
+            refuse_closed(origin)
         if origin.written > stamp:
             fail(
                 f"this value reads {origin.label}, which may have changed ({origin.written_at}) after it was written",

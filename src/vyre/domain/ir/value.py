@@ -10,13 +10,12 @@ Typing comes from the operator tables, so a mistake is reported at the line that
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias
 
-from vyre.domain.errors import BuildError
 from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.caller import caller_location, fail, users_name
 from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import (
@@ -30,40 +29,28 @@ from vyre.domain.ir.operators import (
     cast_is_legal,
     unary_result,
 )
+from vyre.domain.ir.scopes import Scope, innermost_scope
 from vyre.domain.ir.types import DataType, ScalarType, TypeKind
 
 if TYPE_CHECKING:
     from vyre.domain.ir.recorder import Recorder
 
-_SURFACE_MODULES: Final = frozenset(
-    f"vyre.domain.ir.{name}" for name in ("types", "value", "functions", "handles", "recorder", "builder")
-)
-
-
-def caller_location() -> SourceLocation:
-    """File and line of the innermost frame outside the builder."""
-    frame = sys._getframe(1)
-    while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
-        frame = frame.f_back
-    return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
-
-
-def fail(message: str, fix: str) -> NoReturn:
-    """Raises ``BuildError`` at the user's line."""
-    raise BuildError(message, fix=fix, loc=caller_location())
-
 
 class Origin:
     """What a value reads: one buffer or one local of one program under construction.
 
-    ``written``: the recorder's clock at the last change (0 = never).  ``closed``: its scope has ended.
+    ``written``: the recorder's clock at the last change (0 = never).  ``closed``: its body has ended.
+    ``declared_at``: the line of a local; None for buffers, which live as long as the program.
     """
 
-    __slots__ = ("closed", "label", "mutable", "recorder", "written", "written_at")
+    __slots__ = ("closed", "declared_at", "label", "mutable", "recorder", "written", "written_at")
 
-    def __init__(self, recorder: Recorder, label: str, *, mutable: bool) -> None:
+    def __init__(
+        self, recorder: Recorder, label: str, *, mutable: bool, declared_at: SourceLocation | None = None
+    ) -> None:
         self.recorder: Recorder = recorder
         self.label: str = label
+        self.declared_at: SourceLocation | None = declared_at
         self.mutable: bool = mutable
         self.written: int = 0
         self.written_at: SourceLocation | None = None
@@ -83,7 +70,7 @@ class Value:
     Python numbers take the type of the other operand and must fit it.
     """
 
-    __slots__ = ("_dtype", "_expr", "_reads")
+    __slots__ = ("_dtype", "_expr", "_reads", "_scope")
     __array_ufunc__: ClassVar[None] = None  # NumPy scalars leave the operator to us
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
@@ -91,6 +78,7 @@ class Value:
         self._expr = expr
         self._dtype = dtype
         self._reads = reads
+        self._scope = innermost_scope()
 
     @property
     def expr(self) -> Expr:
@@ -106,6 +94,11 @@ class Value:
     def reads(self) -> Reads:
         """The buffers and locals it reads."""
         return self._reads
+
+    @property
+    def scope(self) -> Scope | None:
+        """The body of a branch or loop in which it was made, the innermost one; it is of no use after its end."""
+        return self._scope
 
     def cast(self, dtype: DataType) -> Value:
         """Converted to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
@@ -300,12 +293,39 @@ def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...],
 
 def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
     """The value of ``expr``, which reads whatever its operands read."""
+    check_in_scope(operands[0])
     reads = operands[0].reads
     for operand in operands[1:]:
+        check_in_scope(operand)
         more = operand.reads
         if more and more is not reads:
             reads = _merged(reads, more) if reads else more
     return Value(expr, dtype, reads)
+
+
+def check_in_scope(value: Value) -> None:
+    """Refuses a value made in a branch or loop that has ended: lanes that skipped or repeated it would get it too."""
+    scope = value.scope
+    if scope is None or not scope.ended:
+        return
+    for origin in value.reads:
+        if origin.closed:
+            refuse_closed(origin)
+    name = users_name(lambda held: held is value)
+    what, variable = (f"`{name}`", name) if name else ("a value", "v")
+    fail(
+        f"{what} made inside the {scope.what} block of {scope.loc}, at {value.expr.loc}, is used after that block: "
+        "Python bound it once, whatever the lanes do",
+        f"write {variable} = p.var(...) before the block, and {variable}.assign(...), += or the like inside.",
+    )
+
+
+def refuse_closed(origin: Origin) -> NoReturn:
+    """Raises ``BuildError``: a local is used where it is no longer declared."""
+    fail(
+        f"{origin.label} is used outside the block that declares it ({origin.declared_at})",
+        "declare it with p.var before the block and assign it inside.",
+    )
 
 
 def _merged(left: Reads, right: Reads) -> Reads:
@@ -376,13 +396,14 @@ def _floor_division(left: Operand, right: Operand) -> Value:
 
 
 def _executable(dtype: DataType, action: str) -> ScalarType:
-    if isinstance(dtype, ScalarType) and dtype.is_executable:
-        return dtype
-    name = dtype.text if isinstance(dtype, ScalarType) else getattr(dtype, "text", repr(dtype))
-    fix = "use u32 i32 u64 i64 f32 f64 or bool_"
-    if isinstance(dtype, ScalarType):
-        fix += f"; {name} exists in buffers only and is widened to {dtype.widened.text} by a load"
-    fail(f"cannot {action} {name}: no expression has that type", fix + ".")
+    scalar = dtype if isinstance(dtype, ScalarType) else None
+    if scalar is None or not scalar.is_executable:
+        name = getattr(dtype, "text", repr(dtype))
+        fix = "use u32 i32 u64 i64 f32 f64 or bool_"
+        if scalar is not None:
+            fix += f"; {name} exists in buffers only and is widened to {scalar.widened.text} by a load"
+        fail(f"cannot {action} {name}: no expression has that type", fix + ".")
+    return scalar
 
 
 def _untypable(op: BinaryOp, left: ScalarType, right: ScalarType) -> NoReturn:

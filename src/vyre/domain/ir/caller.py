@@ -1,0 +1,49 @@
+"""The user's code that the builder is called from: the line an error names, and the names the user gave to things."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Final, NoReturn
+
+from vyre.domain.errors import BuildError
+from vyre.domain.ir.node import SourceLocation
+
+_SURFACE_MODULES: Final = frozenset(
+    f"vyre.domain.ir.{name}"
+    for name in ("types", "caller", "scopes", "value", "functions", "handles", "recorder", "builder")
+)
+
+
+def caller_location() -> SourceLocation:
+    """File and line of the innermost frame outside the builder."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
+        frame = frame.f_back
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
+def fail(message: str, fix: str) -> NoReturn:
+    """Raises ``BuildError`` at the user's line."""
+    raise BuildError(message, fix=fix, loc=caller_location())
+
+
+def users_name(matches: Callable[[object], bool]) -> str | None:
+    """The name under which the user's code holds an object that ``matches``, or None.
+
+    The innermost function is searched first, then its callers.  This walks frames, so only errors ask for it.
+    """
+    for frame in _user_frames():
+        for name, held in frame.f_locals.items():
+            if name.isidentifier() and matches(held):
+                return name
+    return None
+
+
+def _user_frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") not in _SURFACE_MODULES:
+            yield frame
+        frame = frame.f_back

@@ -36,8 +36,12 @@ FORBIDDEN: Final = (
     "vyre.domain.specialization",
     "vyre.domain.validation",
 )
-RECORDS: Final = ("vyre.adapters.cuda.ptx.kernel", "vyre.adapters.cuda.ptx.module_form")
-"""What a kernel is, and its written form: neither emits anything."""
+RECORDS: Final = (
+    "vyre.adapters.cuda.ptx.kernel",
+    "vyre.adapters.cuda.ptx.module_form",
+    "vyre.domain.identity_enum",
+)
+"""What a kernel is, its written form, and how enumerations hash: none emits anything."""
 RUNNER: Final = f"""
 import pickle, sys
 

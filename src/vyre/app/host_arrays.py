@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
+from vyre.app.host_memory import Array, host_memory, whole_array
 from vyre.app.resident import ResidentArray
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
@@ -20,11 +21,7 @@ from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType, TypeKind
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 Converter: TypeAlias = Callable[[object], memoryview]
-Array: TypeAlias = "npt.NDArray[Any]"
 
 _PACK: Final = {
     ScalarType.U32: struct.Struct("<I"),
@@ -132,7 +129,7 @@ def _array_converter(name: str, element: ScalarType) -> Converter:
             view = memoryview(value)  # type: ignore[arg-type]  # ndarray has __buffer__ in the stubs from 3.12 on
             if view.c_contiguous:
                 return view.cast("B").toreadonly()
-        return _checked_view(name, element, dtype, value)
+        return _checked_view(name, element, dtype, _memory(name, element, value))
 
     return convert
 
@@ -141,24 +138,29 @@ def _bool_converter(name: str) -> Converter:
     words, bools = np.dtype("<u4"), np.dtype(np.bool_)
 
     def convert(value: object) -> memoryview:
-        if isinstance(value, np.ndarray) and value.dtype == bools:
-            value = np.ascontiguousarray(value, dtype=words)
-        return _checked_view(name, ScalarType.BOOL, words, value)
+        memory = _memory(name, ScalarType.BOOL, value)
+        if isinstance(memory, np.ndarray) and memory.dtype == bools:
+            memory = np.ascontiguousarray(memory, dtype=words)
+        return _checked_view(name, ScalarType.BOOL, words, memory)
 
     return convert
 
 
-def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], value: object) -> memoryview:
+def _memory(name: str, element: ScalarType, value: object) -> Array | memoryview:
     if isinstance(value, ResidentArray):
         raise foreign_resident(name, value)
-    if isinstance(value, np.ndarray):
-        _check_dtype(name, element, dtype, value.dtype)
-    elif isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
+    if isinstance(value, bool | int | float | complex | np.generic | list | tuple | str):
         raise InvalidInput(
             f"input `{name}` is of type `{type(value).__name__}`, not an array",
             fix=f"pass numpy.array(..., dtype={_dtype_text(host_dtype(element))}).",
         )
-    return byte_view(value, name=f"input `{name}`")  # type: ignore[arg-type]  # byte_view refuses what has no buffer
+    return host_memory(value, f"input `{name}`")
+
+
+def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], memory: Array | memoryview) -> memoryview:
+    if isinstance(memory, np.ndarray):
+        _check_dtype(name, element, dtype, memory.dtype)
+    return byte_view(memory, name=f"input `{name}`")
 
 
 def foreign_resident(name: str, array: ResidentArray) -> InvalidResource:
@@ -167,18 +169,20 @@ def foreign_resident(name: str, array: ResidentArray) -> InvalidResource:
     )
 
 
-def _check_dtype(name: str, element: ScalarType, expected: np.dtype[Any], actual: np.dtype[Any]) -> None:
+def _check_dtype(
+    name: str, element: ScalarType, expected: np.dtype[Any], actual: np.dtype[Any], kind: str = "input"
+) -> None:
     if actual == expected:
         return
     native = actual.newbyteorder("<")
     if native == expected:
         raise InvalidInput(
-            f"input `{name}` is big-endian ({actual.str})", fix=f"pass x.astype({_dtype_text(expected)})."
+            f"{kind} `{name}` is big-endian ({actual.str})", fix=f"pass x.astype({_dtype_text(expected)})."
         )
     note = " (the raw 16 bits)" if element is ScalarType.BF16 else ""
     wanted = _dtype_text(host_dtype(element))
     raise InvalidInput(
-        f"input `{name}` holds {element.text}, got an array of {actual}",
+        f"{kind} `{name}` holds {element.text}, got an array of {actual}",
         fix=f"pass an array of {wanted}{note}, or bytes if it is raw memory.",
     )
 
@@ -205,7 +209,10 @@ def _push_converter(name: str, element: ScalarType) -> Converter:
 
 def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
-        raw = bytes(value)
+        memory = host_memory(value, f"parameter `{name}`")
+        if isinstance(memory, np.ndarray):
+            _check_dtype(name, element, host_dtype(element), memory.dtype, "parameter")
+        raw = memory.tobytes()
         if len(raw) == element.size:
             return raw
         raise InvalidInput(
@@ -228,7 +235,7 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
 
 def _push_number(name: str, element: ScalarType, value: object) -> int | float | bool:
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        value = value.item()
+        value = whole_array(np.asanyarray(value), f"parameter `{name}`").item()
     if element.kind is TypeKind.BOOL:
         kind, fits = "a bool", isinstance(value, bool)
     elif element.is_float:
@@ -296,6 +303,7 @@ class HostOutputs:
             raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
         if not isinstance(array, np.ndarray):
             raise InvalidInput(f"out `{name}` is a {type(array).__name__}", fix="pass a NumPy array.")
+        whole_array(array, f"out `{name}`")
         slot = self.names.index(name)
         expected = np.dtype(np.bool_) if self._is_bool[slot] else self._raw[slot]
         if array.dtype != expected:

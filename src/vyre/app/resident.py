@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from vyre.app.host_memory import Array, host_memory
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
 from vyre.ports.backend import ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
@@ -16,22 +17,30 @@ if TYPE_CHECKING:
 
     from vyre.domain.dispatch import ReadableBuffer
 
+_BYTE: Final = np.dtype(np.uint8)
+"""Of memory without an element type."""
+
 
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
     """Allocate, and upload ``data`` unless it is a size in bytes (the memory is then zero)."""
-    if isinstance(data, int):
+    if type(data) is int:
         if data < 0:
             raise InvalidInput(f"a resident buffer of {data} bytes", fix="give a size of 0 or more.")
-        return ResidentArray(memory.allocate(data, label=label), memory, np.dtype(np.uint8), (data,))
-    dtype, shape = (data.dtype, data.shape) if isinstance(data, np.ndarray) else (np.dtype(np.uint8), None)
-    view = byte_view(_words(data) if isinstance(data, np.ndarray) else data, name="resident data")
+        return ResidentArray(memory.allocate(data, label=label), memory, _BYTE, (data,))
+    if isinstance(data, bool | np.generic):
+        raise InvalidInput(
+            f"resident data is a {type(data).__name__}", fix="pass an array, or a size in bytes as an int."
+        )
+    given = host_memory(data, "resident data")
+    dtype, shape = (given.dtype, given.shape) if isinstance(given, np.ndarray) else (_BYTE, (given.nbytes,))
+    view = byte_view(_words(given), name="resident data")
     buffer = memory.allocate(view.nbytes, label=label)
     try:
         memory.upload([Upload(buffer, view)])
     except BaseException:
         buffer.close()
         raise
-    return ResidentArray(buffer, memory, dtype, shape if shape is not None else (view.nbytes,))
+    return ResidentArray(buffer, memory, dtype, shape)
 
 
 def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
@@ -41,9 +50,9 @@ def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, l
     return ResidentArray(buffer, memory, np.dtype(interface["typestr"]), tuple(interface["shape"]))
 
 
-def _words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """``bool_`` arrays live in device memory as 32-bit words; other arrays as they are."""
-    return array.astype(np.uint32) if array.dtype == np.bool_ else array
+def _words(data: Array | memoryview) -> Array | memoryview:
+    """``bool_`` arrays live in device memory as 32-bit words; all else as it is."""
+    return data.astype(np.uint32) if isinstance(data, np.ndarray) and data.dtype == np.bool_ else data
 
 
 class ResidentArray:
@@ -72,8 +81,18 @@ class ResidentArray:
         return self.buffer.closed
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
-        """Copy the bytes of ``data`` to byte ``offset``; raises ``InvalidInput`` if they do not fit."""
-        view = byte_view(_words(data) if isinstance(data, np.ndarray) else data, name="upload")
+        """Copy ``data`` to byte ``offset``.
+
+        Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
+        memory that was made from a size takes any.
+        """
+        given = host_memory(data, "upload")
+        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self._word_dtype) and self.dtype != _BYTE:
+            raise InvalidInput(
+                f"upload holds {given.dtype}, and the memory {self.dtype}",
+                fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
+            )
+        view = byte_view(_words(given), name="upload")
         self._check_range(offset, view.nbytes, "upload")
         self._memory.upload([Upload(self.buffer, view, offset)])
 

@@ -115,7 +115,9 @@ class Session:
 
         ``inputs``: data by buffer name, or a sequence in binding order.  Arrays must have the buffer's element type,
         little-endian and C-contiguous, any shape; ``bool`` takes ``numpy.bool_`` or 32-bit words, ``bf16`` raw
-        ``uint16``; bytes-like objects are taken as raw memory; scalar parameters are Python or NumPy numbers.
+        ``uint16``.  Other objects with memory (``memoryview``, ``array.array``, ``ctypes``) follow the same rule; what
+        holds bytes (formats ``B``, ``b``, ``c``) is raw memory.  Masked arrays are refused.  Scalar parameters are
+        Python or NumPy numbers.
         ``spec``, ``grid``, ``extent``, ``output_counts``: shorthand for the config fields of that name (giving both
         is an error); plain numbers in ``spec`` take the type of the constant.
         ``out``: arrays by name to put results into, written only if the dispatch succeeds; they share memory with
@@ -337,7 +339,9 @@ class Session:
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
         """Device memory holding a copy of ``data``, or that many zero bytes.
 
-        Raises ``UnsupportedFeature`` on a backend without device memory, ``DeviceOutOfMemory`` if it is full.
+        Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Raises
+        ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
+        ``DeviceOutOfMemory`` if it is full.
         """
         from vyre.app.resident import make_resident
 

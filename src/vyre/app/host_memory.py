@@ -1,0 +1,53 @@
+"""Memory of the host that a caller hands over: with an element type, or as raw bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from vyre.domain.byte_view import byte_view
+from vyre.domain.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[Any]"
+_RAW_FORMATS: Final = frozenset("Bbc")
+_BYTE_ORDERS: Final = "@=<>!"
+
+
+def host_memory(data: object, name: str) -> Array | memoryview:
+    """An array over the memory of ``data`` if its elements have a type, else a read-only view of its bytes.
+
+    Nothing is copied.  Raw memory is what the buffer protocol describes as bytes (formats ``B``, ``b`` and ``c``); any
+    other format says what the elements are, as in a NumPy array.  Raises ``InvalidInput``, naming ``name``, for an
+    object without memory, raw memory that is not contiguous, an element type that NumPy does not know, Python objects,
+    and a masked array, whose mask would be lost.
+    """
+    if not isinstance(data, np.ndarray):
+        try:
+            view = memoryview(data)  # type: ignore[arg-type]  # refused below
+        except (TypeError, ValueError):
+            return byte_view(data, name=name)  # type: ignore[arg-type]  # which says why it has no bytes
+        if view.format.lstrip(_BYTE_ORDERS) in _RAW_FORMATS:
+            return byte_view(view, name=name)
+        try:
+            data = np.asarray(view)
+        except (TypeError, ValueError, RuntimeError):
+            raise InvalidInput(
+                f"{name}: {type(data).__name__} holds elements of the unknown format {view.format!r}",
+                fix="pass a NumPy array, or memoryview(x).cast('B') if it is raw memory.",
+            ) from None
+    return whole_array(data, name)
+
+
+def whole_array(array: Array, name: str) -> Array:
+    """``array``, of which its memory tells everything; raises ``InvalidInput`` for any other."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidInput(
+            f"{name} is a masked array, and its mask would be lost", fix="pass x.filled(value), or x.data without it."
+        )
+    if array.dtype.hasobject:
+        raise InvalidInput(f"{name} holds Python objects", fix="convert it with x.astype(...).")
+    return array

@@ -129,3 +129,21 @@ def test_what_cannot_be_run_is_said(arguments: list[str], capsys: pytest.Capture
 
 def _records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lzma.decompress(path.read_bytes()).splitlines()]
+
+
+NO_RESULT = {"binary": 2, "unary": 1, "cast": 1, "truthiness": 1, "fma": 3, "atomic": 3}
+"""Place of the result in a row, by kind of table."""
+
+
+@pytest.mark.parametrize("backend", [*ENGINES, "cuda-machine"])
+@pytest.mark.parametrize("refused_rows", [0, 2])
+def test_a_table_without_a_single_result_needs_no_count(tmp_path: Path, backend: str, refused_rows: int) -> None:
+    tables = {
+        (kind := table["kind"], table["op"]): {**table, "rows": [[*["1"] * NO_RESULT[kind], None]] * refused_rows}
+        for table in map(json.loads, lzma.decompress(TABLES.read_bytes()).splitlines())
+    }
+    path = tmp_path / "tables.jsonl"
+    path.write_text("\n".join(map(json.dumps, tables.values())))
+    outcomes = list(run_cases(read_cases(path), open_backend(backend)))
+    assert {o.verdict for o in outcomes} == {Verdict.PASSED, Verdict.SKIPPED}
+    assert {o.name.split("-")[0] for o in outcomes if o.verdict is Verdict.PASSED} == NO_RESULT.keys()

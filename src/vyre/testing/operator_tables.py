@@ -55,6 +55,15 @@ def _column(rows: Sequence[Sequence[Any]], index: int, dtype: ScalarType) -> byt
     return b"".join(int(str(row[index]), 16).to_bytes(dtype.size, "little") for row in rows)
 
 
+def _output(name: str, binding: int, dtype: ScalarType, rows: int, *, like: str) -> Buffer:
+    """An output of that many elements.
+
+    A count of 0 means a size that is known at run time only; without rows, the output has that of the input ``like``.
+    """
+    same_size = None if rows else like
+    return Buffer.make(name, binding, Access.READ_WRITE, dtype, rows, is_output=True, like=same_size)
+
+
 def _map_case(
     rows: Sequence[Sequence[Any]],
     operands: Sequence[ScalarType],
@@ -62,13 +71,13 @@ def _map_case(
     apply: Callable[[list[Expr]], Expr],
     tolerance_ulp: int = 0,
 ) -> TableCase:
-    """``out[i] = apply(in0[i], in1[i], ...)`` over the rows that have a result."""
+    """``out[i] = apply(in0[i], in1[i], ...)`` over the rows that have a result, of which there may be none."""
     used = [row for row in rows if row[len(operands)] is not None]
     names = [f"in{i}" for i in range(len(operands))]
     buffers = [
         Buffer.make(n, i, Access.READ_ONLY, t, len(used)) for i, (n, t) in enumerate(zip(names, operands, strict=True))
     ]
-    buffers.append(Buffer.make("out", len(names), Access.READ_WRITE, result, len(used), is_output=True))
+    buffers.append(_output("out", len(names), result, len(used), like=names[0]))
     value = apply([Load(name, _LANE) for name in names])
     program = Program(tuple(buffers), (64, 1, 1), (Store("out", _LANE, value),))
     inputs = {name: _column(used, i, t) for i, (name, t) in enumerate(zip(names, operands, strict=True))}
@@ -123,7 +132,7 @@ def _atomic(table: Mapping[str, Any], name: str, dtype: ScalarType) -> TableCase
         Buffer.make("cell", 0, Access.READ_WRITE, dtype, len(rows)),
         Buffer.make("expected", 1, Access.READ_ONLY, dtype, len(rows)),
         Buffer.make("value", 2, Access.READ_ONLY, dtype, len(rows)),
-        Buffer.make("old", 3, Access.READ_WRITE, dtype, len(rows), is_output=True),
+        _output("old", 3, dtype, len(rows), like="cell"),
     )
     update = Atomic(op, "cell", _LANE, Load("expected", _LANE) if compares else None, Load("value", _LANE))
     body = (Let("before", update), Store("old", _LANE, Var("before")))

@@ -211,3 +211,33 @@ def test_what_the_planner_of_waves_refuses_is_the_source_of_a_frontier_plan(
         "out": {"err": refused},
     }
     assert said_about(tmp_path, "token_fact_frontier_execution", line) == []
+
+
+@pytest.mark.parametrize("recorded", ["error", None, {"err": {}}, {"error": True}, {"error_code": None}])
+@pytest.mark.parametrize(("size", "refused"), [(2**31, False), (2**31 + 1, True), (U32 - 1, True)])
+def test_a_size_that_cannot_be_reduced_is_refused_without_a_code(
+    tmp_path: Path, size: int, refused: bool, recorded: Any
+) -> None:
+    offsets = {"fn": "reduction_offsets", "in": {"subgroup_size": size}, "out": recorded}
+    assert (said_about(tmp_path, "subgroup", offsets) == []) == refused
+    for pinned in ({"error_code": 1}, {"ok": []}):
+        assert said_about(tmp_path, "subgroup", {**offsets, "out": pinned}) != []
+    claimed = {**offsets, "out": {"ok": [2**step for step in reversed(range(31))]}}
+    assert (said_about(tmp_path, "subgroup", claimed) == []) != refused
+
+
+@pytest.mark.parametrize(
+    ("elements", "checked", "lenient"),
+    [
+        (0, [0, 0], [0, 0]),
+        (1, [1, 0], [1, 0]),
+        (3, [4, 1], [4, 1]),
+        (2**31, [2**31, 0], [2**31, 0]),
+        (2**31 + 1, None, [2**31 + 1, 0]),
+    ],
+)
+def test_no_elements_are_padded_with_none(
+    tmp_path: Path, elements: int, checked: list[int] | None, lenient: list[int]
+) -> None:
+    line = {"kind": "pow2_tail", "in": elements, "out": {"checked": checked, "lenient": lenient}}
+    assert said_about(tmp_path, "oracle-driver-policies", line) == []

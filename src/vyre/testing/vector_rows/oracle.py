@@ -234,8 +234,11 @@ def _infer_grid(given: Json) -> Json:
 
 
 def _power_of_two_tail(given: Json) -> Json:
-    """Padded length and number of padding lanes; the lenient form leaves alone what would leave 32 bits."""
-    padded = arith.next_power_of_two(given)
+    """Padded length and number of padding lanes; the lenient form leaves alone what would leave 32 bits.
+
+    No elements need no lane, although the least power of two is 1.
+    """
+    padded = arith.next_power_of_two(given) if given else 0
     fits = padded <= U32_MAX
     checked = [padded, padded - given] if fits else None
     return {"checked": checked, "lenient": checked or [given, 0]}

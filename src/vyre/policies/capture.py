@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from vyre.policies.record import U32, record, verdict
+from vyre.policies.record import U64, record, verdict
 
 
 class BindingRole(Enum):
@@ -30,8 +30,8 @@ class CaptureBinding:
     """Positions of the binding among the launch's inputs and outputs; None = it is not among them."""
 
     role: BindingRole
-    input_index: U32 | None
-    output_index: U32 | None
+    input_index: U64 | None
+    output_index: U64 | None
 
 
 @record

@@ -153,7 +153,7 @@ def plan_queue_with_expansion(profile: ExpansionProfile) -> QueuePlan:
     """
     wanted = checked_u64(profile.initial_items + profile.expansion_items, "queue expansion capacity")
     if profile.entry_bytes == 0:
-        raise PlanError("ZeroEntryBytes")
+        return _plan(profile, wanted)  # refuses it, after a queue that is wanted for no items at all
     affordable = max(profile.budget_bytes - profile.control_bytes, 0) // profile.entry_bytes
     least = profile.initial_items
     if profile.discipline is QueueDiscipline.RING:

@@ -13,6 +13,7 @@ token/fact analysis is sized by the items of all waves, although waves run one a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
@@ -157,9 +158,7 @@ def plan_queries(batch: QueryBatch) -> QueryPlan:
         for chunk in _cut(sorted(queries, key=lambda q: q.query), others, batch.budget_bytes):
             groups.append(_group(chunk, others, uploads=graph not in uploaded))
             uploaded[graph] = graph_bytes[graph]
-    reuse = ResidencyCounters()
-    for group in groups:
-        reuse = reuse.add(group.graph_reuse)
+    reuse = _total(group.graph_reuse for group in groups)
     return QueryPlan(
         groups=tuple(groups),
         launch_count=len(groups),
@@ -169,6 +168,17 @@ def plan_queries(batch: QueryBatch) -> QueryPlan:
         graph_reuse=reuse,
         peak_resident_bytes=max((group.resident_bytes for group in groups), default=0),
     )
+
+
+def _total(counters: Iterable[ResidencyCounters]) -> ResidencyCounters:
+    """Their sum; a plan whose counters leave 64 bits is refused as ``ByteCountOverflow``, like one whose bytes do."""
+    total = ResidencyCounters()
+    for each in counters:
+        try:
+            total = total.add(each)
+        except PlanError as error:
+            raise PlanError("ByteCountOverflow", field="graph reuse counters") from error
+    return total
 
 
 def _check_queries(queries: tuple[GraphQuery, ...]) -> dict[int, int]:

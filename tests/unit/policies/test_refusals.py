@@ -383,7 +383,7 @@ SAID = [
     (gate(MEASURED), "insufficient sample count: sample_count = 1"),
     (
         gate(MEASURED, replace(MEASURED, repetitions=TOP)),
-        "repetition count overflow: field = repetitions",
+        "repetition count overflow: index = 1",
     ),
     (gate(MEASURED, replace(MEASURED, backend_id="x")), "non cuda evidence: index = 1, backend_id = x"),
     (
@@ -422,7 +422,7 @@ SAID = [
 CLAIMS = [
     *(Refusal(validate_samples, arguments, f"{said}. {ANY_VALUES}") for arguments, said in SAID),
     Refusal(parse_csv, ("\n", 1.0), f"empty samples. {ANY_VALUES}"),
-    Refusal(parse_csv, ("a,b", 1.0), f"invalid evidence header. Fix: begin with the line {HEADER}."),
+    Refusal(parse_csv, ("a,b", 1.0), f"invalid evidence header: observed = a,b. Fix: begin with the line {HEADER}."),
     Refusal(parse_csv, (f"{HEADER}\n\n1,2", 1.0), f"invalid evidence row: line = 2. {ANY_VALUES}"),
     Refusal(
         parse_csv,

@@ -220,7 +220,8 @@ def test_a_size_that_cannot_be_reduced_is_refused_without_a_code(
 ) -> None:
     offsets = {"fn": "reduction_offsets", "in": {"subgroup_size": size}, "out": recorded}
     assert (said_about(tmp_path, "subgroup", offsets) == []) == refused
-    for pinned in ({"error_code": 1}, {"ok": []}):
+    refusals: list[Any] = [{"error_code": 1}, {"ok": []}]
+    for pinned in refusals:
         assert said_about(tmp_path, "subgroup", {**offsets, "out": pinned}) != []
     claimed = {**offsets, "out": {"ok": [2**step for step in reversed(range(31))]}}
     assert (said_about(tmp_path, "subgroup", claimed) == []) != refused
@@ -241,3 +242,53 @@ def test_no_elements_are_padded_with_none(
 ) -> None:
     line = {"kind": "pow2_tail", "in": elements, "out": {"checked": checked, "lenient": lenient}}
     assert said_about(tmp_path, "oracle-driver-policies", line) == []
+
+
+QUEUE: Final = {"control_bytes": 0, "budget_bytes": 100, "host_sync": "HostParticipates"}
+
+
+@pytest.mark.parametrize(
+    ("initial", "expansion", "entry", "kind"),
+    [
+        (0, 0, 0, "ZeroCapacity"),
+        (0, 0, 4, "ZeroCapacity"),
+        (1, 0, 0, "ZeroEntryBytes"),
+        (0, 1, 0, "ZeroEntryBytes"),
+        (1, 0, 4, "HostParticipationRejected"),
+        (2**64 - 1, 1, 0, "ByteCountOverflow"),
+    ],
+)
+def test_a_queue_that_grows_is_refused_in_the_order_of_one_that_does_not(
+    tmp_path: Path, initial: int, expansion: int, entry: int, kind: str
+) -> None:
+    given = {"initial_items": initial, "expansion_items": expansion, "entry_bytes": entry, **QUEUE}
+    line = {"fn": "plan_device_work_queue_with_expansion", "in": given, "out": {"err": {"kind": kind}}}
+    assert said_about(tmp_path, "device_work_queue", line) == []
+
+
+@pytest.mark.parametrize("graphs", [(1, 1, 1), (1, 2, 3)], ids=["avoided uploads", "uploads"])
+def test_totals_of_a_batch_that_overflow_are_bytes(tmp_path: Path, graphs: tuple[int, ...]) -> None:
+    queries = [
+        {
+            "query": place,
+            "graph_layout_hash": graph,
+            "traversal_key": place + 1,
+            "graph_upload_bytes": 2**64 - 1,
+            "frontier_bytes": 0,
+            "scratch_bytes": 0,
+            "output_bytes": 0,
+        }
+        for place, graph in enumerate(graphs)
+    ]
+    line = {
+        "fn": "plan_multi_query_execution",
+        "in": {"queries": queries, "budget_bytes": 2**64 - 1},
+        "out": {"err": {"kind": "ByteCountOverflow"}},
+    }
+    assert said_about(tmp_path, "multi_query_execution", line) == []
+
+
+def test_no_class_has_no_best_term(tmp_path: Path) -> None:
+    device = {"supports_tensor_cores": False, "supports_f16": False, "hot": True}
+    given: dict[str, Any] = {"classes": [], **device, "autotune": None, "trace_jit": None}
+    assert said_about(tmp_path, "device_extraction", {"fn": "extract_best_for_device", "in": given, "out": None}) == []

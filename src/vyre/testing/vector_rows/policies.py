@@ -280,7 +280,7 @@ def _extraction(
     found = extract_best_for_device(
         ExtractionInputs(
             tuple(EClass(tuple(map(_enode, nodes))) for nodes in classes),
-            len(classes) - 1,
+            max(len(classes) - 1, 0),
             ExtractionProfile(supports_tensor_cores, supports_f16, hot),
             autotune,
             trace_jit,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         UnsupportedFeature as UnsupportedFeature, UnusableBundle as UnusableBundle,
         UnusableCosts as UnusableCosts, VyreError as VyreError,
     )
+    from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
         Variable as Variable,
@@ -105,6 +106,7 @@ _HOME: Final[dict[str, str]] = {
         "MalformedBundle MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest "
         "UnfinishedBuild UnsupportedFeature UnusableBundle UnusableCosts VyreError"
     ),
+    "vyre.domain.geometry": "GridRule LaunchGeometry",
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from vyre.adapters.cuda.aot.devices import open_runner
 from vyre.adapters.cuda.aot.files import read_bundle
 from vyre.app.host_arrays import HostInputs, HostOutputs
+from vyre.app.launches import Launches
+from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
 from vyre.app.shorthand import Grid, merged
 from vyre.domain.dispatch import DispatchConfig
@@ -57,7 +59,7 @@ class LoadedBundle:
         self._runner = runner
         self._inputs = HostInputs(bundle)
         self._outputs = HostOutputs([b for b in bundle.buffers if b.is_returned])
-        self._pipelines: dict[DispatchConfig, BundlePipeline] = {}
+        self._prepared: dict[DispatchConfig, _Prepared] = {}
         self._lock = Lock()
         self._closed = False
 
@@ -82,14 +84,16 @@ class LoadedBundle:
         """
         if self._closed:
             raise InvalidResource("the bundle is closed", fix="load it again with vyre.load_bundle().")
-        pipeline = self._pipeline(merged(config, grid, extent, output_counts))
-        storage = self._outputs.storage()
+        prepared = self._prepare(merged(config, grid, extent, output_counts))
         try:
-            timing = pipeline.dispatch(self._inputs.views(inputs), storage)
+            views = self._inputs.views(inputs)
+            storage = self._outputs.storage(prepared.shapes.of(inputs))
+            timing = prepared.pipeline.dispatch(views, storage)
         except BackendError as error:
             error.add_note(f"backend={self.backend} bundle={self.name or 'unnamed'} image={self.image}")
             raise
-        return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+        arrays, launches = self._outputs.arrays(storage), prepared.launches
+        return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def recover(self) -> None:
         """Open the device anew after ``DeviceLost``; the code is loaded again when it is next used."""
@@ -111,13 +115,29 @@ class LoadedBundle:
     def __repr__(self) -> str:
         return f"<LoadedBundle {self.name or 'unnamed'} {self.image} on {self.backend}>"
 
-    def _pipeline(self, config: DispatchConfig) -> BundlePipeline:
+    def _prepare(self, config: DispatchConfig) -> _Prepared:
         if config.output_counts is not None:  # a mapping, and so no key
-            return self._runner.pipeline(config)
+            return self._prepared_anew(config)
         with self._lock:
-            found = self._pipelines.get(config)
+            found = self._prepared.get(config)
             if found is None:
-                found = self._pipelines[config] = self._runner.pipeline(config)
-                if len(self._pipelines) > PIPELINES:
-                    del self._pipelines[next(iter(self._pipelines))]
+                found = self._prepared[config] = self._prepared_anew(config)
+                if len(self._prepared) > PIPELINES:
+                    del self._prepared[next(iter(self._prepared))]
             return found
+
+    def _prepared_anew(self, config: DispatchConfig) -> _Prepared:
+        bundle = self._bundle
+        return _Prepared(
+            self._runner.pipeline(config),
+            OutputShapes(bundle, config),
+            Launches(bundle.abi_buffers, lambda: bundle.interface, config),
+        )
+
+
+class _Prepared(NamedTuple):
+    """What the dispatches of a bundle under one config share."""
+
+    pipeline: BundlePipeline
+    shapes: OutputShapes
+    launches: Launches

@@ -22,6 +22,9 @@ from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 Converter: TypeAlias = Callable[[object], memoryview]
+Shape: TypeAlias = tuple[int, ...]
+Shapes: TypeAlias = tuple[Shape | None, ...]
+"""The wanted shape of each output; None, and a shape of another number of elements, mean one axis."""
 
 _PACK: Final = {
     ScalarType.U32: struct.Struct("<I"),
@@ -274,24 +277,30 @@ class HostOutputs:
         )
         self._any_bool = any(self._is_bool)
 
-    def storage(self) -> ArrayStorage:
-        return ArrayStorage(self._raw)
+    def storage(self, shapes: Shapes | None = None) -> ArrayStorage:
+        """Storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
+        return ArrayStorage(self._raw, shapes)
 
-    def checked_storage(self, out: Mapping[str, Array], inputs: Sequence[memoryview]) -> CopyOutStorage:
+    def checked_storage(
+        self, out: Mapping[str, Array], inputs: Sequence[memoryview], shapes: Shapes | None = None
+    ) -> CopyOutStorage:
         """Storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
         for name, array in out.items():
             self._check_out(name, array)
         _check_aliasing(out, inputs)
         sized = tuple(out[name].size if name in out else None for name in self.names)
-        return CopyOutStorage(self._raw, self.names, sized)
+        return CopyOutStorage(self._raw, self.names, sized, shapes)
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
         """The results as arrays of the host type; they own their memory."""
         return self._typed(storage.arrays)
 
-    def from_bytes(self, slots: Sequence[memoryview]) -> tuple[Array, ...]:
+    def from_bytes(self, slots: Sequence[memoryview], shapes: Shapes | None = None) -> tuple[Array, ...]:
         """Read-only arrays over ``slots`` (bools are copies)."""
-        return self._typed([np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)])
+        arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)]
+        if shapes is not None:
+            arrays = [a.reshape(_shape(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
+        return self._typed(arrays)
 
     def _typed(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         if not self._any_bool:
@@ -320,14 +329,22 @@ class HostOutputs:
 class ArrayStorage:
     """``OutputStorage`` of fresh NumPy arrays."""
 
-    __slots__ = ("_dtypes", "arrays")
+    __slots__ = ("_dtypes", "_shapes", "arrays")
 
-    def __init__(self, dtypes: tuple[np.dtype[Any], ...]) -> None:
+    def __init__(self, dtypes: tuple[np.dtype[Any], ...], shapes: Shapes | None = None) -> None:
         self._dtypes = dtypes
+        self._shapes = shapes
         self.arrays: tuple[Array, ...] = ()
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
+        shapes = self._shapes
+        if shapes is None:
+            arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
+        else:
+            arrays = [
+                np.empty(_shape(size // d.itemsize, shape), d)
+                for size, d, shape in zip(sizes, self._dtypes, shapes, strict=True)
+            ]
         self.arrays = tuple(arrays)
         return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
 
@@ -341,9 +358,13 @@ class CopyOutStorage(ArrayStorage):
     __slots__ = ("_names", "_sized")
 
     def __init__(
-        self, dtypes: tuple[np.dtype[Any], ...], names: tuple[str, ...], sized: tuple[int | None, ...]
+        self,
+        dtypes: tuple[np.dtype[Any], ...],
+        names: tuple[str, ...],
+        sized: tuple[int | None, ...],
+        shapes: Shapes | None = None,
     ) -> None:
-        super().__init__(dtypes)
+        super().__init__(dtypes, shapes)
         self._names = names
         self._sized = sized
 
@@ -360,9 +381,17 @@ class CopyOutStorage(ArrayStorage):
 def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
     """Element type of what is returned; raw bytes when the returned range cuts through elements."""
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
-    dtype = np.dtype(buffer.element.numpy_name)
-    cut = buffer.output_range is not None and any(offset % dtype.itemsize for offset in buffer.output_range)
-    return np.dtype(np.uint8) if cut else dtype
+    return np.dtype(np.uint8) if cuts_elements(buffer) else np.dtype(buffer.element.numpy_name)
+
+
+def cuts_elements(buffer: Buffer) -> bool:
+    """True if the returned range of a buffer begins or ends inside an element."""
+    assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
+    return buffer.output_range is not None and any(offset % buffer.element.size for offset in buffer.output_range)
+
+
+def _shape(count: int, wanted: Shape | None) -> Shape:
+    return wanted if wanted is not None and math.prod(wanted) == count else (count,)
 
 
 def _check_aliasing(out: Mapping[str, Array], inputs: Sequence[memoryview]) -> None:

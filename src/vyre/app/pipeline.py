@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vyre.app.host_arrays import HostInputs, HostOutputs
+from vyre.app.host_arrays import HostInputs, HostOutputs, Shapes
+from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
+from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, bound_step, has_resident, run_resident
 from vyre.app.result import Result
 from vyre.app.submitted import result_future
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
 from vyre.domain.errors import BackendError, InvalidInput
+from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import (
     Backend,
@@ -81,8 +85,10 @@ class Pipeline:
         "__weakref__",
         "_compiled",
         "_inputs",
+        "_launches",
         "_lease",
         "_outputs",
+        "_shapes",
         "backend",
         "cache",
         "config",
@@ -100,6 +106,8 @@ class Pipeline:
         self._compiled: CompiledPipeline = compiled.pipeline
         self._inputs = HostInputs(program)
         self._outputs = HostOutputs([b for b in program.abi_buffers if b.is_returned])
+        self._shapes = OutputShapes(program, config)
+        self._launches = Launches(program.abi_buffers, partial(interface_of, program), config)
         self.backend: str = str(lease.backend.id)
         self.cache: CacheOutcome = compiled.cache
         self.config: DispatchConfig = config
@@ -126,21 +134,30 @@ class Pipeline:
                     fix="read host results from the Result, or bind the outputs to resident arrays.",
                 )
             return self._run_resident(inputs)
-        return self.run(self._inputs.views(inputs), out, outputs)
+        return self.run(self._inputs.views(inputs), out, outputs, self._shapes.of(inputs))
 
-    def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:
-        """Run on converted inputs."""
+    def run(
+        self,
+        views: tuple[HostBytes, ...],
+        out: OutArrays | None,
+        outputs: OutputArena | None,
+        shapes: Shapes | None = None,
+    ) -> Result:
+        """Run on converted inputs; ``shapes`` are those that ``shapes`` gives for them, None means one axis."""
         if self._lease.closed:
             self._lease.check_open()
         try:
             if out is None and outputs is None:
-                storage = self._outputs.storage()
+                storage = self._outputs.storage(shapes)
                 timing = self._noted(self._compiled.dispatch(views, storage))
-                return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+                launches = self._launches
+                lengths = launches.fixed if launches.fixed is not None else tuple(map(len, views))
+                arrays = self._outputs.arrays(storage)
+                return Result(self._outputs.names, arrays, timing, self.backend, launches, lengths)
             if outputs is None:
                 assert out is not None
-                return self._run_into(views, out)
-            return self._run_arena(views, out, outputs)
+                return self._run_into(views, out, shapes)
+            return self._run_arena(views, out, outputs, shapes)
         except BackendError as error:
             self._annotate(error)
             raise
@@ -153,26 +170,38 @@ class Pipeline:
         """Converted inputs over the caller's own memory (scalars and ``bool_`` arrays are copies)."""
         return self._inputs.views(inputs)
 
+    def shapes(self, inputs: Inputs) -> Shapes | None:
+        """The shapes of the outputs of a dispatch with ``inputs``, which ``views`` has accepted."""
+        return self._shapes.of(inputs)
+
     def __repr__(self) -> str:
         return f"<Pipeline {self.program.name or 'unnamed'} on {self.backend}>"
 
-    def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays) -> Result:
+    def _result(
+        self, arrays: tuple[npt.NDArray[Any], ...], timing: DispatchTiming, views: tuple[HostBytes, ...]
+    ) -> Result:
+        launches = self._launches
+        return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
+
+    def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays, shapes: Shapes | None) -> Result:
         """The caller's arrays are written only once the dispatch has succeeded, so a failure leaves them whole."""
-        storage = self._outputs.checked_storage(out, views)
+        storage = self._outputs.checked_storage(out, views, shapes)
         timing = self._noted(self._compiled.dispatch(views, storage))
         names = self._outputs.names
         arrays = self._outputs.arrays(storage)
         for name, array in zip(names, arrays, strict=True):
             if name in out:
-                out[name].reshape(-1)[:] = array
-        return Result(names, tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, self.backend)
+                out[name].reshape(-1)[:] = array.reshape(-1)
+        return self._result(tuple(out.get(n, a) for n, a in zip(names, arrays, strict=True)), timing, views)
 
-    def _run_arena(self, views: tuple[HostBytes, ...], out: OutArrays | None, arena: OutputArena) -> Result:
+    def _run_arena(
+        self, views: tuple[HostBytes, ...], out: OutArrays | None, arena: OutputArena, shapes: Shapes | None
+    ) -> Result:
         if out is not None:
             raise InvalidInput("both out and outputs are given", fix="pass arrays in out, or an arena in outputs.")
         timing = self._noted(self._compiled.dispatch(views, arena))
         slots = [arena[slot] for slot in range(len(arena))]
-        return Result(self._outputs.names, self._outputs.from_bytes(slots), timing, self.backend)
+        return self._result(self._outputs.from_bytes(slots, shapes), timing, views)
 
     def _run_resident(self, inputs: Inputs) -> Result:
         try:
@@ -205,19 +234,20 @@ class Pipeline:
             self._annotate(error)
             raise
 
-    def submit(self, snapshot: tuple[HostBytes, ...]) -> Future[Result] | None:
-        """Hand a snapshot to the backend's async executor; None if it has none."""
+    def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
+        """Hand a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
         executor = self._lease.backend.async_executor
         if executor is None:
             return None
-        return result_future(executor.submit(DispatchRequest(self.program, snapshot, self.config)), self._collect)
+        pending = executor.submit(DispatchRequest(self.program, snapshot, self.config))
+        return result_future(pending, lambda ended: self._collect(ended, snapshot, shapes))
 
-    def _collect(self, pending: PendingDispatch) -> Result:
-        storage = self._outputs.storage()
+    def _collect(self, pending: PendingDispatch, snapshot: tuple[HostBytes, ...], shapes: Shapes | None) -> Result:
+        storage = self._outputs.storage(shapes)
         timing = pending.wait(storage)
         # How long one waits for what may have ended before says nothing about waiting.
         self._noted(replace(timing, wait_ns=None))
-        return Result(self._outputs.names, self._outputs.arrays(storage), timing, self.backend)
+        return self._result(self._outputs.arrays(storage), timing, snapshot)
 
     def _noted(self, timing: DispatchTiming) -> DispatchTiming:
         self.timings.append(timing)
@@ -235,11 +265,13 @@ class Pipeline:
 class BoundLaunch:
     """A pipeline and its bound inputs; every call is one launch."""
 
-    __slots__ = ("_views", "pipeline")
+    __slots__ = ("_shapes", "_views", "pipeline")
 
-    def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...]) -> None:
+    def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...], shapes: Shapes | None) -> None:
+        """``shapes``: those of the outputs, as ``pipeline.shapes`` gives them for the bound inputs."""
         self.pipeline: Pipeline = pipeline
         self._views = views
+        self._shapes = shapes
 
     def __call__(self, *, out: OutArrays | None = None, outputs: OutputArena | None = None) -> Result:
-        return self.pipeline.run(self._views, out, outputs)
+        return self.pipeline.run(self._views, out, outputs, self._shapes)

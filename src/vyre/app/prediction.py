@@ -17,6 +17,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from vyre.app.host_arrays import Shapes
 from vyre.app.pipeline import Pipeline
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import DecisionSink, decide
@@ -166,14 +167,20 @@ class ObservedPipeline(Pipeline):
         self.anew: bool = False
         self._preparable = self._compiled if isinstance(self._compiled, PreparablePipeline) else None
 
-    def run(self, views: tuple[HostBytes, ...], out: OutArrays | None, outputs: OutputArena | None) -> Result:
+    def run(
+        self,
+        views: tuple[HostBytes, ...],
+        out: OutArrays | None,
+        outputs: OutputArena | None,
+        shapes: Shapes | None = None,
+    ) -> Result:
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
-        return super().run(views, out, outputs)
+        return super().run(views, out, outputs, shapes)
 
-    def submit(self, snapshot: tuple[HostBytes, ...]) -> Future[Result] | None:
+    def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
             self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))
-        return super().submit(snapshot)
+        return super().submit(snapshot, shapes)
 
     def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
         """Whether a dispatch of such inputs finds everything made."""

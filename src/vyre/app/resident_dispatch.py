@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from vyre.app.host_arrays import HostInputs, HostOutputs, foreign_resident, host_dtype
+from vyre.app.launches import Launches
 from vyre.app.lease import BackendLease
+from vyre.app.output_shapes import OutputShapes
 from vyre.app.resident import ResidentArray
 from vyre.app.result import Result
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.geometry import LaunchLimits
-from vyre.domain.interface import resolve_launch
+from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.ports.backend import (
@@ -77,7 +80,11 @@ def run_resident(
         if uploads:
             memory.upload(uploads)
         outputs = HostOutputs([buffer for buffer, _, _ in reads])
-        storage = outputs.storage()
+        shapes = OutputShapes(program, config).of(arguments)
+        if shapes is not None:
+            by_name = dict(zip(sizes.ranges, shapes, strict=True))
+            shapes = tuple(by_name[buffer.name] for buffer, _, _ in reads)
+        storage = outputs.storage(shapes)
         views = storage.begin(tuple(end - start for _, _, (start, end) in reads))
         readbacks = [Readback(held, view, start) for (_, held, (start, _)), view in zip(reads, views, strict=True)]
         step = ResidentStep(program, tuple(resources), config)
@@ -87,7 +94,10 @@ def run_resident(
         for b in program.abi_buffers
         if b.is_returned and isinstance(array := arguments.get(b.name), ResidentArray)
     }
-    return Result(outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), resident)
+    launches = Launches(program.abi_buffers, partial(interface_of, program), sizes.config)
+    return Result(
+        outputs.names, outputs.arrays(storage), timing, str(lease.backend.id), launches, sizes.lengths, resident
+    )
 
 
 def bind_resident(
@@ -182,10 +192,15 @@ class BoundResidentLaunch:
 
 
 class _Sizes(NamedTuple):
-    """Buffers in binding order with their bytes and, for host inputs, their data; returned ranges by name."""
+    """Buffers in binding order with their bytes and, for host inputs, their data; returned ranges by name.
+
+    ``lengths`` are the bytes of the inputs, and ``config`` is that of the dispatch with the counts of bound outputs.
+    """
 
     bindings: list[tuple[Buffer, int, HostBytes | None]]
     ranges: dict[str, tuple[int, int]]
+    lengths: tuple[int, ...]
+    config: DispatchConfig
 
 
 def _resolve(
@@ -219,6 +234,8 @@ def _resolve(
     return _Sizes(
         list(zip((b.buffer for b in plan.bindings), launch.nbytes, views, strict=True)),
         dict(zip(names, launch.output_ranges, strict=True)),
+        tuple(lengths),
+        config,
     )
 
 

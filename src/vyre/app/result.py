@@ -10,7 +10,9 @@ from vyre.domain.dispatch import DispatchTiming
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from vyre.app.launches import Launches
     from vyre.app.resident import ResidentArray
+    from vyre.domain.geometry import LaunchGeometry
 
 Output: TypeAlias = "npt.NDArray[Any]"
 
@@ -18,12 +20,14 @@ Output: TypeAlias = "npt.NDArray[Any]"
 class Result:
     """The returned buffers in binding order: ``result["y"]``, ``result[0]``, ``y, z = result``, ``dict(result)``.
 
-    Each is a one-dimensional NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as
-    ``uint16``) that owns its memory, unless the dispatch was given an ``OutputArena``.  Buffers that were bound to
-    resident memory are updated there and are not part of the result; ``resident`` maps their names to it.
+    Each is a NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as ``uint16``) that owns
+    its memory, unless the dispatch was given an ``OutputArena``.  A buffer of kind ``inout`` has the shape of the array
+    that was passed; an output with as many elements as a given extent (x, y, z) has lanes has the shape (z, y, x); an
+    array of ``out`` keeps its own; all else has one axis.  Buffers that were bound to resident memory are updated there
+    and are not part of the result; ``resident`` maps their names to it.
     """
 
-    __slots__ = ("_arrays", "_names", "backend", "resident", "timing")
+    __slots__ = ("_arrays", "_launches", "_lengths", "_names", "backend", "resident", "timing")
 
     def __init__(
         self,
@@ -31,13 +35,22 @@ class Result:
         arrays: tuple[Output, ...],
         timing: DispatchTiming,
         backend: str,
+        launches: Launches,
+        lengths: tuple[int, ...],
         resident: dict[str, ResidentArray] | None = None,
     ) -> None:
         self._names = names
         self._arrays = arrays
         self.timing: DispatchTiming = timing
         self.backend: str = backend
+        self._launches = launches
+        self._lengths = lengths
         self.resident: dict[str, ResidentArray] = resident or {}
+
+    @property
+    def launch(self) -> LaunchGeometry:
+        """Grid, workgroup and extent of the launch, and the rule that chose the grid; ``print`` it for a sentence."""
+        return self._launches.geometry(self._lengths)
 
     def __getitem__(self, key: str | int) -> Output:
         """The array of that name or position; raises ``KeyError`` or ``IndexError``."""
@@ -61,5 +74,9 @@ class Result:
         return tuple(zip(self._names, self._arrays, strict=True))
 
     def __repr__(self) -> str:
-        arrays = ", ".join(f"{name}: {array.dtype}[{array.size}]" for name, array in self.items())
+        arrays = ", ".join(f"{name}: {array.dtype}[{_axes(array.shape)}]" for name, array in self.items())
         return f"<Result {arrays or 'without outputs'} from {self.backend} in {self.timing.wall_ns / 1e6:.3f} ms>"
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))

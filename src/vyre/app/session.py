@@ -125,6 +125,8 @@ class Session:
         then read-only views that are valid until its next dispatch.
         ``tune``: run it as ``tuned`` says, which changes no byte.
 
+        The result has the shapes that ``Result`` names, and its ``launch`` says which rule chose the grid.
+
         Raises ``InvalidProgram``, ``InvalidInput``, ``InvalidResource``, ``InvalidConfig``, ``UnsupportedFeature``
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout``, ``DispatchFailed`` and
         other ``BackendError``s from the run.  A failed dispatch has no outputs.
@@ -165,7 +167,7 @@ class Session:
         are bound by value.
         """
         pipeline = self.compile(program, config, **shorthand)
-        return BoundLaunch(pipeline, pipeline.views(inputs))
+        return BoundLaunch(pipeline, pipeline.views(inputs), pipeline.shapes(inputs))
 
     def bind_resident(
         self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Any
@@ -200,8 +202,8 @@ class Session:
         """
         self._lease.check_open()
         pipeline = self.compile(program, config, **shorthand)
-        snapshot = pipeline.snapshot(inputs)
-        return pipeline.submit(snapshot) or self._threads().submit(pipeline.run, snapshot, None, None)
+        snapshot, shapes = pipeline.snapshot(inputs), pipeline.shapes(inputs)
+        return pipeline.submit(snapshot, shapes) or self._threads().submit(pipeline.run, snapshot, None, None, shapes)
 
     def dispatch_many(
         self, program: Program, batch: Iterable[Inputs], config: DispatchConfig | None = None, **shorthand: Any

@@ -143,7 +143,7 @@ class SpecializedPipeline:
         pipeline = self._chosen(views)
         if self._held is not None:
             self._held.tell()
-        return pipeline.run(views, out, outputs)
+        return pipeline.run(views, out, outputs, self.general.shapes(inputs))
 
     def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
         """Is the special code surely faster than the general one?  If measured and not, it is not used any more.

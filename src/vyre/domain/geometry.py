@@ -1,8 +1,9 @@
-"""How many workgroups a launch has: inferred for one dimension, asked for in two and three."""
+"""How many workgroups a launch has and why: inferred for one dimension, asked for in two and three."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from vyre.domain.errors import InvalidConfig, InvalidProgram
 from vyre.domain.names import Dim3
@@ -20,16 +21,60 @@ class LaunchLimits:
     max_grid_size: Dim3 | None = None
 
 
+class GridRule(Enum):
+    """The rule that chose the grid of a launch; ``value`` is a sentence about it."""
+
+    GIVEN_GRID = "The grid was given."
+    GIVEN_EXTENT = "The extent was given, and the grid covers it."
+    GIVEN_COUNT = "The number of elements was given, and the grid covers it."
+    LARGEST_OUTPUT = "The grid covers the largest returned buffer, because the program only maps elements."
+    LARGEST_BUFFER = (
+        "The grid covers the largest buffer of any kind, because the program uses workgroup memory or atomics."
+    )
+    NOTHING_RETURNED = "The grid covers the largest buffer of any kind, because no element is returned."
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGeometry:
+    """The geometry of one launch and the rule that chose it.
+
+    ``grid`` counts workgroups and ``workgroup`` counts lanes, each along x, y and z.  ``extent`` counts the lanes that
+    were asked for: as given, or one axis with the inferred number of elements; None where the grid itself was given.
+    """
+
+    grid: Dim3
+    workgroup: Dim3
+    extent: tuple[int, ...] | None
+    rule: GridRule
+
+    def __str__(self) -> str:
+        lanes = "" if self.extent is None else f" for {_axes(self.extent)} lanes"
+        return f"{_axes(self.grid)} workgroups of {_axes(self.workgroup)} lanes{lanes}. {self.rule}"
+
+
+def _axes(sizes: tuple[int, ...]) -> str:
+    return "x".join(map(str, sizes))
+
+
+def counting_rule(returned: list[int], *, driven_by_input: bool) -> GridRule:
+    """The rule that chooses the elements of a launch: ``returned`` counts the elements of the returned buffers."""
+    if driven_by_input:
+        return GridRule.LARGEST_BUFFER
+    return GridRule.LARGEST_OUTPUT if any(returned) else GridRule.NOTHING_RETURNED
+
+
 def element_count(returned: list[int], others: list[int], *, driven_by_input: bool) -> int:
-    """Elements a launch covers.
+    """Number of elements that a launch covers, at least 1.
 
     A map is driven by its largest returned buffer.  With workgroup memory or atomics (reductions, accumulators), or
-    nothing returned, the largest buffer of any kind decides.  At least 1.
+    nothing returned, the largest buffer of any kind decides.
     """
-    largest_returned = max(returned, default=0)
-    if largest_returned and not driven_by_input:
-        return largest_returned
-    return max(1, largest_returned, max(others, default=0))
+    if counting_rule(returned, driven_by_input=driven_by_input) is GridRule.LARGEST_OUTPUT:
+        return max(returned)
+    return max([1, *returned, *others])
 
 
 def infer_grid(count: int, workgroup: Dim3) -> Dim3:

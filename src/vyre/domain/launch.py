@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from vyre.domain.binding import Binding, BindingPlan, BindingRole
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
-from vyre.domain.geometry import LaunchLimits, check_geometry, element_count, grid_of_extent, infer_grid
+from vyre.domain.geometry import (
+    GridRule,
+    LaunchGeometry,
+    LaunchLimits,
+    check_geometry,
+    counting_rule,
+    element_count,
+    grid_of_extent,
+    infer_grid,
+)
 from vyre.domain.names import Dim3
 
 U32_MAX = 0xFFFF_FFFF
@@ -53,15 +62,9 @@ def launch_of(
     plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
     nbytes = tuple(n * b.element_size for n, b in zip(counts, plan.bindings, strict=True))
-    workgroup = config.workgroup or interface.workgroup
-    covered = _covered(interface, counts, config)
-    if config.grid is not None:
-        grid = config.grid
-    elif config.extent is not None:
-        grid = grid_of_extent(config.extent, workgroup)
-    else:
-        grid = infer_grid(covered, workgroup)
-    check_geometry(grid, workgroup, limits)
+    covered, rule = _covered(interface, counts, config)
+    geometry = _geometry(interface, config, covered, rule)
+    check_geometry(geometry.grid, geometry.workgroup, limits)
     ranges = tuple(_range(plan.bindings[i], nbytes[i]) for i in plan.outputs)
     sizes = tuple(end - start for start, end in ranges)
     if config.max_output_bytes is not None and sum(sizes) > config.max_output_bytes:
@@ -69,17 +72,44 @@ def launch_of(
             f"the outputs take {sum(sizes)} bytes, max_output_bytes is {config.max_output_bytes}",
             fix="raise max_output_bytes, or return ranges of the outputs.",
         )
-    return Launch(grid, workgroup, covered, counts, nbytes, sizes, ranges)
+    return Launch(geometry.grid, geometry.workgroup, covered, counts, nbytes, sizes, ranges)
 
 
-def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConfig) -> int:
+def geometry_of(interface: Interface, input_nbytes: tuple[int, ...], config: DispatchConfig) -> LaunchGeometry:
+    """The geometry of a launch that ``launch_of`` accepts, and the rule that chose it.
+
+    ``input_nbytes`` decide nothing, and may be empty, where the config gives ``grid``, ``extent`` or
+    ``element_count_override``.  Raises as ``launch_of`` does for counts and for a grid that cannot be inferred.
+    """
+    if config.grid or config.extent or config.element_count_override is not None:
+        return _geometry(interface, config, *_given_count(config))
+    return _geometry(interface, config, *_covered(interface, _counts(interface.plan, input_nbytes, config), config))
+
+
+def _geometry(interface: Interface, config: DispatchConfig, covered: int, rule: GridRule) -> LaunchGeometry:
+    workgroup = config.workgroup or interface.workgroup
+    if config.grid is not None:
+        return LaunchGeometry(config.grid, workgroup, None, GridRule.GIVEN_GRID)
+    if config.extent is not None:
+        grid = grid_of_extent(config.extent, workgroup)
+        return LaunchGeometry(grid, workgroup, config.extent, GridRule.GIVEN_EXTENT)
+    return LaunchGeometry(infer_grid(covered, workgroup), workgroup, (covered,), rule)
+
+
+def _given_count(config: DispatchConfig) -> tuple[int, GridRule]:
+    return max(1, config.element_count_override or 0), GridRule.GIVEN_COUNT
+
+
+def _covered(interface: Interface, counts: tuple[int, ...], config: DispatchConfig) -> tuple[int, GridRule]:
     if config.element_count_override is not None:
-        return max(1, config.element_count_override)
+        return _given_count(config)
     driven = (BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT)
     bindings = interface.plan.bindings
     returned = [n for n, b in zip(counts, bindings, strict=True) if b.role in driven]
     others = [n for n, b in zip(counts, bindings, strict=True) if b.role not in driven]
-    return element_count(returned, others, driven_by_input=interface.driven_by_input)
+    driven_by_input = interface.driven_by_input
+    covered = element_count(returned, others, driven_by_input=driven_by_input)
+    return covered, counting_rule(returned, driven_by_input=driven_by_input)
 
 
 def _counts(plan: BindingPlan, input_nbytes: tuple[int, ...], config: DispatchConfig) -> tuple[int, ...]:

@@ -60,7 +60,11 @@ def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "builder.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", ROOT / "docs" / "builder.md", ROOT / "docs" / "dispatching.md"],
+    ids=lambda page: page.name,
+)
 def test_the_code_of_a_page_type_checks(page: Path, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text("\n".join(python_blocks(page)), "utf-8")

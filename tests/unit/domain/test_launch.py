@@ -7,14 +7,14 @@ import pytest
 from support.kernels import GID, kernel, lit, load
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidProgram
-from vyre.domain.geometry import LaunchLimits
-from vyre.domain.interface import resolve_launch, uses_atomics
+from vyre.domain.geometry import GridRule, LaunchLimits
+from vyre.domain.interface import interface_of, resolve_launch, uses_atomics
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
 from vyre.domain.ir.stmt import Let, Stmt, Store
 from vyre.domain.ir.types import DataType, u8, u16, u32, u64
-from vyre.domain.launch import Launch
+from vyre.domain.launch import Launch, geometry_of
 
 UNLIMITED = LaunchLimits("free")
 U32_MAX = 2**32 - 1
@@ -215,6 +215,33 @@ def test_geometry_given_by_hand(config: DispatchConfig, grid: Dim3, workgroup: D
 def test_geometry_that_is_refused(config: DispatchConfig, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         resolve_launch(MAP, (400,), config, LaunchLimits("small", 64))
+
+
+@pytest.mark.parametrize("program", [MAP, _program(_input("x", 0), body=(COUNTER,)), _program(_input("x", 0))])
+@pytest.mark.parametrize("nbytes", [0, 4, 400])
+@pytest.mark.parametrize(
+    ("config", "rule"),
+    [
+        (DispatchConfig(), None),
+        (DispatchConfig(workgroup=(5, 1, 1)), None),
+        (DispatchConfig(element_count_override=0), GridRule.GIVEN_COUNT),
+        (DispatchConfig(element_count_override=77), GridRule.GIVEN_COUNT),
+        (DispatchConfig(extent=(65, 2)), GridRule.GIVEN_EXTENT),
+        (DispatchConfig(extent=(65, 2), element_count_override=7), GridRule.GIVEN_EXTENT),
+        (DispatchConfig(grid=(7, 2, 3)), GridRule.GIVEN_GRID),
+    ],
+)
+def test_the_geometry_alone_is_that_of_the_launch(
+    program: Program, nbytes: int, config: DispatchConfig, rule: GridRule | None
+) -> None:
+    launch = _launch(program, nbytes, config=config)
+    geometry = geometry_of(interface_of(program), (nbytes,), config)
+    assert (geometry.grid, geometry.workgroup) == (launch.grid, launch.workgroup)
+    if rule is None:
+        assert geometry.extent == (launch.element_count,)
+    else:
+        assert geometry.rule is rule
+        assert geometry == geometry_of(interface_of(program), (), config)
 
 
 # ---------------------------------------------------------------- what comes back

@@ -36,11 +36,11 @@ def generations(session: Dispatcher, program: Program, cells: Array, count: int)
     """``cells`` (u8 0 or 1, height x width) after ``count`` generations."""
     height, width = cells.shape
     config = DispatchConfig(extent=(width, height))
-    state = cells.reshape(-1)
+    state = cells
     for _ in range(count):
         inputs = {"width": width, "height": height, "cells": state}
         state = session.dispatch(program, inputs, config)["next_cells"].copy()
-    return state.reshape(cells.shape)
+    return state
 
 
 def generations_by_numpy(cells: Array, count: int) -> Array:

@@ -52,7 +52,7 @@ def escape_counts(session: Dispatcher, program: Program, shape: tuple[int, int],
         "step": view["step"],
     }
     config = DispatchConfig(extent=(width, height), output_counts={"counts": height * width})
-    return session.dispatch(program, inputs, config)["counts"].reshape(shape)
+    return session.dispatch(program, inputs, config)["counts"]
 
 
 def counts_by_numpy(shape: tuple[int, int], *, left: float, top: float, step: float, rounds: int) -> Array:

@@ -37,7 +37,7 @@ def edges(session: Dispatcher, program: Program, image: Array) -> Array:
     height, width = image.shape
     inputs: Inputs = {"width": width, "height": height, "image": image}
     result = session.dispatch(program, inputs, DispatchConfig(extent=(width, height)))
-    return result["edges"].reshape(height, width)
+    return result["edges"]
 
 
 def edges_by_numpy(image: Array) -> Array:

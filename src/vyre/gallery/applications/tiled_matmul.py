@@ -44,7 +44,7 @@ def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
     (rows, inner), cols = a.shape, b.shape[1]
     config = DispatchConfig(extent=(cols, rows), output_counts={"c": rows * cols})
     inputs = {"rows": rows, "inner": inner, "cols": cols, "a": a.reshape(-1), "b": b.reshape(-1)}
-    return session.dispatch(program, inputs, config)["c"].reshape(rows, cols)
+    return session.dispatch(program, inputs, config)["c"]
 
 
 def case() -> Case:

@@ -6,6 +6,7 @@ from vyre import DispatchConfig, Program, ProgramBuilder, u32
 from vyre.gallery.example import Case, Example, random_u32
 
 ROWS, COLS, TILE, PITCH = 24, 16, 8, 9
+GRID = (COLS // TILE, ROWS // TILE, 1)
 
 
 def transpose() -> Program:
@@ -28,7 +29,7 @@ def transpose() -> Program:
 
 def case() -> Case:
     src = random_u32(21, ROWS * COLS)
-    return Case({"src": src}, {"out": src.reshape(ROWS, COLS).T.reshape(-1)}, DispatchConfig(extent=(COLS, ROWS)))
+    return Case({"src": src}, {"out": src.reshape(ROWS, COLS).T.reshape(-1)}, DispatchConfig(grid=GRID))
 
 
 EXAMPLE = Example("P22", "tiled transpose", transpose, case, "NumPy")

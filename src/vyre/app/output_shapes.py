@@ -1,0 +1,52 @@
+"""The shapes of the arrays that a dispatch returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from vyre.app.host_arrays import Shape, Shapes, cuts_elements
+from vyre.domain.dispatch import DispatchConfig
+
+if TYPE_CHECKING:
+    from vyre.app.host_arrays import Signature
+
+
+class OutputShapes:
+    """Decides the shapes of the outputs of one program under one config.
+
+    A buffer of kind ``inout`` comes back in the shape of the array that was passed, and bytes come back in one axis.
+    An output with as many elements as an extent (x, y, z) has lanes gets the shape (z, y, x).
+    """
+
+    __slots__ = ("_declared", "_flat", "_passed")
+
+    def __init__(self, program: Signature, config: DispatchConfig) -> None:
+        names = [b.name for b in program.abi_buffers if b.takes_input]
+        returned = [b for b in program.abi_buffers if b.is_returned]
+        whole = [(slot, b) for slot, b in enumerate(returned) if not cuts_elements(b)]
+        self._flat: Final[Shapes] = (None,) * len(returned)
+        self._passed: Final = tuple((slot, b.name, names.index(b.name)) for slot, b in whole if b.takes_input)
+        self._declared: Shapes | None = None
+        if config.extent is not None and len(config.extent) > 1:
+            for slot, buffer in whole:
+                if not buffer.takes_input:
+                    self._declared = _with(self._declared or self._flat, slot, config.extent[::-1])
+
+    def of(self, inputs: Mapping[str, object] | Sequence[object]) -> Shapes | None:
+        """The shapes of the outputs of a dispatch with these (accepted) ``inputs``; None if all have one axis."""
+        shapes = self._declared
+        if not self._passed:
+            return shapes
+        named = type(inputs) is dict or isinstance(inputs, Mapping)  # the first is quicker to ask
+        for slot, name, place in self._passed:
+            value = inputs[name if named else place]  # type: ignore[index]  # ``named`` tells which of them it is
+            if isinstance(value, np.ndarray) and value.ndim != 1:
+                shapes = _with(shapes or self._flat, slot, value.shape)
+        return shapes
+
+
+def _with(shapes: Shapes, slot: int, shape: Shape) -> Shapes:
+    return (*shapes[:slot], shape, *shapes[slot + 1 :])

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from vyre.app.host_arrays import Shape, Shapes, cuts_elements
+from vyre.app.host_memory import host_memory
+from vyre.app.resident import ResidentArray
 from vyre.domain.dispatch import DispatchConfig
 
 if TYPE_CHECKING:
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 class OutputShapes:
     """Decides the shapes of the outputs of one program under one config.
 
-    A buffer of kind ``inout`` comes back in the shape of the array that was passed, and bytes come back in one axis.
-    An output with as many elements as an extent (x, y, z) has lanes gets the shape (z, y, x).
+    A buffer of kind ``inout`` comes back in the shape of the array (or other typed memory) that was passed, and bytes
+    come back in one axis.  An output with as many elements as an extent (x, y, z) has lanes gets the shape (z, y, x).
     """
 
     __slots__ = ("_declared", "_flat", "_passed")
@@ -43,6 +45,8 @@ class OutputShapes:
         named = type(inputs) is dict or isinstance(inputs, Mapping)  # the first is quicker to ask
         for slot, name, place in self._passed:
             value = inputs[name if named else place]  # type: ignore[index]  # ``named`` tells which of them it is
+            if type(value) is not np.ndarray:
+                value = None if isinstance(value, ResidentArray) else host_memory(value, f"input `{name}`")
             if isinstance(value, np.ndarray) and value.ndim != 1:
                 shapes = _with(shapes or self._flat, slot, value.shape)
         return shapes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from ctypes import c_float
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,14 @@ def test_an_extent_shapes_the_outputs_of_its_size_and_no_others(
     assert result["copy"].shape == shape
     assert result["one"].shape == (1,)
     assert result["image"].shape == (6,)
+
+
+def test_typed_memory_of_other_kinds_has_its_shape_too(session: vyre.Session) -> None:
+    floats = ((c_float * 3) * 2)(*[(c_float * 3)(1, 2, 3)] * 2)
+    for memory in (memoryview(bytearray(24)).cast("f", (2, 3)), floats):
+        assert session.dispatch(kept(f32), {"data": memory})["data"].shape == (2, 3)
+    raw = memoryview(bytearray(6)).cast("B", (2, 3))  # of bytes, and so untyped
+    assert session.dispatch(kept(u8), {"data": raw})["data"].shape == (6,)
 
 
 def test_without_an_extent_outputs_have_one_axis(session: vyre.Session) -> None:

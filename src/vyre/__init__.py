@@ -8,6 +8,7 @@ Names are imported when they are first used, so that ``import vyre`` loads nothi
 
 from __future__ import annotations
 
+import builtins
 from importlib import import_module
 from time import time_ns
 from typing import TYPE_CHECKING, Final
@@ -123,7 +124,8 @@ _HOME: Final[dict[str, str]] = {
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 
-__all__ = sorted(_MODULE_OF)
+# `from vyre import *` leaves Python's own names alone: `vyre.open` is written with its module.
+__all__ = sorted(name for name in _MODULE_OF if not hasattr(builtins, name))
 
 
 if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
@@ -135,11 +137,16 @@ if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
             return version("vyre")
         module = _MODULE_OF.get(name)
         if module is None:
-            raise AttributeError(f"module 'vyre' has no attribute {name!r}")
+            hint = None
+            if not name.startswith("_"):
+                from vyre.domain.ir.foreign_names import module_hint
+
+                hint = module_hint(name, __all__)
+            raise AttributeError(f"module 'vyre' has no attribute {name!r}" + (f". Fix: {hint}." if hint else ""))
         value: object = getattr(import_module(module), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULE_OF})

@@ -245,6 +245,18 @@ class BuildError(LocatedError):
     default_fix = "see the builder's documentation."
 
 
+class UnknownAttribute(BuildError, AttributeError):
+    """A builder, buffer or value is asked for an attribute that it does not have."""
+
+
+class UnsupportedUse(BuildError, TypeError):
+    """Python, NumPy or the user asks something of a buffer or value that only a number or an array can do."""
+
+
+class UnboundVariable(BuildError, UnboundLocalError):
+    """An in-place operator in a function makes a variable of the kernel local to that function."""
+
+
 class MalformedText(LocatedError):
     """``.vyre`` text that does not parse; ``loc`` has line and column."""
 

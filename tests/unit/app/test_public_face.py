@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,36 @@ def test_opening_a_session_loads_no_logging_container_or_terminal() -> None:
     assert not imported_by(code) & (HEAVY - {"numpy"})
 
 
-@pytest.mark.parametrize("name", vyre.__all__)
+def test_a_star_import_shadows_no_builtin_and_leaves_out_nothing_else() -> None:
+    names: dict[str, object] = {}
+    exec("from vyre import *", names)
+    imported = set(names) - {"__builtins__"}
+    assert {name for name in imported if hasattr(builtins, name)} == set()
+    assert set(vyre._MODULE_OF) - imported == {"open"}
+    assert eval("open", names) is builtins.open
+
+
+WRONG = {
+    "float32": "vyre.f32",
+    "int64": "vyre.i64",
+    "bool": "vyre.bool_",
+    "max": "vyre.max_",
+    "where": r"select\(c, a, b\)",
+    "maximum": r"max_\(a, b\)",
+    "arcsin": "vyre.asin",
+    "ProgramBuider": "vyre.ProgramBuilder",
+    "is_nan_": "vyre.is_nan",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_name_is_answered_with_the_right_one(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Fix: write {WRONG[name]}"):
+        getattr(vyre, name)
+    assert not hasattr(vyre, name)
+
+
+@pytest.mark.parametrize("name", vyre._MODULE_OF)
 def test_every_name_resolves(name: str) -> None:
     assert getattr(vyre, name) is not None
     assert name in dir(vyre)

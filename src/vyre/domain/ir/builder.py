@@ -26,6 +26,8 @@ from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary
 from vyre.domain.ir.expr import Literal as LiteralExpr
+from vyre.domain.ir.foreign_names import type_hint
+from vyre.domain.ir.foreign_use import ForeignBuilderUse, explain_unbound, named
 from vyre.domain.ir.handles import BufferHandle, Variable
 from vyre.domain.ir.operators import Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
@@ -75,15 +77,17 @@ def _nothing() -> None:
     return None
 
 
-class ProgramBuilder:
+class ProgramBuilder(ForeignBuilderUse):
     """Records one kernel.  Every misuse raises ``BuildError`` naming the user's line.
 
     ``workgroup``: lanes per workgroup along x, or up to three axes.  Buffers and parameters get ascending
     binding numbers, which is the order of inputs and outputs.
     """
 
+    __slots__ = ("_buffers", "_copies", "_entered", "_loc", "_name", "_recorder", "_specs", "_workgroup", "_writable")
+
     def __init__(self, name: str | None = None, *, workgroup: int | tuple[int, ...]) -> None:
-        self._name = name
+        self._name = None if name is None else _text(name, "the name of a program")
         self._loc = caller_location()
         self._workgroup = _workgroup_size(workgroup)
         self._buffers: list[Buffer] = []
@@ -105,6 +109,7 @@ class ProgramBuilder:
         self._recorder.closed = True
         if error is not None:
             self._recorder.note_failure(f"the `with` block of the builder ({self._loc})", error)
+            explain_unbound(error)
 
     def build(self, *, check: bool = True) -> Program:
         """The finished program.  Nothing can be recorded after it.
@@ -253,6 +258,11 @@ class ProgramBuilder:
         self, start: Operand, stop: Operand, step: Operand = 1, name: str | None = None
     ) -> AbstractContextManager[Value]:
         """``with p.for_(start, stop, step) as k:`` counts up while ``k < stop``; bounds are read once, all u32."""
+        if isinstance(step, int) and step < 0:
+            fail(
+                f"the step {step} of a loop is negative, and loops count up",
+                "count up, and compute the other way: `with p.for_(0, n) as k:` and n - 1 - k.",
+            )
         first, last, stride = (
             self._recorder.consume(typed(bound, _U32, f"the {role} of a loop"))
             for bound, role in ((start, "start"), (stop, "stop"), (step, "step"))
@@ -291,6 +301,7 @@ class ProgramBuilder:
 
     def region(self, generator: str) -> AbstractContextManager[None]:
         """A scope with a provenance label, which changes no result."""
+        _text(generator, "the label of a region")
         loc = caller_location()
         return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc), is_scope=False)
 
@@ -313,6 +324,7 @@ class ProgramBuilder:
 
     def trap(self, address: Operand, tag: str) -> None:
         """Ends the lane and fails the dispatch with ``TrapError(tag, address)``."""
+        _text(tag, "the tag of a trap")
         value = typed(address, _U32, "the address of a trap")
         self._recorder.emit(Trap(self._recorder.consume(value), tag, loc=caller_location()))
 
@@ -343,7 +355,7 @@ class ProgramBuilder:
 
     def async_wait(self, tag: str) -> None:
         """Performs the write of the copy issued under ``tag``."""
-        self._recorder.emit(AsyncWait(tag, loc=caller_location()))
+        self._recorder.emit(AsyncWait(_text(tag, "the tag of a copy"), loc=caller_location()))
         if tag in self._copies:
             self._recorder.mark_written(self._copies.pop(tag))
 
@@ -396,6 +408,7 @@ class ProgramBuilder:
         size: Operand,
         tag: str,
     ) -> None:
+        _text(tag, "the tag of a copy")
         for handle in (source, destination):
             self._recorder.check_readable(handle.origin, NEVER_STALE)
         first = self._recorder.consume(typed(offset, _U32, "the offset of a copy"))
@@ -418,7 +431,10 @@ class ProgramBuilder:
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
         if not isinstance(dtype, ScalarType):
-            fail(f"`{name}` has the element type {dtype!r}", "use a scalar type such as vyre.f32 or vyre.u8.")
+            meant = type_hint(dtype)
+            fix = f"use vyre.{meant}." if meant else "use a scalar type such as vyre.f32 or vyre.u8."
+            fail(f"`{name}` has the element type {dtype!r}", fix)
+        _check_kinds(name, count, like)
         if count is not None and count < 0:
             fail(f"`{name}` has {count} elements", "give a positive count, or None for one sized by the caller.")
         self._recorder.reserve(name)
@@ -448,8 +464,25 @@ class ProgramBuilder:
 
 
 def _workgroup_size(size: int | tuple[int, ...]) -> Dim3:
-    axes = (size,) if isinstance(size, int) else tuple(size)
+    axes = tuple(size) if isinstance(size, tuple | list) else (size,)
     if not 1 <= len(axes) <= 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in axes):
         fail(f"workgroup={size!r} is no workgroup size", "give one to three positive ints, such as 256 or (16, 16).")
     x, y, z = (*axes, 1, 1)[:3]
     return x, y, z
+
+
+def _check_kinds(name: object, count: object, like: object) -> None:
+    _text(name, "the name of a buffer")
+    if not isinstance(like, str | None):
+        fail(f"`{name}` is to have the length of {like!r}", "give a buffer of this builder, or its name.")
+    if not isinstance(count, int | None):
+        fail(
+            f"`{name}` has {named(count, repr(count))} elements",
+            "give a Python int, or None for a buffer that is sized by the caller.",
+        )
+
+
+def _text(given: object, what: str) -> str:
+    if not isinstance(given, str):
+        fail(f"{what} is no text but {given!r}", "give a str.")
+    return given

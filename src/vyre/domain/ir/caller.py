@@ -12,7 +12,7 @@ from vyre.domain.ir.node import SourceLocation
 
 _SURFACE_MODULES: Final = frozenset(
     f"vyre.domain.ir.{name}"
-    for name in ("types", "caller", "scopes", "value", "functions", "handles", "recorder", "builder")
+    for name in ("types", "caller", "scopes", "foreign_use", "value", "functions", "handles", "recorder", "builder")
 )
 
 
@@ -34,14 +34,15 @@ def users_name(matches: Callable[[object], bool]) -> str | None:
 
     The innermost function is searched first, then its callers.  This walks frames, so only errors ask for it.
     """
-    for frame in _user_frames():
+    for frame in user_frames():
         for name, held in frame.f_locals.items():
             if name.isidentifier() and matches(held):
                 return name
     return None
 
 
-def _user_frames() -> Iterator[FrameType]:
+def user_frames() -> Iterator[FrameType]:
+    """The frames of the user's code, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") not in _SURFACE_MODULES:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
+from vyre.domain.ir.foreign_use import ForeignBufferUse, refuse, set_attribute
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.stmt import Assign, Store
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import NEVER_STALE, Operand, Origin, Reads, Value, binary, check_in_scope, type_error, typed
+from vyre.domain.ir.value import (
+    NEVER_STALE,
+    Operand,
+    Origin,
+    Reads,
+    Value,
+    as_value,
+    binary,
+    check_in_scope,
+    type_error,
+    typed,
+)
 
 _U32: Final = ScalarType.U32
 
@@ -33,11 +45,18 @@ class Variable(Value):
     def reads(self) -> Reads:
         return {self._origin: self._origin.recorder.clock}
 
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            set_attribute(self, name, value, "a variable", "write v.assign(x), or v += x and the like.")
+
     def assign(self, value: Operand) -> None:
         """Overwrites the variable with a value of its type."""
         recorder = self._origin.recorder
         recorder.check_readable(self._origin, NEVER_STALE)
-        assigned = typed(value, self.dtype, f"what is assigned to {self._origin.label}")
+        assigned = as_value(value, self.dtype)
+        if assigned.dtype is not self.dtype:
+            typed(assigned, self.dtype, f"what is assigned to {self._origin.label}")
         recorder.emit(Assign(self._name, recorder.consume(assigned), loc=caller_location()))
         recorder.mark_written(self._origin)
 
@@ -80,7 +99,7 @@ class Variable(Value):
         return self._updated(BinaryOp.SHR, other)
 
 
-class BufferHandle:
+class BufferHandle(ForeignBufferUse):
     """A buffer of the program being built: ``b[i]`` loads, ``b[i] = v`` stores.
 
     Indices are u32.  A load out of range is zero, a store out of range is dropped.  Narrow elements are
@@ -93,7 +112,7 @@ class BufferHandle:
         self._recorder = recorder
         self._buffer = buffer
         self._dtype = element.widened
-        self._origin = Origin(recorder, f"buffer `{buffer.name}`", mutable=buffer.is_writable)
+        self._origin = Origin(recorder, "buffer", buffer.name, mutable=buffer.is_writable)
 
     @property
     def name(self) -> str:
@@ -129,7 +148,7 @@ class BufferHandle:
         self._recorder.mark_written(self._origin)
 
     def __iter__(self) -> None:
-        fail("a buffer cannot be iterated over in Python", "loop with p.for_(0, buffer.length).")
+        refuse("a buffer cannot be iterated over in Python", "loop with p.for_(0, buffer.length).")
 
     def __repr__(self) -> str:
         return f"<{self._origin.label} of {self._buffer.element!r}>"
@@ -174,7 +193,28 @@ class BufferHandle:
         return self._atomic(AtomicOp.COMPARE_EXCHANGE, index, value, ordering, expected)
 
     def _index(self, index: Operand) -> Value:
+        if not isinstance(index, Value):
+            self._check_plain_index(index)
         return typed(index, _U32, f"an index of {self._origin.label}")
+
+    def _check_plain_index(self, index: object) -> None:
+        name = self.name
+        match index:
+            case tuple():
+                refuse(
+                    f"{self._origin.label} has one axis, and {len(index)} indices are given",
+                    f"compute the position: {name}[row * width + column].",
+                )
+            case slice():
+                refuse(
+                    f"{self._origin.label} cannot be sliced",
+                    f"loop over the elements: `with p.for_(start, stop) as k:` and {name}[k].",
+                )
+            case int() if index < 0:
+                fail(
+                    f"the index {index} does not fit u32, and {self._origin.label} is not counted from its end",
+                    f"write {name}[{name}.length - {-index}].",
+                )
 
     def _atomic(
         self,

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Var
+from vyre.domain.ir.foreign_use import explain_unbound, refuse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.scopes import Scope
 from vyre.domain.ir.stmt import Body, If, Let, Stmt
@@ -81,6 +82,18 @@ class BlockContext(Generic[T]):
         body = self._end(error)
         if error is None:
             self._recorder.emit(self._finish(body))
+        else:
+            explain_unbound(error)
+
+    if not TYPE_CHECKING:  # type checkers know of a context manager only
+
+        def __iter__(self) -> NoReturn:
+            self._recorder.forget(self)
+            refuse(f"Python cannot loop over {self.what}(...)", f"write `with {self.what}(...) as k:`.")
+
+        def __bool__(self) -> NoReturn:
+            self._recorder.forget(self)
+            refuse(f"{self.what}(...) has no truth value", f"write `with {self.what}(...):`.")
 
     def _end(self, error: BaseException | None) -> Body:
         if self._scope is not None:
@@ -119,15 +132,15 @@ class Recorder:
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
         """An immutable local of the open body."""
-        origin = Origin(self, f"loop variable `{name}`", mutable=False, declared_at=loc)
+        origin = Origin(self, "loop variable", name, mutable=False, declared_at=loc)
         self.frames[-1].locals.append(origin)
         return Value(Var(name, loc=loc), dtype, {origin: NEVER_STALE})
 
     def local(self, hint: str, *, mutable: bool) -> tuple[str, Origin]:
         """Name and origin of a new local of the open body."""
         unique = self.unique(hint)
-        label = f"variable `{unique}`" if mutable else f"local `{unique}`"
-        origin = Origin(self, label, mutable=mutable, declared_at=caller_location())
+        kind = "variable" if mutable else "local"
+        origin = Origin(self, kind, unique, mutable=mutable, declared_at=caller_location())
         self.frames[-1].locals.append(origin)
         return unique, origin
 
@@ -156,6 +169,11 @@ class Recorder:
         self.check_entered()
         self._pending = block
         return block
+
+    def forget(self, block: BlockContext[Any]) -> None:
+        """Expects ``block`` no longer: it was refused."""
+        if self._pending is block:
+            self._pending = None
 
     def check_entered(self) -> None:
         """Refuses to go on if the last block was called without ``with``."""

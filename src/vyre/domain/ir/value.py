@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias
 
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.caller import caller_location, fail, users_name
-from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary
+from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
+from vyre.domain.ir.foreign_names import type_hint
+from vyre.domain.ir.foreign_use import ForeignValueUse, named, refuse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import (
     BINARY,
@@ -43,18 +45,25 @@ class Origin:
     ``declared_at``: the line of a local; None for buffers, which live as long as the program.
     """
 
-    __slots__ = ("closed", "declared_at", "label", "mutable", "recorder", "written", "written_at")
+    __slots__ = ("closed", "declared_at", "kind", "mutable", "name", "recorder", "written", "written_at")
 
     def __init__(
-        self, recorder: Recorder, label: str, *, mutable: bool, declared_at: SourceLocation | None = None
+        self, recorder: Recorder, kind: str, name: str, *, mutable: bool, declared_at: SourceLocation | None = None
     ) -> None:
         self.recorder: Recorder = recorder
-        self.label: str = label
+        self.kind: str = kind
+        self.name: str = name
         self.declared_at: SourceLocation | None = declared_at
         self.mutable: bool = mutable
         self.written: int = 0
         self.written_at: SourceLocation | None = None
         self.closed: bool = False
+
+    @property
+    def label(self) -> str:
+        """What errors call it: by the name of the user's Python variable, where a local has one.  Slow."""
+        name = users_name(lambda held: isinstance(held, Value) and held.is_local(self)) if self.declared_at else None
+        return f"{self.kind} `{name or self.name}`"
 
 
 # Each thing read, with the recorder's clock when the user wrote the read (NEVER_STALE: it cannot change).
@@ -63,7 +72,7 @@ NO_READS: Final[Reads] = MappingProxyType({})
 NEVER_STALE: Final = 1 << 62
 
 
-class Value:
+class Value(ForeignValueUse):
     """An expression of a known type.  Made by a ``ProgramBuilder``, by operators and by ``vyre`` functions.
 
     ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.
@@ -71,7 +80,8 @@ class Value:
     """
 
     __slots__ = ("_dtype", "_expr", "_reads", "_scope")
-    __array_ufunc__: ClassVar[None] = None  # NumPy scalars leave the operator to us
+    if TYPE_CHECKING:
+        __array_ufunc__: ClassVar[None]  # as NumPy's stubs say that an operator is ours
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr, dtype: ScalarType, reads: Reads = NO_READS) -> None:
@@ -99,6 +109,10 @@ class Value:
     def scope(self) -> Scope | None:
         """The body of a branch or loop in which it was made, the innermost one; it is of no use after its end."""
         return self._scope
+
+    def is_local(self, origin: Origin) -> bool:
+        """Whether it is the local of this origin, and nothing but it."""
+        return isinstance(self._expr, Var) and origin in self.reads
 
     def cast(self, dtype: DataType) -> Value:
         """Converted to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
@@ -211,20 +225,30 @@ class Value:
         return unary(UnaryOp.ABS, self)
 
     def __bool__(self) -> bool:
-        fail(
-            f"a {self._dtype.text} value has no truth value while the kernel is being built",
+        refuse(
+            f"{named(self, f'a {self._dtype.text} value')} has no truth value while the kernel is being built",
             "branch with `with p.if_(c):` or `select(c, a, b)`; combine conditions with & | ~ instead of `and`, "
-            "`or`, `not` and chained comparisons.",
+            "`or`, `not` and chained comparisons; write max_(a, b) for max, min_(a, b) for min, == and | for `in`.",
         )
 
     def __index__(self) -> int:
-        fail(
-            f"a {self._dtype.text} value is not known while the kernel is being built, so Python cannot use it",
-            "use p.for_(start, stop) for a loop and p.if_(c) for a branch that depend on it.",
-        )
+        self._unknown("use p.for_(start, stop) for a loop and p.if_(c) for a branch that depend on it.")
+
+    def __int__(self) -> int:
+        self._unknown("convert with .cast(i32) or .cast(u32).")
+
+    def __float__(self) -> float:
+        self._unknown("convert with .cast(f32); instead of those of `math` use functions of vyre, such as sin(x).")
+
+    def __complex__(self) -> complex:
+        self._unknown("keep the real and the imaginary part in two values.")
+
+    def _unknown(self, fix: str) -> NoReturn:
+        what = named(self, f"a {self._dtype.text} value")
+        refuse(f"{what} is not known while the kernel is being built, so Python cannot use it", fix)
 
     def __iter__(self) -> Iterator[Value]:
-        fail("a value is one scalar and cannot be iterated over", "loop with p.for_(start, stop).")
+        refuse("a value is one scalar and cannot be iterated over", "loop with p.for_(start, stop).")
 
     def __repr__(self) -> str:
         return f"<{self._dtype.text} {self._expr!r}>"
@@ -268,7 +292,10 @@ def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
     """``operand``, which must have type ``dtype``; ``role`` names it in the error."""
     value = as_value(operand, dtype)
     if value.dtype is not dtype:
-        fail(f"{role} must be {dtype.text}, not {value.dtype.text}", f"convert it with .cast({_spelling(dtype)}).")
+        fail(
+            f"{role} must be {dtype.text}, not {value.dtype.text}{_types_of(value)}",
+            f"convert it with .cast({_spelling(dtype)}).",
+        )
     return value
 
 
@@ -285,7 +312,7 @@ def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...],
     types = [v.dtype for v in values]
     if len(set(types)) > 1:
         fail(
-            f"{role} mixes the types {', '.join(t.text for t in types)}",
+            f"{role} mixes the types {', '.join(t.text for t in types)}{_types_of(*values)}",
             f"convert with .cast(), for example .cast({_spelling(types[0])}).",
         )
     return values, types[0]
@@ -349,7 +376,7 @@ def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
         op = _LOGICAL.get(op, op)
     dtype = binary_result(op, a.dtype, b.dtype)
     if dtype is None:
-        _untypable(op, a.dtype, b.dtype)
+        _untypable(op, a, b)
     return derive(Binary(op, a.expr, b.expr, loc=caller_location()), dtype, a, b)
 
 
@@ -399,23 +426,32 @@ def _executable(dtype: DataType, action: str) -> ScalarType:
     scalar = dtype if isinstance(dtype, ScalarType) else None
     if scalar is None or not scalar.is_executable:
         name = getattr(dtype, "text", repr(dtype))
-        fix = "use u32 i32 u64 i64 f32 f64 or bool_"
+        meant = type_hint(dtype)
+        fix = f"use vyre.{meant}" if meant else "use u32 i32 u64 i64 f32 f64 or bool_"
         if scalar is not None:
             fix += f"; {name} exists in buffers only and is widened to {scalar.widened.text} by a load"
         fail(f"cannot {action} {name}: no expression has that type", fix + ".")
     return scalar
 
 
-def _untypable(op: BinaryOp, left: ScalarType, right: ScalarType) -> NoReturn:
-    row = BINARY[op]
+def _untypable(op: BinaryOp, a: Value, b: Value) -> NoReturn:
+    row, left, right = BINARY[op], a.dtype, b.dtype
     if left in row.operands and right in row.operands:
         target = "u32" if row.right is RightOperand.SHIFT else _spelling(left)
         fail(
-            f"`{row.text}` mixes {left.text} and {right.text}: the right operand must be {row.right.value}",
+            f"`{row.text}` mixes {left.text} and {right.text}: the right operand must be {row.right.value}"
+            f"{_types_of(a, b)}",
             f"convert one side, for example with .cast({target}).",
         )
-    wrong = left if left not in row.operands else right
-    type_error(row.text, wrong, row.operands)
+    wrong = a if left not in row.operands else b
+    type_error(row.text, wrong.dtype, row.operands)
+
+
+def _types_of(*values: Value) -> str:
+    """The types of those operands that the user has names for, in brackets."""
+    names = ((users_name(lambda held, value=value: held is value), value) for value in values)  # type: ignore[misc]
+    known = [f"`{name}` is {value.dtype.text}" for name, value in names if name is not None]
+    return f" ({', '.join(known)})" if known else ""
 
 
 def _not_a_number(dtype: DataType, value: object) -> NoReturn:
@@ -428,7 +464,8 @@ def _not_a_number(dtype: DataType, value: object) -> NoReturn:
 def _not_a_value(operand: object) -> NoReturn:
     kind = type(operand).__name__
     if kind == "BufferHandle":
-        fail("a buffer is used where one element is needed", "index it: buffer[i].")
+        name = getattr(operand, "name", "buffer")
+        fail(f"a buffer is used where one element is needed: `{name}`", f"index it: {name}[i].")
     fail(
         f"{operand!r} ({kind}) is neither a value nor a Python number",
         "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",

@@ -1,0 +1,208 @@
+"""What users of CUDA, Numba, NumPy, OpenCL, Taichi, Triton and plain Python type, and what it is called here.
+
+Each table maps a foreign name, in lower case and without underscores at its ends or within it, to the fix of the
+error.  Only errors read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Final
+
+Hints = Mapping[str, str]
+
+_CAST: Final = "write x.cast(f32), with a type of vyre, to convert"
+_BITCAST: Final = "write x.bitcast(u32), with a type of vyre, to keep the bits"
+_SCALAR: Final = "a value is one scalar of the lane that runs; buffers hold many"
+_UNKNOWN: Final = "a value is not known while the kernel is being built; store it to an output buffer to see it"
+_ASSIGN: Final = "write v = p.var(...), and v.assign(...) or v += ... to change it"
+_LENGTH: Final = "write buffer.length for the number of elements, a u32 value"
+_ONE_AXIS: Final = "a buffer has one axis: write buffer[row * width + column]"
+_LOAD: Final = "write buffer[i] to load an element"
+_STORE: Final = "write buffer[i] = x to store an element"
+_ELEMENTS: Final = "write the loop: with p.for_(0, buffer.length) as k: ... buffer[k]"
+_NEST: Final = "write `with p.else_():` and inside it `with p.if_(...):`"
+_LOOP: Final = "write `with p.for_(start, stop) as k:`"
+_MEMORY: Final = "declare p.input, p.inout or p.output for the caller's memory, p.workgroup for memory of a workgroup"
+_WORKGROUP: Final = "write p.workgroup(name, type, count)"
+_PARAM: Final = "write p.param(name, type)"
+_VAR: Final = "write p.var(value) for a local that changes, p.let(value) for one that does not"
+_LOCAL_ID: Final = "write p.local_id(axis)"
+_GROUP_ID: Final = "write p.group_id(axis)"
+_GLOBAL_ID: Final = "write p.global_id(axis)"
+_NUM_GROUPS: Final = "write p.num_groups(axis)"
+_SIZE: Final = "the workgroup size is the Python number that the builder was given as workgroup="
+_BARRIER: Final = "write p.barrier()"
+_GRID_SYNC: Final = "write p.grid_sync()"
+_SPEC: Final = "write p.spec(name, default), or use a Python number"
+_BUILD: Final = "call p.build() after the `with` block, and hand the program to session.dispatch"
+_OUTPUT: Final = "a kernel prints nothing: store to a p.output buffer, or end the lane with p.trap(address, tag)"
+_SUB: Final = "add the negated number: buffer.atomic_add(i, 0 - x), which wraps"
+
+
+def _table(rows: Mapping[str, str]) -> Hints:
+    return MappingProxyType({name: fix for names, fix in rows.items() for name in names.split()})
+
+
+BUILDER: Final = _table(
+    {
+        "elif elseif elsif case switch match": _NEST,
+        "range prange arange loop forrange foreach staticrange unroll": _LOOP,
+        "array buffer ndarray tensor zeros empty ones full field alloc pointer arg argument": _MEMORY,
+        "shared sharedarray sharedmemory sharedmem smem groupshared local localarray scratch": _WORKGROUP,
+        "scalar parameter": _PARAM,
+        "variable mutable mut set assign register": _VAR,
+        "const constant constexpr": _SPEC,
+        "threadid threadidx tid localidx getlocalid localinvocationid threadinblock": _LOCAL_ID,
+        "blockid blockidx ctaid programid workgroupid getgroupid groupidx": _GROUP_ID,
+        "grid gid globalidx globalthreadid getglobalid globalinvocationid index": _GLOBAL_ID,
+        "griddim gridsize numprograms numworkgroups getnumgroups numblocks": _NUM_GROUPS,
+        "blockdim blocksize workgroupsize localsize getlocalsize numthreads": _SIZE,
+        "laneid lane": "write p.subgroup_lane()",
+        "warpsize wavesize simdwidth": "write p.subgroup_size()",
+        "syncthreads sync syncwarp workgroupbarrier threadfence fence memfence debugbarrier": _BARRIER,
+        "syncgrid gridbarrier gridsynchronize": _GRID_SYNC,
+        "load": _LOAD,
+        "store": _STORE,
+        "cast astype": _CAST,
+        "print printf debugprint deviceprint": _OUTPUT,
+        "assert deviceassert staticassert": "write `with p.if_(~c):` and inside it p.trap(address, tag)",
+        "program compile finish end finalize launch run dispatch": _BUILD,
+        "exit quit": "write p.return_() to end the lane",
+    }
+)
+BUFFER: Final = _table(
+    {
+        "shape size len count numel nelements nbytes": _LENGTH,
+        "ndim strides reshape t transpose flatten ravel flat": _ONE_AXIS,
+        "astype to cast view": "convert elements: buffer[i].cast(f32)",
+        "load get read item at": _LOAD,
+        "store set write put fill copy copyfrom copyto": _STORE,
+        "type elementtype elemtype element": "write buffer.dtype for the type that an element loads as",
+        "data ptr address pointer": "there are no pointers: buffer[i] is an element",
+        "sum prod mean max min any all argmax argmin sort dot cumsum tolist": _ELEMENTS,
+        "atomicsub atomicinc atomicdec": _SUB,
+        "atomiccas atomiccmpxchg atomiccompareandswap compareexchange cas": (
+            "write buffer.atomic_compare_exchange(i, expected, value)"
+        ),
+        "atomicxchg atomicexch atomicswap exchange swap": "write buffer.atomic_exchange(i, value)",
+        "atomicnand": "write buffer.atomic_fetch_nand(i, value)",
+        "atomicload": _LOAD,
+        "atomicstore": _STORE,
+    }
+)
+VALUE: Final = _table(
+    {
+        "astype to type convert asfloat asint": _CAST,
+        "view reinterpret bits asuint": _BITCAST,
+        "shape size len length ndim t reshape flatten sum any all mean": _SCALAR,
+        "item tolist numpy value": _UNKNOWN,
+        "set store increment add": _ASSIGN,
+        "bitcount": "write popcount(x)",
+        "bitlength": "write 32 - clz(x) for a u32",
+        "isinteger": "compare: floor(x) == x",
+        "real imag conjugate": "there are no complex values",
+        "clip clamp": "write min_(max_(x, low), high)",
+    }
+)
+FUNCTION: Final = _table(
+    {
+        "where ifelse choose piecewise": "write select(c, a, b)",
+        "maximum fmax": "write max_(a, b)",
+        "minimum fmin": "write min_(a, b)",
+        "absolute fabs": "write abs_(x)",
+        "rint around": "write round_(x)",
+        "rsqrt": "write inverse_sqrt(x)",
+        "popc bitcount bitwisecount": "write popcount(x)",
+        "brev": "write reverse_bits(x)",
+        "ffs": "write ctz(x), which counts the zeros below the lowest one",
+        "isnan": "write is_nan(x)",
+        "isinf": "write is_inf(x)",
+        "isfinite": "write is_finite(x)",
+        "arcsin": "write asin(x)",
+        "arccos": "write acos(x)",
+        "arctan": "write atan(x)",
+        "pow power floatpower": "multiply, x * x, or write exp2(y * log2(x)) for x > 0",
+        "square": "write x * x",
+        "cbrt": "write exp2(log2(x) / 3.0) for x > 0",
+        "expm1": "write exp(x) - 1.0",
+        "log1p": "write log(1.0 + x)",
+        "log10": "write log2(x) * 0.30102999566398120",
+        "mod fmod remainder": "write a % b for integers, a - b * floor(a / b) for floats",
+        "divmod floordivide": "write a / b for the quotient, which integers truncate, and a % b",
+        "add": "write a + b",
+        "subtract": "write a - b",
+        "multiply": "write a * b",
+        "divide truedivide": "write a / b",
+        "negative": "write -x",
+        "greater less greaterequal lessequal equal notequal": "write the comparison with its operator, such as a < b",
+        "logicaland logicalor logicalnot bitwiseand bitwiseor invert": "write & | ~",
+        "clip clamp": "write min_(max_(x, low), high)",
+        "ballot": "write subgroup_ballot(c)",
+        "shfl shuffle shflsync": "write subgroup_shuffle(x, lane)",
+        "warpreduceadd simdsum": "write subgroup_add(x)",
+        "sum prod mean amax amin max min any all dot matmul cumsum sort argmax": _ELEMENTS,
+        "array asarray zeros empty stack concatenate copy": _MEMORY,
+    }
+)
+TYPE: Final = _table(
+    {
+        "float float32 single": "f32",
+        "float64 double": "f64",
+        "float16 half": "f16",
+        "bfloat16": "bf16",
+        "int int32": "i32",
+        "int64 long": "i64",
+        "int16 short": "i16",
+        "int8": "i8",
+        "uint uint32": "u32",
+        "uint64": "u64",
+        "uint16": "u16",
+        "uint8 byte ubyte": "u8",
+        "bool boolean": "bool_",
+    }
+)
+
+
+def plain(name: str) -> str:
+    """The name as the tables spell it: ``threadIdx`` and ``thread_idx`` are ``threadidx``."""
+    return name.replace("_", "").lower()
+
+
+def function_hint(name: str) -> str | None:
+    """What to write for the function of NumPy, of ``math`` or of another language called ``name``, if it is known."""
+    from vyre.domain.ir.functions import __all__ as functions
+
+    own = {plain(function): function for function in functions}
+    return f"write {own[plain(name)]}(...), a function of vyre" if plain(name) in own else FUNCTION.get(plain(name))
+
+
+def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str]) -> str | None:
+    """What to write for ``owner.name`` where ``owner`` has ``attributes``, if anything comes near."""
+    if found := hints.get(plain(name)):
+        return found
+    if (near := closest(name, attributes)) is not None:
+        return f"write {owner}.{near}"
+    return function_hint(name)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The name among ``known`` that ``name`` is most likely meant to be, or None."""
+    spelled = {plain(candidate): candidate for candidate in known}
+    near = get_close_matches(plain(name), spelled, n=1, cutoff=0.7)
+    return spelled[near[0]] if near else None
+
+
+def type_hint(given: object) -> str | None:
+    """The name of the vyre type that a type, or the name of a type, of Python or NumPy stands for, if there is one."""
+    name = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
+    known = plain(str(name))
+    return TYPE.get(known, known if known in {*TYPE.values()} else None)
+
+
+def module_hint(name: str, public: Iterable[str]) -> str | None:
+    """What to write for ``vyre.name``, if anything comes near."""
+    near = type_hint(name) or closest(name, public)
+    return f"write vyre.{near}" if near else function_hint(name)

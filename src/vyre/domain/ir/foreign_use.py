@@ -1,0 +1,206 @@
+"""Errors for what Python or NumPy asks of builders, buffers and values in vain, each with what to write instead.
+
+The methods exist at run time only, so that type checkers go on to refuse these uses.  Those of ``__getattr__`` leave
+names that begin with an underscore to Python: copying, pickling, inspection and array protocols probe for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from traceback import walk_tb
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+
+from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
+from vyre.domain.ir.caller import caller_location, user_frames, users_name
+from vyre.domain.ir.foreign_names import BUFFER, BUILDER, VALUE, Hints, attribute_hint, function_hint
+from vyre.domain.ir.node import SourceLocation
+
+
+def refuse(message: str, fix: str) -> NoReturn:
+    """Raises ``UnsupportedUse``, which is a ``BuildError`` and a ``TypeError``, at the user's line."""
+    raise UnsupportedUse(message, fix=fix, loc=caller_location())
+
+
+def named(thing: object, kind: str) -> str:
+    """``thing`` as the user calls it, with what it is."""
+    name = users_name(lambda held: held is thing)
+    if name is None and isinstance(thing, ForeignBufferUse):
+        name = getattr(thing, "name", None)
+    return f"`{name}` ({kind})" if name is not None else kind
+
+
+def explain_unbound(error: BaseException) -> None:
+    """Raises ``UnboundVariable`` if ``error`` comes of ``v += 1`` in a function that takes ``v`` from outside."""
+    trace = error.__traceback__
+    if type(error) is not UnboundLocalError or trace is None:
+        return
+    frames = [frame for frame, _ in walk_tb(trace)]
+    (line,) = (line for frame, line in walk_tb(trace) if frame is frames[-1])
+    raising = frames[-1].f_code
+    for name in (name for name in raising.co_varnames if f"'{name}'" in str(error)):
+        for frame in (*reversed(frames[:-1]), *user_frames()):
+            held = frame.f_locals.get(name)
+            if isinstance(held, ForeignValueUse | ForeignBufferUse):
+                raise UnboundVariable(
+                    f"{raising.co_name}() assigns to `{name}`, so Python takes it for a local of that function, which "
+                    "has no value yet",
+                    fix=f"for a p.var write {name}.assign(...) there; or declare `nonlocal {name}` (`global` for a "
+                    "name of the module).",
+                    loc=SourceLocation(raising.co_filename, line),
+                ) from error
+
+
+def _unknown(thing: object, name: str, kind: str, owner: str, hints: Hints) -> NoReturn:
+    attributes = [known for known in dir(type(thing)) if not known.startswith("_")]
+    if name.startswith("_") or name in attributes:  # private, or a property that failed itself
+        raise AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}")
+    raise UnknownAttribute(
+        f"{named(thing, kind)} has no attribute `{name}`",
+        fix=(attribute_hint(owner, name, hints, attributes) or f"use one of {', '.join(attributes)}") + ".",
+        loc=caller_location(),
+    )
+
+
+def _refusing(what: str, fix: str, kind: str) -> Callable[..., NoReturn]:
+    def method(self: object, *_: object, **__: object) -> NoReturn:
+        refuse(f"{what} {named(self, kind)}", fix)
+
+    return method
+
+
+_VALUE: Final = "a value"
+_BUFFER: Final = "a buffer"
+_BUILDER: Final = "the builder"
+
+
+def _numpy_fix(function: str) -> str:
+    return f"{function_hint(function) or 'use operators and functions of vyre'}."
+
+
+def set_attribute(thing: object, name: str, value: object, kind: str, fix: str) -> None:
+    """Sets an attribute that exists, and refuses others, which nothing would ever read."""
+    if name.startswith("_") or name in dir(type(thing)):
+        object.__setattr__(thing, name, value)
+    else:
+        raise UnknownAttribute(f"{named(thing, kind)} has no attribute `{name}`", fix=fix, loc=caller_location())
+
+
+class _NoArray:
+    """NumPy's protocols, all of which end in an error."""
+
+    __slots__ = ()
+    _KIND: ClassVar[str]
+
+    if not TYPE_CHECKING:
+
+        def __array__(self, *_: object, **__: object) -> NoReturn:
+            refuse(
+                f"NumPy cannot make an array of {named(self, self._KIND)}, which is not known yet",
+                "use operators and functions of vyre, and let session.dispatch return arrays.",
+            )
+
+        def __array_function__(self, function, *_: object) -> NoReturn:
+            refuse(f"np.{function.__name__} cannot take {named(self, self._KIND)}", _numpy_fix(function.__name__))
+
+        def __array_ufunc__(self, ufunc, method: str, *inputs: object, **__: object) -> NoReturn:
+            for one in inputs:
+                if type(one).__module__ == "numpy":
+                    refuse(
+                        f"{one!r} ({type(one).__name__}) is neither a value nor a Python number",
+                        "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
+                    )
+            refuse(f"np.{ufunc.__name__} cannot take {named(self, self._KIND)}", _numpy_fix(ufunc.__name__))
+
+
+class ForeignBuilderUse:
+    """Mixin of the builder."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _unknown(self, name, _BUILDER, "p", BUILDER)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            set_attribute(self, name, value, _BUILDER, "keep what is yours in a Python variable.")
+
+
+class ForeignValueUse(_NoArray):
+    """Mixin of values."""
+
+    __slots__ = ()
+    _KIND = _VALUE
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _unknown(self, name, _VALUE, "x", VALUE)
+
+        __len__ = _refusing("len() cannot take", "a value is one scalar; a buffer has .length.", _VALUE)
+        __pow__ = __rpow__ = __ipow__ = _refusing(
+            "** cannot take", "multiply, x * x, or write exp2(y * log2(x)) for x > 0.", _VALUE
+        )
+        __matmul__ = __rmatmul__ = _refusing("@ cannot take", "write the loop over p.for_ that adds products.", _VALUE)
+        __divmod__ = __rdivmod__ = _refusing("divmod() cannot take", "write a / b and a % b.", _VALUE)
+        __pos__ = _refusing("unary + cannot take", "leave the + out.", _VALUE)
+        __round__ = _refusing("round() cannot take", "write round_(x), a function of vyre.", _VALUE)
+        __floor__ = _refusing("math.floor() cannot take", "write floor(x), a function of vyre.", _VALUE)
+        __ceil__ = _refusing("math.ceil() cannot take", "write ceil(x), a function of vyre.", _VALUE)
+        __trunc__ = _refusing("math.trunc() cannot take", "write trunc(x), a function of vyre.", _VALUE)
+        __getitem__ = _refusing("there are no elements in", "index the buffer: x[i]; a p.param is one scalar.", _VALUE)
+        __setitem__ = _refusing(
+            "there are no elements in", "index a buffer: y[i] = x; assign to a variable: v.assign(x).", _VALUE
+        )
+        __contains__ = _refusing("`in` cannot look into", "compare with ==, and join comparisons with |.", _VALUE)
+
+        def __format__(self, spec: str) -> str:
+            if spec:
+                refuse(
+                    f"{named(self, _VALUE)} cannot be formatted as {spec!r}: it is not known while the kernel is built",
+                    "store it to an output buffer, and format what session.dispatch returns.",
+                )
+            return repr(self)
+
+
+_INDEX: Final = "index the buffer: x[i] is a value."
+_BINARY: Final = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
+_OTHERS: Final = "neg pos invert abs round floor ceil trunc int float complex index lt le gt ge"
+
+
+class ForeignBufferUse(_NoArray):
+    """Mixin of buffers."""
+
+    __slots__ = ()
+    _KIND = _BUFFER
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _unknown(self, name, _BUFFER, "buffer", BUFFER)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            set_attribute(self, name, value, _BUFFER, "write buffer[i] = x to store an element.")
+
+        def __eq__(self, other: object) -> bool:
+            if isinstance(other, ForeignValueUse | int | float):
+                refuse(f"a comparison cannot take {named(self, _BUFFER)} as a whole", _INDEX)
+            return self is other
+
+        __bool__ = _refusing("no truth value is known of", "test an element, x[i] != 0, or x.length > 0.", _BUFFER)
+        __len__ = _refusing(
+            "len() cannot take", "write buffer.length, which is a u32 value: it is known at the dispatch.", _BUFFER
+        )
+        __contains__ = _refusing("`in` cannot look into", "compare the elements in a loop over p.for_.", _BUFFER)
+        __reversed__ = _refusing("reversed() cannot take", "write buffer[buffer.length - 1 - k] in a loop.", _BUFFER)
+        __delitem__ = _refusing("nothing can be deleted from", "store another element.", _BUFFER)
+        __call__ = _refusing("() cannot follow", "write [ ]: buffer[i].", _BUFFER)
+
+
+for _name in (*_BINARY.split(), *(f"r{name}" for name in _BINARY.split()), *_OTHERS.split()):
+    setattr(
+        ForeignBufferUse,
+        f"__{_name}__",
+        _refusing("an operator or function of numbers cannot take", _INDEX, _BUFFER),
+    )

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from vyre.adapters.lanes.types import Dense
 from vyre.domain.ir.types import ScalarType, bool_
 from vyre.domain.numerics import scalar
 
@@ -58,7 +59,7 @@ def lanes_of(dtype: ScalarType, bits: Sequence[int]) -> NDArray[Any]:
     return np.array(bits, dtype=f"u{dtype.size}").view(dtype.numpy_name)
 
 
-def observed(dtype: ScalarType, lanes: NDArray[Any]) -> list[int]:
+def observed(dtype: ScalarType, lanes: Dense) -> list[int]:
     """Bit patterns as memory would show them: NaN canonical.  Checks the dtype of the lanes."""
     expected = np.dtype(np.bool_) if dtype is bool_ else np.dtype(dtype.numpy_name)
     assert lanes.dtype == expected, f"lanes of {dtype.text} came as {lanes.dtype}"

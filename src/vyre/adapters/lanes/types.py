@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Lanes: TypeAlias = "NDArray[Any]"
-UnaryRule: TypeAlias = Callable[[Any], Any]
-BinaryRule: TypeAlias = Callable[[Any, Any], Any]
-TernaryRule: TypeAlias = Callable[[Any, Any, Any], Any]
+"""An array of one of the dtypes in ``LANE_DTYPE``, or of stored elements."""
+LaneScalar: TypeAlias = np.uint32 | np.int32 | np.uint64 | np.int64 | np.float32 | np.float64 | np.bool_
+"""One value that all lanes have."""
+Dense: TypeAlias = "Lanes | LaneScalar"
+"""What rules take and return."""
+UnaryRule: TypeAlias = Callable[[Dense], Dense]
+BinaryRule: TypeAlias = Callable[[Dense, Dense], Dense]
+TernaryRule: TypeAlias = Callable[[Dense, Dense, Dense], Dense]
+
+
+class InPlaceRule(Protocol):
+    """A binary rule that can write its result over an array, as ufuncs do."""
+
+    def __call__(self, a: Dense, b: Dense, /, *, out: Lanes) -> Lanes: ...
+
 
 LANE_DTYPE: Final[dict[ScalarType, np.dtype[Any]]] = {
     ScalarType.U32: np.dtype(np.uint32),

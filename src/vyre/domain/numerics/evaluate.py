@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from vyre.domain.numerics.f64_program import Branch, F64Program, Kind, Op, Region, Step
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Values: TypeAlias = NDArray[Any]
@@ -152,7 +153,7 @@ class _Plan(NamedTuple):
     result: int
 
 
-def evaluate_lanes(program: F64Program, x: Values) -> Values:
+def evaluate_lanes(program: F64Program, x: Values | np.generic) -> Values:
     """The program over an array (any shape and layout) or a scalar of float32; the result is a new array.
 
     Lanes that a select discards compute garbage: call this with NumPy's floating-point warnings off

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.reference.vector.chunk import Chunk
+from vyre.adapters.reference.vector.chunk import Captured, Chunk
 from vyre.adapters.reference.vector.lanes_context import Context
 from vyre.adapters.reference.vector.storage import Storage
-from vyre.adapters.reference.vector.values import U32, Evaluate, full
+from vyre.adapters.reference.vector.values import U32, EvaluateWord, full
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
 
 
-def async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+def async_load(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
     """Bytes [offset, offset + size) of the source, zeros past its end, for byte 0 of the destination."""
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
@@ -25,13 +28,14 @@ def async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, 
         for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
             data = _bytes_of(chunk, source, lane)
             length = min(length, room)
-            captured[lane] = destination, 0, data[start : start + length].tobytes().ljust(length, b"\0")
+            payload = data[start : start + length].tobytes().ljust(length, b"\0")
+            captured[lane] = Captured(destination, 0, payload)
         return ctx
 
     return execute
 
 
-def async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str) -> Execute:
+def async_store(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
     """The first ``size`` bytes of the source, for byte ``offset`` of the destination."""
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
@@ -41,7 +45,7 @@ def async_store(source: str, destination: str, offset: Evaluate, size: Evaluate,
         for lane, start, length in zip(ctx.numbers.tolist(), starts, sizes, strict=True):
             data = _bytes_of(chunk, source, lane)
             length = max(0, min(length, room - start))
-            captured[lane] = destination, start, data[:length].tobytes().ljust(length, b"\0")
+            captured[lane] = Captured(destination, start, data[:length].tobytes().ljust(length, b"\0"))
         return ctx
 
     return execute
@@ -63,7 +67,7 @@ def async_wait(tag: str) -> Execute:
     return execute
 
 
-def _numbers(evaluate: Evaluate, chunk: Chunk, ctx: Context) -> list[int]:
+def _numbers(evaluate: EvaluateWord, chunk: Chunk, ctx: Context) -> list[int]:
     found: list[int] = full(evaluate(chunk, ctx), ctx, U32).reshape(-1).tolist()
     return found
 
@@ -72,7 +76,7 @@ def _nbytes(storage: Storage) -> int:
     return storage.count * storage.itemsize
 
 
-def _bytes_of(chunk: Chunk, name: str, lane: int) -> Any:
+def _bytes_of(chunk: Chunk, name: str, lane: int) -> NDArray[np.uint8]:
     """The bytes of a buffer as one lane sees it."""
     storage = chunk.buffers[name]
     if not storage.per_group:

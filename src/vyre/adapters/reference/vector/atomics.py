@@ -7,11 +7,12 @@ sorted by element, and the updates of one element become a running composition a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.reference.vector.lanes_context import Indices, Lanes
+from vyre.adapters.lanes.types import Dense, Lanes
+from vyre.adapters.reference.vector.lanes_context import Indices
 from vyre.domain.ir.operators import AtomicOp
 
 Maps: TypeAlias = tuple[Lanes, ...]
@@ -21,7 +22,7 @@ _BINCOUNT_SLACK: Final = 1 << 16
 _EXACT_SUMMANDS: Final = 1 << 20
 """Sums of fewer values below 2^32 are exact in binary64."""
 _ROUNDS: Final = 8
-_UFUNC: Final[dict[AtomicOp, Any]] = {
+_UFUNC: Final[dict[AtomicOp, np.ufunc]] = {
     AtomicOp.OR: np.bitwise_or,
     AtomicOp.AND: np.bitwise_and,
     AtomicOp.XOR: np.bitwise_xor,
@@ -31,7 +32,7 @@ _UFUNC: Final[dict[AtomicOp, Any]] = {
 COMMUTATIVE: Final = frozenset({AtomicOp.ADD, *_UFUNC})
 
 
-def update(array: Lanes, op: AtomicOp, elements: Indices, value: Any) -> None:
+def update(array: Lanes, op: AtomicOp, elements: Indices, value: Dense) -> None:
     """A commutative operator; ``value`` is an array like ``elements``, or one NumPy scalar for all."""
     if not len(elements):
         return
@@ -41,7 +42,7 @@ def update(array: Lanes, op: AtomicOp, elements: Indices, value: Any) -> None:
         _UFUNC[op].at(array, elements, np.asarray(value, array.dtype))
 
 
-def _add(array: Lanes, elements: Indices, value: Any) -> None:
+def _add(array: Lanes, elements: Indices, value: Dense) -> None:
     dense = len(array) <= 4 * len(elements) + _BINCOUNT_SLACK
     if not isinstance(value, np.ndarray):
         first = elements[:1]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vyre.adapters.lanes.types import Dense
 from vyre.adapters.reference.engine import RunOptions
 from vyre.adapters.reference.vector.lanes_context import Context, Grid, Indices, linear_global_ids, select
 from vyre.adapters.reference.vector.storage import Storage
+from vyre.adapters.reference.vector.value_types import Value
 from vyre.domain.errors import BackendError, DispatchTimeout, StepBudgetExceeded, TrapError
 from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch
@@ -19,13 +21,21 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """A variable: its value, and the lanes that value is an array of."""
+    """A variable, or what a loop keeps: its value, and the lanes that value is an array of."""
 
     __slots__ = ("home", "value")
 
-    def __init__(self, value: Any, home: Context) -> None:
-        self.value: Any = value
+    def __init__(self, value: Value, home: Context) -> None:
+        self.value: Value = value
         self.home: Context = home
+
+
+class Captured(NamedTuple):
+    """Bytes that an async copy of one lane has read and not written yet: for byte ``start`` of ``destination``."""
+
+    destination: str
+    start: int
+    payload: bytes
 
 
 class Failures:
@@ -46,12 +56,14 @@ class Chunk:
     """Workgroups from ``group`` on along one axis of the grid, ``dims[0]`` of them.
 
     ``in_phase``: the result may depend on the order of accesses inside a workgroup, so that its lanes must not
-    be run in parts.
+    be run in parts.  ``locals``: by slot; None before the declaration, and where a loop has kept nothing yet.
+    ``continuing``: by loop, the lanes that wait for its next round.
     """
 
     __slots__ = (
         "along",
         "buffers",
+        "continuing",
         "ended",
         "failures",
         "grid",
@@ -73,6 +85,7 @@ class Chunk:
         options: RunOptions,
         buffers: dict[str, Storage],
         slots: int,
+        loops: int,
         failures: Failures,
         *,
         in_phase: bool,
@@ -84,9 +97,10 @@ class Chunk:
         self.launch: Launch = launch
         self.options: RunOptions = options
         self.buffers: dict[str, Storage] = buffers
-        self.locals: list[Any] = [None] * slots  # Local, and what loops keep
+        self.locals: list[Local | None] = [None] * slots
+        self.continuing: list[list[Context]] = [[] for _ in range(loops)]
         self.ended: list[Context] = []  # lanes that returned or trapped
-        self.pending: dict[str, Any] = {}
+        self.pending: dict[str, dict[int, Captured]] = {}  # by tag and lane
         self.failures: Failures = failures
         self.steps: NDArray[np.int64] | None = None
 
@@ -100,7 +114,7 @@ class Chunk:
         group[self.along] += w
         return group[0] * sx + x, group[1] * sy + y, group[2] * sz + z
 
-    def trap(self, ctx: Context, address: Any, tag: str) -> None:
+    def trap(self, ctx: Context, address: Dense, tag: str) -> None:
         """End the lanes; remember the one with the lowest linear global id."""
         ids = self.global_ids(ctx.numbers)
         first = int(np.argmin(ids))

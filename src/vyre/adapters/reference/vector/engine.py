@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures
 from vyre.adapters.reference.vector.lanes_context import Grid
@@ -25,6 +26,9 @@ from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.validation.validator import validate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer pay for Python, more leave the cache and the allocator's pools."""
@@ -43,6 +47,7 @@ class VectorKernel:
         compiler = StatementCompiler(program, elements, spec)
         self._execute = compiler.body(program.body)
         self._slots = compiler.slot_count
+        self._loops = compiler.loop_count
         self._order_sensitive = validate(program).order_sensitive
         self._any_chunk = not self._order_sensitive or touches_written_buffers_once(program)
         self._shared_nbytes = sum(b.static_nbytes or 0 for b in self._shared)
@@ -56,14 +61,25 @@ class VectorKernel:
         in_phase = self._order_sensitive or options.chunk_workgroups == 1
         buffers = {name: self._storage(name, data) for name, data in memory.items()}
         failures = Failures()
-        shared: dict[str, Any] = {}
+        shared: dict[str, Lanes] = {}
         with np.errstate(all="ignore"):
             for group in _first_groups(launch.grid, along, step):
                 grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
                 for buffer in self._shared:
                     name, count = buffer.name, buffer.count
                     buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
-                chunk = Chunk(grid, group, along, launch, options, buffers, self._slots, failures, in_phase=in_phase)
+                chunk = Chunk(
+                    grid,
+                    group,
+                    along,
+                    launch,
+                    options,
+                    buffers,
+                    self._slots,
+                    self._loops,
+                    failures,
+                    in_phase=in_phase,
+                )
                 self._execute(chunk, grid.root)
                 if options.deadline_ns is not None and time.monotonic_ns() > options.deadline_ns:
                     raise DispatchTimeout("the deadline passed between workgroups")
@@ -80,7 +96,7 @@ class VectorKernel:
         if wanted is None:
             sx, sy, sz = launch.workgroup
             lanes = sx * sy * sz
-            nbytes = lanes * _LANE_BYTES * (self._slots + _TEMPORARIES) + self._shared_nbytes
+            nbytes = lanes * _LANE_BYTES * (self._slots + self._loops + _TEMPORARIES) + self._shared_nbytes
             wanted = max(1, min(CHUNK_LANES // lanes, CHUNK_BYTES // nbytes)) if self._any_chunk else 1
         return along, min(wanted, extents[along])
 
@@ -92,14 +108,14 @@ class VectorKernel:
             found = self._grids[dims] = Grid(dims)
         return found
 
-    def _storage(self, name: str, data: Any) -> Storage:
+    def _storage(self, name: str, data: NDArray[np.uint8]) -> Storage:
         rules = self._rules[name]
         array = data.view(rules.stored)
         if not array.flags.aligned:
             raise ValueError(f"memory of `{name}` is not aligned to {rules.stored.itemsize} bytes")
         return Storage(array, len(array), rules, per_group=False)
 
-    def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Any]) -> Storage:
+    def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Lanes]) -> Storage:
         """Zeroed memory for a chunk; the array of the chunk before is used again."""
         array = arrays.get(name)
         if array is None or len(array) < groups * count:

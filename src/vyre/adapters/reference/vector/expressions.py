@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from vyre.adapters import lanes
+from vyre.adapters.lanes.types import InPlaceRule, Lanes, UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.atomics import COMMUTATIVE
-from vyre.adapters.reference.vector.chunk import Chunk
+from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.lanes_context import Context, restrict
 from vyre.adapters.reference.vector.subgroups import subgroup_add, subgroup_ballot, subgroup_shuffle
+from vyre.adapters.reference.vector.value_types import Value
 from vyre.adapters.reference.vector.values import (
     BOOL,
     LANE_DTYPE,
     U32,
     Compiled,
     Evaluate,
+    EvaluateWord,
     Into,
-    Value,
     dense,
     full,
     mask_of,
@@ -99,7 +100,7 @@ class ExpressionCompiler:
             case Var(name):
                 return Compiled(_local(self.slots[name]), self.types[name])
             case Load(buffer, index):
-                return Compiled(_load(buffer, self.compile(index).evaluate), self.elements[buffer].widened)
+                return Compiled(_load(buffer, self.compile(index).words), self.elements[buffer].widened)
             case BufferLength(buffer):
                 return Compiled(lambda chunk, ctx: chunk.buffers[buffer].count, U32)
             case LaunchId(kind, axis):
@@ -174,36 +175,36 @@ class ExpressionCompiler:
         assert result is not None
         rule = lanes.binary(op, dtype)
         if dtype is BOOL:
-            return Compiled(bool_binary(op, rule, a, b), result)
-        is_ufunc = isinstance(rule, np.ufunc)
-        reuse = is_ufunc and reusable and result is dtype
-        ufunc: Any = rule
-        into = _into(rule, first, second) if is_ufunc and result is not BOOL else None
+            return Compiled(bool_binary(op, rule, first.truths, second.truths), result)
+        in_place: InPlaceRule | None = rule if isinstance(rule, np.ufunc) else None
+        fresh = in_place is not None
+        reuse = in_place if reusable and result is dtype else None
+        into = _into(in_place, first, second) if in_place is not None and result is not BOOL else None
         if dtype is U32 and other is U32 and op in INT_RULES:
             constant = _constant_of(right, self.spec)
             if constant is not None and op not in COMPARISONS:
-                return Compiled(word_with_constant(op, rule, a, constant, reuse=reuse), result, is_ufunc, into)
-            return Compiled(word_binary(op, rule, a, b, reuse=reuse), result, is_ufunc, into)
+                return Compiled(word_with_constant(op, rule, first.words, constant, reuse=reuse), result, fresh, into)
+            return Compiled(word_binary(op, rule, first.words, second.words, reuse=reuse), result, fresh, into)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             x = a(chunk, ctx)
             y = dense(b(chunk, ctx), ctx, other)
-            if reuse and type(x) is np.ndarray and x.shape == ctx.shape:
-                return ufunc(x, y, out=x)
+            if reuse is not None and type(x) is np.ndarray and x.shape == ctx.shape:
+                return reuse(x, y, out=x)
             return simplest(rule(dense(x, ctx, dtype), y))
 
-        return Compiled(evaluate, result, is_ufunc, into)
+        return Compiled(evaluate, result, fresh, into)
 
     def _unary(self, op: UnaryOp, operand: Expr) -> Compiled:
-        inner, dtype, _, _ = self.compile(operand)
+        inner, dtype, _, _ = compiled = self.compile(operand)
         result = unary_result(op, dtype)
         assert result is not None
-        general = _apply_one(lanes.unary(op, dtype), inner, dtype)
         if op is not UnaryOp.LOGICAL_NOT:
-            return Compiled(general, result)
+            return Compiled(_apply_one(lanes.unary(op, dtype), inner, dtype), result)
+        truth = compiled.truths
 
         def negate(chunk: Chunk, ctx: Context) -> Value:
-            value = inner(chunk, ctx)
+            value = truth(chunk, ctx)
             if isinstance(value, bool):
                 return not value
             return Split(value.false, value.true) if isinstance(value, Split) else ~value
@@ -211,7 +212,7 @@ class ExpressionCompiler:
         return Compiled(negate, result)
 
     def _select(self, condition: Expr, on_true: Expr, on_false: Expr) -> Compiled:
-        choose = self.compile(condition).evaluate
+        choose = self.compile(condition).truths
         compile_branch = self.held if _has_atomic(on_false) or _has_atomic(on_true) else self.compile
         a, dtype, _, _ = compile_branch(on_true)
         b = compile_branch(on_false).evaluate
@@ -254,15 +255,15 @@ class ExpressionCompiler:
 
     def _atomic(self, node: Atomic) -> Compiled:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
-        index = self.held(node.index).evaluate
+        index = self.held(node.index).words
         expected = self.held(node.expected).evaluate if node.expected is not None else None
         value = self.held(node.value).evaluate
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             at = index(chunk, ctx)
-            wanted = 0 if expected is None else dense(expected(chunk, ctx), ctx, dtype)
+            wanted = None if expected is None else dense(expected(chunk, ctx), ctx, dtype)
             operand = dense(value(chunk, ctx), ctx, dtype)
-            return chunk.buffers[name].fetch(ctx, op, at, operand, wanted)
+            return chunk.buffers[name].fetch(ctx, op, at, operand, operand if wanted is None else wanted)
 
         return Compiled(evaluate, dtype)
 
@@ -271,7 +272,7 @@ class ExpressionCompiler:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         if op not in COMMUTATIVE:
             return None
-        index, value = self.held(node.index).evaluate, self.held(node.value).evaluate
+        index, value = self.held(node.index).words, self.held(node.value).evaluate
 
         def execute(chunk: Chunk, ctx: Context) -> None:
             at = index(chunk, ctx)
@@ -334,28 +335,28 @@ def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
     """The value of the first round, as long as the same lanes ask."""
 
     def again(chunk: Chunk, ctx: Context) -> Value:
-        kept: Any = chunk.locals[slot]
-        if kept is not None and kept[0] is ctx:
-            return kept[1]
+        kept = chunk.locals[slot]
+        if kept is not None and kept.home is ctx:
+            return kept.value
         value = evaluate(chunk, ctx)
-        chunk.locals[slot] = (ctx, value)
+        chunk.locals[slot] = Local(value, ctx)
         return value
 
     return again
 
 
-def _into(rule: Any, left: Compiled, right: Compiled) -> Into:
+def _into(rule: InPlaceRule, left: Compiled, right: Compiled) -> Into:
     a, dtype, _, left_into = left
     b, other, _, _ = right
     worked_out_there = left_into if dtype.is_float else None
 
-    def write(chunk: Chunk, ctx: Context, out: Any, unread: bool) -> None:
+    def write(chunk: Chunk, ctx: Context, out: Lanes, unread: bool) -> None:
         if unread and worked_out_there is not None:
             worked_out_there(chunk, ctx, out, True)
-            x = out
+            rule(out, dense(b(chunk, ctx), ctx, other), out=out)
         else:
             x = dense(a(chunk, ctx), ctx, dtype)
-        rule(x, dense(b(chunk, ctx), ctx, other), out=out)
+            rule(x, dense(b(chunk, ctx), ctx, other), out=out)
 
     return write
 
@@ -390,7 +391,7 @@ def _local(slot: int) -> Evaluate:
     return evaluate
 
 
-def _load(name: str, index: Evaluate) -> Evaluate:
+def _load(name: str, index: EvaluateWord) -> Evaluate:
     return lambda chunk, ctx: chunk.buffers[name].load(ctx, index(chunk, ctx))
 
 
@@ -418,7 +419,7 @@ def _subgroup_lane(chunk: Chunk, ctx: Context) -> Value:
     return (in_group % 32).astype(np.uint32).reshape(ctx.shape)
 
 
-def _apply_one(rule: Any, inner: Evaluate, dtype: ScalarType) -> Evaluate:
+def _apply_one(rule: UnaryRule, inner: Evaluate, dtype: ScalarType) -> Evaluate:
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         return simplest(rule(dense(inner(chunk, ctx), ctx, dtype)))
 

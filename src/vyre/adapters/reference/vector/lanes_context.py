@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, compare_with_zero
+from vyre.adapters.lanes.types import Dense, Lanes
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, Split, compare_with_zero
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Dim3
 from vyre.domain.launch import Launch
@@ -14,10 +15,8 @@ from vyre.domain.launch import Launch
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Lanes: TypeAlias = "NDArray[Any]"
 Indices: TypeAlias = "NDArray[np.intp]"
 CACHED: Final = 256
-_MISSING: Final = object()
 
 
 class Grid:
@@ -32,7 +31,7 @@ class Grid:
         self.root: Box = Box(self, Extent((0, 0, 0, 0), dims))
         self._coordinates: tuple[Indices, ...] | None = None
         self._boxes: dict[Extent, Box] = {self.root.extent: self.root}
-        self.splits: dict[tuple[object, ...], Any] = {}
+        self.splits: dict[tuple[BinaryOp, Affine, Extent], Split | bool | None] = {}
 
     def coordinates(self) -> tuple[Indices, ...]:
         """Position of every lane along each axis, by lane number."""
@@ -48,15 +47,16 @@ class Grid:
             found = self._boxes[extent] = Box(self, extent)
         return found
 
-    def split(self, op: BinaryOp, value: Affine, box: Extent) -> Any:
+    def split(self, op: BinaryOp, value: Affine, box: Extent) -> Split | bool | None:
         """``compare_with_zero``, remembered."""
         key = (op, value, box)
-        found = self.splits.get(key, _MISSING)
-        if found is _MISSING:
+        try:
+            return self.splits[key]
+        except KeyError:
             if len(self.splits) >= CACHED:
                 self.splits = {}
             found = self.splits[key] = compare_with_zero(op, value, box, self.dims)
-        return found
+            return found
 
 
 class Box:
@@ -98,7 +98,7 @@ class Box:
 
     def materialise(self, value: Affine) -> Lanes:
         """The values as u32 lanes."""
-        total: Any = np.int64(value.base % LIMIT)
+        total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
         for axis, c in enumerate(value.c):
             if c:
                 shape = [1, 1, 1, 1]
@@ -122,7 +122,7 @@ class Gather:
 
     def materialise(self, value: Affine) -> Lanes:
         """The values as u32 lanes."""
-        total: Any = np.int64(value.base % LIMIT)
+        total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
         cw, cz, cy, cx = value.c
         dims = self.grid.dims
         if dims[1] == dims[2] == 1 and cw == cx * dims[3] and not (cz or cy):
@@ -188,7 +188,7 @@ def restrict(value: Lanes, outer: Context, inner: Context) -> Lanes:
     return value.reshape(-1)[inner.positions_in(outer)]
 
 
-def merge(old: Lanes, outer: Context, new: Any, inner: Context) -> Lanes:
+def merge(old: Lanes, outer: Context, new: Dense, inner: Context) -> Lanes:
     """A copy of ``old`` (an array of ``outer``) with the lanes of ``inner`` replaced."""
     merged = np.array(old, order="C")  # ours, and flattening it below must be a view
     if isinstance(inner, Box) and isinstance(outer, Box):
@@ -205,7 +205,7 @@ def linear_global_ids(launch: Launch, group: Dim3, along: int, grid: Grid, numbe
     """Linear global id of lanes of the chunk whose first workgroup is ``group`` and which runs ``along`` an axis."""
     w, z, y, x = (c[numbers] for c in grid.coordinates())
     sx, sy, sz = launch.workgroup
-    groups: list[Any] = list(group)
+    groups: list[int | NDArray[np.int64]] = list(group)
     groups[along] = groups[along] + w
     gx, gy, gz = groups[0] * sx + x, groups[1] * sy + y, groups[2] * sz + z
     wide_x, wide_y = launch.grid[0] * sx, launch.grid[1] * sy

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.vector.affine import Extent, Split, share_workgroups
 from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
 from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.expressions import ExpressionCompiler, Invariants
 from vyre.adapters.reference.vector.lanes_context import Context, merge, select, union, without
-from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, dense, full
+from vyre.adapters.reference.vector.value_types import Word
+from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateTruth, EvaluateWord, dense, full
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.expr import Atomic, Literal, Var
+from vyre.domain.ir.expr import Atomic, Expr, Literal, Var
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     Assign,
@@ -51,7 +53,8 @@ class StatementCompiler:
         self.used: set[str] = {e.name for e in unique_expressions(program) if isinstance(e, Var)}
         self.used |= {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
         self.slot_count: int = 0
-        self.loops: list[_LoopExits] = []
+        self.loop_count: int = 0
+        self.loops: list[_Rounds] = []
 
     def body(self, body: Body) -> Execute:
         """A scope: each statement for the lanes that are still there."""
@@ -62,12 +65,12 @@ class StatementCompiler:
             return steps[0]
 
         def run(chunk: Chunk, ctx: Context) -> Context | None:
-            lanes: Context | None = ctx
             for step in steps:
-                lanes = step(chunk, lanes)  # type: ignore[arg-type]
+                lanes = step(chunk, ctx)
                 if lanes is None:
                     return None
-            return lanes
+                ctx = lanes
+            return ctx
 
         return run
 
@@ -87,16 +90,18 @@ class StatementCompiler:
                 return _assign(self.expressions.slots[name], evaluate, dtype)
             case Store(buffer, index, value):
                 unread = not self.expressions.reads(value, buffer)
-                return self._store(buffer, held(index).evaluate, held(value), unread=unread)
+                return self._store(buffer, held(index).words, held(value), unread=unread)
             case If(condition, then, otherwise):
-                taken = compile_expr(condition).evaluate
+                taken = compile_expr(condition).truths
                 return _branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
             case Loop():
                 return self._loop(stmt)
-            case Break() | Continue():
-                exits = self.loops[-1]
-                exits.used = True
-                return _leave(exits.slot, 1 if isinstance(stmt, Continue) else 0)
+            case Break():
+                return _break
+            case Continue():
+                rounds = self.loops[-1]
+                rounds.continued = True
+                return _continue(rounds.number)
             case Return():
                 return _return
             case Block(body) | Region(_, body):
@@ -104,17 +109,17 @@ class StatementCompiler:
             case Barrier():
                 return lambda chunk, ctx: ctx
             case AsyncLoad(source, destination, offset, size, tag):
-                return async_load(source, destination, compile_expr(offset).evaluate, compile_expr(size).evaluate, tag)
+                return async_load(source, destination, compile_expr(offset).words, compile_expr(size).words, tag)
             case AsyncStore(source, destination, offset, size, tag):
-                return async_store(source, destination, compile_expr(offset).evaluate, compile_expr(size).evaluate, tag)
+                return async_store(source, destination, compile_expr(offset).words, compile_expr(size).words, tag)
             case AsyncWait(tag):
                 return async_wait(tag)
             case Trap(address, tag):
-                return _trap(compile_expr(address).evaluate, tag)
+                return _trap(compile_expr(address).words, tag)
             case IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference")
 
-    def _let(self, name: str, value: Any) -> Execute:
+    def _let(self, name: str, value: Expr) -> Execute:
         if isinstance(value, Atomic) and name not in self.used:
             effect = self.expressions.unused_atomic(value)
             if effect is not None:
@@ -134,7 +139,7 @@ class StatementCompiler:
 
         return execute
 
-    def _store(self, buffer: str, index: Evaluate, value: Compiled, *, unread: bool) -> Execute:
+    def _store(self, buffer: str, index: EvaluateWord, value: Compiled, *, unread: bool) -> Execute:
         element = self.expressions.elements[buffer]
         evaluate, dtype, _, into = value
         direct = into if element is dtype else None
@@ -154,18 +159,19 @@ class StatementCompiler:
         return execute
 
     def _loop(self, loop: Loop) -> Execute:
-        start, stop, step = (self.expressions.held(e).evaluate for e in (loop.start, loop.stop, loop.step))
+        start, stop, step = (self.expressions.held(e).words for e in (loop.start, loop.stop, loop.step))
         types, slots = dict(self.expressions.types), dict(self.expressions.slots)
         around = self.expressions.loop
         kept = self.expressions.loop = Invariants(_varying(loop), self.expressions.written, self._new_slot)
         slot = self.declare(loop.var, U32)
-        exits = _LoopExits(self._new_slot())
-        self.loops.append(exits)
+        rounds = _Rounds(self.loop_count)
+        self.loop_count += 1
+        self.loops.append(rounds)
         body = self.body(loop.body)
         self.loops.pop()
         self.expressions.loop = around
         self.expressions.types, self.expressions.slots = types, slots
-        return _Loop((start, stop, step), slot, exits, tuple(kept.slots), body).run
+        return _Loop((start, stop, step), slot, rounds, tuple(kept.slots), body).run
 
     def _new_slot(self) -> int:
         self.slot_count += 1
@@ -201,12 +207,12 @@ def _varying(loop: Loop) -> frozenset[str]:
     return frozenset(found)
 
 
-class _LoopExits:
-    """Slot of a running loop's lists of lanes that broke out and that continue, if the loop has such exits."""
+class _Rounds:
+    """The number of a loop, and whether lanes may leave a round of it for the next one."""
 
-    def __init__(self, slot: int) -> None:
-        self.slot = slot
-        self.used = False
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.continued = False
 
 
 def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
@@ -235,7 +241,7 @@ def _parts(chunk: Chunk, boxes: tuple[Extent, ...]) -> list[Context]:
     return [whole]
 
 
-def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Execute:
+def _branch(condition: EvaluateTruth, then: Execute, otherwise: Execute | None) -> Execute:
     def execute(chunk: Chunk, ctx: Context) -> Context | None:
         taken = condition(chunk, ctx)
         if taken is True:
@@ -273,10 +279,13 @@ def _branch(condition: Evaluate, then: Execute, otherwise: Execute | None) -> Ex
     return execute
 
 
-def _leave(slot: int, which: int) -> Execute:
+def _break(chunk: Chunk, ctx: Context) -> None:
+    """The lanes are in no later round."""
+
+
+def _continue(loop: int) -> Execute:
     def execute(chunk: Chunk, ctx: Context) -> None:
-        exits: Any = chunk.locals[slot]
-        exits[which].append(ctx)
+        chunk.continuing[loop].append(ctx)
 
     return execute
 
@@ -285,7 +294,7 @@ def _return(chunk: Chunk, ctx: Context) -> None:
     chunk.ended.append(ctx)
 
 
-def _trap(address: Evaluate, tag: str) -> Execute:
+def _trap(address: EvaluateWord, tag: str) -> Execute:
     def execute(chunk: Chunk, ctx: Context) -> None:
         chunk.trap(ctx, dense(address(chunk, ctx), ctx, U32), tag)
 
@@ -297,15 +306,15 @@ class _Loop:
 
     def __init__(
         self,
-        bounds: tuple[Evaluate, Evaluate, Evaluate],
+        bounds: tuple[EvaluateWord, EvaluateWord, EvaluateWord],
         slot: int,
-        exits: _LoopExits,
+        rounds: _Rounds,
         kept: tuple[int, ...],
         body: Execute,
     ) -> None:
         self.bounds = bounds
         self.slot = slot
-        self.exits = exits
+        self.rounds = rounds
         self.kept = kept
         self.body = body
 
@@ -314,49 +323,45 @@ class _Loop:
         for slot in self.kept:
             chunk.locals[slot] = None
         chunk.locals[self.slot] = Local(start, ctx)
-        exits = self.exits.slot
-        outer: Any = chunk.locals[exits]
         ended = len(chunk.ended)
         if type(start) is int and type(stop) is int and type(step) is int:
             self._uniform(chunk, ctx, start, stop, step)
         else:
             self._divergent(chunk, ctx, *(full(v, ctx, U32).reshape(-1) for v in (start, stop, step)))
-        chunk.locals[exits] = outer
         gone = chunk.ended[ended:]
         return without(ctx, gone) if gone else ctx
 
-    def _round(self, chunk: Chunk, lanes: Context, value: Any) -> Context | None:
+    def _round(self, chunk: Chunk, lanes: Context, value: Word) -> Context | None:
         """One iteration; the lanes that may take another."""
         counter = chunk.locals[self.slot]
         assert counter is not None
         counter.value, counter.home = value, lanes
-        if not self.exits.used:
+        if not self.rounds.continued:
             return self.body(chunk, lanes)
-        exits: Any = ([], [])
-        chunk.locals[self.exits.slot] = exits
+        continuing: list[Context] = []
+        chunk.continuing[self.rounds.number] = continuing
         left = self.body(chunk, lanes)
-        if exits[1]:
-            return union(([left] if left is not None else []) + exits[1])
+        if continuing:
+            return union(([left] if left is not None else []) + continuing)
         return left
 
     def _uniform(self, chunk: Chunk, ctx: Context, start: int, stop: int, step: int) -> None:
         if not step:
             return
-        lanes: Context | None = ctx
         watched = chunk.options.step_budget is not None or chunk.options.deadline_ns is not None
         counter = chunk.locals[self.slot]
         assert counter is not None
-        if not (watched or self.exits.used):
+        if not (watched or self.rounds.continued):
             body = self.body
             for counter.value in range(start, stop, step):
-                lanes = body(chunk, lanes)  # type: ignore[arg-type]
+                lanes = body(chunk, ctx)
                 if lanes is None:
                     return
-                counter.home = lanes
+                counter.home = ctx = lanes
             return
         value = start
         while value < stop:
-            lanes = self._round(chunk, lanes, value)  # type: ignore[arg-type]
+            lanes = self._round(chunk, ctx, value)
             value += step
             if lanes is None or value >= stop:
                 return
@@ -364,8 +369,9 @@ class _Loop:
                 lanes = chunk.take_step(lanes)
                 if lanes is None:
                     return
+            ctx = lanes
 
-    def _divergent(self, chunk: Chunk, ctx: Context, start: Any, stop: Any, step: Any) -> None:
+    def _divergent(self, chunk: Chunk, ctx: Context, start: Lanes, stop: Lanes, step: Lanes) -> None:
         lanes: Context | None = select(ctx, ((start < stop) & (step != 0)).reshape(ctx.shape))
         if lanes is None:
             return

@@ -6,17 +6,21 @@ of range masked off.  Scatters write ascending lanes, so the highest lane wins.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from vyre.adapters import lanes
-from vyre.adapters.lanes.types import UnaryRule
+from vyre.adapters.lanes.types import Dense, Lanes, UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Axes
 from vyre.adapters.reference.vector.atomics import fetch, update
-from vyre.adapters.reference.vector.lanes_context import Box, Context, Lanes
+from vyre.adapters.reference.vector.lanes_context import Box, Context, Indices
+from vyre.adapters.reference.vector.value_types import Value, Word
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 U32 = ScalarType.U32
 _NOWHERE: Final = (0, 0, 0, 0)
@@ -26,7 +30,7 @@ class ElementRules(NamedTuple):
     """How one element type lies in memory and is converted."""
 
     element: ScalarType
-    stored: np.dtype[Any]
+    stored: np.dtype[np.generic]
     load: UnaryRule
     store: UnaryRule
 
@@ -45,7 +49,7 @@ class Storage:
         self.array: Lanes = array
         self.count: int = count
         self.element: ScalarType = rules.element
-        self.dtype: np.dtype[Any] = rules.stored
+        self.dtype: np.dtype[np.generic] = rules.stored
         self.load_rule: UnaryRule = rules.load
         self.store_rule: UnaryRule = rules.store
         self.itemsize: int = self.dtype.itemsize
@@ -70,7 +74,7 @@ class Storage:
         strides = along_w * size, c[1] * size, c[2] * size, c[3] * size
         return np.ndarray(ctx.shape, self.dtype, self.array, start * size, strides)
 
-    def _flat(self, ctx: Context, index: Any) -> tuple[Any, Any]:
+    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
         """Element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
         if isinstance(index, Affine):
             index = ctx.materialise(index)
@@ -81,22 +85,21 @@ class Storage:
         if flat.size and int(flat.max()) >= self.count:
             inside = flat < self.count
             flat = flat[inside]
-        flat = flat.astype(np.intp)
+        numbers: Indices = flat.astype(np.intp)
         if self.per_group:
             groups = ctx.numbers // (ctx.grid.lanes // ctx.grid.dims[0])
-            flat += (groups if inside is None else groups[inside]) * self.count
-        return flat, inside
+            numbers += (groups if inside is None else groups[inside]) * self.count
+        return numbers, inside
 
     # -- loads ----------------------------------------------------------------------------------------
 
-    def load(self, ctx: Context, index: Any) -> Any:
+    def load(self, ctx: Context, index: Word) -> Value:
         """Widened elements; a uniform result is a scalar, a view of memory may be returned for a strided one."""
-        kind = type(index)
-        if kind is int:
+        if type(index) is int:
             if not self.per_group:
                 return self._uniform(index)
-            kind, index = Affine, Affine(index, _NOWHERE)
-        if kind is Affine and type(ctx) is Box:
+            index = Affine(index, _NOWHERE)
+        if isinstance(index, Affine) and isinstance(ctx, Box):
             found = self.view(ctx, index)
             if found is not None:
                 return self.load_rule(found)
@@ -108,18 +111,16 @@ class Storage:
             values = all_values
         return values.reshape(ctx.shape)
 
-    def _uniform(self, index: int) -> Any:
-        if index < self.count:
-            value = self.load_rule(self.array[index : index + 1])[0]
-        else:
-            value = self.load_rule(np.zeros(1, self.array.dtype))[0]
+    def _uniform(self, index: int) -> Value:
+        inside = index < self.count
+        values = self.load_rule(self.array[index : index + 1] if inside else np.zeros(1, self.array.dtype))
         if self.element.widened is U32:
-            return int(value)
-        return bool(value) if self.element is ScalarType.BOOL else value
+            return int(values.item())
+        return bool(values.item()) if self.element is ScalarType.BOOL else values.reshape(-1)[0]
 
     # -- stores ---------------------------------------------------------------------------------------
 
-    def store(self, ctx: Context, index: Any, value: Any) -> None:
+    def store(self, ctx: Context, index: Word, value: Dense) -> None:
         """Write lane values (an array of the context's shape, or a scalar) at the lanes' indices."""
         target = self.target(ctx, index)
         stored = self.store_rule(
@@ -135,7 +136,7 @@ class Storage:
                 stored = stored[inside]
         self.array[flat] = stored
 
-    def target(self, ctx: Context, index: Any) -> Lanes | None:
+    def target(self, ctx: Context, index: Word) -> Lanes | None:
         """View of the elements the lanes write, if each writes one of its own and all are in range."""
         if isinstance(index, int):
             index = Affine(index, _NOWHERE)
@@ -160,14 +161,14 @@ class Storage:
 
     # -- atomics --------------------------------------------------------------------------------------
 
-    def update(self, ctx: Context, op: AtomicOp, index: Any, value: Any) -> None:
+    def update(self, ctx: Context, op: AtomicOp, index: Word, value: Dense) -> None:
         """A commutative atomic whose old value nobody needs."""
         elements, inside = self._flat(ctx, index)
         if isinstance(value, np.ndarray):
             value = _spread(value, ctx, inside, self.array.dtype)
         update(self.array, op, elements, value)
 
-    def fetch(self, ctx: Context, op: AtomicOp, index: Any, value: Any, expected: Any) -> Lanes:
+    def fetch(self, ctx: Context, op: AtomicOp, index: Word, value: Dense, expected: Dense) -> Lanes:
         """Any atomic, in ascending lane order; returns the old values in the context's shape."""
         elements, inside = self._flat(ctx, index)
         values, wanted = (_spread(v, ctx, inside, self.array.dtype) for v in (value, expected))
@@ -179,10 +180,10 @@ class Storage:
         return found.reshape(ctx.shape)
 
 
-def _lane_dtype(element: ScalarType) -> Any:
+def _lane_dtype(element: ScalarType) -> np.dtype[np.generic]:
     return lanes.types.LANE_DTYPE[element.widened]
 
 
-def _spread(value: Any, ctx: Context, inside: Any, dtype: Any) -> Lanes:
+def _spread(value: Dense, ctx: Context, inside: NDArray[np.bool_] | None, dtype: np.dtype[np.generic]) -> Lanes:
     flat = np.broadcast_to(np.asarray(value, dtype), ctx.shape).reshape(-1)
     return flat if inside is None else flat[inside]

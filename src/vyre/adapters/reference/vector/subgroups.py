@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from vyre.adapters.reference.vector.lanes_context import Context, Lanes
+from vyre.adapters.lanes.types import Lanes
+from vyre.adapters.reference.vector.lanes_context import Context
 
 WIDTH: Final = 32
 
@@ -32,7 +33,7 @@ def _collect(table: Lanes, ctx: Context, size: int) -> Lanes:
 def subgroup_add(values: Lanes, ctx: Context) -> Lanes:
     """Sum over each subgroup: wrapping for integers, from +0 in ascending lanes for floats."""
     table, size = _spread(values, ctx)
-    total: Any = np.zeros(table.shape[:2], values.dtype)
+    total: Lanes = np.zeros(table.shape[:2], values.dtype)
     for lane in range(WIDTH):
         total = total + table[:, :, lane]
     return _collect(np.broadcast_to(total[:, :, None], table.shape), ctx, size)

@@ -1,29 +1,27 @@
-"""Values of expressions, in the cheapest form that is exact.
-
-* u32: a Python int when all lanes agree, ``Affine`` when the value follows from the position, else an array;
-* bool: a Python bool, a ``Split`` of the (box) context into boxes, or an array;
-* other types: a NumPy scalar when all lanes agree, else an array.
-
-Arrays have the shape of the context.  Uniform control flow needs no analysis: it is a condition that came out as a
-bool.
-"""
+"""Compiled expressions, and the forms that their values change into."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from vyre.adapters import lanes
+from vyre.adapters.lanes.types import Dense, Lanes, LaneScalar
 from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
+from vyre.adapters.reference.vector.value_types import Truth, Value, Word
 from vyre.domain.ir.types import ScalarType
 
-Value: TypeAlias = Any
 Evaluate: TypeAlias = Callable[[Chunk, Context], Value]
-Into: TypeAlias = Callable[[Chunk, Context, Any, bool], None]
+EvaluateWord: TypeAlias = Callable[[Chunk, Context], Word]
+EvaluateTruth: TypeAlias = Callable[[Chunk, Context], Truth]
+Into: TypeAlias = Callable[[Chunk, Context, Lanes, bool], None]
+
+U32, BOOL = ScalarType.U32, ScalarType.BOOL
+LANE_DTYPE: Final = lanes.types.LANE_DTYPE
 
 
 class Compiled(NamedTuple):
@@ -39,30 +37,40 @@ class Compiled(NamedTuple):
     fresh: bool = False
     into: Into | None = None
 
+    @property
+    def words(self) -> EvaluateWord:
+        """What evaluates a u32 expression, whose values are words."""
+        assert self.dtype is U32, self.dtype
+        return cast(EvaluateWord, self.evaluate)
 
-U32, BOOL = ScalarType.U32, ScalarType.BOOL
-LANE_DTYPE: Final = lanes.types.LANE_DTYPE
+    @property
+    def truths(self) -> EvaluateTruth:
+        """What evaluates a bool expression, whose values are truths."""
+        assert self.dtype is BOOL, self.dtype
+        return cast(EvaluateTruth, self.evaluate)
 
 
-def dense(value: Value, ctx: Context, dtype: ScalarType) -> Any:
+def dense(value: Value, ctx: Context, dtype: ScalarType) -> Dense:
     """The value as an array of the context or a NumPy scalar, which is what lane rules take."""
-    kind = type(value)
-    if kind is np.ndarray:
+    if type(value) is np.ndarray:
         return value
-    if kind is Affine:
+    if isinstance(value, int):
+        scalar: LaneScalar = LANE_DTYPE[dtype].type(value)
+        return scalar
+    if isinstance(value, Affine):
         return ctx.materialise(value)
-    if kind is Split:
+    if isinstance(value, Split):
         return mask_of(value, ctx)
-    return LANE_DTYPE[dtype].type(value) if kind is int or kind is bool else value
+    return value
 
 
-def full(value: Value, ctx: Context, dtype: ScalarType) -> Any:
+def full(value: Value, ctx: Context, dtype: ScalarType) -> Lanes:
     """The value as an array of the context."""
     found = dense(value, ctx, dtype)
     return found if isinstance(found, np.ndarray) else np.full(ctx.shape, found)
 
 
-def mask_of(split: Split, ctx: Context) -> Any:
+def mask_of(split: Split, ctx: Context) -> Lanes:
     assert isinstance(ctx, Box)
     mask = np.zeros(ctx.shape, np.bool_)
     lo = ctx.extent.lo
@@ -71,7 +79,7 @@ def mask_of(split: Split, ctx: Context) -> Any:
     return mask
 
 
-def simplest(result: Any) -> Value:
+def simplest(result: Dense) -> Value:
     """What a lane rule returned, in canonical form."""
     if isinstance(result, np.ndarray):
         if result.ndim:

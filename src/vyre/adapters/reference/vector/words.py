@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
+from vyre.adapters.lanes.types import BinaryRule, InPlaceRule
 from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
-from vyre.adapters.reference.vector.values import BOOL, U32, Evaluate, Value, dense
+from vyre.adapters.reference.vector.value_types import Value
+from vyre.adapters.reference.vector.values import BOOL, U32, Evaluate, EvaluateTruth, EvaluateWord, dense
 from vyre.domain.ir.operators import BinaryOp
 
+Known: TypeAlias = int | Affine
+"""A word that is known without being stored."""
 MASK: Final = LIMIT - 1
 COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
-INT_RULES: Final[dict[BinaryOp, Callable[[int, int], Any]]] = {
+INT_RULES: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.ADD: lambda a, b: (a + b) & MASK,
     BinaryOp.SUB: lambda a, b: (a - b) & MASK,
     BinaryOp.MUL: lambda a, b: (a * b) & MASK,
@@ -33,7 +37,10 @@ INT_RULES: Final[dict[BinaryOp, Callable[[int, int], Any]]] = {
 }
 
 
-def word_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: bool) -> Evaluate:
+def word_binary(
+    op: BinaryOp, rule: BinaryRule, a: EvaluateWord, b: EvaluateWord, *, reuse: InPlaceRule | None
+) -> Evaluate:
+    """``reuse``: the rule again, where the left operand is an array that the result may overwrite."""
     on_ints = INT_RULES[op]
     if op in COMPARISONS:
         return _comparison(op, rule, a, b)
@@ -41,13 +48,12 @@ def word_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: boo
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
-        kx, ky = type(x), type(y)
-        if kx is np.ndarray:
-            y = y if ky is np.ndarray else dense(y, ctx, U32)
-            return rule(x, y, out=x) if reuse and x.shape == ctx.shape else rule(x, y)
-        if kx is int and ky is int:
+        if type(x) is np.ndarray:  # of exact types this costs half of what isinstance does
+            right = y if type(y) is np.ndarray else dense(y, ctx, U32)
+            return reuse(x, right, out=x) if reuse is not None and x.shape == ctx.shape else rule(x, right)
+        if type(x) is int and type(y) is int:
             return on_ints(x, y)
-        if ky is not np.ndarray and on_affine is not None:
+        if on_affine is not None and not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
             found = on_affine(x, y)
             if found is not None:
                 return found
@@ -56,10 +62,12 @@ def word_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate, *, reuse: boo
     return evaluate
 
 
-_SHIFTS: Final[dict[BinaryOp, Any]] = {BinaryOp.SHL: np.left_shift, BinaryOp.SHR: np.right_shift}
+_SHIFTS: Final[dict[BinaryOp, BinaryRule]] = {BinaryOp.SHL: np.left_shift, BinaryOp.SHR: np.right_shift}
 
 
-def word_with_constant(op: BinaryOp, rule: Any, a: Evaluate, number: int, *, reuse: bool) -> Evaluate:
+def word_with_constant(
+    op: BinaryOp, rule: BinaryRule, a: EvaluateWord, number: int, *, reuse: InPlaceRule | None
+) -> Evaluate:
     """Like ``word_binary``, with all that can be prepared for a right operand that is known."""
     on_ints, on_affine = INT_RULES[op], _AFFINE_RULES.get(op)
     if op in _SHIFTS:
@@ -68,26 +76,24 @@ def word_with_constant(op: BinaryOp, rule: Any, a: Evaluate, number: int, *, reu
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x = a(chunk, ctx)
-        kind = type(x)
-        if kind is np.ndarray:
-            return rule(x, lane, out=x) if reuse and x.shape == ctx.shape else rule(x, lane)
-        if kind is int:
+        if type(x) is np.ndarray:
+            return reuse(x, lane, out=x) if reuse is not None and x.shape == ctx.shape else rule(x, lane)
+        if type(x) is int:
             return on_ints(x, number)
-        found = None if on_affine is None else on_affine(x, number)
+        found = on_affine(x, number) if on_affine is not None and isinstance(x, Affine) else None
         return rule(dense(x, ctx, U32), lane) if found is None else found
 
     return evaluate
 
 
-def _comparison(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+def _comparison(op: BinaryOp, rule: BinaryRule, a: EvaluateWord, b: EvaluateWord) -> Evaluate:
     on_ints = INT_RULES[op]
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
-        kx, ky = type(x), type(y)
-        if kx is int and ky is int:
+        if type(x) is int and type(y) is int:
             return on_ints(x, y)
-        if kx is not np.ndarray and ky is not np.ndarray:
+        if not isinstance(x, np.ndarray) and not isinstance(y, np.ndarray):
             found = _compare_affine(op, x, y, ctx)
             if found is not None:
                 return found
@@ -96,25 +102,32 @@ def _comparison(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
     return evaluate
 
 
-def _affine_sum(x: Any, y: Any) -> Affine:
-    return x.plus(y) if type(x) is Affine else y.plus(x)
+def _affine_sum(x: Known, y: Known) -> Affine:
+    if isinstance(x, Affine):
+        return x.plus(y)
+    assert isinstance(y, Affine)
+    return y.plus(x)
 
 
-def _affine_difference(x: Any, y: Any) -> Affine:
-    return x.plus(y, -1) if type(x) is Affine else y.times(-1).plus(x)
+def _affine_difference(x: Known, y: Known) -> Affine:
+    if isinstance(x, Affine):
+        return x.plus(y, -1)
+    assert isinstance(y, Affine)
+    return y.times(-1).plus(x)
 
 
-def _affine_product(x: Any, y: Any) -> Affine | None:
-    if type(x) is not Affine:
-        x, y = y, x
-    return None if type(y) is Affine else x.times(y)
+def _affine_product(x: Known, y: Known) -> Affine | None:
+    if isinstance(x, Affine):
+        return None if isinstance(y, Affine) else x.times(y)
+    assert isinstance(y, Affine)
+    return y.times(x)
 
 
-def _affine_shift(x: Any, y: Any) -> Affine | None:
-    return x.times(1 << (y & 31)) if type(x) is Affine and type(y) is int else None
+def _affine_shift(x: Known, y: Known) -> Affine | None:
+    return x.times(1 << (y & 31)) if isinstance(x, Affine) and isinstance(y, int) else None
 
 
-_AFFINE_RULES: Final[dict[BinaryOp, Callable[[Any, Any], Affine | None]]] = {
+_AFFINE_RULES: Final[dict[BinaryOp, Callable[[Known, Known], Affine | None]]] = {
     BinaryOp.ADD: _affine_sum,
     BinaryOp.SUB: _affine_difference,
     BinaryOp.MUL: _affine_product,
@@ -123,7 +136,7 @@ _AFFINE_RULES: Final[dict[BinaryOp, Callable[[Any, Any], Affine | None]]] = {
 """Ring operations on affine values, which hold modulo 2^32; one operand is affine, the other that or an int."""
 
 
-def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context) -> Value | None:
+def _compare_affine(op: BinaryOp, x: Known, y: Known, ctx: Context) -> Split | bool | None:
     """Where the comparison holds, if neither side wraps among the lanes."""
     if not isinstance(ctx, Box):
         return None
@@ -137,7 +150,7 @@ def _compare_affine(op: BinaryOp, x: Affine | int, y: Affine | int, ctx: Context
     return ctx.grid.split(op, right.times(-1).plus(left), ctx.extent)
 
 
-def bool_binary(op: BinaryOp, rule: Any, a: Evaluate, b: Evaluate) -> Evaluate:
+def bool_binary(op: BinaryOp, rule: BinaryRule, a: EvaluateTruth, b: EvaluateTruth) -> Evaluate:
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
         if isinstance(x, bool) and isinstance(y, bool):

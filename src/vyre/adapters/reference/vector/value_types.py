@@ -1,0 +1,20 @@
+"""The closed unions of what expressions evaluate to.  Each type of expression has the cheapest forms that are exact.
+
+* u32: a Python int when all lanes agree, ``Affine`` when the value follows from the position, else an array;
+* bool: a Python bool, a ``Split`` of the (box) context into boxes, or an array;
+* other types: a NumPy scalar when all lanes agree, else an array.
+
+Arrays have the shape of the context.  Uniform control flow needs no analysis: it is a condition that came out as a
+bool.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from vyre.adapters.lanes.types import Dense, Lanes
+from vyre.adapters.reference.vector.affine import Affine, Split
+
+Word: TypeAlias = "int | Affine | Lanes"
+Truth: TypeAlias = "bool | Split | Lanes"
+Value: TypeAlias = "Word | Truth | Dense"

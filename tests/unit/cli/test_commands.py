@@ -69,6 +69,22 @@ def test_run_for_machines(vyre: Vyre) -> None:
     assert found.json["wall_ns"] > 0
 
 
+def test_run_shows_shapes_and_the_launch(vyre: Vyre) -> None:
+    with ProgramBuilder("flags", workgroup=(2, 2)) as p:
+        y = p.inout("y", u32)
+        y[p.global_id(1) * 2 + p.global_id(0)] = 7
+    program = saved(p.build(), "flags.vyre")
+    np.save("y.npy", np.arange(12, dtype=np.uint32).reshape(6, 2))
+    arguments = ("run", program, "--in", "y=@y.npy", "--extent", "2,6", *SCALAR)
+    assert vyre(*arguments).out.startswith("y: uint32[6, 2] 7 7 7 7 7 7 7 7 ...\n")
+    found = vyre(*arguments, "--json")
+    (output,) = found.json["outputs"]
+    assert (output["count"], output["shape"], output["first"]) == (12, [6, 2], [7] * 8)
+    assert found.json["launch"] == {"grid": [1, 3, 1], "workgroup": [2, 2, 1], "extent": [2, 6], "rule": "given_extent"}
+    assert vyre(*arguments, "--out", "y=z.npy").code == 0
+    assert np.load("z.npy").shape == (6, 2)
+
+
 def test_json_has_no_nan(vyre: Vyre) -> None:
     program = saved(saxpy_program(), "p.vyre")
     found = vyre("run", program, "--in", "a=inf", "--in", "x=0,1", "--in", "y=0,0", "--json", *SCALAR)

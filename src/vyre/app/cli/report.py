@@ -80,6 +80,12 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
                 "reason": reason,
                 "wall_ns": result.timing.wall_ns,
                 "device_ns": result.timing.device_ns,
+                "launch": {
+                    "grid": result.launch.grid,
+                    "workgroup": result.launch.workgroup,
+                    "extent": result.launch.extent,
+                    "rule": result.launch.rule.name.lower(),
+                },
                 "outputs": [_output_json(name, array, targets.get(name)) for name, array in result.items()],
             }
         )
@@ -87,7 +93,7 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
     for name, array in result.items():
         target = targets.get(name)
         shown = f"-> {target}" if target is not None else _first(array)
-        put(f"{name}: {array.dtype}[{array.size}] {shown}")
+        put(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}] {shown}")
     put(f"{result.backend}, {result.timing.wall_ns / 1e6:.3f} ms ({reason})")
 
 
@@ -118,9 +124,16 @@ def _output_json(name: str, array: npt.NDArray[Any], target: Path | None) -> dic
         "name": name,
         "dtype": str(array.dtype),
         "count": array.size,
-        "first": [_json_number(v) for v in array[:FIRST].tolist()],
+        **({} if array.ndim == 1 else {"shape": list(array.shape)}),
+        "first": [_json_number(v) for v in _flat(array)],
         "file": str(target) if target is not None else None,
     }
+
+
+def _flat(array: npt.NDArray[Any]) -> list[Any]:
+    """The first elements in C order, whatever the shape is."""
+    first: list[Any] = array.reshape(-1)[:FIRST].tolist()
+    return first
 
 
 def _json_number(value: object) -> object:
@@ -129,7 +142,7 @@ def _json_number(value: object) -> object:
 
 
 def _first(array: npt.NDArray[Any]) -> str:
-    values = " ".join(str(value) for value in array[:FIRST].tolist())
+    values = " ".join(str(value) for value in _flat(array))
     return f"{values} ..." if array.size > FIRST else values
 
 

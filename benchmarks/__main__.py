@@ -25,6 +25,7 @@ from benchmarks import (
     memory_cache_rows,
     prediction_rows,
     process_rows,
+    reading_rows,
     regret,
     replay_rows,
     stored_result_rows,
@@ -32,7 +33,7 @@ from benchmarks import (
 from benchmarks.harness import MIN_ROUNDS, Outcome, Row, evaluate
 
 SUITES: Final[dict[str, tuple[Row, ...]]] = {
-    "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS),
+    "reference-engine": (*engine_rows.ROWS, *host_rows.ROWS, *process_rows.ROWS, *reading_rows.ROWS),
     "cuda-host": (*emission_rows.ROWS, *interpreter_rows.ROWS, *launch_rows.ROWS, *replay_rows.ROWS),
     "decisions": decision_rows.ROWS,
     "prediction": prediction_rows.ROWS,

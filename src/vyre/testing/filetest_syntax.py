@@ -32,7 +32,7 @@ from vyre.domain.specialization import SpecMap, resolve_spec, spec_constants
 from vyre.testing.filetest_checks import Check, parse_checks
 from vyre.testing.filetest_values import summary_text, take_values, values_text
 
-_DIRECTIVE: Final = re.compile(r'^((?:[^;"]|"(?:[^"\\]|\\.)*")*);\s*(run|error|warning)\s*:(.*)$')
+_DIRECTIVE: Final = re.compile(r'^((?:[^;"]++|"(?:[^"\\]++|\\.)*+")*+);\s*(run|error|warning)\s*:(.*)$')
 _CONTINUED: Final = re.compile(r"^\s*;(.*)$")
 _CODE: Final = re.compile(r"V\d{3}\Z")
 
@@ -144,9 +144,7 @@ def _directives(text: str) -> Iterator[_Directive]:
 
 
 def _cursor(directive: _Directive, filename: str) -> Cursor:
-    tokens = tokenize(directive.text, filename)
-    columns = [directive.column + column for column in tokens.columns]
-    return Cursor(tokens._replace(lines=[directive.line] * len(columns), columns=columns), filename)
+    return Cursor(tokenize(directive.text, filename, directive.line, directive.column + 1))
 
 
 def _findings(cursor: Cursor, severity: str, line: int | None) -> list[ExpectedFinding]:

@@ -61,7 +61,7 @@ def summary_text(element: ScalarType, data: bytes) -> str:
 
 
 def _item(cursor: Cursor, element: ScalarType) -> bytes:
-    word = cursor.texts[cursor.position]
+    word = cursor.text
     if cursor.kind == NAME and word in _GENERATORS:
         cursor.position += 1
         cursor.take("(")
@@ -81,10 +81,10 @@ def _number(cursor: Cursor, element: ScalarType) -> bytes:
         word = cursor.kind
         cursor.position += 1
         return _whole(cursor, element, int(word == "true"), bool_only=True)
-    if cursor.kind == NAME and cursor.texts[cursor.position] in SCALAR_BY_TEXT:
+    if cursor.kind == NAME and cursor.text in SCALAR_BY_TEXT:
         return _bits(cursor, element)
     sign = "-" if cursor.accept("-") else ""
-    token = cursor.texts[cursor.position]
+    token = cursor.text
     if cursor.kind == NAME and token in ("inf", "nan") and element.is_float:
         cursor.position += 1
         return _float(cursor, element, sign + token)
@@ -104,7 +104,7 @@ def _number(cursor: Cursor, element: ScalarType) -> bytes:
 
 
 def _bits(cursor: Cursor, element: ScalarType) -> bytes:
-    name = cursor.texts[cursor.position]
+    name = cursor.text
     if name != element.text:
         raise cursor.error(f"{name} bits for a buffer of {element.text}")
     cursor.position += 1

@@ -30,7 +30,7 @@ BACKEND = open_backend("reference-scalar")
 
 
 def value(element: ScalarType, text: str) -> bytes:
-    cursor = Cursor(tokenize(text, "value"), "value")
+    cursor = Cursor(tokenize(text, "value"))
     data = take_values(cursor, element)
     assert cursor.kind == END
     return data

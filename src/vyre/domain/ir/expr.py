@@ -25,6 +25,11 @@ class IdKind(IdentityEnum):
     NUM_GROUPS = 3
 
 
+_LARGEST_BITS: Final = {
+    dtype: 1 if dtype is ScalarType.BOOL else (1 << dtype.bits) - 1 for dtype in ScalarType if dtype.is_executable
+}
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Literal(Node):
     """A constant of an executable type, held as its bit pattern (bool: 0 or 1).
@@ -36,8 +41,9 @@ class Literal(Node):
     bits: int
 
     def __post_init__(self) -> None:
-        limit = 1 if self.dtype is ScalarType.BOOL else (1 << self.dtype.bits) - 1
-        if not self.dtype.is_executable or not 0 <= self.bits <= limit:
+        limit = _LARGEST_BITS.get(self.dtype, -1)
+        if not 0 <= self.bits <= limit:
+            limit = (1 << self.dtype.bits) - 1 if limit < 0 else limit
             raise ValueError(
                 f"no literal of {self.dtype.text} has bits {self.bits:#x}. Fix: use an executable type and "
                 f"bits in 0..{limit:#x}"

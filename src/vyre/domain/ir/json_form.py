@@ -29,7 +29,7 @@ from vyre.domain.ir.json_tree import (
     record,
     text,
 )
-from vyre.domain.ir.limits import MAX_BUFFERS, check_writable
+from vyre.domain.ir.limits import MAX_BUFFERS, check_names, check_writable
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import Stmt
@@ -153,6 +153,7 @@ def to_json(program: Program) -> dict[str, Any]:
     Raises ``InvalidProgram`` for a program beyond the structural limits or with fields out of range.
     """
     check_writable(program)
+    check_names(program)
     try:
         return {
             "format": FORMAT,

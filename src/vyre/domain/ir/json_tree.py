@@ -12,7 +12,14 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import MalformedJson
-from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NAME_BYTES, MAX_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.collector import collector_paused
+from vyre.domain.ir.limits import (
+    MAX_EXPRESSION_DEPTH,
+    MAX_NAME_BYTES,
+    MAX_NODES,
+    MAX_STATEMENT_DEPTH,
+    is_name_too_long,
+)
 from vyre.domain.ir.stmt import Stmt
 
 
@@ -70,6 +77,7 @@ _STATEMENT: Final = -1
 """Depth of what is no expression, so that the expressions in it have depth 0."""
 
 
+@collector_paused()
 def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
     """The statements that ``raw`` describes; raises ``MalformedJson``."""
     if not isinstance(raw, list):
@@ -207,8 +215,8 @@ def text(value: object) -> str:
     """Reads a string."""
     if not isinstance(value, str):
         raise ValueError(f"expected a string, found {brief(value)}")
-    if len(value) > MAX_NAME_BYTES:
-        raise ValueError(f"a name has {len(value)} characters; the limit is {MAX_NAME_BYTES}")
+    if is_name_too_long(value):
+        raise ValueError(f"a name has more than {MAX_NAME_BYTES} bytes")
     return value
 
 

@@ -7,16 +7,16 @@ with shared sub-expressions written out, has a bounded size.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import fields
+from typing import Any, Final
 
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.expr import Atomic, Expr, LaunchId, children
+from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Expr, LaunchId, children
+from vyre.domain.ir.node import fields_getter
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.stmt import Body, IndirectDispatch, bodies, operands
-from vyre.domain.ir.walk import measure
-
-if TYPE_CHECKING:
-    from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.program import Buffer, Program
+from vyre.domain.ir.stmt import STMT_TYPES, Body, IndirectDispatch, bodies, operands, walk_statements
+from vyre.domain.ir.walk import measure, unique_expressions
 
 MAX_STATEMENT_DEPTH: Final = 64
 """Bodies around a statement, the entry body not counted."""
@@ -26,6 +26,9 @@ MAX_NODES: Final = 1_000_000
 """Expressions and statements of a program, shared sub-expressions counted at every use."""
 MAX_BUFFERS: Final = 16_384
 MAX_NAME_BYTES: Final = 1 << 20
+"""Of any name, tag or label as UTF-8, in which a lone surrogate takes three bytes."""
+MAX_TEXT_CHARACTERS: Final = 64 << 20
+"""Of a program as ``.vyre`` text."""
 MAX_TYPE_DEPTH: Final = 64
 """Element types inside an element type."""
 U32_MAX: Final = 0xFFFF_FFFF
@@ -88,6 +91,34 @@ def _size_if_small(root: Expr) -> int:
         if size > MAX_EXPRESSION_DEPTH:
             return 0
     return size
+
+
+def is_name_too_long(name: str) -> bool:
+    """Whether a name has more than ``MAX_NAME_BYTES`` bytes."""
+    return len(name) > MAX_NAME_BYTES // 4 and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES
+
+
+def checked_name(name: str) -> str:
+    """The name; raises ``InvalidProgram`` for one that is too long to be read back."""
+    if is_name_too_long(name):
+        raise InvalidProgram(f"`{name[:40]}...` has more than {MAX_NAME_BYTES} bytes", fix="shorten the name.")
+    return name
+
+
+def check_names(program: Program) -> None:
+    """Raises ``InvalidProgram`` if a name, tag or label is too long to be read back."""
+    for node in (program, *program.buffers, *walk_statements(program.body), *unique_expressions(program)):
+        for name in _NAMES[type(node)](node):
+            if name is not None:
+                checked_name(name)
+
+
+def _names_of(cls: type) -> Callable[[Any], tuple[str | None, ...]]:
+    """A function from a node of that class to its names, tags and labels."""
+    return fields_getter(tuple(field.name for field in fields(cls) if field.type in ("str", "str | None")))
+
+
+_NAMES: Final = {cls: _names_of(cls) for cls in (*EXPR_TYPES, *STMT_TYPES, Buffer, Program)}
 
 
 def _check_launch_id(node: LaunchId) -> None:

@@ -3,44 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from vyre.domain.errors import MalformedText
-from vyre.domain.ir.limits import MAX_NAME_BYTES, U32_MAX
+from vyre.domain.ir.limits import MAX_NAME_BYTES, U32_MAX, is_name_too_long
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.text_format import unquoted
 from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, Tokens
 
 _T = TypeVar("_T")
+_MAX_STRING_CHARACTERS: Final = 2 + len("\\u{00005c}") * MAX_NAME_BYTES
+"""Of the longest string within the limits, every character written as the longest escape."""
 
 
 class Cursor:
     """Position in a token list; every ``take_...`` consumes a token or raises ``MalformedText``."""
 
-    __slots__ = ("columns", "filename", "kinds", "lines", "position", "texts")
+    __slots__ = ("kinds", "position", "tokens")
 
-    def __init__(self, tokens: Tokens, filename: str) -> None:
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens: Tokens = tokens
         self.kinds: list[str] = tokens.kinds
-        self.texts: list[str] = tokens.texts
-        self.lines: list[int] = tokens.lines
-        self.columns: list[int] = tokens.columns
-        self.filename: str = filename
         self.position: int = 0
 
     @property
     def kind(self) -> str:
         return self.kinds[self.position]
 
+    @property
+    def text(self) -> str:
+        return self.tokens.text(self.position)
+
     def loc(self, position: int | None = None) -> SourceLocation:
-        at = self.position if position is None else position
-        return SourceLocation(self.filename, self.lines[at], self.columns[at])
+        return self.tokens.loc(self.position if position is None else position)
 
     def error(self, problem: str, fix: str | None = None, position: int | None = None) -> MalformedText:
         return MalformedText(problem, fix=fix, loc=self.loc(position))
 
     def expected(self, what: str, fix: str | None = None) -> MalformedText:
         """The error for a token that is not ``what``."""
-        found = "the end of the text" if self.kind == END else f"`{self.texts[self.position][:40]}`"
+        found = "the end of the text" if self.kind == END else f"`{self.text[:40]}`"
         return self.error(f"expected {what}, found {found}", fix)
 
     def take(self, symbol: str) -> None:
@@ -56,7 +58,7 @@ class Cursor:
 
     def accept_word(self, word: str) -> bool:
         """Consumes a word that is not reserved, if it stands here."""
-        if self.kinds[self.position] != NAME or self.texts[self.position] != word:
+        if self.kinds[self.position] != NAME or self.text != word:
             return False
         self.position += 1
         return True
@@ -67,7 +69,7 @@ class Cursor:
 
     def take_choice(self, table: Mapping[str, _T], what: str) -> _T:
         """The entry of ``table`` that the word here names."""
-        word = self.texts[self.position]
+        word = self.text
         if self.kind != NAME or word not in table:
             raise self.expected(what, f"use one of: {', '.join(table)}.")
         self.position += 1
@@ -77,8 +79,11 @@ class Cursor:
         """An identifier or a quoted name."""
         kind = self.kinds[self.position]
         if kind == NAME:
+            name = self.text
+            if is_name_too_long(name):
+                raise self._too_long("a name")
             self.position += 1
-            return self.texts[self.position - 1]
+            return name
         if kind == STRING:
             return self.take_string(what)
         raise self.expected(what, "names that are reserved words are written in quotes." if kind.isalpha() else None)
@@ -86,18 +91,24 @@ class Cursor:
     def take_string(self, what: str) -> str:
         if self.kind != STRING:
             raise self.expected(f"{what} in quotes")
+        token = self.text
+        if len(token) > _MAX_STRING_CHARACTERS:
+            raise self._too_long("a string")
         try:
-            value = unquoted(self.texts[self.position])
+            value = unquoted(token)
         except ValueError as error:
             raise self.error(str(error), 'use \\" \\\\ \\n \\t or \\u{code point}.') from None
-        if len(value) > MAX_NAME_BYTES:
-            raise self.error(f"a string has {len(value)} characters; the limit is {MAX_NAME_BYTES}")
+        if is_name_too_long(value):
+            raise self._too_long("a string")
         self.position += 1
         return value
 
+    def _too_long(self, what: str) -> MalformedText:
+        return self.error(f"{what} has more than {MAX_NAME_BYTES} bytes", "shorten it.")
+
     def take_integer(self, what: str, high: int = U32_MAX) -> int:
         """A bare integer (no suffix) in 0..``high``."""
-        token = self.texts[self.position]
+        token = self.text
         if self.kind != NUMBER or not (token.isdigit() or token[:2].lower() == "0x"):
             raise self.expected(what, "write an integer without a suffix.")
         try:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.errors import MalformedText
 from vyre.domain.ir import expr as x
 from vyre.domain.ir.bits import integer_range
 from vyre.domain.ir.expr import Expr, Literal
-from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH
+from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_NODES
 from vyre.domain.ir.node import SourceLocation
-from vyre.domain.ir.operators import AtomicOp, Ordering
+from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_format import (
     ATOMIC_FUNCTION,
@@ -20,6 +21,7 @@ from vyre.domain.ir.text_format import (
     ID_WORD,
     INFIX,
     LEVEL,
+    SUFFIX,
     TYPE_OF_SUFFIX,
     UNARY_FUNCTION,
     float_bits,
@@ -30,7 +32,7 @@ from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 _ID_KIND: Final = {word: kind for kind, word in ID_WORD.items()}
 _ORDERINGS: Final = {ordering.text: ordering for ordering in Ordering}
 _AXIS: Final = {axis: i for i, axis in enumerate(AXES)}
-_SUFFIXES: Final = sorted(TYPE_OF_SUFFIX, key=len, reverse=True)
+_INTEGER_RANGE: Final = {dtype: integer_range(dtype) for dtype in TYPE_OF_SUFFIX.values() if dtype.is_integer}
 _BY_BITS: Final = {dtype.text: dtype for dtype in (ScalarType.F32, ScalarType.F64)}
 _LITERAL_START: Final = (NUMBER, "-", "true", "false")
 _LITERAL_FORMS: Final = "write 5u, -3i, 7u64, -7i64, 1.5f, 1.5f64, true or f32(0x7fc00000)."
@@ -52,7 +54,7 @@ class _Open(NamedTuple):
 class _Infix(NamedTuple):
     """An operator that waits for its right operand."""
 
-    text: str
+    op: BinaryOp
     level: int
     position: int
 
@@ -87,19 +89,26 @@ class ExpressionParser:
 
     def __init__(self, cursor: Cursor, params: frozenset[str], visible: dict[str, int]) -> None:
         self._cursor = cursor
+        self._loc, self._text = cursor.tokens.loc, cursor.tokens.text
         self._params = params
         self._visible = visible
         self._operands: list[Expr] = []
         self._heights: list[int] = []
         self._pending: list[_Open | _Infix] = []
+        self._nodes = 0
+
+    def count_node(self) -> None:
+        """Counts a node that is no part of an expression read here; raises ``MalformedText`` beyond ``MAX_NODES``."""
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._too_large()
 
     def expression(self) -> Expr:
         """One expression, as long as it can be; raises ``MalformedText``."""
         cursor = self._cursor
         kinds = cursor.kinds
+        pending = self._pending = []
         self._operands, self._heights = [], []
-        pending: list[_Open | _Infix] = []
-        self._pending = pending
         while True:
             if self._operand():
                 continue
@@ -107,13 +116,15 @@ class ExpressionParser:
                 kind = kinds[cursor.position]
                 level = LEVEL.get(kind)
                 if level is not None:
-                    self._reduce(level)
-                    if level == COMPARISON and pending and _is_comparison(pending[-1]):
-                        raise cursor.error("comparisons do not chain", "use parentheses, or join two with `and`.")
-                    pending.append(_Infix(kind, level, cursor.position))
+                    if pending:
+                        self._reduce(level)
+                        if level == COMPARISON and pending and _is_comparison(pending[-1]):
+                            raise cursor.error("comparisons do not chain", "use parentheses, or join two with `and`.")
+                    pending.append(_Infix(INFIX[kind], level, cursor.position))
                     cursor.position += 1
                     break
-                self._reduce(-1)
+                if pending:
+                    self._reduce(-1)
                 if not pending:
                     return self._operands[0]
                 opened = pending[-1]
@@ -129,44 +140,56 @@ class ExpressionParser:
 
     def _reduce(self, level: int) -> None:
         """Builds the pending operators that bind their right operand before one of ``level`` would."""
-        pending = self._pending
+        pending, operands, heights = self._pending, self._operands, self._heights
         while pending:
             top = pending[-1]
             if not isinstance(top, _Infix) or top.level < level or (top.level == level == COMPARISON):
                 return
             pending.pop()
-            right = self._operands.pop()
-            left = self._operands.pop()
-            self._push(x.Binary(INFIX[top.text], left, right, loc=self._cursor.loc(top.position)), 2, top.position)
+            right = operands.pop()
+            operands[-1] = x.Binary(top.op, operands[-1], right, loc=self._loc(top.position))
+            height = heights.pop()
+            if height > heights[-1]:
+                heights[-1] = height
+            self._grow(top.position)
 
     def _close(self, opened: _Open) -> None:
-        count = len(self._operands) - opened.first
+        """Builds what ends with the closing token before the cursor."""
         if opened.arity is None:
             return
+        operands, heights, first = self._operands, self._heights, opened.first
+        count = len(operands) - first
         if count != opened.arity:
             raise self._cursor.error(
                 f"{opened.arity} arguments are expected here, found {count}", position=opened.position
             )
-        operands = self._operands[opened.first :]
-        del self._operands[opened.first :]
-        self._push(opened.build(*operands, loc=self._cursor.loc(opened.position)), count, opened.position)
+        operands[first:] = [opened.build(*operands[first:], loc=self._loc(opened.position))]
+        if not count:
+            self._count_leaf()
+            return
+        heights[first:] = [max(heights[first:])]
+        self._grow(opened.position)
 
-    def _push(self, node: Expr, count: int, position: int) -> None:
-        """Pushes the parent of ``count`` operands, already popped."""
-        heights = self._heights
-        if count:
-            height = max(heights[-count:]) + 1
-            if height > MAX_EXPRESSION_DEPTH:
-                raise self._cursor.error(
-                    f"an expression is more than {MAX_EXPRESSION_DEPTH} operators deep",
-                    "name parts of it with let.",
-                    position,
-                )
-            del heights[-count:]
-            heights.append(height)
-        else:
-            heights.append(0)
-        self._operands.append(node)
+    def _grow(self, position: int) -> None:
+        """Counts the last operand as the parent of what has its height yet."""
+        self._nodes += 1
+        height = self._heights[-1] = self._heights[-1] + 1
+        if height > MAX_EXPRESSION_DEPTH:
+            raise self._cursor.error(
+                f"an expression is more than {MAX_EXPRESSION_DEPTH} operators deep",
+                "name parts of it with let.",
+                position,
+            )
+
+    def _count_leaf(self) -> None:
+        """Counts the last operand as one without operands.  Parents are bounded by their leaves and looked at there."""
+        self._heights.append(0)
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise self._too_large()
+
+    def _too_large(self) -> MalformedText:
+        return self._cursor.error(f"the program has more than {MAX_NODES} nodes", "split the program.")
 
     # Operands.  Each method returns True if it opened something and an operand is still expected.
 
@@ -177,13 +200,12 @@ class ExpressionParser:
         if kind == NAME:
             following = cursor.kinds[position + 1]
             if following == "(":
-                return self._call(cursor.texts[position])
+                return self._call(self._text(position))
             if following == ".":
-                return self._dotted(cursor.texts[position])
-            cursor.position += 1
-            return self._named(cursor.texts[position], position)
+                return self._dotted(self._text(position))
+            return self._named(cursor.take_name("a name"), position)
         if kind in _LITERAL_START:
-            return self._leaf(literal(cursor), position)
+            return self._leaf(literal(cursor))
         if kind == "(":
             return self._open(")", None, x.Var)
         if kind == STRING:
@@ -198,8 +220,9 @@ class ExpressionParser:
             return self._open(")", 1, _partial(x.Cast if kind == "cast" else x.Bitcast, dtype), position)
         raise cursor.expected("an expression")
 
-    def _leaf(self, node: Expr, position: int) -> bool:
-        self._push(node, 0, position)
+    def _leaf(self, node: Expr) -> bool:
+        self._operands.append(node)
+        self._count_leaf()
         return False
 
     def _open(self, close: str, arity: int | None, build: _Build, position: int | None = None) -> bool:
@@ -216,31 +239,33 @@ class ExpressionParser:
         return True
 
     def _named(self, name: str, position: int) -> bool:
+        """The cursor stands after the name."""
         cursor = self._cursor
         if cursor.kinds[cursor.position] == "[":
             return self._open("]", 1, _partial(x.Load, name), position)
-        loc = cursor.loc(position)
+        loc = self._loc(position)
         if name in self._params and not self._visible.get(name):
-            return self._leaf(x.Load(name, Literal(ScalarType.U32, 0, loc=loc), loc=loc), position)
-        return self._leaf(x.Var(name, loc=loc), position)
+            self._nodes += 1
+            return self._leaf(x.Load(name, Literal(ScalarType.U32, 0, loc=loc), loc=loc))
+        return self._leaf(x.Var(name, loc=loc))
 
     def _dotted(self, word: str) -> bool:
-        """A launch id and its axis, or an atomic and its ordering."""
+        """A launch id and its axis, or an atomic and its ordering; the cursor stands at the word before the dot."""
         cursor = self._cursor
         position = cursor.position
         if word in ATOMIC_FUNCTION:
             cursor.position += 2
             return self._atomic(ATOMIC_FUNCTION[word], cursor.take_choice(_ORDERINGS, "a memory ordering"), position)
         kind = cursor.take_choice(_ID_KIND, "a launch id or an atomic")
-        cursor.take(".")
+        cursor.position += 1
         axis = cursor.take_choice(_AXIS, "an axis")
-        return self._leaf(x.LaunchId(kind, axis, loc=cursor.loc(position)), position)
+        return self._leaf(x.LaunchId(kind, axis, loc=self._loc(position)))
 
     def _call(self, word: str) -> bool:
         cursor = self._cursor
         position = cursor.position
         if word in _BY_BITS:
-            return self._leaf(literal(cursor), position)
+            return self._leaf(literal(cursor))
         function = _FUNCTIONS.get(word)
         if function is not None:
             cursor.position += 1
@@ -250,7 +275,7 @@ class ExpressionParser:
             cursor.position += 2
             node = special(cursor, cursor.loc(position))
             cursor.take(")")
-            return self._leaf(node, position)
+            return self._leaf(node)
         if word in ATOMIC_FUNCTION:
             cursor.position += 1
             return self._atomic(ATOMIC_FUNCTION[word], Ordering.SEQ_CST, position)
@@ -283,40 +308,44 @@ def literal(cursor: Cursor) -> Literal:
     """A literal; raises ``MalformedText``."""
     loc = cursor.loc()
     kind = cursor.kind
+    if kind == NUMBER:
+        return _number(cursor, "", loc)
     if kind in ("true", "false"):
         cursor.position += 1
         return Literal(ScalarType.BOOL, int(kind == "true"), loc=loc)
-    if kind == NAME and cursor.texts[cursor.position] in _BY_BITS:
-        dtype = _BY_BITS[cursor.texts[cursor.position]]
+    if kind == NAME and (dtype := _BY_BITS.get(cursor.text)) is not None:
         cursor.position += 1
         cursor.take("(")
         bits = cursor.take_integer("a bit pattern", (1 << dtype.bits) - 1)
         cursor.take(")")
         return Literal(dtype, bits, loc=loc)
-    sign = "-" if cursor.accept("-") else ""
+    if not cursor.accept("-"):
+        raise cursor.expected("a literal", _LITERAL_FORMS)
     if cursor.kind != NUMBER:
-        raise cursor.expected("a number" if sign else "a literal", "write neg(x)." if sign else _LITERAL_FORMS)
-    token = cursor.texts[cursor.position]
-    dtype, bits = _number(cursor, sign, token)
+        raise cursor.expected("a number", "write neg(x).")
+    return _number(cursor, "-", loc)
+
+
+def _number(cursor: Cursor, sign: str, loc: SourceLocation) -> Literal:
+    token = cursor.text
+    is_hexadecimal = token[:2] in ("0x", "0X")
+    # No suffix ends in another one: the last character tells the short ones, the last three the others.
+    dtype = TYPE_OF_SUFFIX.get(token[-1]) or TYPE_OF_SUFFIX.get(token[-3:])
+    if dtype is None or (is_hexadecimal and dtype is ScalarType.F32):
+        raise cursor.error(f"number {sign}{token[:40]} has no type", _LITERAL_FORMS)
+    digits = sign + token[: -len(SUFFIX[dtype])]
+    if dtype.is_float and not is_hexadecimal:
+        bits = float_bits(dtype, digits)
+    else:
+        if dtype.is_float or not (is_hexadecimal or digits.lstrip("-").isdigit()):
+            raise cursor.error(f"{token[:40]} is no number of type {dtype.text}", _LITERAL_FORMS)
+        value = int(digits, 16 if is_hexadecimal else 10)
+        low, high = _INTEGER_RANGE[dtype]
+        if not low <= value <= high:
+            raise cursor.error(f"{sign}{token[:40]} does not fit {dtype.text}", f"use a value in {low}..{high}.")
+        bits = value if value >= 0 else value + (1 << dtype.bits)
     cursor.position += 1
     return Literal(dtype, bits, loc=loc)
-
-
-def _number(cursor: Cursor, sign: str, token: str) -> tuple[ScalarType, int]:
-    suffix = next((suffix for suffix in _SUFFIXES if token.endswith(suffix)), None)
-    is_hexadecimal = token[:2] in ("0x", "0X")
-    if suffix is None or (is_hexadecimal and suffix == "f"):
-        raise cursor.error(f"number {sign}{token[:40]} has no type", _LITERAL_FORMS)
-    dtype, digits = TYPE_OF_SUFFIX[suffix], sign + token[: -len(suffix)]
-    if dtype.is_float and not is_hexadecimal:
-        return dtype, float_bits(dtype, digits)
-    if dtype.is_float or not (is_hexadecimal or digits.lstrip("-").isdigit()):
-        raise cursor.error(f"{token[:40]} is no number of type {dtype.text}", _LITERAL_FORMS)
-    value = int(digits, 16 if is_hexadecimal else 10)
-    low, high = integer_range(dtype)
-    if not low <= value <= high:
-        raise cursor.error(f"{sign}{token[:40]} does not fit {dtype.text}", f"use a value in {low}..{high}.")
-    return dtype, value & ((1 << dtype.bits) - 1)
 
 
 def _length(cursor: Cursor, loc: SourceLocation) -> Expr:

@@ -74,12 +74,20 @@ def name_text(name: str) -> str:
     return name if IDENTIFIER.match(name) and name not in RESERVED_WORDS else quoted(name)
 
 
-_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
+class _Escapes(dict[int, str]):
+    """What ``str.translate`` writes for a character, in the memory of the result."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        return character if character.isprintable() else f"\\u{{{code:x}}}"
+
+
+_ESCAPES: Final = _Escapes({ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"})
 
 
 def quoted(value: str) -> str:
     """A string in double quotes; what is not printable is escaped by its code point."""
-    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in value) + '"'
+    return f'"{value.translate(_ESCAPES)}"'
 
 
 _ESCAPE: Final = re.compile(r'\\(?:(["\\nt])|u\{([0-9a-fA-F]{1,6})\}|(.?))', re.DOTALL)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_STATEMENT_DEPTH, MAX_TYPE_DEPTH, U64_MAX
 from vyre.domain.ir.node import SourceLocation
@@ -30,9 +31,10 @@ _ORDERINGS: Final = {ordering.text: ordering for ordering in Ordering}
 _TYPES: Final[dict[str, str]] = {name: name for name in (*SCALAR_BY_TEXT, *RESERVED_TAGS)}
 
 
+@collector_paused()
 def parse_program(text: str, filename: str = "<text>") -> Program:
     """The program of a text, its nodes located in ``filename``; raises ``MalformedText``."""
-    cursor = Cursor(tokenize(text, filename), filename)
+    cursor = Cursor(tokenize(text, filename))
     name = cursor.take_name("the name of the program") if cursor.accept_word("program") else None
     non_composable = cursor.accept_word("non_composable")
     cursor.take_word("workgroup_size")
@@ -84,7 +86,7 @@ class _Options:
 
     def read(self, cursor: Cursor) -> bool:
         """Reads one option, if there is one."""
-        word = cursor.texts[cursor.position]
+        word = cursor.text
         reader = _OPTIONS.get(word) if cursor.kind == NAME else None
         if reader is None:
             return False
@@ -199,7 +201,8 @@ class _BodyParser:
     def __init__(self, cursor: Cursor, params: frozenset[str]) -> None:
         self._cursor = cursor
         self._visible: dict[str, int] = {}
-        self._expression = ExpressionParser(cursor, params, self._visible).expression
+        expressions = ExpressionParser(cursor, params, self._visible)
+        self._expression, self._count_node = expressions.expression, expressions.count_node
         self._statements: list[Stmt] = []
         self._declared: list[str] = []
         self._open: list[_Open] = []
@@ -234,9 +237,11 @@ class _BodyParser:
 
     def _add(self, stmt: Stmt) -> None:
         """Appends a complete statement; it completes the chained bodies around it, too."""
+        self._count_node()
         self._statements.append(stmt)
         while self._open and self._open[-1].is_chained:
             stmt = self._end_body()
+            self._count_node()
             self._statements.append(stmt)
 
     def _begin(
@@ -309,7 +314,11 @@ class _BodyParser:
         start = self._expression()
         cursor.take("..")
         stop = self._expression()
-        step = self._expression() if cursor.accept_word("step") else Literal(ScalarType.U32, 1, loc=loc)
+        if cursor.accept_word("step"):
+            step = self._expression()
+        else:
+            step = Literal(ScalarType.U32, 1, loc=loc)
+            self._count_node()
         cursor.take("{")
         self._begin(lambda body: s.Loop(var, start, stop, step, body, loc=loc), loc)
         self._declare(var)

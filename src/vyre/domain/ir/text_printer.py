@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final, assert_never
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.expr import Expr, Literal
-from vyre.domain.ir.limits import check_writable
+from vyre.domain.ir.limits import MAX_TEXT_CHARACTERS, check_writable, checked_name
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, Ordering
 from vyre.domain.ir.program import DEFAULT_KIND, NO_HINTS, Access, Buffer, Program
 from vyre.domain.ir.stmt import Stmt
@@ -38,14 +39,32 @@ def print_program(program: Program) -> str:
     """
     check_writable(program)
     printer = _Printer(program)
-    lines = [] if program.name is None else [f"program {name_text(program.name)}"]
+    lines = [] if program.name is None else [f"program {_name(program.name)}"]
     if program.non_composable:
         lines.append("non_composable")
     lines.append(f"workgroup_size {', '.join(map(str, program.workgroup_size))}")
     lines += map(_buffer, program.buffers)
     lines.append("body {")
     printer.body(program.body, 1)
-    return "\n".join((*lines, *printer.lines, "}", ""))
+    lines += (*printer.lines, "}", "")
+    if sum(map(len, lines)) + len(lines) - 1 > MAX_TEXT_CHARACTERS:
+        raise _too_long()
+    return "\n".join(lines)
+
+
+def _too_long() -> InvalidProgram:
+    return InvalidProgram(
+        f"the program takes more than {MAX_TEXT_CHARACTERS} characters",
+        fix="shorten its names, split the program, or write it as wire.",
+    )
+
+
+def _name(name: str) -> str:
+    return name_text(checked_name(name))
+
+
+def _quoted(text: str) -> str:
+    return quoted(checked_name(text))
 
 
 def is_plain_param(buffer: Buffer) -> bool:
@@ -58,7 +77,7 @@ def is_plain_param(buffer: Buffer) -> bool:
 
 
 def _buffer(buffer: Buffer) -> str:
-    name, element = name_text(buffer.name), _type(buffer.element)
+    name, element = _name(buffer.name), _type(buffer.element)
     if is_plain_param(buffer):
         return f"param {name} @{buffer.binding} {element}"
     binding = "-" if buffer.is_workgroup and buffer.binding == 0 else buffer.binding
@@ -66,7 +85,7 @@ def _buffer(buffer: Buffer) -> str:
     if buffer.is_output is not (buffer.access is Access.WRITE_ONLY):
         words.append("output" if buffer.is_output else "not_output")
     if buffer.like is not None:
-        words.append(f"like {name_text(buffer.like)}")
+        words.append(f"like {_name(buffer.like)}")
     if buffer.output_range is not None:
         words.append("range {}..{}".format(*buffer.output_range))
     if buffer.kind is not DEFAULT_KIND[buffer.access]:
@@ -100,7 +119,7 @@ def _checked_type(argument: Any) -> str:
         case ReservedType(name, args):
             return f"{name}({', '.join(map(_checked_type, args))})"
         case str():
-            return quoted(argument)
+            return _quoted(argument)
         case tuple():
             return f"[{', '.join(map(str, argument))}]"
         case _:
@@ -112,42 +131,54 @@ class _Printer:
 
     def __init__(self, program: Program) -> None:
         self.lines: list[str] = []
+        self._characters = 0
+        self._written: dict[str, str] = {}
+        """Names as they are written."""
         self._params = {name for name, buffer in program.buffers_by_name.items() if buffer.is_push}
-        self._visible: list[str] = []
+        self._visible: Counter[str] = Counter()
+        """How many locals of a name are visible."""
 
     def body(self, body: s.Body, depth: int) -> None:
-        first = len(self._visible)
         for stmt in body:
             self._statement(stmt, depth)
-        del self._visible[first:]
+        self._visible.subtract(stmt.name for stmt in body if isinstance(stmt, s.Let))
+
+    def _name(self, name: str) -> str:
+        written = self._written.get(name)
+        if written is None:
+            written = self._written[name] = _name(name)
+        return written
 
     def _line(self, depth: int, text: str) -> None:
         self.lines.append(_INDENT * depth + text)
+        self._characters += len(text)
+        if self._characters > MAX_TEXT_CHARACTERS:
+            raise _too_long()
 
     def _statement(self, stmt: Stmt, depth: int) -> None:
         expr = self.expression
         match stmt:
             case s.Let(name, value):
-                self._line(depth, f"let {name_text(name)} = {expr(value)}")
-                self._visible.append(name)
+                self._line(depth, f"let {self._name(name)} = {expr(value)}")
+                self._visible[name] += 1
             case s.Assign(name, value):
-                self._line(depth, f"{name_text(name)} := {expr(value)}")
+                self._line(depth, f"{self._name(name)} := {expr(value)}")
             case s.Store(buffer, index, value):
-                self._line(depth, f"{name_text(buffer)}[{expr(index)}] = {expr(value)}")
+                self._line(depth, f"{self._name(buffer)}[{expr(index)}] = {expr(value)}")
             case s.If():
                 self._if(stmt, depth)
             case s.Loop(var, start, stop, step, body):
                 by = "" if step == _STEP_ONE else f" step {expr(step)}"
-                self._line(depth, f"for {name_text(var)} in {expr(start)} .. {expr(stop)}{by} {{")
-                self._visible.append(var)
+                self._line(depth, f"for {self._name(var)} in {expr(start)} .. {expr(stop)}{by} {{")
+                self._visible[var] += 1
                 self.body(body, depth + 1)
-                self._visible.pop()
+                self._visible[var] -= 1
                 self._line(depth, "}")
             case s.Block(body):
                 self._nested(depth, "block", body)
             case s.Region(generator, body, source):
-                origin = "" if source is None else f" from {quoted(source)}"
-                self._nested(depth, f"region {quoted(generator)}{origin}", body)
+                origin = "" if source is None else f" from {_quoted(source)}"
+                self._nested(depth, f"region {_quoted(generator)}{origin}", body)
             case s.Break():
                 self._line(depth, "break")
             case s.Continue():
@@ -161,17 +192,17 @@ class _Printer:
             case s.AsyncStore(source, destination, offset, size, tag):
                 self._line(depth, f"async_store({self._copy(source, destination, offset, size, tag)})")
             case s.AsyncWait(tag):
-                self._line(depth, f"async_wait({quoted(tag)})")
+                self._line(depth, f"async_wait({_quoted(tag)})")
             case s.Trap(address, tag):
-                self._line(depth, f"trap({expr(address)}, {quoted(tag)})")
+                self._line(depth, f"trap({expr(address)}, {_quoted(tag)})")
             case s.IndirectDispatch(buffer, offset):
-                self._line(depth, f"indirect_dispatch({name_text(buffer)}, {offset})")
+                self._line(depth, f"indirect_dispatch({self._name(buffer)}, {offset})")
             case _:
                 assert_never(stmt)
 
     def _copy(self, source: str, destination: str, offset: Expr, size: Expr, tag: str) -> str:
         expr = self.expression
-        return f"{name_text(source)}, {name_text(destination)}, {expr(offset)}, {expr(size)}, {quoted(tag)}"
+        return f"{self._name(source)}, {self._name(destination)}, {expr(offset)}, {expr(size)}, {_quoted(tag)}"
 
     def _nested(self, depth: int, head: str, body: s.Body) -> None:
         self._line(depth, head + " {")
@@ -200,12 +231,12 @@ class _Printer:
             case Literal(dtype, bits):
                 return literal_text(dtype, bits)
             case x.Var(name):
-                hidden = name in self._params and name not in self._visible
-                return f"local({name_text(name)})" if hidden else name_text(name)
+                hidden = name in self._params and not self._visible[name]
+                return f"local({self._name(name)})" if hidden else self._name(name)
             case x.Load(buffer, index):
-                if buffer in self._params and index == _INDEX_ZERO and buffer not in self._visible:
-                    return name_text(buffer)
-                return f"{name_text(buffer)}[{self.expression(index)}]"
+                if buffer in self._params and index == _INDEX_ZERO and not self._visible[buffer]:
+                    return self._name(buffer)
+                return f"{self._name(buffer)}[{self.expression(index)}]"
             case x.Binary(op, left, right):
                 row = BINARY[op]
                 if not row.infix:
@@ -214,7 +245,7 @@ class _Printer:
             case x.Unary(op, operand):
                 return self._call(UNARY[op].text, operand)
             case x.BufferLength(buffer):
-                return f"len({name_text(buffer)})"
+                return f"len({self._name(buffer)})"
             case x.LaunchId(kind, axis):
                 return f"{ID_WORD[kind]}.{AXES[axis]}"
             case x.SubgroupLane():
@@ -233,7 +264,7 @@ class _Printer:
                 order = "" if ordering is Ordering.SEQ_CST else f".{ordering.text}"
                 operands = (index, value) if expected is None else (index, expected, value)
                 written = ", ".join(map(self.expression, operands))
-                return f"{ATOMIC_TEXT[op]}{order}({name_text(buffer)}, {written})"
+                return f"{ATOMIC_TEXT[op]}{order}({self._name(buffer)}, {written})"
             case x.SubgroupAdd(value):
                 return self._call("subgroup_add", value)
             case x.SubgroupBallot(condition):
@@ -241,7 +272,7 @@ class _Printer:
             case x.SubgroupShuffle(value, lane):
                 return self._call("subgroup_shuffle", value, lane)
             case x.SpecConst(name, default):
-                return f"spec({name_text(name)}, {literal_text(default.dtype, default.bits)})"
+                return f"spec({self._name(name)}, {literal_text(default.dtype, default.bits)})"
             case _:
                 assert_never(node)
 

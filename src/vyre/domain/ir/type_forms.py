@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from vyre.domain.ir.limits import MAX_TYPE_DEPTH
+from vyre.domain.ir.limits import MAX_TYPE_DEPTH, is_name_too_long
 from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, ReservedType, ScalarType, TypeArg
 
 
@@ -15,7 +15,7 @@ class ArgKind(Enum):
     INT = "an integer in 0..2^32-1"
     TYPE = "an element type"
     DIMS = "a list of integers in 0..2^32-1"
-    TEXT = "a string"
+    TEXT = "a string of at most 1 MiB"
 
 
 _K = ArgKind
@@ -75,7 +75,7 @@ def _arg_to_json(kind: ArgKind, arg: TypeArg, depth: int) -> object:
         return type_to_json(arg, depth + 1)
     if kind is ArgKind.DIMS and isinstance(arg, tuple) and all(_is_u32(n) for n in arg):
         return list(arg)
-    if (kind is ArgKind.INT and _is_u32(arg)) or (kind is ArgKind.TEXT and isinstance(arg, str)):
+    if (kind is ArgKind.INT and _is_u32(arg)) or (kind is ArgKind.TEXT and _is_text(arg)):
         return arg
     raise ValueError(f"type argument {arg!r} is not {kind.value}")
 
@@ -88,13 +88,18 @@ def _arg_from_json(kind: ArgKind, value: object, depth: int) -> TypeArg:
     if kind is ArgKind.INT and _is_u32(value):
         assert isinstance(value, int)
         return value
-    if kind is ArgKind.TEXT and isinstance(value, str):
+    if kind is ArgKind.TEXT and _is_text(value):
+        assert isinstance(value, str)
         return value
     raise ValueError(f"an argument of a type is not {kind.value}")
 
 
 def _is_u32(value: object) -> bool:
     return type(value) is int and 0 <= value <= 0xFFFF_FFFF
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not is_name_too_long(value)
 
 
 def _check_depth(depth: int) -> None:

@@ -7,7 +7,7 @@ validates does); decoding accepts exactly what encoding writes and turns everyth
 
 from __future__ import annotations
 
-from vyre.domain.errors import MalformedWire
+from vyre.domain.errors import InvalidProgram, MalformedWire
 from vyre.domain.identity import body_digest, names_digest, remember_digest
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.wire_decoder import decode_sections
@@ -17,12 +17,18 @@ from vyre.domain.ir.wire_reader import WireReader
 
 
 def encode(program: Program) -> bytes:
-    """The program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve."""
+    """The program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve or it takes too many bytes."""
     body, names = encode_sections(program)
     digest = body_digest(body)
     remember_digest(program, digest)
     header = MAGIC + bytes((VERSION,)) + digest + names_digest(names)
-    return b"".join((header, uleb(len(body)), body, names))
+    data = b"".join((header, uleb(len(body)), body, names))
+    if len(data) > MAX_WIRE_BYTES:
+        raise InvalidProgram(
+            f"the program takes {len(data)} bytes; the limit is {MAX_WIRE_BYTES}",
+            fix="shorten its names or split the program.",
+        )
+    return data
 
 
 def semantic_body(program: Program) -> bytes:

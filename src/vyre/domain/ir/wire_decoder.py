@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
+from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
@@ -24,6 +25,7 @@ from vyre.domain.ir.wire_reader import WireReader
 _E = TypeVar("_E", bound=Enum)
 
 
+@collector_paused()
 def decode_sections(body: WireReader, names: WireReader) -> Program:
     """The program of a body and its names; raises ``MalformedWire``."""
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()

@@ -10,6 +10,9 @@ from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, Reserve
 _RESERVED_BY_TAG = {tag: name for name, tag in RESERVED_TAGS.items()}
 
 
+_MAX_SHIFT = 64
+
+
 class WireReader:
     """A cursor over ``data[start:end]``; running past ``end`` raises ``MalformedWire``."""
 
@@ -49,6 +52,8 @@ class WireReader:
                 if group < 0x80:
                     break
                 shift += 7
+                if shift >= _MAX_SHIFT:
+                    raise self.fail("an integer is too large")
             if group == 0:
                 raise self.fail("an integer is not in its shortest form")
         if value > high:

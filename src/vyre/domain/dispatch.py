@@ -60,7 +60,7 @@ class DispatchConfig:
     workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for the
     whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in
     the last place that approximate transcendentals may cost (0 and None: none).
-    ``fixpoint_iterations``: back-to-back launches before the outputs are read.
+    ``fixpoint_iterations``: back-to-back launches before the outputs are read; see ``launches``.
     """
 
     grid: Dim3 | None = None
@@ -105,6 +105,17 @@ class DispatchConfig:
             raise InvalidConfig(
                 f"timeout_s={self.timeout_s!r} is not above 0 and at most 2^32-1", fix="give seconds, or None."
             )
+
+
+    @property
+    def launches(self) -> int:
+        """Back-to-back launches before the outputs are read, at least 1."""
+        return launches_of(self.fixpoint_iterations)
+
+
+def launches_of(fixpoint_iterations: int | None) -> int:
+    """Launches that a valid ``fixpoint_iterations`` asks for: one if it is absent."""
+    return 1 if fixpoint_iterations is None else fixpoint_iterations
 
 
 def _check_int(name: str, value: object, low: int, high: int | None) -> None:

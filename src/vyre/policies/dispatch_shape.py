@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from vyre.domain.dispatch import PersistentThreadMode, SpeculationMode
+from vyre.domain.dispatch import PersistentThreadMode, SpeculationMode, launches_of
 from vyre.policies.record import U32, U64, record
 
 Dim3: TypeAlias = tuple[U32, U32, U32]
@@ -49,7 +49,7 @@ def launch_shape_key(config: LaunchConfig) -> LaunchShapeKey | None:
         config.max_output_bytes,
         config.workgroup_override,
         config.grid_override,
-        config.fixpoint_iterations or 1,
+        launches_of(config.fixpoint_iterations),
         config.speculation,
         config.persistent_thread,
         config.cooperative,

@@ -7,6 +7,7 @@ The reference has this right.
 
 from __future__ import annotations
 
+from vyre.domain.dispatch import launches_of
 from vyre.domain.errors import InvalidProgram
 from vyre.policies.record import U32, record
 
@@ -22,10 +23,8 @@ class FixpointInputs:
 def resolve_fixpoint_iterations(inputs: FixpointInputs) -> int:
     """Iterations to run, at least 1; raises ``InvalidProgram`` for an explicit 0."""
     count = inputs.fixpoint_iterations
-    if count is None:
-        return 1
     if count == 0:
         raise InvalidProgram(
             f"backend `{inputs.backend}` was asked for 0 fixpoint iterations", fix="leave the field unset for one run."
         )
-    return count
+    return launches_of(count)

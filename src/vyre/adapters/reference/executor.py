@@ -105,7 +105,7 @@ class ReferencePipeline:
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
         """Run every segment on ``memory``, as often as the config asks."""
         options = self._options if self._plain else self._measured_options(launch)
-        for _ in range(self._config.fixpoint_iterations or 1):
+        for _ in range(self._config.launches):
             for number, kernel in enumerate(self._kernels):
                 try:
                     kernel.run(memory, launch, options)
@@ -120,7 +120,7 @@ class ReferencePipeline:
         config = self._config
         deadline = None if config.timeout_s is None else time.monotonic_ns() + int(config.timeout_s * 1e9)
         used = None
-        if config.step_budget is not None and (len(self._kernels) > 1 or (config.fixpoint_iterations or 1) > 1):
+        if config.step_budget is not None and (len(self._kernels) > 1 or config.launches > 1):
             lanes = 1
             for groups, size in zip(launch.grid, launch.workgroup, strict=True):
                 lanes *= groups * size

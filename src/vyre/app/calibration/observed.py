@@ -29,7 +29,7 @@ def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance
     samples: dict[str, list[int]] = {}
     for pipeline in pipelines:
         told = [timing.launches for timing in tuple(pipeline.launch_timings) if timing.launches]
-        usual = told[-1] if told else pipeline.config.fixpoint_iterations or 1
+        usual = told[-1] if told else pipeline.config.launches
         times = ((t.device_ns, t.launches or usual) for t in (*pipeline.timings, *pipeline.resident_timings))
         samples.setdefault(pipeline.id, []).extend(ns // launches for ns, launches in times if ns is not None)
     off = _median(gap)
@@ -68,7 +68,7 @@ def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming])
     replayed as a graph.
     """
     pipelines, sequences = tuple(pipelines), tuple(sequences)
-    launches = [(p.config.fixpoint_iterations or 1, t) for p in pipelines for t in tuple(p.launch_timings)]
+    launches = [(p.config.launches, t) for p in pipelines for t in tuple(p.launch_timings)]
     launches += [(t.launches, t) for t in sequences if t.launches]
     resident = [*sequences, *(timing for p in pipelines for timing in tuple(p.resident_timings))]
     waited = chain(resident, (timing for p in pipelines for timing in tuple(p.timings)))

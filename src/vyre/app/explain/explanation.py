@@ -141,7 +141,7 @@ def _work(backend: Backend, question: Question, sink: DecisionSink) -> DispatchW
     """As the backend plans it; of one that does not plan, plain launches and nothing else."""
     if backend.planning is not None:
         return backend.planning.work(question.program, question.config, question.input_nbytes, sink)
-    launches = question.config.fixpoint_iterations or 1
+    launches = question.config.launches
     return DispatchWork(launches, launches, frozenset())
 
 

@@ -207,7 +207,7 @@ class KernelPipeline(ABC):
 
     def _spec(self, launch: Launch) -> LaneSpec:
         config = self._config
-        return LaneSpec(self.id, self._plan, launch, config.fixpoint_iterations or 1, config.cooperative)
+        return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
         """Put the lane where it belongs after ``error``; raises ``DispatchTimeout`` if a deadline passed."""

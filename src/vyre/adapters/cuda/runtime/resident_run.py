@@ -179,7 +179,7 @@ class ResidentRunner(DeviceMember):
                     f"`{binding.buffer.name}` needs {needed} bytes, its memory has {held}",
                     fix="allocate at least that much.",
                 )
-        return Step(number, pipeline, plan, launch, tuple(memory), launch.nbytes, config.fixpoint_iterations or 1)
+        return Step(number, pipeline, plan, launch, tuple(memory), launch.nbytes, config.launches)
 
     # ---------------------------------------------------------------- running
     def _run(

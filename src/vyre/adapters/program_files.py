@@ -9,11 +9,8 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.files import read_file
 from vyre.domain.errors import MalformedJson, MalformedText
-from vyre.domain.ir.json_form import from_json, to_json
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.text import parse_program, print_program
 from vyre.domain.ir.upstream import import_upstream
-from vyre.domain.ir.wire import decode, encode
 from vyre.domain.ir.wire_format import MAGIC
 
 
@@ -43,7 +40,7 @@ def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
     """The program in ``data``; ``path`` gives the form and the name in messages."""
     match _BY_EXTENSION.get(path.suffix) or _detect(data):
         case ProgramForm.WIRE:
-            return LoadedProgram(decode(data))
+            return LoadedProgram(Program.from_wire(data))
         case ProgramForm.JSON:
             return _from_json(data)
         case ProgramForm.TEXT:
@@ -51,18 +48,18 @@ def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
                 source = data.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise MalformedText(f"{path}: no UTF-8 text ({error.reason} at byte {error.start})") from None
-            return LoadedProgram(parse_program(source, str(path)), source)
+            return LoadedProgram(Program.from_text(source, str(path)), source)
 
 
 def render_program(program: Program, form: ProgramForm) -> bytes:
     """The program in a written form, as the bytes of a file."""
     match form:
         case ProgramForm.WIRE:
-            return encode(program)
+            return program.to_wire()
         case ProgramForm.JSON:
-            return json.dumps(to_json(program), indent=1).encode() + b"\n"
+            return json.dumps(program.to_json(), indent=1).encode() + b"\n"
         case ProgramForm.TEXT:
-            return print_program(program).encode()
+            return program.to_text().encode()
 
 
 def _detect(data: bytes) -> ProgramForm:
@@ -77,6 +74,6 @@ def _from_json(data: bytes) -> LoadedProgram:
     except (ValueError, RecursionError) as error:
         raise MalformedJson(f"no JSON ({error})", fix="repair the syntax of the file.") from None
     if isinstance(tree, dict) and "format" in tree:
-        return LoadedProgram(from_json(tree))
+        return LoadedProgram(Program.from_json(tree))
     imported = import_upstream(tree)
     return LoadedProgram(imported.program, None, tuple(map(str, imported.notes)))

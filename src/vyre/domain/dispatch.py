@@ -106,7 +106,6 @@ class DispatchConfig:
                 f"timeout_s={self.timeout_s!r} is not above 0 and at most 2^32-1", fix="give seconds, or None."
             )
 
-
     @property
     def launches(self) -> int:
         """Back-to-back launches before the outputs are read, at least 1."""

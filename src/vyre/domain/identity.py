@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from vyre.domain.ir.program import Program
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 DIGEST_DOMAIN: Final = b"vyre.program.v1\0"
 NAMES_DOMAIN: Final = b"vyre.names.v1\0"

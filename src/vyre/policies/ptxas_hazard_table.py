@@ -6,9 +6,62 @@ project, whose list also covers 13.2.78.  The kernels here are our own.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, TypeAlias
 
-from vyre.policies.ptxas_hazards import Fence, Hazard, Remedy
+from vyre.domain.identity_enum import IdentityEnum
+from vyre.policies.record import verdict
+
+Version: TypeAlias = tuple[int, int]
+"""Major and minor version of the assembler; also that of the CUDA driver whose JIT it is."""
+
+
+class Remedy(Enum):
+    """What keeps a hazard from happening."""
+
+    AVOID = "avoid"
+    FENCE = "fence"
+    LEVEL0 = "level0"
+
+
+class Fence(IdentityEnum):
+    """The families of operations that are fenced."""
+
+    MIN_MAX = "operands of i32 minimum and maximum"
+    ROTATES = "counts of rotations"
+    LOOPS = "starts of counted loops that lanes may run differently"
+    PRODUCTS = "one factor of a product of two computed 32-bit integers"
+    NARROWING = "32-bit halves of 64-bit integers"
+    SUBTRACTIONS = "what is subtracted from the least i32"
+
+
+ALL_FENCES: Final = frozenset(Fence)
+
+
+@verdict
+class Hazard:
+    """One miscompile.
+
+    ``broken``: the sm numbers on which it shows, by version; ``sound``: versions on which it shows nowhere; of any
+    other nothing is known.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``, empty where no small body
+    shows it; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that fits the listing of the
+    miscompiled body (see ``vyre.testing.sass``), and no sound one.
+    """
+
+    name: str
+    pattern: str
+    remedy: Remedy
+    reason: str
+    broken: Mapping[Version, tuple[int, ...]]
+    sound: tuple[Version, ...] = ()
+    fence: Fence | None = None
+    reduced: str = ""
+    remedied: str = ""
+    wrong: str = ""
+    n: int = 0
+    right: int = 0
+
 
 EVERYWHERE: Final = (75, 80, 86, 89, 90, 100, 120)
 """The targets that were looked at."""

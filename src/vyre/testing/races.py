@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vyre.adapters.reference.races import RaceReport, race_report
+from vyre.adapters.reference.race_report import race_report
+from vyre.adapters.reference.races import RaceReport
 from vyre.app.host_arrays import HostInputs
 from vyre.app.pipeline import Inputs
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig

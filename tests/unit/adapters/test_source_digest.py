@@ -9,12 +9,12 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from support.imports import imports_of
 from vyre.adapters.source_digest import (
     COARSENESS_NS,
     EMITTER,
@@ -38,23 +38,6 @@ NAMESPACES: Final = ("adapters/__init__.py", "adapters/cuda/__init__.py", "polic
 def module_path(name: str) -> Path | None:
     base = PACKAGE.parent.joinpath(*name.split("."))
     return next((p for p in (base.with_suffix(".py"), base / "__init__.py") if p.is_file()), None)
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Modules of ours that a file imports anywhere, functions included, but for type checkers only."""
-    todo: list[ast.AST] = [ast.parse(path.read_text("utf-8"))]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            todo += node.orelse
-            continue
-        todo += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def closure(root: str) -> set[str]:

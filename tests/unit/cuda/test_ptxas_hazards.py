@@ -17,16 +17,8 @@ from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.seam import LaunchShape
 from vyre.policies.ptx_target import TargetInputs, select_target
-from vyre.policies.ptxas_hazard_table import EVERYWHERE, HAZARDS, NEVER_EMITTED
-from vyre.policies.ptxas_hazards import (
-    ALL_FENCES,
-    AssemblerInputs,
-    Fence,
-    Hazard,
-    Remedy,
-    fences_needed,
-    reduced_ptx,
-)
+from vyre.policies.ptxas_hazard_table import ALL_FENCES, EVERYWHERE, HAZARDS, NEVER_EMITTED, Fence, Hazard, Remedy
+from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
 from vyre.testing.ptxas import assemble
 from vyre.testing.sass import listings
 

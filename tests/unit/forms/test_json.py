@@ -11,10 +11,12 @@ from support.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import MalformedJson
 from vyre.domain.ir import json_tree
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.json_form import FORMAT, from_json, to_json
+from vyre.domain.ir.json_form import FORMAT, to_json
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Loop
 from vyre.domain.ir.types import ScalarType, f64
 
+from_json: Final = Program.from_json
 JUNK: Final[tuple[Any, ...]] = (None, True, -1, 1 << 40, 1 << 20_000, 0.5, "junk", "\ud800", [], [[]], {}, {"a": 1})
 
 

@@ -16,9 +16,10 @@ from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import AsyncWait, Block, If, Let, Loop, Region, Store
 from vyre.domain.ir.types import ScalarType, u32
-from vyre.domain.ir.wire import decode, encode, semantic_body
+from vyre.domain.ir.wire import encode, semantic_body
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
 
+decode: Final = Program.from_wire
 GID = LaunchId(IdKind.GLOBAL, 0)
 # out[gid.x] = src[gid.x + 3u]
 SHIFT: Final = program(

@@ -15,7 +15,8 @@ from vyre.policies.ptx_target import (
     select_target,
     sm_number,
 )
-from vyre.policies.ptxas_hazards import ALL_FENCES, AssemblerInputs, Fence, fences_needed, reduced_ptx
+from vyre.policies.ptxas_hazard_table import ALL_FENCES, Fence
+from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
 
 KNOWN = "sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121"
 

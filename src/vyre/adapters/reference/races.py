@@ -13,22 +13,20 @@ which the element is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.scalar_oracle import Location, ScalarKernel, Workgroup
-from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
 from vyre.domain.errors import DataRaceError, StepBudgetExceeded, TrapError
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.program import BackendId, Program
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.races import DataRace, LanePlace, RacingAccess
-from vyre.ports.backend import HostBytes
 
 LISTED: Final = 1000
 """Races and notes that are kept; a run with more has one cause rather than a thousand."""
@@ -221,20 +219,3 @@ class RaceCheckEngine:
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> RaceCheckKernel:
         return RaceCheckKernel(program, ScalarKernel(program, spec), self._found)
-
-
-def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
-    """Races and notes of one dispatch of a valid program, in the order in which they happen.
-
-    Raises what a dispatch of the program raises, but not ``DataRaceError``.
-    """
-    from vyre.adapters.reference.executor import ReferencePipeline
-
-    reports: list[RaceReport] = []
-    engine = RaceCheckEngine(reports.append)
-    pipeline = ReferencePipeline(BackendId("reference-scalar"), engine, program, replace(config, race_check=False))
-    pipeline.dispatch(inputs, OutputArena())
-    return RaceReport(
-        tuple(race for report in reports for race in report.races),
-        tuple(note for report in reports for note in report.notes),
-    )

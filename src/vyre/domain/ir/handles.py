@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
 from vyre.domain.ir.foreign_use import ForeignBufferUse, refuse, set_attribute
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
-from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.stmt import Assign, Store
 from vyre.domain.ir.types import ScalarType

@@ -7,12 +7,13 @@ The format is ``"vyre-program/1"``; docs/json-format.md describes it.  Programs 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Final, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeVar, assert_never
 
 from vyre.domain.errors import InvalidProgram, MalformedJson
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.bits import bits_value, integer_range
+from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.json_tree import (
     Child,
@@ -31,10 +32,12 @@ from vyre.domain.ir.json_tree import (
 )
 from vyre.domain.ir.limits import MAX_BUFFERS, check_names, check_writable
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
-from vyre.domain.ir.program import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import type_from_json, type_to_json
 from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 FORMAT: Final = "vyre-program/1"
 
@@ -331,15 +334,18 @@ PROGRAM_FIELDS: Final[dict[str, Leaf]] = {
 LABELS: Final[dict[str, Leaf]] = {"entry_op_id": optional_text, "non_composable_with_self": boolean}
 
 
-def from_json(value: object) -> Program:
-    """The program that a JSON value describes; anything else raises ``MalformedJson`` with its path."""
+def from_json(value: object, make: type[Program]) -> Program:
+    """The program that a JSON value describes, made by ``make``.
+
+    Anything else raises ``MalformedJson`` with its path.
+    """
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise MalformedJson(
             f'no program of format "{FORMAT}"',
             fix="import programs of the reference system with import_upstream.",
         )
     fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
-    return Program(
+    return make(
         tuple(_buffer_from_json(raw, f"$.buffers[{i}]") for i, raw in enumerate(buffer_list(fields["buffers"]))),
         fields["workgroup_size"],
         fold(fields["entry"], _GRAMMAR),

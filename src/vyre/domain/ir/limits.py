@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.errors import InvalidProgram
+from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Expr, LaunchId, children
 from vyre.domain.ir.node import fields_getter
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import STMT_TYPES, Body, IndirectDispatch, bodies, operands, walk_statements
 from vyre.domain.ir.walk import measure, unique_expressions
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 MAX_STATEMENT_DEPTH: Final = 64
 """Bodies around a statement, the entry body not counted."""
@@ -107,7 +110,9 @@ def checked_name(name: str) -> str:
 
 def check_names(program: Program) -> None:
     """Raises ``InvalidProgram`` if a name, tag or label is too long to be read back."""
-    for node in (program, *program.buffers, *walk_statements(program.body), *unique_expressions(program)):
+    if program.name is not None:
+        checked_name(program.name)
+    for node in (*program.buffers, *walk_statements(program.body), *unique_expressions(program)):
         for name in _NAMES[type(node)](node):
             if name is not None:
                 checked_name(name)
@@ -118,7 +123,7 @@ def _names_of(cls: type) -> Callable[[Any], tuple[str | None, ...]]:
     return fields_getter(tuple(field.name for field in fields(cls) if field.type in ("str", "str | None")))
 
 
-_NAMES: Final = {cls: _names_of(cls) for cls in (*EXPR_TYPES, *STMT_TYPES, Buffer, Program)}
+_NAMES: Final = {cls: _names_of(cls) for cls in (*EXPR_TYPES, *STMT_TYPES, Buffer)}
 
 
 def _check_launch_id(node: LaunchId) -> None:

@@ -46,7 +46,7 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         from vyre.domain.ir.pickling import flatten
 
-        return flatten(self)
+        return flatten(self, Node)
 
     def __repr__(self) -> str:
         return _render(self, 6)

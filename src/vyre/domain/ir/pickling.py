@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from vyre.domain.ir.node import Node
-
 Record: TypeAlias = tuple[type[Any] | None, Any]
 
 
-def flatten(root: Node) -> tuple[Callable[..., object], tuple[tuple[Record, ...]]]:
-    """What ``__reduce__`` returns for a node: ``unflatten`` and its argument."""
+def flatten(root: object, node: type) -> tuple[Callable[..., object], tuple[tuple[Record, ...]]]:
+    """What ``__reduce__`` returns for a ``root`` of type ``node``: ``unflatten`` and its argument.
+
+    Instances of ``node``, which are dataclasses, and tuples are taken apart; everything else is a plain value.
+    """
     records: list[Record] = []
     position: dict[int, int] = {}
     stack: list[object] = [root]
@@ -25,14 +26,14 @@ def flatten(root: Node) -> tuple[Callable[..., object], tuple[tuple[Record, ...]
         if id(item) in position:
             stack.pop()
             continue
-        parts = _parts(item)
+        parts = _parts(item, node)
         missing = [part for part in parts if id(part) not in position]
         if missing:
             stack.extend(reversed(missing))
             continue
         stack.pop()
         position[id(item)] = len(records)
-        if isinstance(item, Node | tuple):
+        if isinstance(item, (node, tuple)):
             records.append((type(item), tuple(position[id(part)] for part in parts)))
         else:
             records.append((None, item))
@@ -52,11 +53,11 @@ def unflatten(records: tuple[Record, ...]) -> object:
     return built[-1]
 
 
-def _parts(item: object) -> tuple[object, ...]:
-    if isinstance(item, Node):
+def _parts(item: object, node: type) -> tuple[object, ...]:
+    if isinstance(item, node):
         return tuple(getattr(item, name) for name in _field_names(type(item)))
     return item if isinstance(item, tuple) else ()
 
 
-def _field_names(kind: type[Node]) -> tuple[str, ...]:
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind) if not field.name.startswith("_"))

@@ -69,7 +69,7 @@ class Program(Node):
         """Non-workgroup buffers in ABI order: ascending binding number."""
         return abi_order(self.buffers)
 
-    # Written forms and identity. Their modules import this one, hence the imports on use.
+    # Written forms and identity.  They are imported on use, because few programs are written or read.
 
     @property
     def digest(self) -> bytes:
@@ -83,16 +83,16 @@ class Program(Node):
 
     def to_text(self) -> str:
         """The program as ``.vyre`` text; ``from_text`` reads it back."""
-        from vyre.domain.ir.text import print_program
+        from vyre.domain.ir.text_printer import print_program
 
         return print_program(self)
 
     @classmethod
     def from_text(cls, text: str, filename: str = "<text>") -> Program:
         """The program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
-        from vyre.domain.ir.text import parse_program
+        from vyre.domain.ir.text_parser import parse
 
-        return parse_program(text, filename)
+        return parse(text, filename, cls)
 
     def to_wire(self) -> bytes:
         """The program as ``.vyrb`` bytes; raises ``InvalidProgram`` if a name does not resolve."""
@@ -105,7 +105,7 @@ class Program(Node):
         """The program of ``.vyrb`` bytes; raises ``MalformedWire``."""
         from vyre.domain.ir.wire import decode
 
-        return decode(data)
+        return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:
         """The program as a JSON value of format ``vyre-program/1``."""
@@ -118,7 +118,7 @@ class Program(Node):
         """The program of a JSON value of format ``vyre-program/1``; raises ``MalformedJson``."""
         from vyre.domain.ir.json_form import from_json
 
-        return from_json(value)
+        return from_json(value, cls)
 
     def __repr__(self) -> str:
         wg = ",".join(map(str, self.workgroup_size))

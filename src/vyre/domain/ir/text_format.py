@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Final
 
 from vyre.domain.ir.bits import bits_value, value_bits
+from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import IdKind
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, AtomicOp, BinaryOp, UnaryOp
-from vyre.domain.ir.program import Access
 from vyre.domain.ir.types import ScalarType
 
 RESERVED_WORDS: Final = frozenset(

@@ -7,15 +7,15 @@ structural limits is refused.  Names are not resolved, but for scalar parameters
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_STATEMENT_DEPTH, MAX_TYPE_DEPTH, U64_MAX
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
-from vyre.domain.ir.program import DEFAULT_KIND, Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_cursor import Cursor
 from vyre.domain.ir.text_expressions import ExpressionParser
@@ -23,6 +23,9 @@ from vyre.domain.ir.text_format import ACCESS_WORD
 from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds
 from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, ReservedType, ScalarType, TypeArg
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 _ACCESS: Final = {word: access for access, word in ACCESS_WORD.items()}
 _KINDS: Final = {kind.name.lower(): kind for kind in MemoryKind}
@@ -32,8 +35,8 @@ _TYPES: Final[dict[str, str]] = {name: name for name in (*SCALAR_BY_TEXT, *RESER
 
 
 @collector_paused()
-def parse_program(text: str, filename: str = "<text>") -> Program:
-    """The program of a text, its nodes located in ``filename``; raises ``MalformedText``."""
+def parse(text: str, filename: str, make: type[Program]) -> Program:
+    """The program of a text, made by ``make``, its nodes located in ``filename``; raises ``MalformedText``."""
     cursor = Cursor(tokenize(text, filename))
     name = cursor.take_name("the name of the program") if cursor.accept_word("program") else None
     non_composable = cursor.accept_word("non_composable")
@@ -45,12 +48,12 @@ def parse_program(text: str, filename: str = "<text>") -> Program:
     size_z = cursor.take_integer("an axis of the workgroup size")
     buffers = _buffers(cursor)
     cursor.take_word("body")
-    program = Program(buffers, (size_x, size_y, size_z), (), name=name, non_composable=non_composable)
-    params = frozenset(name for name, buffer in program.buffers_by_name.items() if buffer.is_push)
+    declared_first = {buffer.name: buffer for buffer in reversed(buffers)}
+    params = frozenset(name for name, buffer in declared_first.items() if buffer.is_push)
     body = _BodyParser(cursor, params).parse()
     if cursor.kind != END:
         raise cursor.expected("the end of the text", "the body is closed already: check the braces.")
-    return Program(buffers, program.workgroup_size, body, name=name, non_composable=non_composable)
+    return make(buffers, (size_x, size_y, size_z), body, name=name, non_composable=non_composable)
 
 
 # Declarations.

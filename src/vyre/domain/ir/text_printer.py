@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
+from vyre.domain.ir.buffers import DEFAULT_KIND, NO_HINTS, Access, Buffer
 from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.limits import MAX_TEXT_CHARACTERS, check_writable, checked_name
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, Ordering
-from vyre.domain.ir.program import DEFAULT_KIND, NO_HINTS, Access, Buffer, Program
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_format import (
     ACCESS_WORD,
@@ -26,6 +26,9 @@ from vyre.domain.ir.text_format import (
 )
 from vyre.domain.ir.type_forms import type_to_json
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 _INDENT: Final = "  "
 _STEP_ONE: Final = Literal(ScalarType.U32, 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from vyre.domain.identity_enum import IdentityEnum
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.builder import Value
+    from vyre.domain.ir.value import Value
 
 
 class TypeKind(Enum):
@@ -96,7 +96,7 @@ class ScalarType(IdentityEnum):
 
     def __call__(self, value: int | float | bool) -> Value:
         """A literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
-        from vyre.domain.ir.builder import literal
+        from vyre.domain.ir.value import literal
 
         return literal(self, value)
 

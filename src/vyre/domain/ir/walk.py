@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.ir.expr import Expr, children
-from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import operands, walk_statements
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 
 def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterator[Expr]:

@@ -7,13 +7,17 @@ validates does); decoding accepts exactly what encoding writes and turns everyth
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vyre.domain.errors import InvalidProgram, MalformedWire
 from vyre.domain.identity import body_digest, names_digest, remember_digest
-from vyre.domain.ir.program import Program
 from vyre.domain.ir.wire_decoder import decode_sections
 from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
 from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
 from vyre.domain.ir.wire_reader import WireReader
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 
 def encode(program: Program) -> bytes:
@@ -36,8 +40,8 @@ def semantic_body(program: Program) -> bytes:
     return encode_body(program)
 
 
-def decode(data: bytes | bytearray | memoryview) -> Program:
-    """The program that ``.vyrb`` data holds; raises ``MalformedWire``."""
+def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program:
+    """The program that ``.vyrb`` data holds, made by ``make``; raises ``MalformedWire``."""
     if len(data) > MAX_WIRE_BYTES:
         raise MalformedWire(f"the data has {len(data)} bytes; the limit is {MAX_WIRE_BYTES}")
     data = bytes(data)
@@ -61,6 +65,6 @@ def decode(data: bytes | bytearray | memoryview) -> Program:
     if digest + names_digest(names) != data[digest_start : digest_start + 2 * DIGEST_BYTES]:
         raise MalformedWire("the digest does not match the content", fix="fetch the data again: it is damaged.")
     middle = start + body_length
-    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)))
+    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)), make)
     remember_digest(program, digest)
     return program

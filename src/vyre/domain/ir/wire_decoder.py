@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
+from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, IdKind, Literal
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
-from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.types import SCALAR_BY_TAG, DataType, ScalarType
 from vyre.domain.ir.wire_reader import WireReader
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 _E = TypeVar("_E", bound=Enum)
 
 
 @collector_paused()
-def decode_sections(body: WireReader, names: WireReader) -> Program:
-    """The program of a body and its names; raises ``MalformedWire``."""
+def decode_sections(body: WireReader, names: WireReader, make: type[Program]) -> Program:
+    """The program of a body and its names, made by ``make``; raises ``MalformedWire``."""
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
     records = [_record(body, count) for _ in range(count)]
@@ -35,7 +38,7 @@ def decode_sections(body: WireReader, names: WireReader) -> Program:
     decoder = _Decoder(body, labels)
     statements = decoder.run()
     labels.finish()
-    return Program(
+    return make(
         labels.declared(),
         (size_x, size_y, size_z),
         statements,

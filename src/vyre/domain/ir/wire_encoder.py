@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
-from vyre.domain.ir.buffers import Access, MemoryKind
+from vyre.domain.ir.buffers import Access, Buffer, MemoryKind
 from vyre.domain.ir.expr import Expr, Literal, children
 from vyre.domain.ir.limits import MAX_NAME_BYTES, check_writable
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
-from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds, type_to_json
 from vyre.domain.ir.types import DataType, ScalarType
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
 
 
 class Sections(NamedTuple):

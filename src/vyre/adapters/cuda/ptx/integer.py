@@ -14,7 +14,7 @@ from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.ptxas_hazards import Fence
+from vyre.policies.ptxas_hazard_table import Fence
 
 _S = ScalarType
 _U32: Final = _S.U32

@@ -38,7 +38,7 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.ptxas_hazards import Fence
+from vyre.policies.ptxas_hazard_table import Fence
 
 _U32: Final = ScalarType.U32
 

@@ -1,0 +1,27 @@
+"""The races of one dispatch, as a report rather than an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vyre.adapters.reference.executor import ReferencePipeline
+from vyre.adapters.reference.races import RaceCheckEngine, RaceReport
+from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
+from vyre.domain.ir.program import BackendId, Program
+from vyre.ports.backend import HostBytes
+
+
+def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
+    """Races and notes of one dispatch of a valid program, in the order in which they happen.
+
+    Raises what a dispatch of the program raises, but not ``DataRaceError``.
+    """
+    reports: list[RaceReport] = []
+    engine = RaceCheckEngine(reports.append)
+    pipeline = ReferencePipeline(BackendId("reference-scalar"), engine, program, replace(config, race_check=False))
+    pipeline.dispatch(inputs, OutputArena())
+    return RaceReport(
+        tuple(race for report in reports for race in report.races),
+        tuple(note for report in reports for note in report.notes),
+    )

@@ -1,0 +1,62 @@
+"""No module of the package imports itself over others, not even from inside a function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support.imports import circles, import_graph
+
+PACKAGE: Final = Path(__file__).parents[2] / "src" / "vyre"
+ALLOWED: Final = {
+    ("vyre.domain.ir.types", "vyre.domain.ir.value"): "calling a scalar type makes a literal for the builder: `i32(4)`",
+    ("vyre.domain.ir.foreign_names", "vyre.domain.ir.functions"): "what an unknown name may mean is looked up after it "
+    "was used, among functions of values, and values explain unknown names",
+}
+"""Imports inside of functions that close a circle, each with the reason why it stays."""
+
+
+@cache
+def graph_of_package() -> Mapping[str, frozenset[str]]:
+    return import_graph(PACKAGE)
+
+
+def test_nothing_imports_itself_over_others() -> None:
+    graph = dict(graph_of_package())
+    assert len(graph) > 100
+    for importer, imported in ALLOWED:
+        graph[importer] -= {imported}
+    assert circles(graph) == []
+
+
+@pytest.mark.parametrize(("importer", "imported"), ALLOWED)
+def test_every_exception_closes_a_circle(importer: str, imported: str) -> None:
+    graph = graph_of_package()
+    assert imported in graph[importer]
+    assert any({importer, imported} <= set(circle) for circle in circles(graph))
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [
+        ({"a": "import p.b", "b": "from p.c import x", "c": ""}, []),
+        ({"a": "import p.b", "b": "from p import c", "c": "from p.a import x"}, [["p.a", "p.b", "p.c"]]),
+        ({"a": "import p.b", "b": "def f():\n    import p.a"}, [["p.a", "p.b"]]),
+        ({"a": "import p.b", "b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import p.a"}, []),
+        (
+            {"a": "import p.b, p.c", "b": "import p.a", "c": "import p.d", "d": "import p.c"},
+            [["p.a", "p.b"], ["p.c", "p.d"]],
+        ),
+        ({"a": "from p import x", "__init__": "def f():\n    from p.a import x"}, [["p", "p.a"]]),
+    ],
+)
+def test_circles_are_found(tmp_path: Path, sources: dict[str, str], found: list[list[str]]) -> None:
+    package = tmp_path / "p"
+    package.mkdir()
+    for name, source in ({"__init__": ""} | sources).items():
+        (package / f"{name}.py").write_text(source)
+    assert circles(import_graph(package)) == found

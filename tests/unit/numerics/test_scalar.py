@@ -317,7 +317,8 @@ def test_what_was_stored_loads_back(element: ScalarType) -> None:
 
 
 def is_nan(element: ScalarType, word: int) -> bool:
-    fraction = {f16: 10, bf16: 7, f32: 23, f64: 52}[element]
+    fractions: dict[ScalarType, int] = {f16: 10, bf16: 7, f32: 23, f64: 52}
+    fraction = fractions[element]
     return word << 1 & ((1 << element.bits) - 1) > ((1 << (element.bits - 1)) - (1 << fraction)) << 1
 
 

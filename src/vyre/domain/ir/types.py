@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, Union, overload
 
 from vyre.domain.identity_enum import IdentityEnum
 
 if TYPE_CHECKING:
     from vyre.domain.ir.value import Value
+
+    _V = TypeVar("_V", bound=Value)
+
+    class _TypeOfValues(type, IdentityEnum):
+        """What type checkers take ``ScalarType`` for: an enumeration and a metaclass, see the end of this module."""
+
+else:
+    _TypeOfValues = IdentityEnum
 
 
 class TypeKind(Enum):
@@ -26,7 +34,7 @@ class TypeKind(Enum):
     BOOL = "bool"
 
 
-class ScalarType(IdentityEnum):
+class ScalarType(_TypeOfValues):
     """A scalar type; the value is its stable tag on the wire and in specialization keys."""
 
     U32 = 0x01
@@ -94,11 +102,27 @@ class ScalarType(IdentityEnum):
     def is_float(self) -> bool:
         return _FACTS[self].kind is TypeKind.FLOAT
 
-    def __call__(self, value: int | float | bool) -> Value:
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(cls: type[_V], value: int | float | bool) -> _V: ...  # type: ignore[misc]  # it is the metaclass
+        @overload
+        def __call__(self, value: int | float | bool) -> Value: ...
+
+    def __call__(self, value: int | float | bool) -> Value:  # type: ignore[misc]
         """A literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
         from vyre.domain.ir.value import literal
 
         return literal(self, value)
+
+    if not TYPE_CHECKING:  # classes have these
+
+        def __or__(self, other: object) -> object:
+            """``f32 | None`` in an annotation that is evaluated."""
+            return Union[self, other]  # noqa: UP007
+
+        def __ror__(self, other: object) -> object:
+            return Union[other, self]  # noqa: UP007
 
     def __repr__(self) -> str:
         return _FACTS[self].text
@@ -189,16 +213,52 @@ def _arg_text(arg: TypeArg) -> str:
     return "x".join(map(str, arg)) if isinstance(arg, tuple) else str(arg)
 
 
-u32: Final = ScalarType.U32
-i32: Final = ScalarType.I32
-u64: Final = ScalarType.U64
-i64: Final = ScalarType.I64
-f32: Final = ScalarType.F32
-f64: Final = ScalarType.F64
-bool_: Final = ScalarType.BOOL
-u8: Final = ScalarType.U8
-u16: Final = ScalarType.U16
-i8: Final = ScalarType.I8
-i16: Final = ScalarType.I16
-f16: Final = ScalarType.F16
-bf16: Final = ScalarType.BF16
+# At run time ``f32`` is the member ``ScalarType.F32``.  To type checkers it is a class, so that it can annotate
+# (``def scaled(x: f32)``: x is a value of that type), and ``ScalarType`` is the class of that class, so that it can be
+# passed where a member is wanted (``p.input("x", f32)``).  A dict keyed by several of them is annotated by its user:
+# ``bits: dict[ScalarType, int] = {f16: 16, f32: 32}``.
+if TYPE_CHECKING:
+
+    class _Typed(Value, metaclass=ScalarType):
+        def __init__(self, value: int | float | bool) -> None: ...
+
+    class u32(_Typed): ...
+
+    class i32(_Typed): ...
+
+    class u64(_Typed): ...
+
+    class i64(_Typed): ...
+
+    class f32(_Typed): ...
+
+    class f64(_Typed): ...
+
+    class bool_(_Typed): ...
+
+    class u8(_Typed): ...
+
+    class u16(_Typed): ...
+
+    class i8(_Typed): ...
+
+    class i16(_Typed): ...
+
+    class f16(_Typed): ...
+
+    class bf16(_Typed): ...
+
+else:
+    u32 = ScalarType.U32
+    i32 = ScalarType.I32
+    u64 = ScalarType.U64
+    i64 = ScalarType.I64
+    f32 = ScalarType.F32
+    f64 = ScalarType.F64
+    bool_ = ScalarType.BOOL
+    u8 = ScalarType.U8
+    u16 = ScalarType.U16
+    i8 = ScalarType.I8
+    i16 = ScalarType.I16
+    f16 = ScalarType.F16
+    bf16 = ScalarType.BF16

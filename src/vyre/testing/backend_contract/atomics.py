@@ -15,7 +15,7 @@ from vyre.testing.backend_contract.expect import equal
 from vyre.testing.backend_contract.operators import samples
 
 ATOMICS: Final = Group("atomics")
-_SUFFIX: Final = {u32: "u", i32: "i", u64: "u64"}
+_SUFFIX: Final[dict[ScalarType, str]] = {u32: "u", i32: "i", u64: "u64"}
 _ELEMENTS: Final = tuple(t for t in ScalarType if t in ATOMIC_ELEMENTS)
 _COMMUTING: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
 

@@ -56,9 +56,9 @@ class DispatchConfig:
     ``grid``: workgroups per axis.  ``extent``: lanes per axis (exclusive); grid = ceil(extent / workgroup).
     ``workgroup``: replaces the program's workgroup size.  ``spec``: values of ``SpecConst``.
     ``output_counts``: elements of backend-allocated buffers of open size, by name.  ``step_budget``: loop
-    back-edges a lane may take.  ``race_check``: report data races (reference).  ``chunk_workgroups``:
-    workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for the
-    whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in
+    back-edges a lane may take.  ``race_check``: report data races (reference and ``cuda-machine``).
+    ``chunk_workgroups``: workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for
+    the whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in
     the last place that approximate transcendentals may cost (0 and None: none).
     ``fixpoint_iterations``: back-to-back launches before the outputs are read; see ``launches``.
     """

@@ -297,7 +297,6 @@ def test_a_trap_leaves_no_outputs_and_keeps_the_lane() -> None:
     "config",
     [
         DispatchConfig(step_budget=5),
-        DispatchConfig(race_check=True),
         DispatchConfig(chunk_workgroups=2),
         DispatchConfig(speculation=SpeculationMode.FORCE),
         DispatchConfig(persistent_thread=PersistentThreadMode.FORCE),

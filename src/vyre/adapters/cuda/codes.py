@@ -92,12 +92,18 @@ STICKY: Final = frozenset(
 """After one of these every call in the context fails, whatever it is."""
 
 
+DIAGNOSED: Final = 1 << 20
+"""Of no driver: a kernel was stopped at a defect that hardware would not notice.  The device goes on."""
+
+
 def is_sticky(code: int) -> bool:
     return code in STICKY
 
 
 def name_of(code: int) -> str:
     """The driver's name of a result; of one that is not listed, its number."""
+    if code == DIAGNOSED:
+        return "DIAGNOSED"
     try:
         result = Result(code)
     except ValueError:

@@ -63,6 +63,10 @@ class RealDriver:
         self._log_start: Any = None
 
     @property
+    def checks_races(self) -> bool:
+        return False
+
+    @property
     def name(self) -> str:
         return "cuda"
 

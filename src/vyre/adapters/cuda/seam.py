@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from vyre.domain.names import Dim3
+from vyre.domain.races import LanePlace
 
 Context: TypeAlias = int
 Stream: TypeAlias = int
@@ -44,20 +45,56 @@ KEEP_ALL: Final = 2**64 - 1
 """Release threshold of a pool that returns memory to the system only when trimmed."""
 
 
+class FoundAccess(NamedTuple):
+    """What a lane was doing: ``kind`` is ``load``, ``store`` or ``atomic``, or empty for what accesses no memory.
+
+    ``line`` is 1-based in the loaded text, None where it is not known any more.
+    """
+
+    kind: str
+    line: int | None
+    lane: LanePlace
+
+
+class KernelFinding(NamedTuple):
+    """What a driver that watches kernels can tell of one that it stopped.
+
+    ``accesses`` are in the order in which they happened; the last one stopped the kernel.  ``address`` is that of the
+    element, in ``space``: ``global``, or ``shared``, where it counts from the start of the block's area; None where no
+    memory is accessed.  ``parameters`` is the launch's parameter block, ``read`` reads device memory as it is now:
+    (address, bytes) to bytes.
+    """
+
+    entry: str
+    accesses: tuple[FoundAccess, ...]
+    space: str
+    address: int | None
+    parameters: bytes
+    read: Callable[[DeviceAddress, int], bytes]
+
+
 class CudaCallError(Exception):
     """A driver call that failed.
 
     ``code`` and ``name`` are the driver's (2, ``CUDA_ERROR_OUT_OF_MEMORY``); ``call`` is the function,
     ``arguments`` what it was given; ``log`` is the driver's own log (or the JIT's), empty if it has none.
+    ``finding``: about the kernel at fault, of a driver that watches kernels; it is not pickled.
     """
 
     def __init__(
-        self, code: int, name: str, call: str, arguments: Mapping[str, object] | None = None, log: str = ""
+        self,
+        code: int,
+        name: str,
+        call: str,
+        arguments: Mapping[str, object] | None = None,
+        log: str = "",
+        finding: KernelFinding | None = None,
     ) -> None:
         self.code: int = code
         self.name: str = name
         self.call: str = call
         self.log: str = log
+        self.finding: KernelFinding | None = finding
         self.arguments: Mapping[str, object] = dict(arguments or {})
         given = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())
         super().__init__(f"{call}({given}) failed with {name} ({code})" + (f": {log}" if log else ""))
@@ -66,13 +103,24 @@ class CudaCallError(Exception):
         return type(self), (self.code, self.name, self.call, self.arguments, self.log)
 
 
+class KernelDiagnosis(CudaCallError):
+    """A kernel was stopped at a defect that hardware would not notice; what was enqueued behind it did not compute.
+
+    All work that the failed call asked about has ended, and the device is as usable as before.
+    """
+
+
 class LaunchShape(NamedTuple):
-    """``grid`` in blocks, ``block`` in threads, ``dynamic_shared`` in bytes for each block."""
+    """``grid`` in blocks, ``block`` in threads, ``dynamic_shared`` in bytes for each block.
+
+    ``race_check``: look for data races; only on a driver that ``checks_races``.
+    """
 
     grid: Dim3
     block: Dim3
     dynamic_shared: int = 0
     cooperative: bool = False
+    race_check: bool = False
 
 
 class ParameterSlot(NamedTuple):
@@ -178,6 +226,11 @@ class CudaDriver(Protocol):
     @property
     def name(self) -> str:
         """What errors and reports call it: ``cuda`` or ``cuda-machine``."""
+        ...
+
+    @property
+    def checks_races(self) -> bool:
+        """Whether launches can be watched for data races."""
         ...
 
     # ---- start and devices

@@ -65,6 +65,10 @@ class MachineDriver(MachineState):
     def name(self) -> str:
         return "cuda-machine"
 
+    @property
+    def checks_races(self) -> bool:
+        return True
+
     # ---- start and devices
     @seam_call("cuInit", Needs.NOTHING)
     def init(self) -> None:
@@ -156,18 +160,24 @@ class MachineDriver(MachineState):
 
     @seam_call("cuStreamSynchronize")
     def stream_synchronize(self, stream: int) -> None:
-        self._wait(self._stream(stream).last)
+        found = self._stream(stream)
+        self._wait(found.last)
+        self._tell(found.diagnosis)
 
     @seam_call("cuStreamQuery")
     def stream_ready(self, stream: int) -> bool:
-        return self._query(self._stream(stream).last)
+        found = self._stream(stream)
+        ready = self._query(found.last)
+        if ready:
+            self._tell(found.diagnosis)
+        return ready
 
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:
         record = self._event(event).record
         found = self._stream(stream)
         if record is not None:
-            self._submit(found, Operation(name="wait_event", after=(record,)))
+            self._submit(found, Operation(name="wait_event", after=(record,), carries=True))
 
     @seam_call("cuEventCreate")
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
@@ -186,11 +196,18 @@ class MachineDriver(MachineState):
 
     @seam_call("cuEventQuery")
     def event_ready(self, event: int) -> bool:
-        return self._query(self._event(event).record)
+        record = self._event(event).record
+        ready = self._query(record)
+        if ready and record is not None:
+            self._tell(record.diagnosis)
+        return ready
 
     @seam_call("cuEventSynchronize")
     def event_synchronize(self, event: int) -> None:
-        self._wait(self._event(event).record)
+        record = self._event(event).record
+        self._wait(record)
+        if record is not None:
+            self._tell(record.diagnosis)
 
     @seam_call("cuEventElapsedTime")
     def event_elapsed_ms(self, start: int, end: int) -> float:

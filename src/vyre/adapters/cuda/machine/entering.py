@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from vyre.adapters.cuda.codes import Result, is_sticky, name_of
+from vyre.adapters.cuda.codes import DIAGNOSED, Result, is_sticky, name_of
 from vyre.adapters.cuda.machine.contexts import Contexts
 from vyre.adapters.cuda.machine.fault_plan import FaultInjector
 from vyre.adapters.cuda.machine.journal import CallRecord, Journal, ViolationKind
 from vyre.adapters.cuda.machine.status import Status
-from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 
 
 class Needs(Enum):
@@ -118,7 +118,8 @@ def seam_call(
             except Status as failure:
                 code = failure.code
                 given = _arguments(signature, self, args, kwargs)
-                raise CudaCallError(code, name_of(code), function, given, failure.log) from None
+                kind = KernelDiagnosis if code == DIAGNOSED else CudaCallError
+                raise kind(code, name_of(code), function, given, failure.log, failure.finding) from None
             finally:
                 if gate.journal.tracing:
                     gate.journal.trace.append(CallRecord(name, _arguments(signature, self, args, kwargs), code))

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.cuda.seam import FoundAccess, KernelFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_KINDS: Final = {"ld": "load", "cp": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+_SPACES: Final = frozenset({"global", "shared", "local", "param", "const"})
 
 
 class FaultKind(Enum):
@@ -58,6 +66,7 @@ class KernelFault(Exception):
 
     ``line`` and ``instruction`` are of the PTX text; ``lane`` is the global id (x, y, z) of the first lane at fault,
     None where no lane can be named; ``address`` is that of the access, if it is one; ``detail`` says more.
+    ``accesses`` are what lanes were doing, in the order in which it happened, the one at fault last.
     """
 
     def __init__(
@@ -69,8 +78,10 @@ class KernelFault(Exception):
         lane: tuple[int, int, int] | None = None,
         address: int | None = None,
         detail: str = "",
+        accesses: tuple[FoundAccess, ...] = (),
     ) -> None:
         self.kind: FaultKind = kind
+        self.accesses: tuple[FoundAccess, ...] = accesses
         self.entry: str = entry
         self.line: int = line
         self.instruction: str = instruction
@@ -84,6 +95,20 @@ class KernelFault(Exception):
             text += f", address {address:#x}"
         super().__init__(f"{text}: {detail}" if detail else text)
 
+    def finding(self, parameters: bytes, read: Callable[[int, int], bytes]) -> KernelFinding:
+        """What a user of the driver is told, beside the code: see ``KernelFinding``."""
+        return KernelFinding(self.entry, self.accesses, space_of(self.instruction), self.address, parameters, read)
+
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.kind, self.entry, self.line, self.instruction, self.lane, self.address, self.detail)
-        return type(self), parts
+        return type(self), (*parts, self.accesses)
+
+
+def access_kind(opcode: str) -> str:
+    """``load``, ``store`` or ``atomic``; empty for what accesses no memory."""
+    return _KINDS.get(opcode.partition(".")[0], "")
+
+
+def space_of(instruction: str) -> str:
+    """The state space that an instruction accesses, empty if it accesses none."""
+    return next((word for part in instruction.split(maxsplit=2)[:2] for word in part.split(".") if word in _SPACES), "")

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, access_kind
 from vyre.adapters.cuda.machine.frame import WARP, Frame
 from vyre.adapters.cuda.machine.memory import DeviceMemory, Region
 from vyre.adapters.cuda.machine.races import RaceChecker
+from vyre.adapters.cuda.seam import FoundAccess
+from vyre.domain.races import LanePlace
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.compilation import Code, Paths
@@ -99,12 +101,17 @@ class Launch:
         return bits.view(np.float32)
 
     # ---- faults
-    def lane_id(self, lane: int) -> tuple[int, int, int]:
-        """Global id of a linear lane id plus 1."""
+    def place(self, lane: int) -> LanePlace:
+        """Where a lane is, by its linear id plus 1."""
         block, thread = divmod(lane - 1, self.threads)
-        block_id, thread_id = _unravel(block, self.shape.grid), _unravel(thread, self.shape.block)
-        x, y, z = (b * size + t for b, size, t in zip(block_id, self.shape.block, thread_id, strict=True))
-        return x, y, z
+        grid, size = self.shape.grid, self.shape.block
+        return LanePlace.of(grid, size, _unravel(block, grid), _unravel(thread, size))
+
+    def address(self, frame: Frame, region: Region, offset: int) -> int:
+        """Address of a byte of a region; in memory that blocks or lanes have of their own, it counts from its start."""
+        if region.base or region is self.parameters:
+            return region.base + offset
+        return offset % (self.shared_stride if region is frame.strand.batch.shared else self.local_stride)
 
     def fault(
         self,
@@ -114,10 +121,19 @@ class Launch:
         where: int = 0,
         address: int | None = None,
         detail: str = "",
+        earlier: FoundAccess | None = None,
     ) -> KernelFault:
-        """The fault of the lane at index ``where`` of a frame."""
-        lane = None if frame is None else self.lane_id(int(frame.lanes[where]))
-        return KernelFault(kind, self.entry.name, instruction.line, str(instruction), lane, address, detail)
+        """The fault of the lane at index ``where`` of a frame; ``earlier``: the access that it has a race with."""
+        accesses = () if earlier is None else (earlier,)
+        lane = None
+        if frame is not None:
+            found = self.found(instruction, int(frame.lanes[where]))
+            lane, accesses = found.lane.global_id, (*accesses, found)
+        return KernelFault(kind, self.entry.name, instruction.line, str(instruction), lane, address, detail, accesses)
+
+    def found(self, instruction: Instruction, lane: int) -> FoundAccess:
+        """What a lane, by its linear id plus 1, does with an instruction."""
+        return FoundAccess(access_kind(instruction.opcode), instruction.line, self.place(lane))
 
 
 def _unravel(number: int, extent: tuple[int, int, int]) -> tuple[int, int, int]:

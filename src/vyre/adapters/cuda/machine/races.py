@@ -1,10 +1,11 @@
 """Data races, found while the kernel runs.
 
 Every granule of memory that a launch touches remembers its last write and two of its readers, each with the time of
-the access and whether it was *plain*.  Time is a counter of the launch that moves at every barrier, fence, acquire and
-release.  Two accesses by different lanes conflict if one writes and one is plain; they are ordered if the block passed
-a barrier or fence in between (same block), or if the earlier one's block released and the later one's block acquired
-after the earlier one (other block).  That is coarser than happens-before: it can miss a race, never invent one.
+the access, whether it was *plain*, and the instruction.  Time is a counter of the launch that moves at every barrier,
+fence, acquire and release.  Two accesses by different lanes conflict if one writes and one is plain; they are ordered
+if the block passed a barrier or fence in between (same block), or if the earlier one's block released and the later
+one's block acquired after the earlier one (other block).  That is coarser than happens-before: it can miss a race,
+never invent one.
 
 Plain stores of equal bits that nobody reads are no race.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.footprint import footprint
+from vyre.adapters.cuda.seam import FoundAccess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,10 +40,10 @@ _LOGGED: Final = 1 << 20
 
 
 class Shadow:
-    """Accesses to one region.  An entry is ``time << 33 | plain << 32 | lane``, 0 for none.
+    """Accesses to one region.  An entry is ``time << 33 | plain << 32 | lane << shift | instruction``, 0 for none.
 
     Of the readers since the last moment in time, ``highest`` has the one with the highest lane, and ``lowest`` the
-    one with the lowest (whose lane is kept subtracted from all ones, so that both are maxima).
+    one with the lowest (whose 32 bits are kept subtracted from all ones, so that both are maxima).
     Reads are only logged until a write comes: memory that is never written costs next to nothing.
     """
 
@@ -54,7 +56,7 @@ class Shadow:
         self.lowest: NDArray[np.uint64] | None = None
         self.highest: NDArray[np.uint64] | None = None
         self.noncoherent: NDArray[np.bool_] | None = None
-        self.log: list[tuple[Any, int, Any, int, bool]] = []
+        self.log: list[tuple[Any, int, Any, int, bool]] = []  # index, bytes, lanes, the rest of the entry, nc
         self.logged: int = 0
         self.written: bool = False
 
@@ -94,6 +96,10 @@ class RaceChecker:
         self._within = np.zeros(blocks, np.uint64)
         self._released = np.zeros(blocks, np.uint64)
         self._acquired = np.zeros(blocks, np.uint64)
+        # The lanes of the launch leave so many bits to tell instructions apart.
+        self._shift: Final = max(0, 32 - (blocks * launch.threads).bit_length())
+        self._instructions: list[Instruction] = []
+        self._numbers: dict[int, int] = {}
 
     # ---- time
     def barrier(self, blocks: Any) -> None:
@@ -130,16 +136,15 @@ class RaceChecker:
         if shadow is None:
             shadow = self._shadows[region] = Shadow(region)
         if shadow.written:
-            for place in shadow.places(index, size):
+            for part, place in enumerate(shadow.places(index, size)):
                 entries = shadow.writes[place]
                 if nc and entries.any():
-                    self._report(
-                        FaultKind.READ_ONLY_WRITTEN, entries != _ZERO, entries, frame, instruction, region, index, size
-                    )
+                    kind = FaultKind.READ_ONLY_WRITTEN
+                    self._report(kind, entries != _ZERO, entries, frame, instruction, region, index, size, part)
                 conflict = self._conflicts(entries, frame, plain)
                 if conflict is not None:
-                    self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
-        shadow.log.append((index, size, frame.lanes, self._stamp(plain), nc))
+                    self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
+        shadow.log.append((index, size, frame.lanes, self._stamp(plain) | self._number(instruction), nc))
         shadow.logged += frame.size
         if shadow.logged > _LOGGED:
             self._settle_log(shadow)
@@ -154,15 +159,15 @@ class RaceChecker:
         if shadow.log:
             self._settle_log(shadow)
         shadow.written = True
-        mine = frame.lanes + np.uint64(self._stamp(plain))
-        for place in shadow.places(index, size):
+        mine = self._entries(frame.lanes, self._stamp(plain) | self._number(instruction))
+        for part, place in enumerate(shadow.places(index, size)):
             entries = shadow.writes[place]
             conflict = self._conflicts(entries, frame, plain)
             if conflict is not None and plain:
                 # Equal plain bits harm nobody.
                 conflict = conflict & ~(same() & ((entries & _PLAIN) != _ZERO))
             if conflict is not None and conflict.any():
-                self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
+                self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
             if shadow.lowest is not None and shadow.highest is not None:
                 for readers, flip in ((shadow.highest, _ZERO), (shadow.lowest, _LANE)):
                     entries = readers[place]
@@ -170,14 +175,26 @@ class RaceChecker:
                         entries = np.where(entries != _ZERO, entries ^ flip, _ZERO)
                     conflict = self._conflicts(entries, frame, plain)
                     if conflict is not None:
-                        self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size)
+                        self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
             if shadow.noncoherent is not None and np.any(shadow.noncoherent[place]):
                 hit = shadow.noncoherent[place]
-                self._report(FaultKind.READ_ONLY_WRITTEN, hit, None, frame, instruction, region, index, size)
+                self._report(FaultKind.READ_ONLY_WRITTEN, hit, None, frame, instruction, region, index, size, part)
             shadow.writes[place] = mine.max() if isinstance(place, int) else mine
 
     def _stamp(self, plain: bool) -> int:
         return self._now << 33 | plain << 32
+
+    def _entries(self, lanes: Any, rest: int) -> Any:
+        return (lanes << np.uint64(self._shift)) + np.uint64(rest)
+
+    def _number(self, instruction: Instruction) -> int:
+        """What an instruction is called in entries: 0 for those that come when all numbers are taken."""
+        found = self._numbers.get(id(instruction))
+        if found is None:
+            found = (len(self._instructions) + 1) if len(self._instructions) + 1 < 1 << self._shift else 0
+            self._numbers[id(instruction)] = found
+            self._instructions.append(instruction)  # kept alive, so that no other one gets its id
+        return found
 
     def _settle_log(self, shadow: Shadow) -> None:
         """Move logged reads into the shadow."""
@@ -188,7 +205,7 @@ class RaceChecker:
                 shadow.lowest, shadow.highest = np.zeros_like(shadow.writes), np.zeros_like(shadow.writes)
             if nc and shadow.noncoherent is None:
                 shadow.noncoherent = np.zeros(len(shadow.writes), np.bool_)
-            high = lanes + np.uint64(stamp)
+            high = self._entries(lanes, stamp)
             low = high ^ _LANE
             for place in places:
                 if nc and shadow.noncoherent is not None:
@@ -209,7 +226,7 @@ class RaceChecker:
         """Which lanes conflict with the access that is in their entry; None for no lane."""
         if not entries.any():
             return None
-        lanes = entries & _LANE
+        lanes = (entries & _LANE) >> np.uint64(self._shift)
         mine = frame.lanes
         other = (lanes != mine) & (entries != _ZERO)
         if not plain:
@@ -237,13 +254,26 @@ class RaceChecker:
         region: Region,
         index: Any,
         size: int,
+        part: int,
     ) -> None:
+        """``part``: which granule of the element."""
+        launch = self._launch
         where = int(np.flatnonzero(np.broadcast_to(conflict, (frame.size,)))[0])
         element = np.broadcast_to(
             np.arange(*index.indices(1 << 62)) if isinstance(index, slice) else index, (frame.size,)
         )
-        detail = ""
-        if entries is not None:
-            entry = int(np.broadcast_to(entries, (frame.size,))[where])
-            detail = f"with lane {self._launch.lane_id(entry & int(_LANE))}"
-        raise self._launch.fault(kind, instruction, frame, where, region.base + int(element[where]) * size, detail)
+        address = launch.address(frame, region, int(element[where]) * size + part * self._shadows[region].granule)
+        if entries is None:
+            raise launch.fault(kind, instruction, frame, where, address)
+        other = self._found(int(np.broadcast_to(entries, (frame.size,))[where]))
+        line = "" if other.line is None else f", line {other.line}"
+        detail = f"with lane {other.lane.global_id}{line}"
+        raise launch.fault(kind, instruction, frame, where, address, detail, other)
+
+    def _found(self, entry: int) -> FoundAccess:
+        """The access that an entry is of."""
+        low = entry & int(_LANE)
+        lane, number = low >> self._shift, low & (1 << self._shift) - 1
+        if number:
+            return self._launch.found(self._instructions[number - 1], lane)
+        return FoundAccess("access", None, self._launch.place(lane))

@@ -238,6 +238,14 @@ class MachineState:
         self._contexts.current()
         self._heap.settle()
 
+    def _tell(self, diagnosis: Status | None) -> None:
+        """Raise what stopped a kernel.  The host knows of it now: what it enqueues next runs."""
+        if diagnosis is not None:
+            for stream in self._streams.values():
+                if stream.diagnosis is diagnosis:
+                    stream.told()
+            raise diagnosis.again()
+
     # ---- what the parts tell
     def _tick(self) -> None:
         self._scheduler.now_ns += self._preset.speed.call_ns

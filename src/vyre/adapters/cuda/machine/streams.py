@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
+from vyre.adapters.cuda.codes import DIAGNOSED
 from vyre.adapters.cuda.machine.fault_plan import SlowKernel
 from vyre.adapters.cuda.machine.ordering import Access, VectorClock, join
 from vyre.adapters.cuda.machine.status import Status
@@ -61,14 +62,18 @@ def _nothing(_: int) -> Outcome:
 
 
 class Completion:
-    """Whether an operation is done and when in virtual time; ``clock`` is what it comes after, and itself."""
+    """Whether an operation is done and when in virtual time; ``clock`` is what it comes after, and itself.
 
-    __slots__ = ("clock", "done", "end_ns")
+    ``diagnosis``: what stopped a kernel before it, of which the host did not know when it ran.
+    """
+
+    __slots__ = ("clock", "diagnosis", "done", "end_ns")
 
     def __init__(self) -> None:
         self.done: bool = False
         self.end_ns: int = 0
         self.clock: VectorClock = {}
+        self.diagnosis: Status | None = None
 
 
 DONE: Final = Completion()
@@ -89,7 +94,8 @@ class _Hold:
 @dataclass(slots=True, kw_only=True)
 class Operation:
     """One entry of a stream.  ``after``: what must be done besides the entries before it; ``records``: what is done
-    in the middle of it; ``uses``: handles of code that it runs."""
+    in the middle of it; ``uses``: handles of code that it runs; ``carries``: whether a diagnosis comes along with what
+    it is ``after``; ``diagnosis``: one that it carries anyhow."""
 
     name: str
     action: Action = _nothing
@@ -98,6 +104,8 @@ class Operation:
     slow: SlowKernel | None = None
     records: tuple[Completion, ...] = ()
     uses: frozenset[int] = frozenset()
+    carries: bool = False
+    diagnosis: Status | None = None
     completion: Completion = field(default_factory=Completion)
     enqueued_ns: int = 0
     hold: _Hold | None = None
@@ -105,7 +113,10 @@ class Operation:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """``last`` is the completion of the newest operation."""
+    """``last`` is the completion of the newest operation.
+
+    ``diagnosis``: what stopped a kernel in it, until the host is told; meanwhile nothing in it computes.
+    """
 
     handle: int
     context: int
@@ -113,6 +124,13 @@ class Stream:
     last: Completion | None = None
     clock: VectorClock = field(default_factory=dict)
     free_ns: int = 0
+    diagnosis: Status | None = None
+
+    def told(self) -> None:
+        """The host knows of the diagnosis: it still holds for what was enqueued before, and for nothing else."""
+        for operation in self.queue:
+            operation.diagnosis = operation.diagnosis or self.diagnosis
+        self.diagnosis = None
 
 
 @dataclass(slots=True, eq=False)
@@ -248,11 +266,24 @@ class Scheduler:
         start = max([operation.enqueued_ns, stream.free_ns, *(before.end_ns for before in operation.after)])
         if engine is not None:
             start = max(start, self._engines[engine])
-        try:
-            outcome = operation.action(start)
-        except Status as failure:
-            self._failed(stream, operation, failure)
-            return
+        known = operation.diagnosis
+        diagnosis = known or stream.diagnosis
+        if operation.carries:
+            diagnosis = next((before.diagnosis for before in operation.after if before.diagnosis), diagnosis)
+        outcome = NOTHING
+        if diagnosis is None or engine is not Engine.COMPUTE:
+            try:
+                outcome = operation.action(start)
+            except Status as failure:
+                if failure.code != DIAGNOSED:
+                    self._failed(stream, operation, failure)
+                    return
+                diagnosis = failure
+        if diagnosis is not None:
+            if diagnosis is not known:
+                stream.diagnosis = diagnosis
+            for record in (completion, *operation.records):
+                record.diagnosis, record.done, record.end_ns = diagnosis, True, start
         end = start + outcome.duration_ns + (operation.slow.virtual_ns if operation.slow else 0)
         completion.end_ns = stream.free_ns = end
         if engine is not None:

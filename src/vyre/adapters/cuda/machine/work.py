@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
-from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.codes import DIAGNOSED, Result
 from vyre.adapters.cuda.machine.execution import run_kernel
 from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
 from vyre.adapters.cuda.machine.graphs import (
@@ -28,14 +28,18 @@ from vyre.adapters.cuda.machine.presets import Speed
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.machine.streams import NOTHING, Completion, Outcome
 
-CODE_OF_FAULT: Final = {
+CODE_OF_FAULT: Final[dict[FaultKind, int]] = {
     FaultKind.ILLEGAL_ADDRESS: Result.ILLEGAL_ADDRESS,
     FaultKind.USE_AFTER_FREE: Result.ILLEGAL_ADDRESS,
     FaultKind.MISALIGNED: Result.MISALIGNED_ADDRESS,
     FaultKind.DEADLOCK: Result.LAUNCH_TIMEOUT,
     FaultKind.STEP_LIMIT: Result.LAUNCH_TIMEOUT,
+    FaultKind.RACE: DIAGNOSED,
 }
-"""Any other fault is a failed launch: hardware hangs there, or goes on with garbage."""
+"""Any other fault is a failed launch: hardware hangs there, or goes on with garbage.
+
+A race is none: it is diagnosed, and costs nobody the device.
+"""
 
 
 class Worker:
@@ -108,11 +112,14 @@ class Worker:
         return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
 
     def _launch(self, work: LaunchWork) -> Outcome:
-        options = self._options._replace(resident_blocks=work.resident_blocks)
+        options = self._options._replace(
+            resident_blocks=work.resident_blocks, check_races=self._options.check_races or work.shape.race_check
+        )
         try:
             report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, options)
         except KernelFault as fault:
             self.faults.append(fault)
-            raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
+            code = CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED)
+            raise Status(code, str(fault), fault.finding(work.parameters, self._memory.read)) from None
         self.lane_instructions += report.lane_instructions
         return Outcome(self._speed.kernel(report.lane_instructions), report.accesses)

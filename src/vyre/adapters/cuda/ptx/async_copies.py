@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx import memory
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.accesses import Touch, accesses
@@ -92,6 +93,7 @@ def _tag(k: Kernel, tag: str) -> Tag:
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
     """Byte after byte: source to destination, or by way of a local array; zeros past the end of the source."""
     w, stmt = k.w, copy.stmt
+    w.mark(Site((stmt.loc,)))
     count = w.emit("rd", "mov.b64", "0")
     again, end = w.label(), w.label()
     w.place(again)

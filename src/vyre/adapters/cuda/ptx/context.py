@@ -19,6 +19,8 @@ from vyre.domain.ir.stmt import Assign, walk_statements
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.async_copies import Tag
+    from vyre.domain.ir.node import SourceLocation
+    from vyre.policies.emission.wide_access import WideGroup
     from vyre.policies.journal import DecisionSink
 
 AXES: Final = "xyz"
@@ -65,6 +67,8 @@ class Kernel:
         """Registers of a group of loads, by the identity of the group."""
         self.wide_stores: Final[dict[int, dict[int, str]]] = {}
         """Values of a group of stores that are to be stored together, by lane."""
+        self._wide_sites: Final[dict[int, list[SourceLocation | None]]] = {}
+        """Where the members of a group were written, by the identity of the group."""
         self.trap_tags: Final[list[str]] = []
         self.copies: Final[dict[str, Tag]] = {}
         """Asynchronous copies by tag."""
@@ -73,6 +77,10 @@ class Kernel:
         self.uses_grid_barrier: bool = False
         self._positions = {buffer.name: index for index, buffer in enumerate(pointer_bindings(program))}
         self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
+
+    def site_of(self, group: WideGroup) -> list[SourceLocation | None]:
+        """Source locations of the members of a group, as far as they were met; filled by whoever meets one."""
+        return self._wide_sites.setdefault(id(group), [None] * group.width)
 
     # ---- parameters
     def zero(self) -> str:

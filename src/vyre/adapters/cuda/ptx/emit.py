@@ -6,14 +6,16 @@ The text is a pure function of program, options and specialization values: the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx import abi, barriers
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule
-from vyre.adapters.cuda.ptx.memory import shared_symbol
+from vyre.adapters.cuda.ptx.memory import element_of, shared_symbol
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
+from vyre.adapters.cuda.ptx.sites import Area, KernelSites
 from vyre.adapters.cuda.ptx.statements import write_body
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import plan_grid_sync
@@ -24,6 +26,8 @@ from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.ptx_target import Feature, TargetInputs, select_target
 
 EMITTER_VERSION: Final = 1
+HEADER_LINES: Final = 4
+"""Of a module, before its first entry."""
 MAX_THREADS: Final = 1024
 MAX_BLOCK: Final = (1024, 1024, 64)
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
@@ -40,21 +44,37 @@ def emit(
     ``spec``: values of specialization constants; those left out have their defaults.  ``sink``: is told what is
     decided.  Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for what the target cannot run.
     """
-    validate(program).raise_if_invalid()
-    _check_target(program, options)
-    parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
-    name = entry_name(program, options, spec)
-    texts: list[str] = []
-    kernels: list[EmittedKernel] = []
-    for number, part in enumerate(parts):
-        text, kernel = _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink)
-        texts.append(text)
-        kernels.append(kernel)
+    written = _written(program, options, spec, sink)
+    kernels = tuple(each.kernel for each in written)
     large = any(kernel.parameter_bytes > PORTABLE_PARAMETER_BYTES for kernel in kernels)
     features = frozenset({Feature.LARGE_PARAMETERS} if large else ())
     target = decide(sink, select_target, TargetInputs(options.target, features))
     header = f".version {target.version_text}\n.target {target.text}\n.address_size 64\n"
-    return EmittedModule("\n".join([header, *texts]), target.text, target.version_text, tuple(kernels))
+    text = "\n".join([header, *(each.text for each in written)])
+    return EmittedModule(text, target.text, target.version_text, kernels)
+
+
+def sites(
+    program: Program, options: EmitOptions = DEFAULT_OPTIONS, spec: Mapping[str, Literal] = _NO_SPEC
+) -> dict[str, KernelSites]:
+    """Which source line each line of the text that ``emit`` returns was written for, by entry.
+
+    The program is written again: whoever asks has a fault to explain, and the text may come from elsewhere.  Raises as
+    ``emit`` does.
+    """
+    first, found = HEADER_LINES + 1, {}
+    for text, kernel, k, ahead in _written(program, options, spec, None):
+        starts = list(accumulate((line.count("\n") + 1 for line in k.w.body), initial=first + ahead))
+        bindings = tuple((b.name, element_of(b).size) for b in abi.pointer_bindings(program))
+        shared = [Area(name, at, element_of(k.buffers[name]).size) for name, at in k.shared.offsets.items()]
+        found[kernel.entry] = KernelSites(
+            tuple(starts[position] for position, _ in k.w.marks),
+            tuple(site for _, site in k.w.marks),
+            bindings,
+            tuple(sorted(shared, key=lambda area: area.start)),
+        )
+        first += text.count("\n") + 1
+    return found
 
 
 def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> str:
@@ -79,9 +99,31 @@ def _check_target(program: Program, options: EmitOptions) -> None:
         )
 
 
+class _Written(NamedTuple):
+    """The text of an entry, and what it was made from; ``ahead`` lines of it come before the body."""
+
+    text: str
+    kernel: EmittedKernel
+    made: Kernel
+    ahead: int
+
+
+def _written(
+    program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+) -> list[_Written]:
+    validate(program).raise_if_invalid()
+    _check_target(program, options)
+    parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
+    name = entry_name(program, options, spec)
+    return [
+        _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink)
+        for number, part in enumerate(parts)
+    ]
+
+
 def _kernel(
     entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
-) -> tuple[str, EmittedKernel]:
+) -> _Written:
     k = Kernel(entry, program, options, spec, sink)
     barriers.zero_shared(k)
     write_body(k, program.body)
@@ -99,8 +141,9 @@ def _kernel(
     lines.append(f".visible .entry {entry}(")
     lines.append(",\n".join(f"\t{line}" for line in abi.declaration(parameters)))
     lines += [")", f".reqntid {x}, {y}, {z}", "{"]
-    inner = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *w.prologue, *w.body, "ret;"]
-    lines += [line if line.endswith(":") else f"\t{line}" for line in inner]
+    before = [*w.declarations(), *w.arrays, *(() if k.shared.dynamic else shared), *w.prologue]
+    ahead = sum(line.count("\n") + 1 for line in (*lines, *before))
+    lines += [line if line.endswith(":") else f"\t{line}" for line in (*before, *w.body, "ret;")]
     lines.append("}\n")
     kernel = EmittedKernel(
         entry,
@@ -113,4 +156,4 @@ def _kernel(
         tuple(a for a in Assumption if a in k.facts.assumed),
         tuple(k.trap_tags),
     )
-    return "\n".join(lines), kernel
+    return _Written("\n".join(lines), kernel, k, ahead)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, subgroups
 from vyre.adapters.cuda.ptx.context import AXES, Kernel
+from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
 from vyre.domain.ir.expr import (
@@ -176,7 +177,9 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     """Index, then expected, then value; memory read before is to be read again."""
     index = evaluate(k, expr.index)
     expected = None if expr.expected is None else evaluate(k, expr.expected)
-    result = atomics.atomic(k, expr, index, expected, evaluate(k, expr.value), used=used)
+    value = evaluate(k, expr.value)
+    k.w.mark(Site((expr.loc,), expr.buffer))
+    result = atomics.atomic(k, expr, index, expected, value, used=used)
     k.known.clear()
     k.atomics += 1
     return result

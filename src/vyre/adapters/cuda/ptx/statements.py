@@ -11,6 +11,7 @@ from typing import Any, Final
 from vyre.adapters.cuda.ptx import async_copies, barriers, memory, traps
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
+from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, copy_of, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.errors import UnsupportedFeature
@@ -49,6 +50,7 @@ def write_body(k: Kernel, body: Body) -> None:
     k.locals = dict(outer)
     for stmt in body:
         k.known.clear()
+        k.w.mark(Site((stmt.loc,)))
         _RULES[type(stmt)](k, stmt)
     k.locals = outer
 
@@ -85,8 +87,8 @@ def _store(k: Kernel, stmt: Store) -> None:
     if wide is not None and not wide.last:  # the index is pure, and of use only where the group is stored
         memory.keep_for_wide_store(k, stmt, wide, evaluate(k, stmt.value))
         return
-    index = evaluate(k, stmt.index)
-    memory.store(k, stmt, index, evaluate(k, stmt.value))
+    index, value = evaluate(k, stmt.index), evaluate(k, stmt.value)
+    memory.store(k, stmt, index, value)
 
 
 def _if(k: Kernel, stmt: If) -> None:
@@ -94,6 +96,7 @@ def _if(k: Kernel, stmt: If) -> None:
     if not stmt.then and not stmt.otherwise:
         return
     w, bra = k.w, "bra.uni" if k.facts.branches_together(stmt) else "bra"
+    w.mark(Site((stmt.loc,)))
     predicate = in_register(w, condition)
     end = w.label()
     if not stmt.otherwise:
@@ -138,6 +141,7 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     write_body(k, stmt.body)
     k.loops.pop()
     k.locals = outer
+    w.mark(Site((stmt.loc,)))
     w.place(advance)
     left = w.emit("r", "sub.u32", last, counter)
     more = w.emit("p", "setp.gt.u32", left, stride)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from vyre.adapters.cuda.ptx.sites import Site
 from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
@@ -36,9 +37,15 @@ class Writer:
         self.module_scope: Final[list[str]] = []
         self.line: Callable[[str], None] = self.body.append
         self.arrays: Final[list[str]] = []
+        self.marks: Final[list[tuple[int, Site]]] = []
+        """Sites, each with the number of body lines that were there before it."""
         self._counts = dict.fromkeys(_DECLARED, 0)
         self._labels = 0
         self._once: dict[str, str] = {}
+
+    def mark(self, site: Site) -> None:
+        """What is written to the body next is written for ``site``."""
+        self.marks.append((len(self.body), site))
 
     def register(self, kind: str) -> str:
         """A new register of a class: p h r rd f fd."""

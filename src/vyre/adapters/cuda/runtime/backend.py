@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.cuda.code_tools import CodeTool
-from vyre.adapters.cuda.ptx.emit import emit
+from vyre.adapters.cuda.ptx.emit import emit, sites
 from vyre.adapters.cuda.runtime.code import CodeMaker
 from vyre.adapters.cuda.runtime.cost_probe import CudaCostProbe
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
@@ -81,7 +81,10 @@ def make_backend(
     device = CudaDevice(driver, options, backend=backend, clock=clock)
     profile = profile_under(device.facts, backend, options)
     memory, pinned = DeviceMemory(device), PinnedMemory(device)
-    streams, kernels = StreamPool(device), KernelCache(device, CodeMaker(device, emit, services, find_tool))
+    streams, kernels = (
+        StreamPool(device),
+        KernelCache(device, CodeMaker(device, emit, services, find_tool, sites)),
+    )
     times = Provenance.MEASURED if work_done is None else Provenance.EMULATED
     replays = ReplayPlanner(options.graph_after, options.costs, times, services.telemetry, services.decisions)
     quarantine, graphs = Quarantine(device), GraphCache(device, services.decisions)

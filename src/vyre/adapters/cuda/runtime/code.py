@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.assembler import AssemblyFailed
@@ -17,9 +18,10 @@ from vyre.adapters.cuda.code_tools import CodeTool
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.module_form import decode_layout, encode_layout, from_artifact, layout_of, to_artifact
 from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.artifact_keys import KeyMaker, cubin_keys, ptx_keys
 from vyre.adapters.cuda.runtime.device import CudaDevice
-from vyre.adapters.cuda.runtime.modules import text_image
+from vyre.adapters.cuda.runtime.modules import SiteFinder, text_image
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire
@@ -35,7 +37,10 @@ from vyre.ports.backend import BackendServices
 MAKERS: Final = 64
 """Ways of compiling whose key makers are kept."""
 
+
 Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedModule]"
+Locator: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], Mapping[str, KernelSites]]"
+"""Which source lines the text of an emitter was written for, by entry."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +102,7 @@ class CodeMaker:
     """Makes the code of one device.  Call inside its door.
 
     ``find_tool``: looked up when there is a store to keep what it makes; None on a device that takes text only.
+    ``locate``: None where faults of kernels name no source lines.
     """
 
     def __init__(
@@ -105,11 +111,13 @@ class CodeMaker:
         emitter: Emitter,
         services: BackendServices,
         find_tool: Callable[[], CodeTool | None] | None = None,
+        locate: Locator | None = None,
     ) -> None:
         self._device = device
         self._emitter = emitter
         self._services = services
         self._find_tool = find_tool
+        self._locate = locate
         self._tool: CodeTool | None = None
         self._store: ArtifactStore | None = None
         self._opened = False
@@ -133,6 +141,12 @@ class CodeMaker:
         self._tool = None
         self._warn("vyre.compile.machine_code_refused", problem=problem)
         return self.code(source, options, steps)
+
+    def sites(self, source: KernelSource, options: EmitOptions) -> SiteFinder | None:
+        """Tells which source lines the text of ``source`` was written for, wherever its code came from."""
+        if self._locate is None:
+            return None
+        return partial(self._locate, source.sized, options, source.literals)
 
     @property
     def decisions(self) -> DecisionSink | None:

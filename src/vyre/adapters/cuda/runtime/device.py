@@ -22,18 +22,28 @@ from enum import Enum
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from weakref import WeakValueDictionary
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.counters import Counters
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, probe_facts
 from vyre.adapters.cuda.runtime.faults import FIXES, Kind, kind_of, typed_error
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock, Waiter, deadline_after
-from vyre.adapters.cuda.seam import DEFAULT_JIT, Context, CudaCallError, CudaDriver, JitOptions, Stream
+from vyre.adapters.cuda.seam import (
+    DEFAULT_JIT,
+    Context,
+    CudaCallError,
+    CudaDriver,
+    JitOptions,
+    KernelDiagnosis,
+    Stream,
+)
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
 from vyre.domain.names import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 
 if TYPE_CHECKING:
+    from vyre.adapters.cuda.runtime.modules import LoadedModule
     from vyre.domain.launch_costs import LaunchCosts
 
 MIB: Final = 1024 * 1024
@@ -162,6 +172,8 @@ class CudaDevice:
         self._loss = threading.RLock()
         self._members: list[DeviceMember] = []
         self._discarded: deque[Callable[[], None]] = deque()
+        self.loaded: Final[WeakValueDictionary[str, LoadedModule]] = WeakValueDictionary()
+        """Modules by entry: whose kernel a driver speaks of."""
 
     # ---------------------------------------------------------------- facts
     @property
@@ -208,7 +220,7 @@ class CudaDevice:
             self._lose(str(error))
         elif kind is Kind.MEMORY:
             available = self._free_bytes()
-        return typed_error(error, self.backend, available=available)
+        return typed_error(error, self.backend, available=available, loaded=self.loaded)
 
     def roll_back(self, error: CudaCallError, releases: Iterable[Callable[[], None]]) -> None:
         """Undo what was made before ``error``; not on a lost device, and what fails now is not worth reporting."""
@@ -344,7 +356,11 @@ class CudaDevice:
             self.clock.sleep(SETTLE_POLL_S)
 
     def _drain(self, stream: Stream, deadline_ns: int | None) -> None:
-        if not self.waiter.stream(stream, deadline_ns):
+        try:
+            ended = self.waiter.stream(stream, deadline_ns)
+        except KernelDiagnosis:  # it ended; whoever waits for the work is told, and nobody else asked
+            return
+        if not ended:
             raise _StillRunning
 
     def _busy_streams(self) -> list[Stream]:

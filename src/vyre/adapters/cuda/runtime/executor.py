@@ -78,6 +78,11 @@ class CudaPipeline(KernelPipeline):
         """Whether its launches were asked to be cooperative."""
         return self._config.cooperative
 
+    @property
+    def race_check(self) -> bool:
+        """Whether its launches are watched for data races."""
+        return self._config.race_check
+
     def module_for(self, grid: Dim3, assume: frozenset[Assumption], *, inline_uniforms: bool) -> LoadedModule:
         """The variant for memory of which only ``assume`` is known.  Call inside the door.
 

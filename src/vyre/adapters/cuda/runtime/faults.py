@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.codes import Result, is_sticky
-from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.cuda.runtime.findings import race_of, sentence_of
+from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.errors import (
     BackendError,
     BackendUnavailable,
+    DataRaceError,
     DeviceLost,
     DeviceOutOfMemory,
     DispatchFailed,
     KernelCompileFailed,
     UnsupportedFeature,
 )
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.runtime.modules import LoadedModule
+
+_NOTHING: Final[Mapping[str, LoadedModule]] = {}
 
 
 class Kind(Enum):
@@ -80,9 +87,23 @@ def kind_of(code: int) -> Kind:
     return Kind.LOST if is_sticky(code) else KINDS.get(code, Kind.REFUSED)
 
 
-def typed_error(error: CudaCallError, backend: str, *, available: int | None = None) -> BackendError:
-    """The error of the port for a failed call.  ``available``: bytes free on the device, if known."""
-    fix = FIXES.get(error.code)
+def typed_error(
+    error: CudaCallError,
+    backend: str,
+    *,
+    available: int | None = None,
+    loaded: Mapping[str, LoadedModule] = _NOTHING,
+) -> BackendError:
+    """The error of the port for a failed call.
+
+    ``available``: bytes free on the device, if known.  ``loaded``: modules by entry, for what a driver that watches
+    kernels found out about one.
+    """
+    fix, found = FIXES.get(error.code), error.finding
+    module = None if found is None else loaded.get(found.entry)
+    if found is not None and isinstance(error, KernelDiagnosis):
+        return DataRaceError(races=(race_of(found, module),))
+    place = "" if found is None else sentence_of(found, module)
     match kind_of(error.code):
         case Kind.MEMORY:
             return DeviceOutOfMemory(requested=_requested(error), available=available)
@@ -93,7 +114,8 @@ def typed_error(error: CudaCallError, backend: str, *, available: int | None = N
         case Kind.UNSUPPORTED:
             return UnsupportedFeature(feature=f"{error.call} ({error})", backend=backend)
         case Kind.LOST:
-            return DeviceLost(f"backend `{backend}` lost its device: {error}", fix=_recovery(fix))
+            where = f"; {place}" if place else ""
+            return DeviceLost(f"backend `{backend}` lost its device: {error}{where}", fix=_recovery(fix))
         case Kind.REFUSED:
             return DispatchFailed(f"backend `{backend}`: {error}", native_code=error.code, fix=fix)
 

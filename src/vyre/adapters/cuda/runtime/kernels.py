@@ -97,18 +97,18 @@ class KernelCache(DeviceMember):
         code = self._maker.code(source, options, steps)
         try:
             try:
-                module = self._load(code, steps)
+                module = self._load(code, source, options, steps)
             except (CudaCallError, KernelCompileFailed) as error:
                 if code.text or (isinstance(error, CudaCallError) and is_sticky(error.code)):
                     raise
                 code = self._maker.text(source, options, steps, str(error))  # say, of a tool newer than the driver
-                module = self._load(code, steps)
+                module = self._load(code, source, options, steps)
         except CudaCallError as error:  # threads that wait for this build get the same typed error
             raise self._device.fault(error) from error
         if told is not None:
             told(steps.done())
         return Built(module, len(code.image), partial(self._loader.discard, module.library))
 
-    def _load(self, code: Code, steps: Steps) -> LoadedModule:
+    def _load(self, code: Code, source: KernelSource, options: EmitOptions, steps: Steps) -> LoadedModule:
         with steps.step("load"):
-            return self._loader.load(code.image, code.kernels)
+            return self._loader.load(code.image, code.kernels, self._maker.sites(source, options))

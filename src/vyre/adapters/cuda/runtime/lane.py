@@ -68,6 +68,7 @@ class LaneSpec(NamedTuple):
     launch: Launch
     iterations: int
     cooperative: bool
+    race_check: bool = False
 
 
 class DispatchPlan(NamedTuple):
@@ -156,7 +157,14 @@ class Lane:
             self._transfer: Transfer = make_transfer(device, resources.pinned, arena, base, table, stream)
             undo.insert(0, partial(self._transfer.release, idle=True))
             self._launch = PreparedLaunch(
-                device, module, plan, launch.grid, stream, cooperative=spec.cooperative, sink=resources.decisions
+                device,
+                module,
+                plan,
+                launch.grid,
+                stream,
+                cooperative=spec.cooperative,
+                race_check=spec.race_check,
+                sink=resources.decisions,
             )
         except CudaCallError as error:
             device.roll_back(error, undo)

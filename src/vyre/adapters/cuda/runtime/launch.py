@@ -204,6 +204,7 @@ class PreparedLaunch:
         stream: Stream,
         *,
         cooperative: bool,
+        race_check: bool = False,
         sink: DecisionSink | None = None,
     ) -> None:
         """Checks the launch (``check_launch``), of which ``sink`` is told, and prepares it; ``bind`` before the first
@@ -213,7 +214,8 @@ class PreparedLaunch:
         kernels: list[BoundKernel] = []
         for kernel, offsets in zip(module.kernels, self.scratch.offsets, strict=True):
             emitted = kernel.emitted
-            shape = LaunchShape(grid, emitted.block, emitted.shared_dynamic, cooperative or emitted.cooperative)
+            together = cooperative or emitted.cooperative
+            shape = LaunchShape(grid, emitted.block, emitted.shared_dynamic, together, race_check)
             check_launch(device, kernel, shape, sink)
             kernels.append(BoundKernel(kernel, shape, plan, offsets))
         self.kernels: Final = tuple(kernels)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.codes import Result, is_sticky
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
-from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, Pool, Stream
+from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, HostBlock, KernelDiagnosis, Pool, Stream
 
 ALIGNMENT: Final = 256
 CLASSES_PER_DOUBLING: Final = 8
@@ -325,7 +325,7 @@ class Quarantine(DeviceMember):
         with self._lock:
             held, self._held = self._held, []
         try:  # ask about all streams first: a release may destroy one that another lease waits for
-            idle = {stream: self._device.driver.stream_ready(stream) for stream in {stream for stream, _ in held}}
+            idle = {stream: self._is_idle(stream) for stream in {stream for stream, _ in held}}
         except CudaCallError:
             with self._lock:
                 self._held += held
@@ -333,6 +333,12 @@ class Quarantine(DeviceMember):
         with self._lock:
             self._held += [(stream, release) for stream, release in held if not idle[stream]]
         release_all([release for stream, release in held if idle[stream]])
+
+    def _is_idle(self, stream: Stream) -> bool:
+        try:
+            return self._device.driver.stream_ready(stream)
+        except KernelDiagnosis:  # its work has ended, and was given up before
+            return True
 
     def busy_streams(self) -> Sequence[Stream]:
         with self._lock:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel
+from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.seam import CudaCallError, Kernel, KernelFacts, Library
 from vyre.domain.errors import KernelCompileFailed
 
+SiteFinder: TypeAlias = "Callable[[], Mapping[str, KernelSites]]"
 STATIC_SHARED_LIMIT: Final = 48 * 1024
 
 
@@ -27,11 +29,15 @@ class LoadedKernel:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LoadedModule:
-    """A module in the driver.  ``kernels`` are launched in order.  Whoever launches them holds the module."""
+    """A module in the driver.  ``kernels`` are launched in order.  Whoever launches them holds the module.
+
+    ``sites``: which source lines its text was written for, by entry; None where the program is not at hand.
+    """
 
     library: Library
     kernels: tuple[LoadedKernel, ...]
     log: str = ""
+    sites: SiteFinder | None = None
 
     @property
     def cooperative(self) -> bool:
@@ -52,7 +58,7 @@ class ModuleLoader(DeviceMember):
         self._orphans: list[Library] = []
         device.add(self)
 
-    def load(self, image: bytes, entries: Sequence[EmittedKernel]) -> LoadedModule:
+    def load(self, image: bytes, entries: Sequence[EmittedKernel], sites: SiteFinder | None = None) -> LoadedModule:
         """``image`` in the driver: PTX text that ends in NUL, or machine code.  ``discard`` gives it back.
 
         Raises ``CudaCallError``, and ``KernelCompileFailed`` with the compiler's log where an entry is not what
@@ -74,7 +80,10 @@ class ModuleLoader(DeviceMember):
         device.counters.jit_count += 1
         device.counters.jit_ns += device.clock.now_ns() - started
         self._loaded.add(loaded.library)
-        return LoadedModule(loaded.library, kernels, loaded.log)
+        handle, log = loaded
+        module = LoadedModule(handle, kernels, log, sites)
+        device.loaded.update((kernel.emitted.entry, module) for kernel in kernels)
+        return module
 
     def discard(self, library: Library) -> None:
         """Unload at the next passage of the door; safe from a finaliser and from any thread."""

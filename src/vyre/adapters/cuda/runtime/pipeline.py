@@ -207,7 +207,7 @@ class KernelPipeline(ABC):
 
     def _spec(self, launch: Launch) -> LaneSpec:
         config = self._config
-        return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative)
+        return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative, config.race_check)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
         """Put the lane where it belongs after ``error``; raises ``DispatchTimeout`` if a deadline passed."""
@@ -249,7 +249,11 @@ def refuse_unsupported(device: CudaDevice, config: DispatchConfig, profiles: Col
     """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour; ``profiles``: those that exist."""
     for wanted, feature, fix in (
         (config.step_budget is not None, "step_budget", "count steps on `reference`, or bound the time by timeout_s."),
-        (config.race_check, "race_check", "look for races on `reference`."),
+        (
+            config.race_check and not device.driver.checks_races,
+            "race_check",
+            "look for races on `reference` or `cuda-machine`.",
+        ),
         (config.chunk_workgroups is not None, "chunk_workgroups", None),
         (config.speculation is SpeculationMode.FORCE, "speculation", None),
         (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads", None),

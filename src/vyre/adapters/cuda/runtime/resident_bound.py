@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Step
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
-from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.errors import InvalidResource
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class BoundStep(Bound):
                     raise DeadlinePassed
         except CudaCallError as error:
             typed = device.fault(error)
-            self._runner.give_up(self, error)
+            if not isinstance(error, KernelDiagnosis):  # after which nothing is left behind
+                self._runner.give_up(self, error)
             raise typed from error
         except DeadlinePassed as error:
             self._runner.give_up(self, error)

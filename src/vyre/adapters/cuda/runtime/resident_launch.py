@@ -128,6 +128,7 @@ class StepLaunch:
                 step.launch.grid,
                 self._stream,
                 cooperative=step.pipeline.cooperative,
+                race_check=step.pipeline.race_check,
                 sink=resources.decisions,
             )
             self._launch.bind(

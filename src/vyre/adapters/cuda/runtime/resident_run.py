@@ -24,7 +24,7 @@ from vyre.adapters.cuda.runtime.resident_bound import Bound, BoundSequence, Boun
 from vyre.adapters.cuda.runtime.resident_lane import ResidentLane
 from vyre.adapters.cuda.runtime.resident_launch import Memory, Step, StepLaunch, send_now
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed, deadline_after
-from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 from vyre.domain.binding import BindingPlan, plan_bindings
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, InvalidResource
@@ -108,6 +108,8 @@ class ResidentRunner(DeviceMember):
         with self.device.calls:
             try:
                 self._run(bound.lane, (bound.step,), 1, 0, (), deadline)
+            except KernelDiagnosis:  # all has ended, and may run again
+                raise
             except BaseException as error:
                 self.give_up(bound, error)
                 if isinstance(error, DeadlinePassed):

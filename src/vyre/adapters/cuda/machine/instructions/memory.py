@@ -103,7 +103,7 @@ def check_known(region: Region, index: Any, size: int, frame: Frame, instruction
     known = region.typed(_WORDS[size])[1][index] == _KNOWN[size]
     if not known.all():
         where = 0 if known.ndim == 0 else int(np.flatnonzero(~known)[0])
-        address = region.base + size * int(at(index, where))
+        address = frame.launch.address(frame, region, size * at(index, where))
         raise frame.launch.fault(FaultKind.UNINITIALISED, instruction, frame, where, address, f"{size} bytes")
 
 
@@ -268,7 +268,10 @@ def store_checked(
     if plain and not isinstance(index, slice) and frame.size > 1 and value.ndim:
         differs = np.flatnonzero(data[index] != value)
         if len(differs):
-            where = int(differs[0])
-            address = region.base + word.itemsize * at(index, where)
+            launch, where = frame.launch, int(differs[0])
+            places = np.broadcast_to(index, (frame.size,))
+            last = int(np.flatnonzero(places == places[where])[-1])
+            address = launch.address(frame, region, word.itemsize * at(index, where))
+            earlier = launch.found(instruction, int(frame.lanes[where]))
             detail = "lanes of one store write different bits"
-            raise frame.launch.fault(FaultKind.RACE, instruction, frame, where, address, detail)
+            raise launch.fault(FaultKind.RACE, instruction, frame, last, address, detail, earlier)

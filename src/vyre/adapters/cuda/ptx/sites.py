@@ -1,0 +1,55 @@
+"""Which source line of the user a line of PTX was written for.  The text itself says nothing of it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from vyre.domain.ir.node import SourceLocation
+
+
+class Site(NamedTuple):
+    """A piece of a program that lines of PTX were written for.
+
+    ``locs`` is its source location; a vector access has that of each of its elements, ascending.  ``buffer`` is what it
+    accesses, None for all but loads, stores and atomics.
+    """
+
+    locs: Sequence[SourceLocation | None] = (None,)
+    buffer: str | None = None
+
+    def loc(self, element: int) -> SourceLocation | None:
+        """The location of the access to that element of the buffer: a vector starts at a multiple of its length."""
+        return self.locs[element % len(self.locs)]
+
+
+NOWHERE: Final = Site()
+
+
+class Area(NamedTuple):
+    """A buffer in workgroup memory: its first byte in the block's area, its elements' size in bytes."""
+
+    buffer: str
+    start: int
+    size: int
+
+
+class KernelSites(NamedTuple):
+    """The sites of one entry.
+
+    ``lines`` are ascending and 1-based in the text of the module: from each on, lines belong to the site at the same
+    place of ``sites``.  ``bindings``: name and element size in bytes of the buffers in the order of the pointer table.
+    ``shared``: ascending by ``start``.
+    """
+
+    lines: tuple[int, ...]
+    sites: tuple[Site, ...]
+    bindings: tuple[tuple[str, int], ...]
+    shared: tuple[Area, ...]
+
+    def at(self, line: int) -> Site:
+        """The site of a line; ``NOWHERE`` for what every lane does before the program's first statement."""
+        position = bisect_right(self.lines, line)
+        return self.sites[position - 1] if position else NOWHERE

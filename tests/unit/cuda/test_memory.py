@@ -126,6 +126,21 @@ def test_the_pool_limit_of_the_options_holds() -> None:
     assert closed(r)
 
 
+@pytest.mark.parametrize(("memory_bytes", "pool_bytes", "available"), [(64, 4, 3), (64, 0, 63), (4, 64, 3)])
+def test_a_shortage_is_reported_with_what_the_pool_can_still_give(
+    memory_bytes: int, pool_bytes: int, available: int
+) -> None:
+    r = rig(memory_bytes=memory_bytes * MIB, pool_bytes=pool_bytes * MIB)
+    r.memory.allocate(MIB, r.stream)
+    unused = r.memory.allocate(MIB, r.stream)
+    r.memory.free(unused, r.stream)
+    r.driver.stream_synchronize(r.stream)
+    with pytest.raises(DeviceOutOfMemory) as caught, r.device.calls:
+        r.memory.allocate(128 * MIB, r.stream)
+    assert caught.value.available == available * MIB
+    assert closed(r)
+
+
 def test_without_pools_plain_allocations_do() -> None:
     r = rig(preset=replace(H200, memory_pools=False))
     block = r.memory.allocate(100, r.stream)

@@ -7,9 +7,11 @@ import ctypes
 import pytest
 
 from support.machine_driver import code_of, rig
+from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.journal import ViolationKind
+from vyre.testing.driver_contract.ptx import STORE, launch_shape
 
 
 def test_a_graph_runs_its_nodes_in_order_of_their_dependencies() -> None:
@@ -47,18 +49,18 @@ def test_nodes_that_nothing_orders_must_not_touch_the_same_bytes() -> None:
 
 def test_an_executable_is_a_snapshot() -> None:
     r = rig()
-    memory = r.device(2)
+    kernel, memory = load_kernel(r, STORE, "store"), r.device(256)
     graph = r.driver.graph_create()
-    node = r.driver.graph_add_memset8(graph, [], memory, 1, 1)
+    node = r.driver.graph_add_kernel(graph, [], kernel, launch_shape(), block(POINTER_AND_WORD, memory, 1))
     executable = r.driver.graph_instantiate(graph)
-    r.driver.graph_add_memset8(graph, [], memory + 1, 2, 1)
+    r.driver.graph_add_memset8(graph, [], memory + 128, 2, 128)
     r.driver.graph_destroy(graph)
     launch = r.driver.prepare_graph_launch(executable, r.stream)
     launch()
-    r.driver.graph_update_memset8(executable, node, memory, 3, 1)
-    assert r.download(memory, 2) == b"\x01\xcd", "the update is for later launches"
+    r.driver.graph_update_kernel(executable, node, kernel, launch_shape(), block(POINTER_AND_WORD, memory, 3))
+    assert r.download(memory, 256) == b"\1\0\0\0" * 32 + b"\xcd" * 128, "the update is for later launches"
     launch()
-    assert r.download(memory, 2) == b"\x03\xcd"
+    assert r.download(memory, 256) == b"\3\0\0\0" * 32 + b"\xcd" * 128
     r.driver.prepare_graph_launch(executable, r.stream)()
     r.driver.graph_exec_destroy(executable)
     assert code_of(launch) == Result.INVALID_VALUE
@@ -67,26 +69,26 @@ def test_an_executable_is_a_snapshot() -> None:
 
 def test_an_update_keeps_the_kind_of_a_node() -> None:
     r = rig()
-    d, memory, host = r.driver, r.device(8), r.pinned(bytes(8))
+    d, memory, host = r.driver, r.device(128), r.pinned(bytes(8))
+    kernel, update = load_kernel(r, STORE, "store"), block(POINTER_AND_WORD, memory, 9)
     graph = d.graph_create()
     up = d.graph_add_copy_to_device(graph, [], memory, host.address, 8)
     fill = d.graph_add_memset8(graph, [up], memory, 0, 8)
+    run = d.graph_add_kernel(graph, [fill], kernel, launch_shape(), block(POINTER_AND_WORD, memory, 7))
     executable = d.graph_instantiate(graph)
     calls = (
-        lambda: d.graph_update_memset8(executable, up, memory, 0, 8),
-        lambda: d.graph_update_copy_to_host(executable, up, host.address, memory, 8),
-        lambda: d.graph_update_copy_to_device(executable, fill, memory, host.address, 8),
-        lambda: d.graph_update_memset8(executable, fill, memory, 0, 9),
-        lambda: d.graph_update_memset8(executable, up + 1, memory, 0, 8),
-        lambda: d.graph_update_memset8(graph, fill, memory, 0, 8),
+        lambda: d.graph_update_kernel(executable, up, kernel, launch_shape(), update),
+        lambda: d.graph_update_kernel(executable, fill, kernel, launch_shape(), update),
+        lambda: d.graph_update_kernel(executable, run + 1, kernel, launch_shape(), update),
+        lambda: d.graph_update_kernel(graph, run, kernel, launch_shape(), update),
+        lambda: d.graph_add_memset8(graph, [], memory, 0, 129),
         lambda: d.graph_add_memset8(graph, [up, up], memory, 0, 8),
         lambda: d.graph_add_memset8(graph, [executable], memory, 0, 8),
         lambda: d.graph_add_memset8(d.graph_create(), [up], memory, 0, 8),
         lambda: d.graph_instantiate(executable),
     )
     assert [code_of(call) for call in calls] == [Result.INVALID_VALUE] * len(calls)
-    d.graph_update_copy_to_device(executable, up, memory + 4, host.address, 4)
-    d.graph_update_memset8(executable, fill, memory, 1, 4)
+    d.graph_update_kernel(executable, run, kernel, launch_shape(), update)
 
 
 def test_pageable_memory_is_read_at_the_launch_and_written_before_it_returns() -> None:

@@ -587,29 +587,6 @@ class RealDriver:
             "cuGraphExecKernelNodeSetParams", executable, node, launch, executable=executable, node=node, shape=shape
         )
 
-    def graph_update_copy_to_device(
-        self, executable: GraphExec, node: GraphNode, target: DeviceAddress, source: HostAddress, nbytes: int
-    ) -> None:
-        self._update_copy(executable, node, self._copy(target, source, nbytes, to_device=True))
-
-    def graph_update_copy_to_host(
-        self, executable: GraphExec, node: GraphNode, target: HostAddress, source: DeviceAddress, nbytes: int
-    ) -> None:
-        self._update_copy(executable, node, self._copy(target, source, nbytes, to_device=False))
-
-    def _update_copy(self, executable: GraphExec, node: GraphNode, copy: Any) -> None:
-        context = self._call("cuCtxGetCurrent")
-        self._call("cuGraphExecMemcpyNodeSetParams", executable, node, copy, context, executable=executable, node=node)
-
-    def graph_update_memset8(
-        self, executable: GraphExec, node: GraphNode, target: DeviceAddress, value: int, nbytes: int
-    ) -> None:
-        context = self._call("cuCtxGetCurrent")
-        memset = self._memset(target, value, nbytes)
-        self._call(
-            "cuGraphExecMemsetNodeSetParams", executable, node, memset, context, executable=executable, node=node
-        )
-
     def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher:
         own = self._own_stream(stream, "cuGraphLaunch")
         self._check("cuGraphLaunch")

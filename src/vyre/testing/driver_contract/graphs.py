@@ -73,25 +73,16 @@ def nodes_added_later_are_not_in_an_executable(rig: AnyRig) -> None:
     assert rig.download(address, 64) == b"\x01" * 32 + bytes(32)
 
 
-@CASES()
+@CASES(needs_execution=True)
 def updates_change_the_executable_alone(rig: AnyRig) -> None:
-    driver, graph = rig.driver, rig.driver.graph_create()
-    blocks, address = [rig.pinned(value * 32) for value in (b"a", b"b")], rig.device(64)
-    target = rig.pinned(bytes(64))
-    up = driver.graph_add_copy_to_device(graph, [], address, blocks[0].address, 32)
-    fill = driver.graph_add_memset8(graph, [], address + 32, 1, 32)
-    down = driver.graph_add_copy_to_host(graph, [up, fill], target.address, address, 64)
+    driver, graph, kernel = rig.driver, rig.driver.graph_create(), load(rig, STORE, "store")
+    target = rig.upload(bytes(128))
+    node = driver.graph_add_kernel(graph, [], kernel, launch_shape(), parameter_block("QI", target, 5))
     updated, other = driver.graph_instantiate(graph), driver.graph_instantiate(graph)
-    driver.graph_update_copy_to_device(updated, up, address, blocks[1].address, 32)
-    driver.graph_update_memset8(updated, fill, address + 32, 2, 32)
-    _replay(rig, updated)
-    assert bytes(target.view) == b"b" * 32 + b"\x02" * 32
-    _replay(rig, other)
-    assert bytes(target.view) == b"a" * 32 + b"\x01" * 32
-    elsewhere = rig.pinned(bytes(64))
-    driver.graph_update_copy_to_host(updated, down, elsewhere.address, address, 64)
-    _replay(rig, updated)
-    assert bytes(elsewhere.view) == b"b" * 32 + b"\x02" * 32
+    driver.graph_update_kernel(updated, node, kernel, launch_shape(), parameter_block("QI", target, 6))
+    for executable, value in ((updated, 6), (other, 5), (driver.graph_instantiate(graph), 5)):
+        _replay(rig, executable)
+        assert rig.download(target, 128) == words(*[value] * 32)
 
 
 @CASES()
@@ -157,24 +148,23 @@ def destroyed_graphs_are_invalid_values(rig: AnyRig) -> None:
 
 @CASES()
 def node_cannot_become_another_kind(rig: AnyRig) -> None:
-    driver, graph, address = rig.driver, rig.driver.graph_create(), rig.device(64)
-    source = rig.pinned(bytes(64))
+    driver, graph, kernel = rig.driver, rig.driver.graph_create(), load(rig, STORE, "store")
+    address, source = rig.device(128), rig.pinned(bytes(64))
     up = driver.graph_add_copy_to_device(graph, [], address, source.address, 64)
     fill = driver.graph_add_memset8(graph, [up], address, 1, 64)
-    executable = driver.graph_instantiate(graph)
-    calls: tuple[Callable[[], object], ...] = (
-        lambda: driver.graph_update_memset8(executable, up, address, 1, 64),
-        lambda: driver.graph_update_copy_to_device(executable, fill, address, source.address, 64),
-    )
-    assert {code_of(call) for call in calls} == {Result.INVALID_VALUE}
+    executable, launch = driver.graph_instantiate(graph), parameter_block("QI", address, 1)
+    for node in (up, fill):
+        update = partial(driver.graph_update_kernel, executable, node, kernel, launch_shape(), launch)
+        assert code_of(update) == Result.INVALID_VALUE
 
 
 @CASES(hardware=False)
 def node_of_another_graph_cannot_be_updated(rig: AnyRig) -> None:
-    driver, address = rig.driver, rig.device(64)
-    executable = driver.graph_instantiate(driver.graph_create())
-    foreign = driver.graph_add_memset8(driver.graph_create(), [], address, 1, 64)
-    assert code_of(lambda: driver.graph_update_memset8(executable, foreign, address, 2, 64)) == Result.INVALID_VALUE
+    driver, kernel = rig.driver, load(rig, STORE, "store")
+    executable, launch = driver.graph_instantiate(driver.graph_create()), parameter_block("QI", rig.device(128), 1)
+    foreign = driver.graph_add_kernel(driver.graph_create(), [], kernel, launch_shape(), launch)
+    update = partial(driver.graph_update_kernel, executable, foreign, kernel, launch_shape(), launch)
+    assert code_of(update) == Result.INVALID_VALUE
 
 
 @CASES()

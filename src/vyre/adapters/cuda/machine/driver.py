@@ -437,22 +437,6 @@ class MachineDriver(MachineState):
     ) -> None:
         self._executable(executable).update(node, self._launch_work(kernel, shape, parameters))
 
-    @seam_call("cuGraphExecMemcpyNodeSetParams")
-    def graph_update_copy_to_device(
-        self, executable: int, node: int, target: DeviceAddress, source: HostAddress, nbytes: int
-    ) -> None:
-        self._executable(executable).update(node, self._copy_work(Direction.TO_DEVICE, target, source, nbytes))
-
-    @seam_call("cuGraphExecMemcpyNodeSetParams")
-    def graph_update_copy_to_host(
-        self, executable: int, node: int, target: HostAddress, source: DeviceAddress, nbytes: int
-    ) -> None:
-        self._executable(executable).update(node, self._copy_work(Direction.TO_HOST, target, source, nbytes))
-
-    @seam_call("cuGraphExecMemsetNodeSetParams")
-    def graph_update_memset8(self, executable: int, node: int, target: DeviceAddress, value: int, nbytes: int) -> None:
-        self._executable(executable).update(node, self._fill_work(target, value, nbytes))
-
     def prepare_graph_launch(self, executable: int, stream: int) -> Launcher:
         return lambda: self._graph_launch(executable, stream)
 

@@ -103,21 +103,12 @@ class Executable:
     def of(cls, handle: int, graph: Graph) -> Executable:
         return cls(handle, graph.context, {n.handle: Node(n.handle, n.after, n.work) for n in graph.nodes.values()})
 
-    def update(self, node: int, work: Work) -> None:
-        """Replace what a node does by work of the same kind; a launch keeps being cooperative, or not."""
+    def update(self, node: int, work: LaunchWork) -> None:
+        """Replace the launch that a node does by another one, which is cooperative if it was."""
         found = self.nodes.get(node)
         if found is None:
             raise Status(Result.INVALID_VALUE, f"{node:#x} is no node of the graph that was instantiated")
-        match found.work, work:
-            case CopyWork(), CopyWork():
-                alike = found.work.direction is work.direction
-            case LaunchWork(), LaunchWork():
-                alike = found.work.shape.cooperative == work.shape.cooperative
-            case FillWork(), FillWork():
-                alike = True
-            case _:
-                alike = False
-        if not alike:
+        if not isinstance(found.work, LaunchWork) or found.work.shape.cooperative != work.shape.cooperative:
             raise Status(Result.INVALID_VALUE, f"node {node:#x} does {found.work}, which cannot become {work}")
         found.work = work
 

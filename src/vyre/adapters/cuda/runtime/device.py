@@ -95,6 +95,10 @@ class DeviceMember:
         """Streams that may have work of its own."""
         return ()
 
+    def allocatable(self, free: int) -> int:
+        """Bytes that can still be allocated on a device with ``free`` bytes.  Raises ``CudaCallError``."""
+        return free
+
     def given_up(self) -> Sequence[Stream]:
         """Streams whose work nobody waits for any more."""
         return ()
@@ -430,7 +434,10 @@ class CudaDevice:
 
     def _free_bytes(self) -> int | None:
         try:
-            return self.driver.memory_info().free
+            free = self.driver.memory_info().free
+            for member in self._members:
+                free = member.allocatable(free)
+            return free
         except CudaCallError:
             return None  # the caller reports the shortage, which matters more
 

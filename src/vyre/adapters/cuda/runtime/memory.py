@@ -145,6 +145,14 @@ class DeviceMemory(DeviceMember):
             self._device.driver.pool_trim(self._pool)
 
     # ---- as a member of the device
+    def allocatable(self, free: int) -> int:
+        """What the device has and what the pool keeps unused, but no more than the pool may still take."""
+        if not self._pool:
+            return free
+        use, limit = self._device.driver.pool_use(self._pool), self._device.options.pool_bytes
+        free += use.reserved - use.used
+        return min(free, max(limit - use.used, 0)) if limit else free
+
     def release(self) -> None:
         with self._lock:
             blocks = [*self._live.values(), *(block for kept in self._idle.values() for block in kept)]

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx import memory
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
@@ -27,16 +28,16 @@ class Copy(NamedTuple):
     array that keeps the bytes.  ``at_once``: it is made where it starts."""
 
     stmt: AsyncLoad | AsyncStore
-    start: str
-    nbytes: str
-    local: str | None
+    start: Register
+    nbytes: Register
+    local: Register | None
     at_once: bool
 
 
 class Tag(NamedTuple):
     """All places that start a copy under one tag; the selector tells which one this lane has passed."""
 
-    selector: str
+    selector: Register
     copies: tuple[Copy, ...]
 
 
@@ -50,7 +51,7 @@ def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -
     w.line(f"cvt.u64.u32 {copy.nbytes}, {in_register(w, size)};")
     if isinstance(stmt, AsyncStore):
         beyond = w.emit("p", "setp.gt.u64", copy.start, room)
-        room = w.emit("rd", "selp.b64", "0", w.emit("rd", "sub.u64", room, copy.start), beyond)
+        room = w.emit("rd", "selp.b64", 0, w.emit("rd", "sub.u64", room, copy.start), beyond)
     fewer = w.emit("p", "setp.lt.u64", copy.nbytes, room)
     w.line(f"selp.b64 {copy.nbytes}, {copy.nbytes}, {room}, {fewer};")
     if copy.local is not None or copy.at_once:
@@ -71,7 +72,7 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
         if copy.at_once:
             continue
         following = w.label()
-        other = w.emit("p", "setp.ne.u32", selector, str(number))
+        other = w.emit("p", "setp.ne.u32", selector, number)
         w.line(f"@{other} bra {following};")
         _copy(k, copy)
         w.line(f"bra {end};")
@@ -94,51 +95,51 @@ def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
     """Byte after byte: source to destination, or by way of a local array; zeros past the end of the source."""
     w, stmt = k.w, copy.stmt
     w.mark(Site((stmt.loc,)))
-    count = w.emit("rd", "mov.b64", "0")
+    count = w.emit("rd", "mov.b64", 0)
     again, end = w.label(), w.label()
     w.place(again)
     enough = w.emit("p", "setp.ge.u64", count, copy.nbytes)
     w.line(f"@{enough} bra {end};")
     if copy.local is not None and not to_local:
-        byte = w.emit("r", "ld.local.u8", f"[{w.emit('rd', 'add.u64', copy.local, count)}]")
+        byte = w.emit("r", "ld.local.u8", Address(w.emit("rd", "add.u64", copy.local, count)))
     else:
         at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncLoad) else count
         inside = w.emit("p", "setp.lt.u64", at, _nbytes(k, stmt.source))
         space, where = _byte_address(k, stmt.source, at)
-        byte = w.emit("r", "mov.b32", "0")
-        w.line(f"@{inside} ld.{space}.u8 {byte}, [{where}];")
+        byte = w.emit("r", "mov.b32", 0)
+        w.line(f"@{inside} ld.{space}.u8 {byte}, {where};")
     if copy.local is not None and to_local:
-        w.line(f"st.local.u8 [{w.emit('rd', 'add.u64', copy.local, count)}], {byte};")
+        w.line(f"st.local.u8 {Address(w.emit('rd', 'add.u64', copy.local, count))}, {byte};")
     else:
         at = w.emit("rd", "add.u64", count, copy.start) if isinstance(stmt, AsyncStore) else count
         space, where = _byte_address(k, stmt.destination, at)
-        w.line(f"st.{space}.u8 [{where}], {byte};")
+        w.line(f"st.{space}.u8 {where}, {byte};")
     w.line(f"add.u64 {count}, {count}, 1;")
     w.line(f"bra {again};")
     w.place(end)
 
 
-def _byte_address(k: Kernel, name: str, offset: str) -> tuple[str, str]:
+def _byte_address(k: Kernel, name: str, offset: Register) -> tuple[str, Address]:
     w = k.w
     if k.buffers[name].is_workgroup:
         base = w.emit("r", "mov.u32", memory.shared_symbol(k))
         low = w.emit("r", "cvt.u32.u64", offset)
-        return "shared", w.emit("r", "add.u32", base, low) + f"+{k.shared.offsets[name]}"
+        return "shared", Address(w.emit("r", "add.u32", base, low), k.shared.offsets[name])
     if name in k.inlined:
         base = w.emit("rd", "mov.b64", k.uniform_parameter(name))
-        return "param", w.emit("rd", "add.u64", base, offset)
-    return "global", w.emit("rd", "add.u64", k.base(name), offset)
+        return "param", Address(w.emit("rd", "add.u64", base, offset))
+    return "global", Address(w.emit("rd", "add.u64", k.base(name), offset))
 
 
-def _nbytes(k: Kernel, name: str) -> str:
+def _nbytes(k: Kernel, name: str) -> Register:
     """Byte length of a buffer, in a 64-bit register."""
     size = memory.element_of(k.buffers[name]).size
 
-    def make() -> str:
+    def make() -> Register:
         length = k.length(name)
-        if not length.startswith("%"):
-            return k.w.emit("rd", "mov.b64", str(int(length) * size))
-        return k.w.emit("rd", "mul.wide.u32", length, str(size))
+        if isinstance(length, int):
+            return k.w.emit("rd", "mov.b64", length * size)
+        return k.w.emit("rd", "mul.wide.u32", length, size)
 
     return k.w.once(f"bytes {name}", make)
 

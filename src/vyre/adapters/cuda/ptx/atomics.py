@@ -6,6 +6,7 @@ from typing import Final
 
 from vyre.adapters.cuda.ptx import memory
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp, Ordering
@@ -51,28 +52,28 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
     letter = letter if letter != "?" else ("s" if element.is_signed else "u")
     suffix = f"{semantics}.{scope}.{space}.{operation}.{letter}{element.bits}"
     if not used and ordering is Ordering.RELAXED and expr.op not in (AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE):
-        w.line(f"{predicate}red.{suffix} [{where}], {source};")
+        w.line(f"{predicate}red.{suffix} {where}, {source};")
         return literal(element, 0)
     operands = f"{in_register(w, expected)}, {source}" if expected is not None else source
-    old = w.register(kind) if guard is None else w.emit(kind, f"mov.b{element.bits}", "0")
-    w.line(f"{predicate}atom.{suffix} {old}, [{where}], {operands};")
+    old = w.register(kind) if guard is None else w.emit(kind, f"mov.b{element.bits}", 0)
+    w.line(f"{predicate}atom.{suffix} {old}, {where}, {operands};")
     return Value(old, element)
 
 
-def _nand(k: Kernel, element: ScalarType, suffix: str, where: str, source: str, guard: str | None) -> Value:
+def _nand(k: Kernel, element: ScalarType, suffix: str, where: Address, source: Register, guard: str | None) -> Value:
     """Swap in ``~(old & value)`` until no other lane was faster."""
     w, bits = k.w, element.bits
     kind = "r" if bits == 32 else "rd"
-    old = w.emit(kind, f"mov.b{bits}", "0")
+    old = w.emit(kind, f"mov.b{bits}", 0)
     again, end = w.label(), w.label()
     if guard is not None:
         w.line(f"@!{guard} bra {end};")
     scope, space = suffix.split(".")[1:]
-    w.line(f"ld.relaxed.{scope}.{space}.b{bits} {old}, [{where}];")
+    w.line(f"ld.relaxed.{scope}.{space}.b{bits} {old}, {where};")
     w.place(again)
     both = w.emit(kind, f"and.b{bits}", old, source)
-    wanted = w.emit(kind, f"sub.u{bits}", w.emit(kind, f"mov.b{bits}", "-1"), both)
-    seen = w.emit(kind, f"atom.{suffix}.cas.b{bits}", f"[{where}]", old, wanted)
+    wanted = w.emit(kind, f"sub.u{bits}", w.emit(kind, f"mov.b{bits}", -1), both)
+    seen = w.emit(kind, f"atom.{suffix}.cas.b{bits}", where, old, wanted)
     lost = w.emit("p", f"setp.ne.u{bits}", seen, old)
     w.line(f"mov.b{bits} {old}, {seen};")
     w.line(f"@{lost} bra {again};")

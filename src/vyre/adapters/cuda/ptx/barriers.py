@@ -6,6 +6,7 @@ from typing import Final
 
 from vyre.adapters.cuda.ptx.context import AXES, Kernel
 from vyre.adapters.cuda.ptx.memory import shared_symbol
+from vyre.adapters.cuda.ptx.operands import Address, Register
 
 _UNROLLED: Final = 4
 _WORD: Final = 4
@@ -23,12 +24,12 @@ def zero_shared(k: Kernel) -> None:
     w, threads = k.w, k.threads
     linear = k.linear_local_id()
     base = w.emit("r", "mov.u32", shared_symbol(k))
-    zero = w.emit("r", "mov.b32", "0")
-    start = w.emit("r", "mad.lo.u32", linear, str(_WORD), base) if linear.startswith("%") else base
+    zero = w.emit("r", "mov.b32", 0)
+    start = w.emit("r", "mad.lo.u32", linear, _WORD, base) if isinstance(linear, Register) else base
     full, rest = divmod(words, threads)
     if full > _UNROLLED:
         again = w.label()
-        end = w.emit("r", "add.u32", base, str(full * threads * _WORD))
+        end = w.emit("r", "add.u32", base, full * threads * _WORD)
         start = w.emit("r", "mov.b32", start)
         w.place(again)
         w.line(f"st.shared.b32 [{start}], {zero};")
@@ -41,8 +42,8 @@ def zero_shared(k: Kernel) -> None:
             w.line(f"st.shared.b32 [{start}+{number * threads * _WORD}], {zero};")
         done = full
     if rest:
-        if linear.startswith("%"):
-            inside = w.emit("p", "setp.lt.u32", linear, str(rest))
+        if isinstance(linear, Register):
+            inside = w.emit("p", "setp.lt.u32", linear, rest)
             w.line(f"@{inside} st.shared.b32 [{start}+{done * threads * _WORD}], {zero};")
         else:
             w.line(f"st.shared.b32 [{start}+{done * threads * _WORD}], {zero};")
@@ -62,21 +63,21 @@ def grid(k: Kernel) -> None:
     workgroup(k)
     done, spin = w.label(), w.label()
     linear = k.linear_local_id()
-    if linear.startswith("%"):
-        follower = w.emit("p", "setp.ne.u32", linear, "0")
+    if isinstance(linear, Register):
+        follower = w.emit("p", "setp.ne.u32", linear, 0)
         w.line(f"@{follower} bra {done};")
     opened = w.label()
-    generation = w.emit("r", "ld.relaxed.gpu.global.u32", f"[{words}+4]")
+    generation = w.emit("r", "ld.relaxed.gpu.global.u32", Address(words, 4))
     w.line("fence.acq_rel.gpu;")
-    arrived = w.emit("r", "atom.relaxed.gpu.global.inc.u32", f"[{words}]", last)
+    arrived = w.emit("r", "atom.relaxed.gpu.global.inc.u32", Address(words), last)
     early = w.emit("p", "setp.ne.u32", arrived, last)
     w.line(f"@{early} bra {spin};")
     w.line("fence.acq_rel.gpu;")
-    following = w.emit("r", "add.u32", generation, "1")
+    following = w.emit("r", "add.u32", generation, 1)
     w.line(f"st.relaxed.gpu.global.u32 [{words}+4], {following};")
     w.line(f"bra {opened};")
     w.place(spin)
-    seen = w.emit("r", "ld.acquire.gpu.global.u32", f"[{words}+4]")
+    seen = w.emit("r", "ld.acquire.gpu.global.u32", Address(words, 4))
     closed = w.emit("p", "setp.eq.u32", seen, generation)
     w.line(f"@{closed} bra {spin};")
     w.place(opened)
@@ -85,9 +86,9 @@ def grid(k: Kernel) -> None:
     workgroup(k)
 
 
-def _last_group(k: Kernel) -> str:
+def _last_group(k: Kernel) -> Register:
     """Workgroups of the grid, less one."""
     w = k.w
     x, y, z = (w.special(f"%nctaid.{axis}") for axis in AXES)
     plane = w.emit("r", "mul.lo.u32", x, y)
-    return w.emit("r", "sub.u32", w.emit("r", "mul.lo.u32", plane, z), "1")
+    return w.emit("r", "sub.u32", w.emit("r", "mul.lo.u32", plane, z), 1)

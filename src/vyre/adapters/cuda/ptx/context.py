@@ -9,6 +9,7 @@ from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_
 from vyre.adapters.cuda.ptx.facts import Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
+from vyre.adapters.cuda.ptx.operands import Address, Immediate, Register, Symbol, Word, hexadecimal
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 AXES: Final = "xyz"
 WARP: Final = 32
+_ALL_LANES: Final = Immediate("0xFFFFFFFF")
 
 
 class Kernel:
@@ -56,16 +58,16 @@ class Kernel:
         self.locals: dict[str, Value] = {}
         self.mutable: Final = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
         """Names that own a register, because something assigns to them."""
-        self.mutable_registers: Final[set[str]] = set()
+        self.mutable_registers: Final[set[Register]] = set()
         self.known: Final[dict[int, Value]] = {}
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
         self.atomics = 0
         """Those written so far."""
         self.loops: Final[list[tuple[str, str]]] = []
         """(label of Continue, label of Break), innermost last."""
-        self.wide_loads: Final[dict[int, list[str]]] = {}
+        self.wide_loads: Final[dict[int, list[Register]]] = {}
         """Registers of a group of loads, by the identity of the group."""
-        self.wide_stores: Final[dict[int, dict[int, str]]] = {}
+        self.wide_stores: Final[dict[int, dict[int, Register]]] = {}
         """Values of a group of stores that are to be stored together, by lane."""
         self._wide_sites: Final[dict[int, list[SourceLocation | None]]] = {}
         """Where the members of a group were written, by the identity of the group."""
@@ -83,49 +85,51 @@ class Kernel:
         return self._wide_sites.setdefault(id(group), [None] * group.width)
 
     # ---- parameters
-    def zero(self) -> str:
+    def zero(self) -> Register:
         """The opaque zero: a parameter that is always 0, which the assembler cannot know."""
         self.uses_zero = True
-        return self.w.once("zero", lambda: self.w.emit("r", "ld.param.u32", "[zero]"))
+        return self.w.once("zero", lambda: self.w.emit("r", "ld.param.u32", Address(Symbol("zero"))))
 
-    def base(self, name: str) -> str:
+    def base(self, name: str) -> Register:
         """Register with the address of a binding."""
         position = self._positions[name]
 
-        def make() -> str:
+        def make() -> Register:
             address = self._record(position, "b64", 0) if self.table else self.parameter_address(f"p{position}")
             return address if not self.table else self.w.emit("rd", "cvta.to.global.u64", address)
 
         return self.w.once(f"p{position}", make)
 
-    def parameter_address(self, parameter: str) -> str:
+    def parameter_address(self, parameter: str) -> Register:
         """Register with the global address that an 8-byte parameter holds."""
         return self.w.once(
             f"&{parameter}",
-            lambda: self.w.emit("rd", "cvta.to.global.u64", self.w.emit("rd", "ld.param.u64", f"[{parameter}]")),
+            lambda: self.w.emit(
+                "rd", "cvta.to.global.u64", self.w.emit("rd", "ld.param.u64", Address(Symbol(parameter)))
+            ),
         )
 
-    def length(self, name: str) -> str:
-        """Element count: an immediate where it is static, else a register."""
+    def length(self, name: str) -> Word:
+        """Element count: a number where it is static, else a register."""
         buffer = self.buffers[name]
         if buffer.count:
-            return str(buffer.count)
+            return buffer.count
         position = self._positions[name]
         if self.table:
             return self.w.once(f"n{position}", lambda: self._record(position, "b32", 8))
-        return self.w.once(f"n{position}", lambda: self.w.emit("r", "ld.param.u32", f"[n{position}]"))
+        return self.w.once(f"n{position}", lambda: self.w.emit("r", "ld.param.u32", Address(Symbol(f"n{position}"))))
 
-    def _record(self, position: int, suffix: str, field: int) -> str:
+    def _record(self, position: int, suffix: str, field: int) -> Register:
         table = self.parameter_address("table")
         kind = "rd" if suffix == "b64" else "r"
-        return self.w.emit(kind, f"ld.global.nc.{suffix}", f"[{table}+{16 * position + field}]")
+        return self.w.emit(kind, f"ld.global.nc.{suffix}", Address(table, 16 * position + field))
 
-    def uniform_parameter(self, name: str) -> str:
+    def uniform_parameter(self, name: str) -> Symbol:
         """Name of the parameter that holds an inlined uniform buffer."""
-        return f"u{self._positions[name]}"
+        return Symbol(f"u{self._positions[name]}")
 
-    def push_parameter(self, name: str) -> str:
-        return f"s{self._push_positions[name]}"
+    def push_parameter(self, name: str) -> Symbol:
+        return Symbol(f"s{self._push_positions[name]}")
 
     # ---- lanes
     @property
@@ -137,66 +141,66 @@ class Kernel:
         x, y, z = self.block
         return x * y * z
 
-    def local_id(self, axis: int) -> str:
-        return self.w.special(f"%tid.{AXES[axis]}") if self.block[axis] > 1 else "0"
+    def local_id(self, axis: int) -> Word:
+        return self.w.special(f"%tid.{AXES[axis]}") if self.block[axis] > 1 else 0
 
-    def global_id(self, axis: int) -> str:
+    def global_id(self, axis: int) -> Register:
         group = self.w.special(f"%ctaid.{AXES[axis]}")
         if self.block[axis] == 1:
             return group
         return self.w.once(
             f"gid{axis}",
-            lambda: self.w.emit("r", "mad.lo.u32", group, str(self.block[axis]), self.local_id(axis)),
+            lambda: self.w.emit("r", "mad.lo.u32", group, self.block[axis], self.local_id(axis)),
         )
 
-    def linear_local_id(self) -> str:
+    def linear_local_id(self) -> Word:
         """x fastest, as the hardware packs lanes into warps."""
         x, y, z = self.block
         if y == z == 1:
             return self.local_id(0)
 
-        def make() -> str:
+        def make() -> Register:
             rows = self.local_id(1)
             if z > 1:
-                rows = self.w.emit("r", "mad.lo.u32", self.local_id(2), str(y), rows)
+                rows = self.w.emit("r", "mad.lo.u32", self.local_id(2), y, rows)
+            assert isinstance(rows, Register), "there is more than one row"
             if x == 1:
                 return rows
-            rows = rows if rows.startswith("%") else self.w.emit("r", "mov.b32", rows)
-            return self.w.emit("r", "mad.lo.u32", rows, str(x), self.local_id(0))
+            return self.w.emit("r", "mad.lo.u32", rows, x, self.local_id(0))
 
         return self.w.once("linear", make)
 
-    def lane(self) -> str:
+    def lane(self) -> Word:
         """Index in the subgroup."""
         linear = self.linear_local_id()
-        if self.threads <= WARP or not linear.startswith("%"):
+        if self.threads <= WARP or isinstance(linear, int):
             return linear
-        return self.w.once("lane", lambda: self.w.emit("r", "and.b32", linear, str(WARP - 1)))
+        return self.w.once("lane", lambda: self.w.emit("r", "and.b32", linear, WARP - 1))
 
-    def lanes(self) -> str:
-        """Lanes in the subgroup: 32, or fewer in the last one; an immediate unless it differs between subgroups."""
+    def lanes(self) -> Word:
+        """Lanes in the subgroup: 32, or fewer in the last one; a number unless it differs between subgroups."""
         tail = self.threads % WARP
         if not tail:
-            return str(WARP)
+            return WARP
         if self.threads < WARP:
-            return str(tail)
+            return tail
 
-        def make() -> str:
-            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), str(self.threads - tail))
-            return self.w.emit("r", "selp.b32", str(tail), str(WARP), last)
+        def make() -> Register:
+            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), self.threads - tail)
+            return self.w.emit("r", "selp.b32", tail, WARP, last)
 
         return self.w.once("lanes", make)
 
-    def member_mask(self) -> str:
+    def member_mask(self) -> Register | Immediate:
         """The lanes that exist, as a literal or one select: never the active mask, which scheduling decides."""
         tail = self.threads % WARP
         if not tail:
-            return "0xFFFFFFFF"
+            return _ALL_LANES
         if self.threads < WARP:
-            return hex((1 << tail) - 1)
+            return hexadecimal((1 << tail) - 1)
 
-        def make() -> str:
-            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), str(self.threads - tail))
-            return self.w.emit("r", "selp.b32", hex((1 << tail) - 1), "0xFFFFFFFF", last)
+        def make() -> Register:
+            last = self.w.emit("p", "setp.ge.u32", self.linear_local_id(), self.threads - tail)
+            return self.w.emit("r", "selp.b32", hexadecimal((1 << tail) - 1), _ALL_LANES, last)
 
         return self.w.once("mask", make)

@@ -6,6 +6,7 @@ from typing import Final
 
 from vyre.adapters.cuda.ptx.floating import bits_of, canonical
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
+from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.types import ScalarType
@@ -15,7 +16,7 @@ _S = ScalarType
 _ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
 
 
-def _new(w: Writer, dtype: ScalarType, operation: str, *operands: str, number: bool = False) -> Value:
+def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, number: bool = False) -> Value:
     return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
 
 
@@ -41,7 +42,7 @@ def _to_bool(w: Writer, a: Value) -> Value:
     x = in_register(w, a)
     if a.dtype.is_float:
         return _new(w, _S.BOOL, f"setp.neu.f{a.dtype.bits}", x, immediate(a.dtype, 0))
-    return _new(w, _S.BOOL, f"setp.ne.u{a.dtype.bits}", x, "0")
+    return _new(w, _S.BOOL, f"setp.ne.u{a.dtype.bits}", x, 0)
 
 
 def _from_bool(w: Writer, target: ScalarType, a: Value) -> Value:
@@ -57,10 +58,10 @@ def _integer_to_integer(x: IntegerWriter, target: ScalarType, a: Value) -> Value
             value -= 1 << a.dtype.bits
         return literal(target, value & ((1 << target.bits) - 1))
     if target.bits == a.dtype.bits:
-        return Value(a.text, target)
+        return Value(a.operand, target)
     if target.bits == 32:
-        return Value(x.fences.around(x.w, Fence.NARROWING, x.w.emit("r", "cvt.u32.u64", a.text)), target)
-    return _new(x.w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.text)
+        return Value(x.fences.around(x.w, Fence.NARROWING, x.w.emit("r", "cvt.u32.u64", a.operand)), target)
+    return _new(x.w, target, "cvt.s64.s32" if a.dtype.is_signed else "cvt.u64.u32", a.operand)
 
 
 def _float_to_float(w: Writer, target: ScalarType, a: Value) -> Value:
@@ -76,7 +77,7 @@ def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
     if a.number or (a.dtype is _S.F32 and target.bits == 32):
         return converted
     nan = w.emit("p", f"setp.nan.{f}", x, x)
-    return _new(w, target, f"selp.b{target.bits}", "0", converted.text, nan)
+    return _new(w, target, f"selp.b{target.bits}", 0, converted.operand, nan)
 
 
 def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
@@ -84,7 +85,7 @@ def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
     if target is a.dtype:
         return canonical(w, a) if a.dtype.is_float else a
     if not a.dtype.is_float and not target.is_float:
-        return Value(a.text, target) if a.bits is None else literal(target, a.bits)
+        return Value(a.operand, target) if a.bits is None else literal(target, a.bits)
     if target.is_float:
         return _new(w, target, f"mov.b{target.bits}", in_register(w, a))
     return Value(bits_of(w, canonical(w, a)), target)
@@ -118,30 +119,30 @@ ACCESS: Final[dict[ScalarType, Access]] = {
 }
 
 
-def loaded(w: Writer, element: ScalarType, raw: str) -> Value:
+def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
     """The value of an element that is in a register as it was loaded."""
     match element:
         case _S.BOOL:
-            return _new(w, _S.BOOL, "setp.ne.u32", raw, "0")
+            return _new(w, _S.BOOL, "setp.ne.u32", raw, 0)
         case _S.F16:
             return _new(w, _S.F32, "cvt.f32.f16", raw)
         case _S.BF16:
-            return _new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, "16"))
+            return _new(w, _S.F32, "mov.b32", w.emit("r", "shl.b32", raw, 16))
         case _:
             return Value(raw, element.widened)
 
 
-def storable(w: Writer, element: ScalarType, value: Value) -> str:
+def storable(w: Writer, element: ScalarType, value: Value) -> Register:
     """A register that holds what is to be stored: bits observable from now on."""
     match element:
         case _S.BOOL:
-            return w.emit("r", "selp.b32", "1", "0", in_register(w, value))
+            return w.emit("r", "selp.b32", 1, 0, in_register(w, value))
         case _S.F16:
             half = w.emit("h", "cvt.rn.f16.f32", in_register(w, value))
             if value.number:
                 return half
-            nan = w.emit("p", "setp.nan.f32", value.text, value.text)
-            return w.emit("h", "selp.b16", "0x7E00", half, nan)
+            nan = w.emit("p", "setp.nan.f32", value.operand, value.operand)
+            return w.emit("h", "selp.b16", Immediate("0x7E00"), half, nan)
         case _S.BF16:
             return _bf16(w, value)
         case _S.F32 | _S.F64:
@@ -150,14 +151,14 @@ def storable(w: Writer, element: ScalarType, value: Value) -> str:
             return in_register(w, value)
 
 
-def _bf16(w: Writer, value: Value) -> str:
+def _bf16(w: Writer, value: Value) -> Register:
     """Round to nearest even on the pattern: add 0x7FFF and the bit that becomes the last one."""
     bits = bits_of(w, value)
-    last = w.emit("r", "and.b32", w.emit("r", "shr.u32", bits, "16"), "1")
-    rounded = w.emit("r", "add.u32", w.emit("r", "add.u32", bits, "0x7FFF"), last)
-    upper = w.emit("r", "shr.u32", rounded, "16")
+    last = w.emit("r", "and.b32", w.emit("r", "shr.u32", bits, 16), 1)
+    rounded = w.emit("r", "add.u32", w.emit("r", "add.u32", bits, Immediate("0x7FFF")), last)
+    upper = w.emit("r", "shr.u32", rounded, 16)
     if value.number:
         return upper
     x = in_register(w, value)
     nan = w.emit("p", "setp.nan.f32", x, x)
-    return w.emit("r", "selp.b32", "0x7FC0", upper, nan)
+    return w.emit("r", "selp.b32", Immediate("0x7FC0"), upper, nan)

@@ -46,11 +46,11 @@ def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int, sink: Decisio
             quotient = _right(x, biased, shift, arithmetic=True)
             return _negated(x, quotient) if negate else quotient
         case Compare(threshold):
-            reached = x.predicate(f"setp.ge.u{dtype.bits}", dividend.text, literal(dtype, threshold).text)
+            reached = x.predicate(f"setp.ge.u{dtype.bits}", dividend.operand, literal(dtype, threshold).operand)
             selp = f"selp.b{dtype.bits}"
             if wants_quotient:
-                return x.new(dtype, selp, "1", "0", reached)
-            return _sub(x, dividend, x.new(dtype, selp, literal(dtype, threshold).text, "0", reached))
+                return x.new(dtype, selp, 1, 0, reached)
+            return _sub(x, dividend, x.new(dtype, selp, literal(dtype, threshold).operand, 0, reached))
         case Multiply(multiplier, pre_shift, post_shift, add):
             quotient = _unsigned_quotient(x, dividend, multiplier, pre_shift, post_shift, add)
         case SignedMultiply(multiplier, post_shift, add, negate):
@@ -78,7 +78,7 @@ def _signed_quotient(x: IntegerWriter, n: Value, multiplier: int, post_shift: in
 
 def _remainder(x: IntegerWriter, n: Value, quotient: Value, divisor: int) -> Value:
     bits = n.dtype.bits
-    product = x.new(n.dtype, f"mul.lo.u{bits}", quotient.text, str(divisor))
+    product = x.new(n.dtype, f"mul.lo.u{bits}", quotient.operand, divisor)
     return _sub(x, n, product)
 
 
@@ -89,21 +89,21 @@ def _right(x: IntegerWriter, a: Value, count: int, *, arithmetic: bool) -> Value
     signed: ScalarType = {32: ScalarType.I32, 64: ScalarType.I64}[a.dtype.bits]
     unsigned: ScalarType = {32: ScalarType.U32, 64: ScalarType.U64}[a.dtype.bits]
     shifted = integer.BINARY[BinaryOp.SHR](
-        x, Value(a.text, signed if arithmetic else unsigned), literal(ScalarType.U32, count)
+        x, Value(a.operand, signed if arithmetic else unsigned), literal(ScalarType.U32, count)
     )
-    return Value(shifted.text, a.dtype)
+    return Value(shifted.operand, a.dtype)
 
 
 def _add(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"add.u{a.dtype.bits}", a.text, b.text)
+    return x.new(a.dtype, f"add.u{a.dtype.bits}", a.operand, b.operand)
 
 
 def _sub(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"sub.u{a.dtype.bits}", a.text, b.text)
+    return x.new(a.dtype, f"sub.u{a.dtype.bits}", a.operand, b.operand)
 
 
 def _bits(x: IntegerWriter, operation: str, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"{operation}.b{a.dtype.bits}", a.text, b.text)
+    return x.new(a.dtype, f"{operation}.b{a.dtype.bits}", a.operand, b.operand)
 
 
 def _negated(x: IntegerWriter, a: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, subgroups
 from vyre.adapters.cuda.ptx.context import AXES, Kernel
 from vyre.adapters.cuda.ptx.sites import Site
-from vyre.adapters.cuda.ptx.values import Value, in_register, literal
+from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF
 from vyre.domain.ir.expr import (
     Atomic,
@@ -82,26 +82,23 @@ def _load(k: Kernel, expr: Load) -> Value:
 
 
 def _length(k: Kernel, expr: BufferLength) -> Value:
-    text = k.length(expr.buffer)
-    return Value(text, _U32, None if text.startswith("%") else int(text))
+    return counted(k.length(expr.buffer))
 
 
 def _launch_id(k: Kernel, expr: LaunchId) -> Value:
     match expr.kind:
         case IdKind.GLOBAL:
-            text = k.global_id(expr.axis)
+            return counted(k.global_id(expr.axis))
         case IdKind.GROUP:
-            text = k.w.special(f"%ctaid.{AXES[expr.axis]}")
+            return counted(k.w.special(f"%ctaid.{AXES[expr.axis]}"))
         case IdKind.LOCAL:
-            text = k.local_id(expr.axis)
+            return counted(k.local_id(expr.axis))
         case IdKind.NUM_GROUPS:
-            text = k.w.special(f"%nctaid.{AXES[expr.axis]}")
-    return Value(text, _U32, None if text.startswith("%") else int(text))
+            return counted(k.w.special(f"%nctaid.{AXES[expr.axis]}"))
 
 
 def _lane(k: Kernel, expr: SubgroupLane) -> Value:
-    text = k.lane()
-    return Value(text, _U32, None if text.startswith("%") else int(text))
+    return counted(k.lane())
 
 
 def _lanes(k: Kernel, expr: SubgroupSize) -> Value:
@@ -153,7 +150,7 @@ def _select(k: Kernel, expr: Select) -> Value:
         other = w.emit("p", "and.pred", w.emit("p", "not.pred", condition), in_register(w, b))
         return Value(w.emit("p", "or.pred", chosen, other), _S.BOOL)
     suffix = f"{'f' if a.dtype.is_float else 'b'}{a.dtype.bits}"
-    result = k.w.emit(CLASS_OF[a.dtype], f"selp.{suffix}", a.text, b.text, condition)
+    result = k.w.emit(CLASS_OF[a.dtype], f"selp.{suffix}", a.operand, b.operand, condition)
     return Value(result, a.dtype, number=a.number and b.number)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from vyre.adapters.cuda.ptx.operands import Operand, Register, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
@@ -24,11 +25,11 @@ def _f(dtype: ScalarType) -> str:
     return f"f{dtype.bits}"
 
 
-def _new(w: Writer, dtype: ScalarType, operation: str, *operands: str, number: bool = False) -> Value:
+def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, number: bool = False) -> Value:
     return Value(w.emit(CLASS_OF[dtype], operation, *operands), dtype, number=number)
 
 
-def bits_of(w: Writer, value: Value) -> str:
+def bits_of(w: Writer, value: Value) -> Register:
     """The bit pattern in an integer register."""
     size = value.dtype.bits
     return w.emit("r" if size == 32 else "rd", f"mov.b{size}", in_register(w, value))
@@ -41,14 +42,14 @@ def canonical(w: Writer, value: Value) -> Value:
     if value.number:
         return value
     f = _f(value.dtype)
-    nan = w.emit("p", f"setp.nan.{f}", value.text, value.text)
+    nan = w.emit("p", f"setp.nan.{f}", value.operand, value.operand)
     pattern = immediate(value.dtype, CANONICAL_NAN[value.dtype])
-    return _new(w, value.dtype, f"selp.{f}", pattern, value.text, nan)
+    return _new(w, value.dtype, f"selp.{f}", pattern, value.operand, nan)
 
 
 def _rounded(operation: str) -> Row:
     def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, a.dtype, f"{operation}.rn.{_f(a.dtype)}", in_register(w, a), b.text)
+        return _new(w, a.dtype, f"{operation}.rn.{_f(a.dtype)}", in_register(w, a), b.operand)
 
     return row
 
@@ -57,14 +58,14 @@ def _extreme(operation: str) -> Row:
     """A NaN gives way to the other operand, and -0 is below +0: what the instruction does."""
 
     def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.text, number=a.number or b.number)
+        return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.operand, number=a.number or b.number)
 
     return row
 
 
 def _compare(relation: str) -> Row:
     def row(w: Writer, a: Value, b: Value) -> Value:
-        return _new(w, _S.BOOL, f"setp.{relation}.{_f(a.dtype)}", in_register(w, a), b.text)
+        return _new(w, _S.BOOL, f"setp.{relation}.{_f(a.dtype)}", in_register(w, a), b.operand)
 
     return row
 
@@ -86,7 +87,7 @@ BINARY: Final[dict[BinaryOp, Row]] = {
 
 
 def fma(w: Writer, a: Value, b: Value, c: Value) -> Value:
-    return _new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.text, in_register(w, c))
+    return _new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.operand, in_register(w, c))
 
 
 def _plain(operation: str) -> UnaryRow:
@@ -120,8 +121,8 @@ def _round(w: Writer, a: Value) -> Value:
     """Halves away from zero: add the float below one half with the sign of x, then truncate (exact for every x)."""
     size = a.dtype.bits
     kind = "r" if size == 32 else "rd"
-    sign = w.emit(kind, f"and.b{size}", bits_of(w, a), hex(1 << (size - 1)))
-    half = w.emit(kind, f"or.b{size}", sign, hex(_BELOW_HALF[a.dtype]))
+    sign = w.emit(kind, f"and.b{size}", bits_of(w, a), hexadecimal(1 << (size - 1)))
+    half = w.emit(kind, f"or.b{size}", sign, hexadecimal(_BELOW_HALF[a.dtype]))
     as_float = w.emit(CLASS_OF[a.dtype], f"mov.b{size}", half)
     moved = _new(w, a.dtype, f"add.rn.{_f(a.dtype)}", in_register(w, a), as_float)
     return _to_integral("rzi")(w, moved)
@@ -149,8 +150,10 @@ def _magnitude_test(relation: str) -> UnaryRow:
 
     def row(w: Writer, a: Value) -> Value:
         size = a.dtype.bits
-        magnitude = w.emit("r" if size == 32 else "rd", f"and.b{size}", bits_of(w, a), hex((1 << (size - 1)) - 1))
-        return _new(w, _S.BOOL, f"setp.{relation}.u{size}", magnitude, hex(_INFINITY[a.dtype]))
+        magnitude = w.emit(
+            "r" if size == 32 else "rd", f"and.b{size}", bits_of(w, a), hexadecimal((1 << (size - 1)) - 1)
+        )
+        return _new(w, _S.BOOL, f"setp.{relation}.u{size}", magnitude, hexadecimal(_INFINITY[a.dtype]))
 
     return row
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from vyre.adapters.cuda.ptx.operands import Address, Elements, Immediate, Operand, Register, Symbol
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.adapters.cuda.ptx.writer import MOVE, Writer
 from vyre.domain.ir.types import ScalarType
@@ -41,21 +42,21 @@ BRANCH_FROM: Final = 12
 class FunctionWriter:
     """Writes calls; tables are shared by all calls in a kernel."""
 
-    def __init__(self, w: Writer, zero: Callable[[], str]) -> None:
+    def __init__(self, w: Writer, zero: Callable[[], Register]) -> None:
         self._w, self._zero = w, zero
-        self._tables: dict[tuple[Kind, tuple[int, ...]], str] = {}
+        self._tables: dict[tuple[Kind, tuple[int, ...]], Symbol] = {}
 
     def call(self, program: F64Program, x: Value) -> Value:
         walk = _Walk(self._w, self, program, in_register(self._w, x), self._zero)
         walk.region(program.structure)
         return Value(walk.result(), ScalarType.F32)
 
-    def table(self, kind: Kind, entries: tuple[int, ...]) -> str:
+    def table(self, kind: Kind, entries: tuple[int, ...]) -> Register:
         """Register with the address of a table of the kernel."""
         key = (kind, entries)
         name = self._tables.get(key)
         if name is None:
-            name = self._tables[key] = f"{self._w.entry}_t{len(self._tables)}"
+            name = self._tables[key] = Symbol(f"{self._w.entry}_t{len(self._tables)}")
             size = 8 if kind is Kind.F64 else 4
             values = ", ".join(f"0x{entry:0{2 * size}X}" for entry in entries)
             self._w.module_scope.append(f".global .align {size} .b{8 * size} {name}[{len(entries)}] = {{{values}}};")
@@ -63,12 +64,13 @@ class FunctionWriter:
 
 
 class _Walk:
-    def __init__(self, w: Writer, owner: FunctionWriter, program: F64Program, x: str, zero: Callable[[], str]) -> None:
+    def __init__(
+        self, w: Writer, owner: FunctionWriter, program: F64Program, x: Register, zero: Callable[[], Register]
+    ) -> None:
         self._w, self._owner, self._program, self._zero = w, owner, program, zero
-        self._values: list[str] = [""] * len(program.steps)
-        self._values[0] = x
+        self._values: list[Operand] = [x] * len(program.steps)  # of the steps written so far
 
-    def result(self) -> str:
+    def result(self) -> Register:
         return self._register(len(self._values) - 1)
 
     def region(self, region: Region) -> None:
@@ -100,15 +102,15 @@ class _Walk:
         w.place(end)
         self._values[branch.select] = result
 
-    def _register(self, index: int) -> str:
+    def _register(self, index: int) -> Register:
         """The value in a register: constants are immediates until an instruction takes none."""
-        text = self._values[index]
-        if text[0] == "%":
-            return text
+        value = self._values[index]
+        if isinstance(value, Register):
+            return value
         kind = _CLASS[self._program.steps[index].kind]
-        return self._w.emit(kind, MOVE[kind], text)
+        return self._w.emit(kind, MOVE[kind], value)
 
-    def _step(self, step: Step) -> str:
+    def _step(self, step: Step) -> Register | Immediate:
         op, kind, args, immediate = step
         w, values = self._w, self._values
         direct = _DIRECT.get(op)
@@ -123,16 +125,16 @@ class _Walk:
             case Op.LO32:
                 return w.emit("r", "cvt.u32.u64", self._pattern(args[0]))
             case Op.HI32:
-                return w.emit("r", "cvt.u32.u64", w.emit("rd", "shr.u64", self._pattern(args[0]), "32"))
+                return w.emit("r", "cvt.u32.u64", w.emit("rd", "shr.u64", self._pattern(args[0]), 32))
             case Op.PACK:
                 low, high = self._register(args[0]), self._register(args[1])
-                return w.emit("fd", "mov.b64", f"{{{low}, {high}}}")
+                return w.emit("fd", "mov.b64", Elements(low, high))
             case Op.ISHL:
-                return w.emit(_CLASS[kind], f"shl.b{_bits(kind)}", self._register(args[0]), str(immediate))
+                return w.emit(_CLASS[kind], f"shl.b{_bits(kind)}", self._register(args[0]), immediate)
             case Op.ISHR:
-                return w.emit(_CLASS[kind], f"shr.u{_bits(kind)}", self._register(args[0]), str(immediate))
+                return w.emit(_CLASS[kind], f"shr.u{_bits(kind)}", self._register(args[0]), immediate)
             case Op.ISAR:
-                return w.emit("r", "bfe.s32", self._register(args[0]), str(immediate), str(32 - immediate))
+                return w.emit("r", "bfe.s32", self._register(args[0]), immediate, 32 - immediate)
             case Op.FUNNEL:
                 count = w.emit("r", "add.u32", self._zero(), values[args[2]])
                 high, low = self._register(args[0]), self._register(args[1])
@@ -141,12 +143,12 @@ class _Walk:
                 table = self._program.tables[immediate]
                 size, suffix = (8, "f64") if table.kind is Kind.F64 else (4, "b32")
                 base = self._owner.table(table.kind, table.entries)
-                address = w.emit("rd", "mad.wide.u32", self._register(args[0]), str(size), base)
-                return w.emit(_CLASS[kind], f"ld.global.nc.{suffix}", f"[{address}]")
+                address = w.emit("rd", "mad.wide.u32", self._register(args[0]), size, base)
+                return w.emit(_CLASS[kind], f"ld.global.nc.{suffix}", Address(address))
             case _:
                 raise AssertionError(f"no instruction for {op}")
 
-    def _pattern(self, index: int) -> str:
+    def _pattern(self, index: int) -> Register:
         """An F64 or I64 as 64 bits."""
         register = self._register(index)
         if self._program.steps[index].kind is Kind.F64:
@@ -158,14 +160,14 @@ def _bits(kind: Kind) -> int:
     return 64 if kind is Kind.I64 else 32
 
 
-def _constant(kind: Kind, bits: int) -> str:
+def _constant(kind: Kind, bits: int) -> Immediate:
     match kind:
         case Kind.F32:
-            return f"0f{bits:08X}"
+            return Immediate(f"0f{bits:08X}")
         case Kind.F64:
-            return f"0d{bits:016X}"
+            return Immediate(f"0d{bits:016X}")
         case _:
-            return str(bits)
+            return Immediate(bits)
 
 
 def _size(region: Region) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register, Word, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
@@ -26,14 +27,14 @@ class Fences:
 
     __slots__ = ("_needed", "zero")
 
-    def __init__(self, zero: Callable[[], str], needed: frozenset[Fence]) -> None:
+    def __init__(self, zero: Callable[[], Register], needed: frozenset[Fence]) -> None:
         self.zero: Final = zero
         self._needed = needed
 
     def __contains__(self, fence: Fence) -> bool:
         return fence in self._needed
 
-    def around(self, w: Writer, fence: Fence, register: str) -> str:
+    def around(self, w: Writer, fence: Fence, register: Register) -> Register:
         """A 32-bit register, with the opaque zero xored in where the family needs it."""
         return w.emit("r", "xor.b32", register, self.zero()) if fence in self._needed else register
 
@@ -47,14 +48,15 @@ class IntegerWriter:
         self.w: Writer = w
         self.fences: Fences = fences
 
-    def new(self, dtype: ScalarType, operation: str, *operands: str) -> Value:
+    def new(self, dtype: ScalarType, operation: str, *operands: Operand) -> Value:
         return Value(self.w.emit(CLASS_OF[dtype], operation, *operands), dtype)
 
-    def predicate(self, operation: str, *operands: str) -> str:
+    def predicate(self, operation: str, *operands: Operand) -> Register:
         return self.w.emit("p", operation, *operands)
 
-    def reg(self, value: Value) -> str:
-        return value.text if value.bits is None else in_register(self.w, value)
+    def reg(self, value: Value) -> Register:
+        operand = value.operand
+        return operand if isinstance(operand, Register) else in_register(self.w, value)
 
 
 Row: TypeAlias = Callable[[IntegerWriter, Value, Value], Value]
@@ -70,19 +72,19 @@ def _ones(dtype: ScalarType) -> int:
     return (1 << dtype.bits) - 1
 
 
-def _least(dtype: ScalarType) -> str:
-    return hex(1 << (dtype.bits - 1))
+def _least(dtype: ScalarType) -> Immediate:
+    return hexadecimal(1 << (dtype.bits - 1))
 
 
-def _greatest(dtype: ScalarType) -> str:
-    return hex((1 << (dtype.bits - 1)) - 1)
+def _greatest(dtype: ScalarType) -> Immediate:
+    return hexadecimal((1 << (dtype.bits - 1)) - 1)
 
 
 def _plain(operation: str, suffix: str) -> Row:
     names = {dtype: f"{operation}.{suffix}{dtype.bits}" for dtype in _INTEGERS}
 
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
-        return x.new(a.dtype, names[a.dtype], x.reg(a), b.text)
+        return x.new(a.dtype, names[a.dtype], x.reg(a), b.operand)
 
     return row
 
@@ -93,35 +95,35 @@ def _xor(x: IntegerWriter, a: Value, b: Value) -> Value:
         return _complement(x, b)
     if b.bits is not None and b.bits == (1 << bits) - 1:
         return _complement(x, a)
-    return x.new(a.dtype, f"xor.b{bits}", x.reg(a), b.text)
+    return x.new(a.dtype, f"xor.b{bits}", x.reg(a), b.operand)
 
 
 def _complement(x: IntegerWriter, a: Value) -> Value:
     """All ones minus the operand: ``not`` and xor with all ones are folded wrongly under an equality."""
-    return x.new(a.dtype, f"sub.u{a.dtype.bits}", x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", "-1"), a.text)
+    return x.new(a.dtype, f"sub.u{a.dtype.bits}", x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", -1), a.operand)
 
 
 # ---- division
-def _divisor(x: IntegerWriter, a: Value, b: Value) -> tuple[str, str]:
+def _divisor(x: IntegerWriter, a: Value, b: Value) -> tuple[Register, Register]:
     """A divisor that never faults, and the predicate "it was zero": 1 stands in for 0, and for -1 under MIN."""
     bits = a.dtype.bits
     divisor = x.reg(b)
-    zero = x.predicate(f"setp.eq.u{bits}", divisor, "0")
+    zero = x.predicate(f"setp.eq.u{bits}", divisor, 0)
     unsafe = zero
     if a.dtype.is_signed:
         least = x.predicate(f"setp.eq.u{bits}", x.reg(a), _least(a.dtype))
-        minus_one = x.predicate(f"setp.eq.s{bits}", divisor, "-1")
+        minus_one = x.predicate(f"setp.eq.s{bits}", divisor, -1)
         overflow = x.predicate("and.pred", least, minus_one)
         unsafe = x.predicate("or.pred", zero, overflow)
-    safe = x.w.emit(CLASS_OF[a.dtype], f"selp.b{bits}", "1", divisor, unsafe)
+    safe = x.w.emit(CLASS_OF[a.dtype], f"selp.b{bits}", 1, divisor, unsafe)
     return safe, zero
 
 
 def _div(x: IntegerWriter, a: Value, b: Value) -> Value:
     safe, zero = _divisor(x, a, b)
     quotient = x.new(a.dtype, f"div.{_signed(a.dtype)}", x.reg(a), safe)
-    by_zero = "0" if a.dtype.is_signed else str(_ones(a.dtype))
-    return x.new(a.dtype, f"selp.b{a.dtype.bits}", by_zero, quotient.text, zero)
+    by_zero = 0 if a.dtype.is_signed else _ones(a.dtype)
+    return x.new(a.dtype, f"selp.b{a.dtype.bits}", by_zero, quotient.operand, zero)
 
 
 def _mod(x: IntegerWriter, a: Value, b: Value) -> Value:
@@ -136,39 +138,41 @@ def shift_count(x: IntegerWriter, dtype: ScalarType, count: Value) -> Value:
     mask = dtype.bits - 1
     if count.bits is not None:
         return literal(_U32, count.bits & mask)
-    low = count.text
+    low = x.reg(count)
     if count.dtype.bits == 64:
         low = x.w.emit("r", "cvt.u32.u64", low)
-    return x.new(_U32, "and.b32", low, str(mask))
+    return x.new(_U32, "and.b32", low, mask)
 
 
 def _shl(x: IntegerWriter, a: Value, b: Value) -> Value:
-    return x.new(a.dtype, f"shl.b{a.dtype.bits}", x.reg(a), shift_count(x, a.dtype, b).text)
+    return x.new(a.dtype, f"shl.b{a.dtype.bits}", x.reg(a), shift_count(x, a.dtype, b).operand)
 
 
 def _shr(x: IntegerWriter, a: Value, b: Value) -> Value:
     count = shift_count(x, a.dtype, b)
     if a.dtype is _S.I32 and count.bits is not None:
         # An arithmetic shift by a literal before an unsigned comparison is folded as if it were logical.
-        return x.new(a.dtype, "bfe.s32", x.reg(a), count.text, str(32 - count.bits))
-    return x.new(a.dtype, f"shr.{_signed(a.dtype)}", x.reg(a), count.text)
+        return x.new(a.dtype, "bfe.s32", x.reg(a), count.operand, 32 - count.bits)
+    return x.new(a.dtype, f"shr.{_signed(a.dtype)}", x.reg(a), count.operand)
 
 
 def _rotate(direction: str) -> Row:
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
         source = x.reg(a)
         if a.dtype.bits == 32:
-            count = b.text if b.dtype.bits == 32 else x.w.emit("r", "cvt.u32.u64", x.reg(b))
-            if b.bits is not None:
-                count = str(b.bits & 31)
+            count: Word
+            if b.bits is None:
+                count = x.reg(b) if b.dtype.bits == 32 else x.w.emit("r", "cvt.u32.u64", x.reg(b))
+            else:
+                count = b.bits & 31
             if Fence.ROTATES in x.fences:
                 count = x.w.emit("r", "add.u32", x.fences.zero(), count)
             return x.new(a.dtype, f"shf.{direction}.wrap.b32", source, source, count)
         forward = shift_count(x, a.dtype, b)
-        negated = x.w.emit("r", "sub.u32", x.w.emit("r", "mov.b32", "0"), forward.text)
-        back = x.w.emit("r", "and.b32", negated, "63")
+        negated = x.w.emit("r", "sub.u32", x.w.emit("r", "mov.b32", 0), forward.operand)
+        back = x.w.emit("r", "and.b32", negated, 63)
         ahead, behind = ("shl.b64", "shr.u64") if direction == "l" else ("shr.u64", "shl.b64")
-        high, low = x.w.emit("rd", ahead, source, forward.text), x.w.emit("rd", behind, source, back)
+        high, low = x.w.emit("rd", ahead, source, forward.operand), x.w.emit("rd", behind, source, back)
         return x.new(a.dtype, "or.b64", high, low)
 
     return row
@@ -177,18 +181,18 @@ def _rotate(direction: str) -> Row:
 # ---- order
 def _compare(relation: str) -> Row:
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
-        return x.new(_S.BOOL, f"setp.{relation}.{_signed(a.dtype)}", x.reg(a), b.text)
+        return x.new(_S.BOOL, f"setp.{relation}.{_signed(a.dtype)}", x.reg(a), b.operand)
 
     return row
 
 
 def _extreme(operation: str) -> Row:
     def row(x: IntegerWriter, a: Value, b: Value) -> Value:
-        left, right = x.reg(a), b.text
+        left, right = x.reg(a), b.operand
         if a.dtype is _S.I32:
             # max.s32 after a subtraction, or beside max.u32 of the same value, may see the wrong one.
             left = x.fences.around(x.w, Fence.MIN_MAX, left)
-            right = right if b.bits is not None else x.fences.around(x.w, Fence.MIN_MAX, right)
+            right = x.fences.around(x.w, Fence.MIN_MAX, right) if isinstance(right, Register) else right
         return x.new(a.dtype, f"{operation}.{_signed(a.dtype)}", left, right)
 
     return row
@@ -199,7 +203,7 @@ def _abs_diff(x: IntegerWriter, a: Value, b: Value) -> Value:
     bits = a.dtype.bits
     less = x.predicate(f"setp.lt.{_signed(a.dtype)}", left, right)
     up, down = x.new(a.dtype, f"sub.u{bits}", right, left), x.new(a.dtype, f"sub.u{bits}", left, right)
-    return x.new(a.dtype, f"selp.b{bits}", up.text, down.text, less)
+    return x.new(a.dtype, f"selp.b{bits}", up.operand, down.operand, less)
 
 
 # ---- saturation
@@ -208,9 +212,11 @@ def _sat_add(x: IntegerWriter, a: Value, b: Value) -> Value:
     left, right = x.reg(a), x.reg(b)
     total = x.new(a.dtype, f"add.u{bits}", left, right)
     if not a.dtype.is_signed:
-        wrapped = x.predicate(f"setp.lt.u{bits}", total.text, left)
-        return x.new(a.dtype, f"selp.b{bits}", str(_ones(a.dtype)), total.text, wrapped)
-    changed = _bitwise(x, a.dtype, "and", _differ(x, a.dtype, left, total.text), _differ(x, a.dtype, right, total.text))
+        wrapped = x.predicate(f"setp.lt.u{bits}", total.operand, left)
+        return x.new(a.dtype, f"selp.b{bits}", _ones(a.dtype), total.operand, wrapped)
+    changed = _bitwise(
+        x, a.dtype, "and", _differ(x, a.dtype, left, total.operand), _differ(x, a.dtype, right, total.operand)
+    )
     return _saturated(x, a.dtype, total, changed, left)
 
 
@@ -220,29 +226,31 @@ def _sat_sub(x: IntegerWriter, a: Value, b: Value) -> Value:
     difference = x.new(a.dtype, f"sub.u{bits}", left, right)
     if not a.dtype.is_signed:
         below = x.predicate(f"setp.lt.u{bits}", left, right)
-        return x.new(a.dtype, f"selp.b{bits}", "0", difference.text, below)
-    changed = _bitwise(x, a.dtype, "and", _differ(x, a.dtype, left, right), _differ(x, a.dtype, left, difference.text))
+        return x.new(a.dtype, f"selp.b{bits}", 0, difference.operand, below)
+    changed = _bitwise(
+        x, a.dtype, "and", _differ(x, a.dtype, left, right), _differ(x, a.dtype, left, difference.operand)
+    )
     return _saturated(x, a.dtype, difference, changed, left)
 
 
-def _bitwise(x: IntegerWriter, dtype: ScalarType, operation: str, a: str, b: str) -> str:
+def _bitwise(x: IntegerWriter, dtype: ScalarType, operation: str, a: Register, b: Operand) -> Register:
     return x.w.emit(CLASS_OF[dtype], f"{operation}.b{dtype.bits}", a, b)
 
 
-def _differ(x: IntegerWriter, dtype: ScalarType, a: str, b: str) -> str:
+def _differ(x: IntegerWriter, dtype: ScalarType, a: Register, b: Operand) -> Register:
     return _bitwise(x, dtype, "xor", a, b)
 
 
-def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: str, sign_of: str) -> Value:
+def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: Register, sign_of: Register) -> Value:
     """``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of``."""
     bits = dtype.bits
-    overflowed = x.predicate(f"setp.lt.s{bits}", overflow, "0")
-    negative = x.predicate(f"setp.lt.s{bits}", sign_of, "0")
+    overflowed = x.predicate(f"setp.lt.s{bits}", overflow, 0)
+    negative = x.predicate(f"setp.lt.s{bits}", sign_of, 0)
     bound = x.w.emit(CLASS_OF[dtype], f"selp.b{bits}", _least(dtype), _greatest(dtype), negative)
-    return x.new(dtype, f"selp.b{bits}", bound, wrapped.text, overflowed)
+    return x.new(dtype, f"selp.b{bits}", bound, wrapped.operand, overflowed)
 
 
-def _factors(x: IntegerWriter, a: Value, b: Value) -> tuple[str, str]:
+def _factors(x: IntegerWriter, a: Value, b: Value) -> tuple[Register, Register]:
     """Two factors in registers; of 32-bit ones that are both computed, the second is fenced."""
     left, right = x.reg(a), x.reg(b)
     if a.dtype.bits == 32 and a.bits is None and b.bits is None:
@@ -253,14 +261,14 @@ def _factors(x: IntegerWriter, a: Value, b: Value) -> tuple[str, str]:
 def _mul(x: IntegerWriter, a: Value, b: Value) -> Value:
     bits = a.dtype.bits
     if b.bits is not None:
-        return x.new(a.dtype, f"mul.lo.u{bits}", x.reg(a), b.text)
+        return x.new(a.dtype, f"mul.lo.u{bits}", x.reg(a), b.operand)
     return x.new(a.dtype, f"mul.lo.u{bits}", *_factors(x, a, b))
 
 
 def _sub(x: IntegerWriter, a: Value, b: Value) -> Value:
-    difference = x.new(a.dtype, f"sub.u{a.dtype.bits}", x.reg(a), b.text)
+    difference = x.new(a.dtype, f"sub.u{a.dtype.bits}", x.reg(a), b.operand)
     if a.bits == 1 << 31 and a.dtype.bits == 32:
-        return Value(x.fences.around(x.w, Fence.SUBTRACTIONS, difference.text), a.dtype)
+        return Value(x.fences.around(x.w, Fence.SUBTRACTIONS, x.reg(difference)), a.dtype)
     return difference
 
 
@@ -269,22 +277,22 @@ def _sat_mul(x: IntegerWriter, a: Value, b: Value) -> Value:
     match a.dtype:
         case _S.U32:
             wide = x.w.emit("rd", "mul.wide.u32", left, right)
-            over = x.predicate("setp.gt.u64", wide, str(_ones(_U32)))
-            return x.new(a.dtype, "selp.b32", str(_ones(_U32)), x.w.emit("r", "cvt.u32.u64", wide), over)
+            over = x.predicate("setp.gt.u64", wide, _ones(_U32))
+            return x.new(a.dtype, "selp.b32", _ones(_U32), x.w.emit("r", "cvt.u32.u64", wide), over)
         case _S.I32:
             wide = x.w.emit("rd", "mul.wide.s32", left, right)
             low = x.w.emit("r", "cvt.u32.u64", wide)
             over = x.predicate("setp.gt.s64", wide, _greatest(a.dtype))
-            under = x.predicate("setp.lt.s64", wide, str(-(1 << 31)))
+            under = x.predicate("setp.lt.s64", wide, -(1 << 31))
             clamped = x.w.emit("r", "selp.b32", _greatest(a.dtype), low, over)
             return x.new(a.dtype, "selp.b32", _least(a.dtype), clamped, under)
         case _S.U64:
-            over = x.predicate("setp.ne.u64", x.w.emit("rd", "mul.hi.u64", left, right), "0")
-            return x.new(a.dtype, "selp.b64", str(_ones(a.dtype)), x.w.emit("rd", "mul.lo.u64", left, right), over)
+            over = x.predicate("setp.ne.u64", x.w.emit("rd", "mul.hi.u64", left, right), 0)
+            return x.new(a.dtype, "selp.b64", _ones(a.dtype), x.w.emit("rd", "mul.lo.u64", left, right), over)
         case _:
             high, low = x.w.emit("rd", "mul.hi.s64", left, right), x.w.emit("rd", "mul.lo.u64", left, right)
-            over = x.predicate("setp.ne.s64", high, x.w.emit("rd", "shr.s64", low, "63"))
-            negative = x.predicate("setp.lt.s64", _differ(x, a.dtype, left, right), "0")
+            over = x.predicate("setp.ne.s64", high, x.w.emit("rd", "shr.s64", low, 63))
+            negative = x.predicate("setp.lt.s64", _differ(x, a.dtype, left, right), 0)
             bound = x.w.emit("rd", "selp.b64", _least(a.dtype), _greatest(a.dtype), negative)
             return x.new(a.dtype, "selp.b64", bound, low, over)
 
@@ -293,7 +301,7 @@ def _mul_high(x: IntegerWriter, a: Value, b: Value) -> Value:
     left, right = _factors(x, a, b)
     if a.dtype is _S.I32:
         wide = x.w.emit("rd", "mul.wide.s32", left, right)
-        high = x.w.emit("r", "cvt.u32.u64", x.w.emit("rd", "shr.s64", wide, "32"))
+        high = x.w.emit("r", "cvt.u32.u64", x.w.emit("rd", "shr.s64", wide, 32))
         return Value(x.fences.around(x.w, Fence.NARROWING, high), a.dtype)
     return x.new(a.dtype, f"mul.hi.{_signed(a.dtype)}", left, right)
 
@@ -328,15 +336,15 @@ BINARY: Final[dict[BinaryOp, Row]] = {
 
 
 def _negate(x: IntegerWriter, a: Value) -> Value:
-    zero = x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", "0")
-    return x.new(a.dtype, f"sub.u{a.dtype.bits}", zero, a.text)
+    zero = x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", 0)
+    return x.new(a.dtype, f"sub.u{a.dtype.bits}", zero, a.operand)
 
 
 def _abs(x: IntegerWriter, a: Value) -> Value:
     if not a.dtype.is_signed:
         return a
-    negative = x.predicate(f"setp.lt.s{a.dtype.bits}", x.reg(a), "0")
-    return x.new(a.dtype, f"selp.b{a.dtype.bits}", _negate(x, a).text, a.text, negative)
+    negative = x.predicate(f"setp.lt.s{a.dtype.bits}", x.reg(a), 0)
+    return x.new(a.dtype, f"selp.b{a.dtype.bits}", _negate(x, a).operand, a.operand, negative)
 
 
 def _counting(operation: str) -> UnaryRow:
@@ -344,7 +352,7 @@ def _counting(operation: str) -> UnaryRow:
 
     def row(x: IntegerWriter, a: Value) -> Value:
         count = x.new(a.dtype if a.dtype.bits == 32 else _U32, f"{operation}.b{a.dtype.bits}", x.reg(a))
-        return count if a.dtype.bits == 32 else x.new(a.dtype, "cvt.u64.u32", count.text)
+        return count if a.dtype.bits == 32 else x.new(a.dtype, "cvt.u64.u32", count.operand)
 
     return row
 

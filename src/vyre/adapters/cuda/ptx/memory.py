@@ -10,6 +10,7 @@ from typing import Final
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
 from vyre.adapters.cuda.ptx.kernel import Assumption
+from vyre.adapters.cuda.ptx.operands import Address, Register, Symbol
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import MOVE
@@ -22,7 +23,7 @@ from vyre.policies.emission.wide_access import WideAccess
 _S = ScalarType
 _U32: Final = _S.U32
 _IMMEDIATE_LIMIT: Final = 1 << 31
-SHARED_BASE: Final = "smem"
+SHARED_BASE: Final = Symbol("smem")
 
 
 def push(k: Kernel, name: str) -> Value:
@@ -30,12 +31,12 @@ def push(k: Kernel, name: str) -> Value:
     dtype = element_of(k.buffers[name])
     access = ACCESS[dtype]
 
-    def make() -> str:
-        return k.w.emit(access.kind, f"ld.param.{access.suffix}", f"[{k.push_parameter(name)}]")
+    def make() -> Register:
+        return k.w.emit(access.kind, f"ld.param.{access.suffix}", Address(k.push_parameter(name)))
 
     raw = k.w.once(f"push {name}", make)
     if dtype is _S.BOOL:
-        return Value(k.w.once(f"push? {name}", lambda: k.w.emit("p", "setp.ne.u32", raw, "0")), dtype)
+        return Value(k.w.once(f"push? {name}", lambda: k.w.emit("p", "setp.ne.u32", raw, 0)), dtype)
     return Value(raw, dtype)
 
 
@@ -54,8 +55,8 @@ def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> str | No
     return k.w.emit("p", "setp.lt.u32", in_register(k.w, index), k.length(access.buffer))
 
 
-def address(k: Kernel, name: str, index: Value) -> tuple[str, str]:
-    """State space and address expression of an element."""
+def address(k: Kernel, name: str, index: Value) -> tuple[str, Address]:
+    """State space and address of an element."""
     buffer = k.buffers[name]
     size = element_of(buffer).size
     if buffer.is_workgroup:
@@ -64,34 +65,34 @@ def address(k: Kernel, name: str, index: Value) -> tuple[str, str]:
         return "param", _inlined_address(k, name, index, size)
     base = k.base(name)
     if index.bits is not None and index.bits * size < _IMMEDIATE_LIMIT:
-        return "global", f"{base}+{index.bits * size}" if index.bits else base
-    return "global", k.w.emit("rd", "mad.wide.u32", in_register(k.w, index), str(size), base)
+        return "global", Address(base, index.bits * size or None)
+    return "global", Address(k.w.emit("rd", "mad.wide.u32", in_register(k.w, index), size, base))
 
 
-def _shared_address(k: Kernel, name: str, index: Value, size: int) -> str:
+def _shared_address(k: Kernel, name: str, index: Value, size: int) -> Address:
     offset = k.shared.offsets[name]
     base = shared_symbol(k)
     if index.bits is not None:
-        return f"{base}+{offset + index.bits * size}"
+        return Address(base, offset + index.bits * size)
     start = k.w.once(f"shared {offset}", lambda: _shared_start(k, base, offset))
-    return k.w.emit("r", "mad.lo.u32", index.text, str(size), start)
+    return Address(k.w.emit("r", "mad.lo.u32", index.operand, size, start))
 
 
-def _shared_start(k: Kernel, base: str, offset: int) -> str:
+def _shared_start(k: Kernel, base: Symbol, offset: int) -> Register:
     start = k.w.emit("r", "mov.u32", base)
-    return k.w.emit("r", "add.u32", start, str(offset)) if offset else start
+    return k.w.emit("r", "add.u32", start, offset) if offset else start
 
 
-def shared_symbol(k: Kernel) -> str:
-    return f"{k.w.entry}_{SHARED_BASE}" if k.shared.dynamic else SHARED_BASE
+def shared_symbol(k: Kernel) -> Symbol:
+    return Symbol(f"{k.w.entry}_{SHARED_BASE}") if k.shared.dynamic else SHARED_BASE
 
 
-def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> str:
+def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> Address:
     parameter = k.uniform_parameter(name)
     if index.bits is not None:
-        return f"{parameter}+{index.bits * size}"
+        return Address(parameter, index.bits * size)
     base = k.w.once(f"&{parameter}", lambda: k.w.emit("rd", "mov.b64", parameter))
-    return k.w.emit("rd", "mad.wide.u32", index.text, str(size), base)
+    return Address(k.w.emit("rd", "mad.wide.u32", index.operand, size, base))
 
 
 def load_space(k: Kernel, name: str, space: str) -> str:
@@ -115,9 +116,9 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
     space, where = address(k, expr.buffer, index)
     operation = f"ld.{load_space(k, expr.buffer, space)}.{access.suffix}"
     if guard is None:
-        return loaded(w, element, w.emit(access.kind, operation, f"[{where}]"))
-    raw = w.emit(access.kind, MOVE[access.kind], immediate(element, 0) if access.kind in ("f", "fd") else "0")
-    w.line(f"@{guard} {operation} {raw}, [{where}];")
+        return loaded(w, element, w.emit(access.kind, operation, where))
+    raw = w.emit(access.kind, MOVE[access.kind], immediate(element, 0) if access.kind in ("f", "fd") else 0)
+    w.line(f"@{guard} {operation} {raw}, {where};")
     return loaded(w, element, raw)
 
 
@@ -136,11 +137,11 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     source = storable(k.w, element, value)
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
-    k.w.line(f"{f'@{guard} ' if guard else ''}{operation} [{where}], {source};")
+    k.w.line(f"{f'@{guard} ' if guard else ''}{operation} {where}, {source};")
 
 
 # ---- groups
-def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> str:
+def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register:
     """Register of a member; the first one met loads them all."""
     found = k.wide_loads.get(id(wide.group))
     if found is None:
@@ -149,7 +150,7 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> str:
         found = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
         space, where = _group_address(k, name, wide, index)
         registers = ", ".join(found)
-        k.w.line(f"ld.{load_space(k, name, space)}.v{width}.{access.suffix} {{{registers}}}, [{where}];")
+        k.w.line(f"ld.{load_space(k, name, space)}.v{width}.{access.suffix} {{{registers}}}, {where};")
     return found[wide.lane]
 
 
@@ -165,13 +166,13 @@ def _wide_store(k: Kernel, name: str, wide: WideAccess, index: Value) -> None:
     access, kept = ACCESS[element_of(k.buffers[name])], k.wide_stores.pop(id(wide.group))
     space, where = _group_address(k, name, wide, index)
     registers = ", ".join(kept[lane] for lane in range(wide.group.width))
-    k.w.line(f"st.{space}.v{wide.group.width}.{access.suffix} [{where}], {{{registers}}};")
+    k.w.line(f"st.{space}.v{wide.group.width}.{access.suffix} {where}, {{{registers}}};")
 
 
-def _group_address(k: Kernel, name: str, wide: WideAccess, index: Value) -> tuple[str, str]:
+def _group_address(k: Kernel, name: str, wide: WideAccess, index: Value) -> tuple[str, Address]:
     """Address of the first element of a group, from the index of one of its members."""
     if index.bits is not None:
         return address(k, name, literal(_U32, index.bits - wide.lane))
     space, where = address(k, name, index)
     back = wide.lane * element_of(k.buffers[name]).size
-    return space, f"{where}+-{back}" if back else where
+    return space, where._replace(offset=-back) if back else where

@@ -71,7 +71,7 @@ def _let(k: Kernel, stmt: Let) -> None:
 
 def _kept(k: Kernel, value: Value) -> Value:
     """A value that later assignments do not change."""
-    if value.text in k.mutable_registers:
+    if value.operand in k.mutable_registers:
         return Value(copy_of(k.w, value), value.dtype, number=value.number)
     return value
 
@@ -79,7 +79,7 @@ def _kept(k: Kernel, value: Value) -> Value:
 def _assign(k: Kernel, stmt: Assign) -> None:
     value = evaluate(k, stmt.value)
     target = k.locals[stmt.name]
-    k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.text}, {value.text};")
+    k.w.line(f"{MOVE[CLASS_OF[target.dtype]]} {target.operand}, {value.operand};")
 
 
 def _store(k: Kernel, stmt: Store) -> None:
@@ -127,7 +127,7 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     never = w.emit("p", "setp.ge.u32", first, last)
     w.line(f"@{never} {bra} {end};")
     if step.bits is None:
-        stuck = w.emit("p", "setp.eq.u32", stride, "0")
+        stuck = w.emit("p", "setp.eq.u32", stride, 0)
         w.line(f"@{stuck} {bra} {end};")
     if Fence.LOOPS in k.facts.fences and not k.facts.counts_together(stmt):
         nothing = w.emit("r", "and.b32", k.zero(), w.special("%tid.x"))

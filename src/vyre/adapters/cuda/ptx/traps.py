@@ -7,6 +7,7 @@ trapping lane of the lowest linear global id, whatever the order in which lanes 
 from __future__ import annotations
 
 from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.operands import Address
 from vyre.adapters.cuda.ptx.values import Value, in_register
 
 
@@ -16,20 +17,20 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
         k.trap_tags.append(tag)
     w = k.w
     record, where = k.parameter_address("trap"), in_register(w, address)
-    code = w.emit("r", "mov.b32", str(k.trap_tags.index(tag) + 1))
-    mine = [in_register(w, Value(k.global_id(axis), address.dtype)) for axis in range(3)]
+    code = w.emit("r", "mov.b32", k.trap_tags.index(tag) + 1)
+    mine = [k.global_id(axis) for axis in range(3)]
     again, busy = w.label(), w.label()
-    one, zero = w.emit("r", "mov.b32", "1"), w.emit("r", "mov.b32", "0")
+    one, zero = w.emit("r", "mov.b32", 1), w.emit("r", "mov.b32", 0)
     w.place(again)
-    lock = w.emit("r", "atom.acquire.gpu.global.cas.b32", f"[{record}+24]", zero, one)
-    taken = w.emit("p", "setp.ne.u32", lock, "0")
+    lock = w.emit("r", "atom.acquire.gpu.global.cas.b32", Address(record, 24), zero, one)
+    taken = w.emit("p", "setp.ne.u32", lock, 0)
     # The holder's section comes first in the text, so that lanes of its warp that wait do not keep it from releasing.
     w.line(f"@{taken} bra {busy};")
-    flag = w.emit("r", "ld.relaxed.gpu.global.u32", f"[{record}]")
-    lower = w.emit("p", "setp.eq.u32", flag, "0")
-    equal = w.emit("p", "setp.ne.u32", flag, "0")
+    flag = w.emit("r", "ld.relaxed.gpu.global.u32", Address(record))
+    lower = w.emit("p", "setp.eq.u32", flag, 0)
+    equal = w.emit("p", "setp.ne.u32", flag, 0)
     for axis in (2, 1, 0):
-        theirs = w.emit("r", "ld.relaxed.gpu.global.u32", f"[{record}+{12 + 4 * axis}]")
+        theirs = w.emit("r", "ld.relaxed.gpu.global.u32", Address(record, 12 + 4 * axis))
         less = w.emit("p", "setp.lt.u32", mine[axis], theirs)
         lower = w.emit("p", "or.pred", lower, w.emit("p", "and.pred", equal, less))
         equal = w.emit("p", "and.pred", equal, w.emit("p", "setp.eq.u32", mine[axis], theirs))

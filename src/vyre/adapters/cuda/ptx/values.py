@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cuda.ptx.operands import Immediate, Register, Word, hexadecimal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE, Writer
 from vyre.domain.ir.types import ScalarType
 
@@ -12,15 +13,17 @@ _UNSIGNED: Final = frozenset({_S.U32, _S.U64, _S.BOOL})
 
 
 class Value:
-    """``text`` as it stands in an instruction; ``bits`` of a literal, else None.
+    """``operand`` as it stands in an instruction; ``bits`` of a literal, else None.
 
     ``number``: a float that is never NaN.
     """
 
-    __slots__ = ("bits", "dtype", "number", "text")
+    __slots__ = ("bits", "dtype", "number", "operand")
 
-    def __init__(self, text: str, dtype: ScalarType, bits: int | None = None, *, number: bool = False) -> None:
-        self.text: str = text
+    def __init__(
+        self, operand: Register | Immediate, dtype: ScalarType, bits: int | None = None, *, number: bool = False
+    ) -> None:
+        self.operand: Register | Immediate = operand
         self.dtype: ScalarType = dtype
         self.bits: int | None = bits
         self.number: bool = number
@@ -29,19 +32,25 @@ class Value:
 def literal(dtype: ScalarType, bits: int) -> Value:
     """An immediate of an executable type (bool: 0 or 1)."""
     if dtype in _UNSIGNED:
-        return Value(str(bits), dtype, bits, number=True)
+        return Value(Immediate(bits), dtype, bits, number=True)
     return Value(immediate(dtype, bits), dtype, bits, number=not is_nan_pattern(dtype, bits))
 
 
-def immediate(dtype: ScalarType, bits: int) -> str:
+def counted(word: Word) -> Value:
+    """A u32 that the kernel counts with."""
+    return literal(_S.U32, word) if isinstance(word, int) else Value(word, _S.U32)
+
+
+def immediate(dtype: ScalarType, bits: int) -> Immediate:
+    """The constant of an executable type with a bit pattern."""
     if dtype is _S.F32:
-        return f"0f{bits:08X}"
+        return Immediate(f"0f{bits:08X}")
     if dtype is _S.F64:
-        return f"0d{bits:016X}"
+        return Immediate(f"0d{bits:016X}")
     if dtype.is_signed and bits >> (dtype.bits - 1):
         value = bits - (1 << dtype.bits)
-        return str(value) if value != -(1 << (dtype.bits - 1)) else hex(bits)
-    return str(bits)
+        return Immediate(value) if value != -(1 << (dtype.bits - 1)) else hexadecimal(bits)
+    return Immediate(bits)
 
 
 def is_nan_pattern(dtype: ScalarType, bits: int) -> bool:
@@ -50,15 +59,15 @@ def is_nan_pattern(dtype: ScalarType, bits: int) -> bool:
     return dtype is _S.F64 and bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
 
 
-def in_register(w: Writer, value: Value) -> str:
+def in_register(w: Writer, value: Value) -> Register:
     """The operand as a register, for places that take no immediate."""
-    if value.bits is None:
-        return value.text
+    if isinstance(value.operand, Register):
+        return value.operand
     kind: Final = CLASS_OF[value.dtype]
-    return w.emit(kind, MOVE[kind], value.text)
+    return w.emit(kind, MOVE[kind], value.operand)
 
 
-def copy_of(w: Writer, value: Value) -> str:
+def copy_of(w: Writer, value: Value) -> Register:
     """A new register that holds the operand now."""
     kind: Final = CLASS_OF[value.dtype]
-    return w.emit(kind, MOVE[kind], value.text)
+    return w.emit(kind, MOVE[kind], value.operand)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from vyre.adapters.cuda.ptx.operands import Operand, Register, Symbol, register
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.domain.ir.types import ScalarType
 
@@ -41,24 +42,27 @@ class Writer:
         """Sites, each with the number of body lines that were there before it."""
         self._counts = dict.fromkeys(_DECLARED, 0)
         self._labels = 0
-        self._once: dict[str, str] = {}
+        self._once: dict[str, Register] = {}
 
     def mark(self, site: Site) -> None:
         """What is written to the body next is written for ``site``."""
         self.marks.append((len(self.body), site))
 
-    def register(self, kind: str) -> str:
+    def register(self, kind: str) -> Register:
         """A new register of a class: p h r rd f fd."""
         number = self._counts[kind]
         self._counts[kind] = number + 1
-        return f"%{kind}{number}"
+        return register(kind, number)
 
-    def emit(self, kind: str, operation: str, *operands: str) -> str:
+    def emit(self, kind: str, operation: str, *operands: Operand) -> Register:
         """``operation`` into a new register of class ``kind``, which is returned."""
         number = self._counts[kind]
         self._counts[kind] = number + 1
-        result = f"%{kind}{number}"
-        self.line(f"{operation} {result}, {', '.join(operands)};")
+        result = register(kind, number)
+        line = operation + " " + result
+        for operand in operands:  # most are strings, which are joined faster than formatted
+            line += ", " + operand if isinstance(operand, str) else f", {operand}"
+        self.line(line + ";")
         return result
 
     def label(self) -> str:
@@ -69,7 +73,7 @@ class Writer:
     def place(self, label: str) -> None:
         self.line(f"{label}:")
 
-    def once(self, key: str, make: Callable[[], str]) -> str:
+    def once(self, key: str, make: Callable[[], Register]) -> Register:
         """The register that ``make`` returns, written to the prologue the first time ``key`` is asked for."""
         found = self._once.get(key)
         if found is None:
@@ -80,15 +84,15 @@ class Writer:
                 self.line = outer
         return found
 
-    def local_array(self, nbytes: int) -> str:
+    def local_array(self, nbytes: int) -> Register:
         """Register with the address of an array of the lane's own, for ``ld.local`` and ``st.local``."""
-        name = f"local{len(self.arrays)}"
+        name = Symbol(f"local{len(self.arrays)}")
         self.arrays.append(f".local .align 8 .b8 {name}[{nbytes}];")
         return self.once(name, lambda: self.emit("rd", "mov.u64", name))
 
-    def special(self, name: str) -> str:
+    def special(self, name: str) -> Register:
         """A special register such as ``%tid.x``, read once."""
-        return self.once(name, lambda: self.emit("r", "mov.u32", name))
+        return self.once(name, lambda: self.emit("r", "mov.u32", Register(name)))
 
     def declarations(self) -> list[str]:
         return [f".reg {_DECLARED[kind]} %{kind}<{count}>;" for kind, count in self._counts.items() if count]

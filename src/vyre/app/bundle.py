@@ -76,6 +76,7 @@ class LoadedBundle:
         grid: Grid | None = None,
         extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
+        race_check: bool = False,
     ) -> Result:
         """Run once, as ``Session.dispatch`` runs the program.
 
@@ -84,7 +85,7 @@ class LoadedBundle:
         """
         if self._closed:
             raise InvalidResource("the bundle is closed", fix="load it again with vyre.load_bundle().")
-        prepared = self._prepare(merged(config, grid, extent, output_counts))
+        prepared = self._prepare(merged(config, grid, extent, output_counts, race_check=race_check))
         try:
             views = self._inputs.views(inputs)
             storage = self._outputs.storage(prepared.shapes.of(inputs))

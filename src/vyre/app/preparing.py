@@ -115,11 +115,13 @@ def merged_for(
     grid: Grid | None = None,
     extent: Grid | None = None,
     output_counts: Mapping[str, int] | None = None,
+    race_check: bool = False,
 ) -> DispatchConfig:
     """``config`` with the shorthand folded in and its constants checked against the program."""
     if not isinstance(program, Program):
         raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
-    result = merged(config, grid, extent, output_counts, None if spec is None else resolve_spec(program, spec))
+    constants = None if spec is None else resolve_spec(program, spec)
+    result = merged(config, grid, extent, output_counts, constants, race_check)
     if result.spec is not None and spec is None:
         result = replace(result, spec=resolve_spec(program, result.spec))
     return result
@@ -132,6 +134,7 @@ def shorthand_key(
     grid: Grid | None,
     extent: Grid | None,
     output_counts: Mapping[str, int] | None,
+    race_check: bool,
 ) -> Key:
     """Under which the pipeline of these arguments is at hand: equal only for arguments that mean the same.
 
@@ -145,6 +148,8 @@ def shorthand_key(
         extent if extent is None or type(extent) is int else _typed(extent),
         spec if spec is None or type(spec) is SpecMap else _frozen(spec),
         None if output_counts is None else _frozen(output_counts),
+        type(race_check),
+        race_check,
     )
 
 

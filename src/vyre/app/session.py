@@ -107,6 +107,7 @@ class Session:
         grid: Grid | None = None,
         extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
+        race_check: bool = False,
         out: OutArrays | None = None,
         outputs: OutputArena | None = None,
         tune: bool = False,
@@ -118,8 +119,8 @@ class Session:
         ``uint16``.  Other objects with memory (``memoryview``, ``array.array``, ``ctypes``) follow the same rule; what
         holds bytes (formats ``B``, ``b``, ``c``) is raw memory.  Masked arrays are refused.  Scalar parameters are
         Python or NumPy numbers.
-        ``spec``, ``grid``, ``extent``, ``output_counts``: shorthand for the config fields of that name (giving both
-        is an error); plain numbers in ``spec`` take the type of the constant.
+        ``spec``, ``grid``, ``extent``, ``output_counts``, ``race_check``: shorthand for the config fields of that name
+        (giving both is an error); plain numbers in ``spec`` take the type of the constant.
         ``out``: arrays by name to put results into, written only if the dispatch succeeds; they share memory with
         no input and with no other.  ``outputs``: an arena to put all results into; the arrays of the result are
         then read-only views that are valid until its next dispatch.
@@ -128,14 +129,16 @@ class Session:
         The result has the shapes that ``Result`` names, and its ``launch`` says which rule chose the grid.
 
         Raises ``InvalidProgram``, ``InvalidInput``, ``InvalidResource``, ``InvalidConfig``, ``UnsupportedFeature``
-        before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout``, ``DispatchFailed`` and
-        other ``BackendError``s from the run.  A failed dispatch has no outputs.
+        before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DataRaceError``, ``DispatchTimeout``,
+        ``DispatchFailed`` and other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
         if tune:
-            declared = merged_for(program, config, spec, grid, extent, output_counts)
+            declared = merged_for(program, config, spec, grid, extent, output_counts, race_check)
             config = self._tuning().tuned(program, inputs, declared).config
             spec = grid = extent = output_counts = None
-        return self._pipeline(program, config, spec, grid, extent, output_counts)(inputs, out=out, outputs=outputs)
+            race_check = False
+        pipeline = self._pipeline(program, config, spec, grid, extent, output_counts, race_check)
+        return pipeline(inputs, out=out, outputs=outputs)
 
     def compile(
         self,
@@ -146,13 +149,14 @@ class Session:
         grid: Grid | None = None,
         extent: Grid | None = None,
         output_counts: Mapping[str, int] | None = None,
+        race_check: bool = False,
     ) -> Pipeline:
         """The program, validated and compiled; call the pipeline with inputs to run it.
 
         Threads that ask for the same at once share one compilation, and its error if it fails; ``timeout_s`` of the
         config bounds how long they wait for it (``DispatchTimeout``).
         """
-        return self._pipeline(program, config, spec, grid, extent, output_counts)
+        return self._pipeline(program, config, spec, grid, extent, output_counts, race_check)
 
     def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Any) -> None:
         """Validate and compile ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
@@ -537,23 +541,24 @@ class Session:
         grid: Grid | None,
         extent: Grid | None,
         output_counts: Mapping[str, int] | None,
+        race_check: bool,
     ) -> Pipeline:
         """The prepared record: one dictionary hit when the same objects come again.
 
         The pipeline keeps program and config alive, so while it is in the table their ids belong to them.
         """
         key: Key
-        if spec is None and grid is None and extent is None and output_counts is None:
+        if spec is None and grid is None and extent is None and output_counts is None and not race_check:
             key = id(program), id(config)
         else:
-            key = shorthand_key(program, config, spec, grid, extent, output_counts)
+            key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
         try:
             return self._prepared[key][0]
         except KeyError:
             pass
         except TypeError:  # an unhashable grid, such as a list
             raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
-        merged = merged_for(program, config, spec, grid, extent, output_counts)
+        merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)
 

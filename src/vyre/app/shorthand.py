@@ -22,6 +22,7 @@ def merged(
     extent: Grid | None,
     output_counts: Mapping[str, int] | None,
     spec: SpecMap | None = None,
+    race_check: bool = False,
 ) -> DispatchConfig:
     """``config`` with what is not None folded in.  Raises ``InvalidConfig`` for what the config has set too."""
     base = config if config is not None else DEFAULT_CONFIG
@@ -36,6 +37,8 @@ def merged(
         given["extent"] = extent if isinstance(extent, tuple) else (extent,)
     if output_counts is not None:
         given["output_counts"] = dict(output_counts)
+    if race_check:
+        given["race_check"] = race_check
     for name in given:
         if getattr(base, name):
             raise InvalidConfig(f"{name} is given twice", fix="pass it as a keyword or in the config, not both.")

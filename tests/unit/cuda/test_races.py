@@ -291,6 +291,25 @@ def test_a_dispatch_asks_for_the_check(catalogued: vyre.Session) -> None:
     catalogued.dispatch(RACY, RACING)
 
 
+@pytest.mark.parametrize("backend", ["reference", "reference-scalar", "cuda-machine"])
+def test_every_way_to_run_takes_the_keyword(backend: str) -> None:
+    with vyre.open(backend) as session:
+        ways: list[Callable[[], object]] = [
+            lambda: session.dispatch(RACY, RACING, race_check=True),
+            lambda: session.compile(RACY, race_check=True)(RACING),
+            lambda: session.bind(RACY, RACING, race_check=True)(),
+            lambda: session.submit(RACY, RACING, race_check=True).result(timeout=60),
+            lambda: session.dispatch_many(RACY, [CALM, RACING], race_check=True),
+        ]
+        for way in ways:
+            with pytest.raises(DataRaceError, match=r"test_races.py:.*test_races.py:"):
+                way()
+        assert session.dispatch(RACY, CALM, race_check=True)["y"].tolist() == ANSWER
+        with pytest.raises(vyre.InvalidConfig, match="race_check is given twice"):
+            session.dispatch(RACY, CALM, CHECKED, race_check=True)
+        session.flush()
+
+
 class _Blind(MachineDriver):
     """A driver that cannot watch kernels, as that of a GPU."""
 
@@ -327,4 +346,4 @@ def test_a_bundle_has_no_program_at_hand(tmp_path: Path) -> None:
     with vyre.load_bundle(tmp_path / "racy.vyrz", backend="cuda-machine") as bundle:
         with pytest.raises(DataRaceError, match=r"y\[1\]: .* at an unknown source line, .* at an unknown source line"):
             bundle(RACING, CHECKED)
-        assert bundle(CALM, CHECKED)["y"].tolist() == ANSWER
+        assert bundle(CALM, race_check=True)["y"].tolist() == ANSWER

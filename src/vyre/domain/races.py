@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.names import Dim3
 
@@ -57,6 +57,10 @@ class RacingAccess(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind} by {self.lane} at {place_text(self.loc)}"
 
+    def to_json(self) -> dict[str, Any]:
+        loc = None if self.loc is None else {"file": self.loc.file, "line": self.loc.line, "column": self.loc.column}
+        return {"kind": self.kind, **self.lane._asdict(), "loc": loc}
+
 
 class DataRace(NamedTuple):
     """Two accesses to one element that nothing orders; ``first`` happened first in the schedule that was watched."""
@@ -68,6 +72,14 @@ class DataRace(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.buffer}[{self.element}]: {self.first}, {self.second}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "buffer": self.buffer,
+            "element": self.element,
+            "first": self.first.to_json(),
+            "second": self.second.to_json(),
+        }
 
     @property
     def remedy(self) -> str:

@@ -187,6 +187,40 @@ def test_a_trap_is_a_failed_execution(vyre: Vyre) -> None:
 
 
 # ---------------------------------------------------------------- show, validate
+RACY = """\
+workgroup_size 4, 1, 1
+buffer y @0 read_write u32[runtime]
+body {
+  y[gid.x] = y[gid.x + 1u]
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["reference", "reference-scalar", "cuda-machine"])
+def test_run_looks_for_races_where_it_is_asked_to(vyre: Vyre, backend: str) -> None:
+    Path("p.vyre").write_text(RACY, "utf-8")
+    arguments = ("run", "p.vyre", "--in", "y=1,2", "--out", "y=y.npy", "--backend", backend)
+    assert vyre(*arguments).code == 0
+    assert vyre("run", "p.vyre", "--in", "y=1", "--check", "races", "--backend", backend).code == 0
+    Path("y.npy").unlink()
+    found = vyre(*arguments, "--check", "races")
+    told = " ".join(found.err.split())
+    assert found.code == 4
+    assert "y[1]: load by lane 0 (workgroup 0,0,0, local 0,0,0) at p.vyre:4:14, store by lane 1" in told
+    assert "at p.vyre:4:3" in told
+    assert "Fix: put a workgroup barrier between the two accesses, make both of them atomic" in told
+    assert not Path("y.npy").exists()
+    (race,) = json.loads(vyre(*arguments, "--check", "races", "--json").out)["error"]["races"]
+    assert (race["buffer"], race["element"], race["second"]["global_id"]) == ("y", 1, [1, 0, 0])
+    assert race["first"]["loc"] == {"file": "p.vyre", "line": 4, "column": 14}
+
+
+def test_a_check_that_does_not_exist_is_refused(vyre: Vyre) -> None:
+    Path("p.vyre").write_text(RACY, "utf-8")
+    found = vyre("run", "p.vyre", "--in", "y=1,2", "--check", "leaks")
+    assert (found.code, "Fix: use --check races." in found.err) == (2, True)
+
+
 def test_show_forms_are_read_back(vyre: Vyre) -> None:
     program = saxpy_program()
     source = saved(program, "p.vyre")

@@ -36,6 +36,13 @@ def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
     return found
 
 
+def checks_races(check: str | None) -> bool:
+    """Whether ``--check races`` is given; raises ``InvalidConfig`` for any other check."""
+    if check not in (None, "races"):
+        raise InvalidConfig(f"--check {check} is no check", fix="use --check races.")
+    return check is not None
+
+
 def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
     """Arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
     takes = {b.name: b for b in program.abi_buffers if b.takes_input}

@@ -25,7 +25,7 @@ from vyre.app.cli.calibrate import calibrate
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.explain import explain
 from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
-from vyre.app.cli.options import AsJson, Assume, BackendName, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune
 from vyre.app.opening import open as open_session
 from vyre.app.shorthand import dim3
@@ -95,10 +95,12 @@ def run(
     expect: Annotated[
         str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
     ] = None,
+    check: Checks = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
 ) -> int:
     """Run a program or a bundle once on files or literals."""
+    races = arguments.checks_races(check)
     groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
     counts = arguments.counts(size)
     if program.suffix == BUNDLE_SUFFIX:
@@ -107,7 +109,7 @@ def run(
         with load_bundle(program, backend="cuda" if backend == "auto" else backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
             given = arguments.inputs(input_, bundle)
-            result = bundle(given, grid=groups, extent=lanes, output_counts=counts)
+            result = bundle(given, grid=groups, extent=lanes, output_counts=counts, race_check=races)
             reason = f"{bundle.image} of the bundle"
         write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
         report.print_result(result, targets, reason, as_json=as_json)
@@ -124,6 +126,7 @@ def run(
             extent=lanes,
             spec=arguments.constants(spec),
             output_counts=counts,
+            race_check=races,
         )
         reason = session.explain().reason
     write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})

@@ -11,6 +11,7 @@ ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb 
 BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 Spec = Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")]
+Checks = Annotated[str | None, typer.Option("--check", help="races: look for data races (not on a GPU).")]
 
 # How a kernel is emitted.
 Target = Annotated[str, typer.Option("--target", help="The GPU's architecture, e.g. sm_90.")]

@@ -18,7 +18,7 @@ from rich.table import Table
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
 from vyre.domain.diagnostics import Diagnostic, Severity
-from vyre.domain.errors import InvalidProgram, LocatedError, VyreError
+from vyre.domain.errors import DataRaceError, InvalidProgram, LocatedError, VyreError
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import walk_statements
 from vyre.domain.ir.walk import unique_expressions
@@ -293,6 +293,8 @@ def print_error(error: VyreError, console: Console, *, as_json: bool, source: st
     report = error.report if isinstance(error, InvalidProgram) else None
     if as_json:
         document = {"type": type(error).__name__, "code": int(error.code), **diagnostic_of(error).to_json()}
+        if isinstance(error, DataRaceError):
+            document["races"] = [race.to_json() for race in error.races]
         put_json({"error": document | ({} if report is None else {"report": report.to_json()})})
         return
     if report is not None:

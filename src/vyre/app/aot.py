@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from vyre.adapters.cuda.aot.emitters import AotRegistry
     from vyre.domain.ir.program import Program
+    from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
 
 BUNDLE_SUFFIX: Final = ".vyrz"
@@ -49,7 +50,7 @@ def build_bundle(
     *,
     targets: Sequence[str] = DEFAULT_TARGETS,
     spec: Mapping[str, SpecInput] | None = None,
-    workgroup: tuple[int, int, int] | None = None,
+    workgroup: Grid | None = None,
     emitters: AotRegistry | None = None,
 ) -> WrittenBundle:
     """Compile ``program`` for every target and write the bundle to ``path``; it is on disk when this returns.

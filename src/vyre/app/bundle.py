@@ -14,7 +14,7 @@ from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
-from vyre.app.shorthand import Grid, merged
+from vyre.app.shorthand import merged
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource
 from vyre.domain.ir.buffers import Buffer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.aot.manifest import Loaded
     from vyre.adapters.cuda.aot.running import BundlePipeline, BundleRunner
     from vyre.app.pipeline import Inputs
+    from vyre.domain.names import Grid
 
 PIPELINES: Final = 64
 """Configs of one bundle that are kept prepared."""

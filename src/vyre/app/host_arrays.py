@@ -15,9 +15,10 @@ import numpy as np
 
 from vyre.app.host_memory import Array, host_memory, whole_array
 from vyre.app.resident import ResidentArray
+from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput, InvalidResource
-from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType, TypeKind
 
@@ -81,7 +82,7 @@ class HostInputs:
         values = self.values(inputs)
         return tuple([convert(value) for convert, value in zip(self._converters, values, strict=True)])
 
-    def values(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[object, ...]:
+    def values(self, inputs: object) -> tuple[object, ...]:
         """The arguments in binding order, not yet converted."""
         if isinstance(inputs, Mapping):
             self._check_names(inputs)
@@ -222,45 +223,10 @@ def _push_bytes(name: str, element: ScalarType, value: object) -> bytes:
             f"parameter `{name}` is {element.text}, got {len(raw)} bytes",
             fix=f"pass a number, or {element.size} bytes.",
         )
-    number = _push_number(name, element, value)
     try:
-        bits = value_bits(element, number)
-    except (ValueError, OverflowError) as error:
-        text, _, fix = str(error).partition(". Fix: ")
-        raise InvalidInput(f"parameter `{name}`: {text}", fix=fix or None) from None
-    if element.is_float and not _is_finite(element, bits) and (type(number) is int or math.isfinite(number)):
-        raise InvalidInput(
-            f"parameter `{name}`: {_short(number)} is beyond the largest {element.text}",
-            fix="pass a smaller number, or inf.",
-        )
-    return bits.to_bytes(element.size, "little")
-
-
-def _push_number(name: str, element: ScalarType, value: object) -> int | float | bool:
-    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
-        value = whole_array(np.asanyarray(value), f"parameter `{name}`").item()
-    if element.kind is TypeKind.BOOL:
-        kind, fits = "a bool", isinstance(value, bool)
-    elif element.is_float:
-        kind, fits = "a number", isinstance(value, int | float) and not isinstance(value, bool)
-    else:
-        kind, fits = "an int", isinstance(value, int) and not isinstance(value, bool)
-    if not fits:
-        raise InvalidInput(
-            f"parameter `{name}` is {element.text}, got {type(value).__name__}", fix=f"pass {kind} or a NumPy scalar."
-        )
-    assert isinstance(value, int | float)
-    return value
-
-
-def _short(value: int | float) -> str:
-    """Python refuses to print very long integers."""
-    return f"an int of {value.bit_length()} bits" if isinstance(value, int) and abs(value) > 10**40 else repr(value)
-
-
-def _is_finite(element: ScalarType, bits: int) -> bool:
-    exponent = 0x7F80_0000 if element is ScalarType.F32 else 0x7FF0_0000_0000_0000
-    return bits & exponent != exponent
+        return argument_bits(element, value).to_bytes(element.size, "little")
+    except ValueError as error:
+        raise InvalidInput(f"parameter `{name}`: {error}") from None
 
 
 # ---------------------------------------------------------------- outputs
@@ -285,6 +251,7 @@ class HostOutputs:
         self, out: Mapping[str, Array], inputs: Sequence[memoryview], shapes: Shapes | None = None
     ) -> CopyOutStorage:
         """Storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
+        expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
         for name, array in out.items():
             self._check_out(name, array)
         _check_aliasing(out, inputs)

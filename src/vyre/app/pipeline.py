@@ -16,6 +16,7 @@ from vyre.app.resident import ResidentArray
 from vyre.app.resident_dispatch import BoundResidentLaunch, bind_resident, bound_step, has_resident, run_resident
 from vyre.app.result import Result
 from vyre.app.submitted import result_future
+from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena, ReadableBuffer
 from vyre.domain.errors import BackendError, InvalidInput
 from vyre.domain.interface import interface_of
@@ -199,6 +200,7 @@ class Pipeline:
     ) -> Result:
         if out is not None:
             raise InvalidInput("both out and outputs are given", fix="pass arrays in out, or an arena in outputs.")
+        expect("outputs", arena, OutputArena, "an OutputArena", InvalidInput)
         timing = self._noted(self._compiled.dispatch(views, arena))
         slots = [arena[slot] for slot in range(len(arena))]
         return self._result(self._outputs.from_bytes(slots, shapes), timing, views)

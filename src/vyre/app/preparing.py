@@ -19,15 +19,15 @@ from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Pipeline
-    from vyre.app.shorthand import Grid
     from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
 
 PREPARED: Final = 1024
 """Pipelines that a session has at hand."""
 Key: TypeAlias = "tuple[object, ...]"
 _DOUBLE: Final = Struct("<d")
-_NUMPY_VALUES: Final = (np.generic, np.ndarray)
+_NUMPY: Final = (np.generic, np.ndarray)
 
 
 class Wanted(NamedTuple):
@@ -170,7 +170,9 @@ def _value_key(value: object) -> object:
         return _DOUBLE.pack(value)
     if kind is int or kind is bool or kind is SpecValue:
         return value
-    if isinstance(value, _NUMPY_VALUES) and not value.shape and not value.dtype.hasobject:
+    if isinstance(value, np.ma.MaskedArray):
+        return object()
+    if isinstance(value, _NUMPY) and value.shape == () and not value.dtype.hasobject:
         return value.dtype.str, value.tobytes()
     if isinstance(value, float):
         return _DOUBLE.pack(value)

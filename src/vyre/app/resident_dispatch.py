@@ -242,7 +242,6 @@ def _resolve(
 def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
     """Arguments by buffer name; beside the inputs, a mapping may bind outputs to resident memory."""
     if not isinstance(inputs, Mapping):
-        assert isinstance(inputs, Sequence)  # has_resident found an argument in it
         return dict(zip(host_inputs.names, host_inputs.values(inputs), strict=True))
     bound = {b.name: inputs[b.name] for b in program.abi_buffers if b.is_output and b.name in inputs}
     for name, value in bound.items():

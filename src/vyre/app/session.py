@@ -18,13 +18,12 @@ from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
-from vyre.app.shorthand import Grid
 from vyre.app.submitted import results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import InvalidConfig, UnsupportedFeature
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.report import Report
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from vyre.app.tuning.tuner import TuningSettings
     from vyre.domain.artifact_key import ArtifactKey
     from vyre.domain.dispatch import ReadableBuffer
+    from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.journal import DecisionJournal
@@ -548,16 +548,14 @@ class Session:
         The pipeline keeps program and config alive, so while it is in the table their ids belong to them.
         """
         key: Key
-        if spec is None and grid is None and extent is None and output_counts is None and not race_check:
+        if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
             key = id(program), id(config)
         else:
             key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
         try:
             return self._prepared[key][0]
-        except KeyError:
+        except (KeyError, TypeError):  # not at hand, or refused below: only what is wrong has no hash
             pass
-        except TypeError:  # an unhashable grid, such as a list
-            raise InvalidConfig("grid and extent are an int or a tuple of ints") from None
         merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.names import Dim3
 
 if TYPE_CHECKING:
-    from vyre.domain.specialization import SpecMap
+    from collections.abc import Mapping
 
-Grid: TypeAlias = "int | tuple[int, ...]"
+    from vyre.domain.names import Grid
+    from vyre.domain.specialization import SpecMap
 
 
 def merged(
@@ -26,29 +26,12 @@ def merged(
 ) -> DispatchConfig:
     """``config`` with what is not None folded in.  Raises ``InvalidConfig`` for what the config has set too."""
     base = config if config is not None else DEFAULT_CONFIG
-    if not isinstance(base, DispatchConfig):
-        raise InvalidConfig(f"config is a {type(base).__name__}", fix="pass a DispatchConfig or keywords.")
-    given: dict[str, object] = {}
-    if spec is not None:
-        given["spec"] = spec
-    if grid is not None:
-        given["grid"] = dim3(grid)
-    if extent is not None:
-        given["extent"] = extent if isinstance(extent, tuple) else (extent,)
-    if output_counts is not None:
-        given["output_counts"] = dict(output_counts)
-    if race_check:
+    expect("config", base, DispatchConfig, "a DispatchConfig, or None and keywords")
+    passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}
+    given: dict[str, Any] = {name: value for name, value in passed.items() if value is not None}
+    if race_check is not False:
         given["race_check"] = race_check
     for name in given:
         if getattr(base, name):
             raise InvalidConfig(f"{name} is given twice", fix="pass it as a keyword or in the config, not both.")
-    return replace(base, **given) if given else base  # type: ignore[arg-type]  # keys are field names
-
-
-def dim3(axes: Grid, what: str = "grid") -> Dim3:
-    """Three axes, those left out being 1.  Raises ``InvalidConfig`` for none or more than three."""
-    given = axes if isinstance(axes, tuple) else (axes,)
-    if not 1 <= len(given) <= 3:
-        raise InvalidConfig(f"{what}={axes!r} has {len(given)} axes", fix="give one to three values.")
-    x, y, z = (*given, 1, 1)[:3]
-    return x, y, z
+    return replace(base, **given) if given else base

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from vyre.domain.arguments import expect, shown
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.names import Dim3
+from vyre.domain.names import Dim3, Grid
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from vyre.domain.specialization import SpecMap
+    from vyre.domain.specialization import SpecInput, SpecMap
 
 # NumPy's stubs give ndarray a __buffer__ only for targets from 3.12 on, hence the explicit member.
 ReadableBuffer: TypeAlias = "Buffer | npt.NDArray[Any]"
@@ -54,7 +55,9 @@ class DispatchConfig:
     that they cannot honour.  Values out of range raise ``InvalidConfig``.
 
     ``grid``: workgroups per axis.  ``extent``: lanes per axis (exclusive); grid = ceil(extent / workgroup).
-    ``workgroup``: replaces the program's workgroup size.  ``spec``: values of ``SpecConst``.
+    ``workgroup``: replaces the program's workgroup size.  Each is an int or a tuple of one to three ints; the fields of
+    ``grid`` and ``workgroup`` hold three, those left out being 1.  ``spec``: values of ``SpecConst``; plain numbers are
+    typed as in ``SpecMap``, and a program refuses those of another type.
     ``output_counts``: elements of backend-allocated buffers of open size, by name.  ``step_budget``: loop
     back-edges a lane may take.  ``race_check``: report data races (reference and ``cuda-machine``).
     ``chunk_workgroups``: workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for
@@ -82,34 +85,83 @@ class DispatchConfig:
     persistent_thread: PersistentThreadMode | None = None
     cooperative: bool = False
 
+    if TYPE_CHECKING:  # what may be passed is wider than what the fields hold then
+
+        def __init__(
+            self,
+            *,
+            grid: Grid | None = None,
+            extent: Grid | None = None,
+            workgroup: Grid | None = None,
+            spec: Mapping[str, SpecInput] | None = None,
+            output_counts: Mapping[str, int] | None = None,
+            step_budget: int | None = None,
+            race_check: bool = False,
+            chunk_workgroups: int | None = None,
+            profile: str | None = None,
+            ulp_budget: int | None = None,
+            timeout_s: float | None = None,
+            label: str | None = None,
+            max_output_bytes: int | None = None,
+            element_count_override: int | None = None,
+            fixpoint_iterations: int | None = None,
+            speculation: SpeculationMode | None = None,
+            persistent_thread: PersistentThreadMode | None = None,
+            cooperative: bool = False,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        _check_dim3("grid", self.grid)
-        _check_dim3("workgroup", self.workgroup)
-        _check_extent(self.extent)
+        for name in ("grid", "extent", "workgroup"):
+            given = getattr(self, name)
+            if given is not None:
+                axes = _axes(name, given)
+                object.__setattr__(self, name, axes if name == "extent" else (*axes, 1, 1)[:3])
         if self.grid is not None and self.extent is not None:
             raise InvalidConfig(
                 "both grid and extent are set", fix="give one of them: grid = ceil(extent / workgroup)."
             )
-        for name, low, high in (
-            ("step_budget", 0, None),
-            ("chunk_workgroups", 1, None),
-            ("ulp_budget", 0, 255),
-            ("max_output_bytes", 0, None),
-            ("element_count_override", 0, U32_MAX),
-            ("fixpoint_iterations", 1, U32_MAX),
-        ):
-            _check_int(name, getattr(self, name), low, high)
-        for buffer, count in (self.output_counts or {}).items():
-            _check_int(f"output_counts[{buffer!r}]", count, 0, U32_MAX)
-        if self.timeout_s is not None and not 0.0 < self.timeout_s <= U32_MAX:
-            raise InvalidConfig(
-                f"timeout_s={self.timeout_s!r} is not above 0 and at most 2^32-1", fix="give seconds, or None."
-            )
+        if self.spec is not None:
+            object.__setattr__(self, "spec", _spec_map(self.spec))
+        if self.output_counts is not None:
+            object.__setattr__(self, "output_counts", _counts(self.output_counts))
+        for name, low, high in _NUMBERS:
+            value = getattr(self, name)
+            if value is not None:
+                _check_int(name, value, low, high)
+        for name, kind, wanted in _KINDS:
+            value = getattr(self, name)
+            if value is not None or kind is bool:
+                expect(name, value, kind, wanted)
+        if self.timeout_s is not None:
+            expect("timeout_s", self.timeout_s, (int, float), "seconds, or None")
+            if self.timeout_s is True or not 0.0 < self.timeout_s <= U32_MAX:
+                raise InvalidConfig(
+                    f"timeout_s={shown(self.timeout_s)} is not above 0 and at most 2^32-1",
+                    fix="give seconds, or None.",
+                )
 
     @property
     def launches(self) -> int:
         """Back-to-back launches before the outputs are read, at least 1."""
         return launches_of(self.fixpoint_iterations)
+
+
+_NUMBERS: Final = (
+    ("step_budget", 0, None),
+    ("chunk_workgroups", 1, None),
+    ("ulp_budget", 0, 255),
+    ("max_output_bytes", 0, None),
+    ("element_count_override", 0, U32_MAX),
+    ("fixpoint_iterations", 1, U32_MAX),
+)
+_KINDS: Final[tuple[tuple[str, type, str], ...]] = (
+    ("race_check", bool, "True or False"),
+    ("cooperative", bool, "True or False"),
+    ("profile", str, "a name, or None"),
+    ("label", str, "a text, or None"),
+    ("speculation", SpeculationMode, "a SpeculationMode, or None"),
+    ("persistent_thread", PersistentThreadMode, "a PersistentThreadMode, or None"),
+)
 
 
 def launches_of(fixpoint_iterations: int | None) -> int:
@@ -118,29 +170,40 @@ def launches_of(fixpoint_iterations: int | None) -> int:
 
 
 def _check_int(name: str, value: object, low: int, high: int | None) -> None:
-    if value is None:
-        return
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
         limits = f"{low}..{high}" if high is not None else f"{low} or more"
-        raise InvalidConfig(f"{name}={value!r} is not an int in {limits}", fix=f"use {limits}, or None.")
+        raise InvalidConfig(f"{name}={shown(value)} is not an int in {limits}", fix=f"use {limits}, or None.")
 
 
-def _check_dim3(name: str, value: Dim3 | None) -> None:
-    if value is None:
-        return
-    if len(value) != 3:
-        raise InvalidConfig(f"{name}={value!r} has {len(value)} axes", fix="give three values (x, y, z).")
-    for axis, size in zip("xyz", value, strict=True):
+def _axes(name: str, value: object) -> tuple[int, ...]:
+    """A number is that of the first axis."""
+    axes = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, bool) or not isinstance(value, int | tuple):
+        raise InvalidConfig(
+            f"{name}={shown(value)} is a {type(value).__name__}", fix="give an int, or a tuple of one to three."
+        )
+    if not 1 <= len(axes) <= 3:
+        raise InvalidConfig(f"{name}={shown(value)} has {len(axes)} axes", fix="give one to three values.")
+    for axis, size in zip("xyz", axes, strict=False):
         _check_int(f"{name}.{axis}", size, 1, U32_MAX)
+    return tuple(axes)
 
 
-def _check_extent(value: tuple[int, ...] | None) -> None:
-    if value is None:
-        return
-    if not 1 <= len(value) <= 3:
-        raise InvalidConfig(f"extent={value!r} has {len(value)} axes", fix="give one to three values.")
-    for axis, size in zip("xyz", value, strict=False):
-        _check_int(f"extent.{axis}", size, 1, U32_MAX)
+def _spec_map(spec: object) -> SpecMap:
+    from vyre.domain.specialization import SpecMap  # a bundle, whose constants are fixed, needs none of it
+
+    expect("spec", spec, Mapping, "a mapping from names to values")
+    return spec if isinstance(spec, SpecMap) else SpecMap(spec)  # type: ignore[arg-type]  # checked above
+
+
+def _counts(counts: object) -> dict[str, int]:
+    """A copy: what the caller does to the mapping afterwards does not change the config."""
+    expect("output_counts", counts, Mapping, "a mapping from buffer names to counts")
+    assert isinstance(counts, Mapping)  # checked above
+    for name, count in counts.items():
+        expect("a name in output_counts", name, str, "the name of a buffer")
+        _check_int(f"output_counts[{name!r}]", count, 0, U32_MAX)
+    return dict(counts)
 
 
 DEFAULT_CONFIG: Final = DispatchConfig()

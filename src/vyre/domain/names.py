@@ -7,3 +7,5 @@ from typing import NewType, TypeAlias
 BackendId = NewType("BackendId", str)
 OpId = NewType("OpId", str)
 Dim3: TypeAlias = tuple[int, int, int]
+Grid: TypeAlias = int | tuple[int, ...]
+"""One to three axes as a caller gives them; those left out are 1."""

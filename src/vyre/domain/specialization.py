@@ -8,15 +8,17 @@ reference system: unframed FNV-1a, so different maps *can* collide; never let it
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from blake3 import blake3
 
+from vyre.domain.arguments import expect, shown
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.ir.bits import value_bits
+from vyre.domain.ir.bits import argument_bits, python_number
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
@@ -65,14 +67,23 @@ class SpecValue:
     bits: int = 0
     data_type: DataType | None = None
 
+    def __post_init__(self) -> None:
+        expect("kind", self.kind, SpecKind, "a SpecKind")
+        if self.kind is SpecKind.DTYPE:
+            expect("data_type", self.data_type, (ScalarType, ReservedType), "a data type")
+        elif self.data_type is not None:
+            raise InvalidConfig(f"a {self.kind.name.lower()} with a data type", fix="use SpecValue.dtype.")
+        _checked(self.bits, 32, "bits")
+
     @classmethod
     def scalar(cls, dtype: ScalarType, value: int | float | bool) -> SpecValue:
-        """``value`` as ``dtype``, one of u32 i32 f32 bool."""
+        """``value`` as ``dtype``, one of u32 i32 f32 bool: a number, as for a parameter of that type."""
+        expect("dtype", dtype, ScalarType, "u32, i32, f32 or bool")
         kind = _KIND_OF.get(dtype)
         if kind is None:
             raise _no_constant(dtype)
         try:
-            return cls(kind, value_bits(dtype, value))
+            return cls(kind, argument_bits(dtype, value))
         except ValueError as error:
             raise InvalidConfig(str(error)) from None
 
@@ -94,18 +105,20 @@ class SpecValue:
 
     @classmethod
     def dtype(cls, value: DataType) -> SpecValue:
+        expect("value", value, (ScalarType, ReservedType), "a data type")
         return cls(SpecKind.DTYPE, data_type=value)
 
     @classmethod
     def of(cls, value: SpecValue | DataType | int | float | bool) -> SpecValue:
-        """A plain Python value by the builder's rule: an int is u32, a float f32, a bool bool."""
+        """A plain Python or NumPy value by the builder's rule: an int is u32, a float f32, a bool bool."""
         if isinstance(value, SpecValue):
             return value
         if isinstance(value, ScalarType | ReservedType):
             return cls.dtype(value)
-        if isinstance(value, bool):
-            return cls.bool_(value)
-        return cls.u32(value) if isinstance(value, int) else cls.f32(value)
+        number = python_number(value)
+        if isinstance(number, bool):
+            return cls.bool_(number)
+        return cls.u32(number) if isinstance(number, int) else cls.f32(number)
 
     def as_literal(self) -> Literal:
         """The scalar as an IR literal; a data type has none (``InvalidConfig``)."""
@@ -116,6 +129,7 @@ class SpecValue:
     @classmethod
     def from_literal(cls, literal: Literal) -> SpecValue:
         """The inverse of ``as_literal``; raises ``InvalidConfig`` for other types."""
+        expect("literal", literal, Literal, "a literal")
         kind = _KIND_OF.get(literal.dtype)
         if kind is None:
             raise _no_constant(literal.dtype)
@@ -158,8 +172,8 @@ class SpecMap(Mapping[str, SpecValue]):
     __slots__ = ("_entries", "_hash")
 
     def __init__(self, entries: Mapping[str, SpecInput] | Iterable[tuple[str, SpecInput]] = (), /) -> None:
-        found = dict(entries)
-        self._entries: Final = {name: SpecValue.of(found[name]) for name in sorted(found)}
+        found = _entries_of(entries)
+        self._entries: Final = {name: _value_of(name, SpecValue.of, found[name]) for name in sorted(found)}
         self._hash: Final = hash(tuple(self._entries.items()))
 
     def with_value(self, name: str, value: SpecInput) -> SpecMap:
@@ -205,6 +219,26 @@ class SpecMap(Mapping[str, SpecValue]):
         return len(frames).to_bytes(8, "little") + b"".join(frames)
 
 
+def _value_of(name: str, make: Callable[[Any], SpecValue], value: SpecInput) -> SpecValue:
+    try:
+        return make(value)
+    except InvalidConfig as error:
+        raise InvalidConfig(f"specialization constant {name!r}: {error.message}", fix=error.fix) from None
+
+
+def _entries_of(entries: object) -> dict[str, SpecInput]:
+    try:
+        found: dict[str, SpecInput] = dict(entries)  # type: ignore[call-overload]  # anything else is refused
+    except (TypeError, ValueError):
+        raise InvalidConfig(
+            f"spec={shown(entries)} is a {type(entries).__name__}, not values by name",
+            fix="pass a mapping from names to values, or pairs.",
+        ) from None
+    for name in found:
+        expect("the name of a constant", name, str, "a string")
+    return found
+
+
 def written_spec(canonical: bytes) -> dict[str, str]:
     """What ``SpecMap.canonical_bytes`` holds, for people: ``u32 0x10`` by name; of a data type its encoding.
 
@@ -229,6 +263,7 @@ def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
 
     Raises ``InvalidConfig`` for an unknown name, a wrong type, or a number that does not fit.
     """
+    expect("spec", values, Mapping, "a mapping from names to values")
     constants = spec_constants(program)
     resolved: dict[str, SpecValue] = {}
     for name, value in values.items():
@@ -236,13 +271,11 @@ def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
         if default is None:
             known = ", ".join(map(repr, sorted(constants))) or "none"
             raise InvalidConfig(
-                f"the program has no specialization constant {name!r} (it has: {known})", fix="drop or rename it."
+                f"the program has no specialization constant {shown(name)} (it has: {known})", fix="drop or rename it."
             )
-        plain = not isinstance(value, SpecValue | ScalarType | ReservedType)
-        try:
-            typed = SpecValue.scalar(default.dtype, value) if plain else SpecValue.of(value)  # type: ignore[arg-type]
-        except InvalidConfig as error:
-            raise InvalidConfig(f"specialization constant {name!r}: {error.message}", fix=error.fix) from None
+        is_typed = isinstance(value, SpecValue | ScalarType | ReservedType)
+        make = SpecValue.of if is_typed else partial(SpecValue.scalar, default.dtype)
+        typed = _value_of(name, make, value)
         if typed.data_type is not None or SPEC_SCALARS[typed.kind] is not default.dtype:
             raise InvalidConfig(
                 f"specialization constant {name!r} is {default.dtype.text}, got {typed.kind.name.lower()}",
@@ -319,8 +352,9 @@ def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, ba
 
 
 def _checked(value: int, bits: int, name: str) -> int:
+    expect(name, value, int, "an int")
     if not 0 <= value < 1 << bits:
-        raise InvalidConfig(f"{name}={value} does not fit {bits} unsigned bits", fix=f"use 0..2**{bits}-1.")
+        raise InvalidConfig(f"{name}={shown(value)} does not fit {bits} unsigned bits", fix=f"use 0..2**{bits}-1.")
     return value
 
 

@@ -78,7 +78,7 @@ def test_the_expected_digest_is_that_of_what_is_run(
     [
         (["--target", "sm_90a"], 3, "aot target sm_90a"),
         (["--target", "sm_90,sm_90"], 2, "each of them once"),
-        (["--workgroup", "1,2,3,4"], 2, "--workgroup=(1, 2, 3, 4) has 4 axes"),
+        (["--workgroup", "1,2,3,4"], 2, "workgroup=(1, 2, 3, 4) has 4 axes"),
         (["--spec", "n=1"], 2, "n"),
     ],
 )

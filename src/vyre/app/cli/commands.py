@@ -28,7 +28,6 @@ from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
 from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune
 from vyre.app.opening import open as open_session
-from vyre.app.shorthand import dim3
 from vyre.domain.errors import InvalidConfig, VyreError
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -201,13 +200,12 @@ def aot(
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""
     loaded = load_valid(program)
-    size = arguments.shape(workgroup, "--workgroup")
     written = build_bundle(
         loaded.program,
         out,
         targets=target.split(","),
         spec=arguments.constants(spec),
-        workgroup=None if size is None else dim3(size, "--workgroup"),
+        workgroup=arguments.shape(workgroup, "--workgroup"),
         emitters=aot_emitters(machine_code=not ptx_only),
     )
     report.print_bundle(written, ptx_only=ptx_only, as_json=as_json)

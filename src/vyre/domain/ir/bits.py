@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from typing import Final
+from typing import Any, Final
 
+from vyre.domain.arguments import shown
 from vyre.domain.ir.types import ScalarType, TypeKind
 
 _FLOAT_FORMAT: Final = {ScalarType.F32: ("<f", "<I"), ScalarType.F64: ("<d", "<Q")}
+_INFINITY: Final = {ScalarType.F32: 0x7F80_0000, ScalarType.F64: 0x7FF0_0000_0000_0000}
+_TAKEN: Final[dict[TypeKind, tuple[tuple[type, ...], str]]] = {
+    TypeKind.UNSIGNED: ((int,), "an int"),
+    TypeKind.SIGNED: ((int,), "an int"),
+    TypeKind.FLOAT: ((int, float), "a number"),
+    TypeKind.BOOL: ((bool,), "a bool"),
+}
 _CANONICAL_NAN: Final = {ScalarType.F32: 0x7FC0_0000, ScalarType.F64: 0x7FF8_0000_0000_0000}
 
 
@@ -24,8 +33,43 @@ def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
         raise ValueError(f"{value!r} is no integer. Fix: pass an int, or cast the expression to {dtype.text}")
     low, high = integer_range(dtype)
     if not low <= value <= high:
-        raise ValueError(f"{value} does not fit {dtype.text}. Fix: use a value in {low}..{high} or another type")
+        raise ValueError(f"{shown(value)} does not fit {dtype.text}. Fix: use a value in {low}..{high} or another type")
     return int(value) & ((1 << dtype.bits) - 1)
+
+
+def argument_bits(dtype: ScalarType, value: object) -> int:
+    """Bit pattern of a number that a caller passes for a parameter or a constant of an executable type.
+
+    Takes Python's and NumPy's numbers of the kind of ``dtype``: bools for ``bool``, ints for integers, ints and floats
+    for floats.  Raises ``ValueError`` for any other value, and for one that does not fit, also where a finite number
+    would become infinite.
+    """
+    number: Any = python_number(value)
+    kinds, wanted = _TAKEN[dtype.kind]
+    fits = isinstance(number, kinds) and (type(number) is not bool or dtype.kind is TypeKind.BOOL)
+    if not fits:
+        raise ValueError(
+            f"{dtype.text} takes {wanted}, got {type(value).__name__}. Fix: pass {wanted} or a NumPy scalar"
+        )
+    if dtype.is_float:
+        bits = _float_bits(dtype, number)
+        if bits & ~(1 << dtype.bits - 1) == _INFINITY[dtype] and (isinstance(number, int) or math.isfinite(number)):
+            raise ValueError(
+                f"{shown(number)} is beyond the largest {dtype.text}. Fix: pass a number that fits, or inf"
+            )
+        return bits
+    return value_bits(dtype, number)
+
+
+def python_number(value: object) -> Any:
+    """The number in a scalar or an array without axes of NumPy; everything else as it is."""
+    if isinstance(value, bool | int | float):
+        return value
+    import numpy as np
+
+    if not isinstance(value, np.generic | np.ndarray) or isinstance(value, np.ma.MaskedArray):
+        return value
+    return value.item() if value.shape == () and value.dtype.kind in "biuf" else value
 
 
 def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:

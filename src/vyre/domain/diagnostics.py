@@ -9,6 +9,7 @@ from typing import Any, Final
 from vyre.domain.errors import MalformedJson
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.printable import indented, one_line, printable
 
 
 class Severity(IdentityEnum):
@@ -49,18 +50,21 @@ class Diagnostic:
         return self.render()
 
     def render(self, source: str | None = None) -> str:
-        """Text for people; with the text of the file that ``loc`` points into, the place is underlined."""
-        lines = [f"{self.severity.value}[{self.code}]: {self.message}"]
+        """Text for people; with the text of the file that ``loc`` points into, the place is underlined.
+
+        What is not printable is escaped, since messages hold names and lines of programs that others wrote.
+        """
+        lines = [f"{self.severity.value}[{one_line(self.code)}]: {indented(self.message)}"]
         if self.location is not None:
-            lines.append(f"  --> {self.location}")
+            lines.append(f"  --> {one_line(str(self.location))}")
         if self.loc is not None:
-            lines.append(f"  --> {self.loc}")
+            lines.append(f"  --> {one_line(str(self.loc))}")
             if source is not None:
                 lines += _excerpt(self.loc, source)
         if self.fix:
-            lines.append(f"  = help: {self.fix}")
+            lines.append(f"  = help: {indented(self.fix)}")
         if self.doc_url:
-            lines.append(f"  = note: {self.doc_url}")
+            lines.append(f"  = note: {one_line(self.doc_url)}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -148,6 +152,9 @@ def _object(value: object, path: str, members: dict[str, type], required: tuple[
 
 
 _TOKEN: Final = re.compile(r"\w+|\S")
+_BEFORE: Final = 160
+_AFTER: Final = 240
+"""Characters of a line that are shown before and from the place of a diagnostic."""
 
 
 def _excerpt(loc: SourceLocation, source: str) -> list[str]:
@@ -161,7 +168,13 @@ def _excerpt(loc: SourceLocation, source: str) -> list[str]:
         first = loc.column - 1
         token = _TOKEN.match(text, first)
         last = token.end() if token else first + 1
+    # Of a long line, what surrounds the place.
+    start, end = max(0, first - _BEFORE), first + _AFTER
+    last = min(last, first + _AFTER)
+    before, marked, after = (printable(text[a:b]) for a, b in ((start, first), (first, last), (last, end)))
+    shown = f"{'...' * (start > 0)}{before}"
     # Tabs stay tabs, so that the mark lines up however wide a terminal shows them.
-    indent = "".join("\t" if char == "\t" else " " for char in text[:first])
+    indent = "".join("\t" if char == "\t" else " " for char in shown)
     gutter = " " * len(str(loc.line))
-    return [f" {gutter} |", f" {loc.line} | {text}", f" {gutter} | {indent}{'^' * max(last - first, 1)}"]
+    whole = f"{shown}{marked}{after}{'...' * (end < len(text))}"
+    return [f" {gutter} |", f" {loc.line} | {whole}", f" {gutter} | {indent}{'^' * max(len(marked), 1)}"]

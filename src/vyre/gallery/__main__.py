@@ -6,19 +6,22 @@ import sys
 from time import perf_counter
 
 import vyre
+from vyre.adapters.terminal import command, complain, put
+from vyre.domain.printable import one_line
 from vyre.gallery.example import mismatches
 from vyre.gallery.registry import examples
 
 
+@command
 def main(names: list[str]) -> int:
     known = examples()
     unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"no example named {', '.join(unknown)}. Fix: choose from {', '.join(known)}", file=sys.stderr)
+        complain(f"no example named {one_line(', '.join(unknown))}. Fix: choose from {', '.join(known)}")
         return 2
     wrong = 0
     with vyre.open() as session:
-        print(session.explain())
+        put(str(session.explain()))
         for name in names or known:
             example = known[name]
             case, program = example.case(), example.program()
@@ -26,7 +29,7 @@ def main(names: list[str]) -> int:
             differences = mismatches(case, example.run(session, program, case))
             elapsed = perf_counter() - started
             verdict = "; ".join(differences) or f"equals {example.checked_by}"
-            print(f"{name:<16} {example.title:<50} {elapsed * 1e3:8.1f} ms  {verdict}")
+            put(f"{name:<16} {example.title:<50} {elapsed * 1e3:8.1f} ms  {verdict}")
             wrong += bool(differences)
     return 1 if wrong else 0
 

@@ -20,11 +20,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from vyre.adapters.terminal import command, complain
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidProgram, UnreadableFile, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
+from vyre.domain.printable import indented
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
@@ -244,6 +246,7 @@ def _ulps(a: bytes, b: bytes) -> int:
 
 
 # ---------------------------------------------------------------- command
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.conformance", description=__doc__)
@@ -259,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         backend = registration.make()
         cases = [case for path in options.files for case in read_cases(path)]
     except VyreError as error:
-        print(error, file=sys.stderr)
+        complain(indented(str(error)))
         return 2
     outcomes = run_cases(cases, backend, options.pattern, canonical_order=canonical_order)
     return print_outcomes(outcomes, as_json=options.json)

@@ -18,9 +18,11 @@ from typing import Any
 
 from blake3 import blake3
 
+from vyre.adapters.terminal import command, complain
 from vyre.domain.errors import BackendError, MalformedText, UnreadableFile, UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.printable import indented
 from vyre.domain.validation.validator import validate
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, execute, find_scheduled
@@ -155,6 +157,7 @@ def _difference(program: Program, name: str, data: bytes, expected: ExpectedOutp
     return f"`{name}` is {summary_text(element, data)}, expected {summary_text(element, expected.data)}{where}"
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.filetests", description=__doc__)
@@ -168,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         backend = registration.make()
         tests = [t for t in load_filetests(options.paths) if fnmatchcase(t.filename, options.pattern)]
     except (UnreadableFile, MalformedText, BackendError) as error:
-        print(error, file=sys.stderr)
+        complain(indented(str(error)))
         return 2
     outcomes = (o for test in tests for o in run_filetest(test, backend, canonical_order=canonical_order))
     return print_outcomes(outcomes, as_json=options.json)

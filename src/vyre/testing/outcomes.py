@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from vyre.adapters.terminal import put
+from vyre.domain.printable import indented, one_line
+
 
 class Verdict(Enum):
     PASSED = "passed"
@@ -31,10 +34,10 @@ def print_outcomes(outcomes: Iterable[Outcome], *, as_json: bool = False) -> int
     for outcome in outcomes:
         counts[outcome.verdict] += 1
         if as_json:
-            print(json.dumps({"name": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.reason}))
+            put(json.dumps({"name": outcome.name, "verdict": outcome.verdict.value, "reason": outcome.reason}))
         elif outcome.verdict is Verdict.FAILED:
-            print(f"FAIL {outcome.name}: {outcome.reason}")
+            put(f"FAIL {one_line(outcome.name)}: {indented(outcome.reason)}")
         elif outcome.verdict is Verdict.SKIPPED:
-            print(f"SKIP {outcome.name}: {outcome.reason}")
-    print(", ".join(f"{counts[v]} {v.value}" for v in Verdict))
+            put(f"SKIP {one_line(outcome.name)}: {indented(outcome.reason)}")
+    put(", ".join(f"{counts[v]} {v.value}" for v in Verdict))
     return 1 if counts[Verdict.FAILED] else 0

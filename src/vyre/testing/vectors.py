@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from vyre.adapters.terminal import command, complain, put
 from vyre.domain.errors import UnreadableFile
+from vyre.domain.printable import indented
 from vyre.testing.vector_rows import CONFORMANCE_FILES, FILES
 
 _PACKED: Final = (".gz", ".xz")
@@ -27,7 +29,7 @@ _SUFFIXES: Final = (".json", ".jsonl")
 class Tally:
     """Counts, and where failures and remarks are printed."""
 
-    def __init__(self, say: Callable[[str], object] = print) -> None:
+    def __init__(self, say: Callable[[str], object] = put) -> None:
         self._say = say
         self.passed = 0
         self.failed: int = 0
@@ -85,19 +87,20 @@ def run_file(path: Path, tally: Tally) -> None:
             tally.fail(where, f"{name}: expected {json.dumps(expected)}, got {json.dumps(actual, default=repr)}")
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     paths = [Path(a) for a in (sys.argv[1:] if arguments is None else arguments)]
     if not paths:
-        print(f"usage: python -m {__spec__.name if __spec__ else 'vyre.testing.vectors'} PATH...", file=sys.stderr)
+        complain(f"usage: python -m {__spec__.name if __spec__ else 'vyre.testing.vectors'} PATH...")
         return 2
     tally = Tally()
     try:
         run_vectors(paths, tally)
     except UnreadableFile as error:
-        print(error, file=sys.stderr)
+        complain(indented(str(error)))
         return 2
-    print(tally)
+    put(str(tally))
     return 1 if tally.failed else 0
 
 

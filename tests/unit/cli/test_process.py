@@ -73,24 +73,12 @@ def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
         (["run", str(path), "--in", "x=1", "--backend", "nope"], 3),
         (["show", str(tmp_path / "missing")], 2),
     ):
-        assert subprocess.run([*VYRE, *arguments], capture_output=True).returncode == code
-
-
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    path = tmp_path / "p.vyre"
-    path.write_bytes(render_program(square_program(), ProgramForm.TEXT))
-    process = subprocess.Popen([*VYRE, "show", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(20) == 0
+        assert subprocess.run([*VYRE, *arguments], capture_output=True, timeout=60).returncode == code
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_the_extra_the_command_says_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None\nfrom vyre.app.cli import main; sys.exit(main(['doctor']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == f"the vyre command needs `{missing}`. Fix: pip install 'vyre[cli]'\n"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from vyre.domain.diagnostics import Diagnostic, OpLocation, Severity
 from vyre.domain.errors import MalformedJson
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.printable import one_line
 
 _SOURCE = "workgroup_size 64, 1, 1\nbody {\n\tif lid.x < 2 {\n        barrier(seq_cst)\n    }\n}\n"
 
@@ -97,7 +98,7 @@ def test_json_parses_back_to_an_equal_value(diagnostic: Diagnostic) -> None:
 
 @given(_diagnostics, _texts)
 def test_rendering_never_fails(diagnostic: Diagnostic, source: str) -> None:
-    assert diagnostic.render(source).startswith(f"{diagnostic.severity.value}[{diagnostic.code}]: ")
+    assert diagnostic.render(source).startswith(f"{diagnostic.severity.value}[{one_line(diagnostic.code)}]: ")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The command ``vyre``: a thin adapter over the session.
 
 Exit codes: 0 ok, 1 invalid program or wrong result, 2 usage or unreadable input, 3 backend unavailable or
-unsupported, 4 execution failed, 130 interrupted.
+unsupported, 4 execution failed or output lost, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from vyre.adapters.terminal import command, complain
 
+
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; ``arguments`` default to the process's own."""
     try:
@@ -17,11 +20,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_command(sys.argv[1:] if arguments is None else list(arguments))
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in {"typer", "rich", "click"}:
+        package = missing_extra(error)
+        if package is None:
             raise
-        print(f"the vyre command needs `{package}`. Fix: pip install 'vyre[cli]'", file=sys.stderr)
+        complain(f"the vyre command needs `{package}`. Fix: pip install 'vyre[cli]'")
         return 2
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        complain("interrupted")
         return 130
+
+
+def missing_extra(error: Exception) -> str | None:
+    """The package of the extra ``cli`` for want of which an import failed."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return package if package in ("typer", "rich", "click") else None

@@ -154,10 +154,10 @@ def _string(buffer: Buffer, text: str) -> npt.NDArray[np.uint8]:
             f"--in {buffer.name}: a string is data for u8, not {buffer.element.text}", fix="give numbers, or @file."
         )
     try:
-        value = json.loads(text)
-    except ValueError as error:
+        value = str(json.loads(text)).encode()
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"--in {buffer.name}: {text} is no string ({error})", fix="quote it as in JSON.") from None
-    return np.frombuffer(str(value).encode(), np.uint8)
+    return np.frombuffer(value, np.uint8)
 
 
 def _number(text: str, where: str) -> int | float | bool:

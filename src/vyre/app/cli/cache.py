@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,9 +19,9 @@ from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk.ledger import Totals
 from vyre.adapters.disk.space import Space
 from vyre.adapters.system import ProcessEnvironment
+from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
@@ -45,7 +44,7 @@ def path(directory: Directory = None, as_json: AsJson = False) -> int:
         report.put_json({"directory": str(settings.directory), "layers": [str(layer) for layer in settings.layers]})
         return Exit.OK
     for found in (settings.directory, *settings.layers):
-        report.put(str(found))
+        put(str(found))
     return Exit.OK
 
 
@@ -68,11 +67,11 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
     if as_json:
         report.put_json(facts)
         return Exit.OK
-    report.put(f"directory  {facts['directory']}")
-    report.put(f"entries    {facts['entries']} of at most {facts['max_entries']}, of {facts['programs']} programs")
-    report.put(f"bytes      {facts['bytes']} of at most {facts['max_bytes']}")
-    report.put(f"worth      {facts['build_seconds']:.3g} s of building")
-    report.put(f"kinds      {', '.join(f'{count} {kind}' for kind, count in sorted(by_kind.items())) or 'none'}")
+    put(f"directory  {facts['directory']}")
+    put(f"entries    {facts['entries']} of at most {facts['max_entries']}, of {facts['programs']} programs")
+    put(f"bytes      {facts['bytes']} of at most {facts['max_bytes']}")
+    put(f"worth      {facts['build_seconds']:.3g} s of building")
+    put(f"kinds      {', '.join(f'{count} {kind}' for kind, count in sorted(by_kind.items())) or 'none'}")
     return Exit.OK
 
 
@@ -85,7 +84,8 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> int:
         return Exit.OK
     rows = report.table("kind", "program", "target", "bytes", "built in", "last used")
     for entry in listed:
-        rows.add_row(
+        report.add_row(
+            rows,
             entry.kind,
             entry.program[:_DIGITS],
             "?" if entry.key is None else entry.key.target,
@@ -112,8 +112,8 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> int:
         report.put_json({"checked": len(checked), "problems": problems})
     else:
         for root, found in bad:
-            report.put(f"{root}: {found.path}: {found.problem}")
-        report.put(f"{len(checked)} entries, {len(bad)} of them bad")
+            put(f"{root}: {found.path}: {found.problem}")
+        put(f"{len(checked)} entries, {len(bad)} of them bad")
     return Exit.WRONG if bad else Exit.OK
 
 
@@ -151,7 +151,7 @@ def export_(
 
     exported = export_entries(_opened(_settings(directory)), target)
     for problem in exported.skipped:
-        stderr.print(f"skipped {problem}", markup=False)
+        complain(f"skipped {problem}")
     _done(
         {"entries": exported.entries, "bytes": exported.nbytes, "skipped": len(exported.skipped)},
         "exported {entries} entries, {bytes} bytes; skipped {skipped}",
@@ -171,7 +171,7 @@ def import_(
 
     imported = import_entries(opened_store(directory), source)
     for problem in imported.refused:
-        stderr.print(f"refused {problem}", markup=False)
+        complain(f"refused {problem}")
     _done(
         {"entries": imported.entries, "refused": len(imported.refused)},
         "imported {entries} entries, refused {refused}",
@@ -187,17 +187,14 @@ def opened_store(directory: Path | None) -> DiskArtifactStore:
     """
     settings = _settings(directory)
     _opened(settings)
-    return DiskArtifactStore(settings, _Complaints(stderr.print))
+    return DiskArtifactStore(settings, _Complaints())
 
 
 class _Complaints(NullTelemetry):
     """Shows what the store says about its directory."""
 
-    def __init__(self, show: Callable[[str], object]) -> None:
-        self._show = show
-
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
-        self._show(f"{fields['problem']}. Fix: {fields['fix']}")
+        complain(f"{fields['problem']}. Fix: {fields['fix']}")
 
 
 def _settings(directory: Path | None, max_bytes: int | None = None, max_entries: int | None = None) -> CacheSettings:
@@ -247,5 +244,5 @@ def _done(facts: dict[str, int], text: str, as_json: bool) -> int:
     if as_json:
         report.put_json(facts)
     else:
-        report.put(text.format(**facts))
+        put(text.format(**facts))
     return Exit.OK

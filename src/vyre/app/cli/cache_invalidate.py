@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
+from vyre.adapters.terminal import put
 from vyre.app.cli import report
 from vyre.app.cli.cache import Directory, opened_store
 from vyre.app.cli.exit_codes import Exit
@@ -56,13 +57,13 @@ def _print(found: InvalidationReport) -> None:
     if found.removed or found.failed:
         rows = report.table("", "kind", "program", "bytes", "why")
         for entry in found.removed:
-            rows.add_row(went, *_cells(entry))
+            report.add_row(rows, went, *_cells(entry))
         for entry in found.failed:
-            rows.add_row(f"kept in {entry.layer}" if entry.layer else "not removed", *_cells(entry))
+            report.add_row(rows, f"kept in {entry.layer}" if entry.layer else "not removed", *_cells(entry))
         report.put_table(rows)
     verb = "would remove" if found.dry_run else "removed"
     failed = f"; {len(found.failed)} cannot be removed" if found.failed else ""
-    report.put(f"{verb} {len(found.removed)} entries, {found.nbytes} bytes{failed}; {found.kept} stay")
+    put(f"{verb} {len(found.removed)} entries, {found.nbytes} bytes{failed}; {found.kept} stay")
 
 
 def _cells(entry: InvalidEntry) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def key(
     rows = report.table("field", "value")
     for name, value in document.items():
         for part, text in _lines(value):
-            rows.add_row(f"{name} {part}" if part else name, text)
+            report.add_row(rows, f"{name} {part}" if part else name, text)
     report.put_table(rows)
     return Exit.OK
 

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from vyre.adapters.files import write_files
+from vyre.adapters.terminal import put
 from vyre.app.calibration.service import KnownCosts
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import stderr
 from vyre.app.cli.options import AsJson, BackendName
 from vyre.app.opening import open as open_session
 from vyre.domain.cost_limits import USUAL_SAMPLES
 from vyre.domain.launch_costs import COSTS, LaunchCosts, Measured, Provenance, to_json, to_text
+from vyre.domain.printable import one_line
 
 
 def calibrate(
@@ -28,7 +29,7 @@ def calibrate(
     """Measure what launches, graphs and copies cost on this device, and keep it for plans."""
     with (
         open_session(backend, cache=store) as session,
-        stderr.status(f"measuring launch costs on {session.backend}"),
+        report.progress(f"measuring launch costs on {session.backend}"),
     ):
         found = session.calibrate(rounds=rounds)
     if out is not None:
@@ -38,21 +39,21 @@ def calibrate(
         return Exit.OK
     _print(found.costs)
     for verdict in found.corrected:
-        report.put(f"changed: {verdict.why}")
+        put(f"changed: {verdict.why}")
     if found.provenance is Provenance.EMULATED:
-        report.put("nothing was measured: these are times of an emulator, which say nothing about a GPU")
-    report.put(found.why)
+        put("nothing was measured: these are times of an emulator, which say nothing about a GPU")
+    put(found.why)
     if out is not None:
-        report.put(f"wrote {out}")
+        put(f"wrote {one_line(str(out))}")
     return Exit.OK
 
 
 def _print(costs: LaunchCosts) -> None:
     rows = report.table("cost", "median", "spread", "error", "samples", "provenance")
     for name in COSTS:
-        rows.add_row(name, *_cells(getattr(costs, name)))
+        report.add_row(rows, name, *_cells(getattr(costs, name)))
     for kernel in costs.kernels:
-        rows.add_row(f"kernel {kernel.pipeline}", *_cells(kernel.time))
+        report.add_row(rows, f"kernel {kernel.pipeline}", *_cells(kernel.time))
     report.put_table(rows)
 
 

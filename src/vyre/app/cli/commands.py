@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import traceback
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,16 +13,17 @@ import typer
 from vyre.adapters.cuda.aot.files import check_digest
 from vyre.adapters.files import write_files
 from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.adapters.terminal import OutputLost, complain, put
 from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
-from vyre.app.cli import arguments, report
+from vyre.app.cli import arguments, missing_extra, report
 from vyre.app.cli.cache import cache
 from vyre.app.cli.cache_invalidate import invalidate
 from vyre.app.cli.cache_key import key
 from vyre.app.cli.calibrate import calibrate
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.explain import explain
-from vyre.app.cli.loading import InvalidSource, load, load_valid, stderr
+from vyre.app.cli.loading import InvalidSource, load, load_valid
 from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune
 from vyre.app.opening import open as open_session
@@ -58,24 +57,26 @@ def run_command(args: list[str]) -> int:
         # Not app(): it would turn interrupts and closed pipes into exit codes of its own.
         with command.make_context("vyre", list(args)) as context:
             outcome = command.invoke(context)
-        sys.stdout.flush()
     except InvalidSource as invalid:
-        report.print_error(invalid.error, stderr, as_json=wants_json, source=invalid.source)
+        report.print_error(invalid.error, as_json=wants_json, source=invalid.source)
         return exit_code(invalid.error)
     except VyreError as error:
-        report.print_error(error, stderr, as_json=wants_json)
+        report.print_error(error, as_json=wants_json)
         return exit_code(error)
     except typer.Exit as error:
         return int(error.exit_code)
     except _USAGE_ERROR as error:
-        error.show()  # type: ignore[attr-defined]  # a ClickException
+        shown = io.StringIO()
+        error.show(shown)  # type: ignore[attr-defined]  # a ClickException
+        complain(shown.getvalue().removesuffix("\n"))
         return Exit.USAGE
-    except BrokenPipeError:  # the reader of our output went away; nothing may be flushed at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.OK
-    except Exception:  # a defect of ours: show where, and do not look like a wrong result
-        stderr.print_exception()
-        stderr.print("internal error. Fix: report this with the program and the command line.")
+    except OutputLost:
+        raise
+    except Exception as error:  # a defect of ours: show where, and do not look like a wrong result
+        if missing_extra(error) is not None:
+            raise
+        complain(traceback.format_exc())
+        complain("internal error. Fix: report this with the program and the command line.")
         return Exit.FAILED
     return int(outcome) if isinstance(outcome, int) else Exit.OK
 
@@ -117,7 +118,7 @@ def run(
     check_digest(f"the program {program}", expect, loaded.program.digest)
     targets = arguments.outputs(out, loaded.program)
     given = arguments.inputs(input_, loaded.program)
-    with open_session(backend) as session, _progress(f"running {program.name} on {session.backend}"):
+    with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
         result = session.dispatch(
             loaded.program,
             given,
@@ -153,7 +154,7 @@ def show(
     if out is not None:
         write_files({out: content})
     else:
-        report.put(text)
+        put(text)
     return Exit.OK
 
 
@@ -182,7 +183,7 @@ def emit(
     if out is not None:
         write_files({out: text.encode() + b"\n"})
     else:
-        report.put(text)
+        put(text)
     return Exit.OK
 
 
@@ -250,7 +251,7 @@ def demo(
     """Run real kernels on data found on this machine and check every answer independently."""
     from vyre.app.demo import run_demo
 
-    with open_session(backend) as session, _progress("running the demo") as status:
+    with open_session(backend) as session, report.progress("running the demo") as status:
         rows = run_demo(session, out, lambda row: status(f"running the demo: {row.name} done"))
     report.print_demo(rows, as_json=as_json)
     return Exit.OK if all(row.ok for row in rows) else Exit.WRONG
@@ -262,10 +263,3 @@ def _check(path: Path) -> report.Checked:
     except InvalidSource as invalid:
         return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
     return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)
-
-
-@contextmanager
-def _progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on a terminal's standard error while work goes on; yields the function that changes its text."""
-    with stderr.status(text) as status:
-        yield lambda new: status.update(new)

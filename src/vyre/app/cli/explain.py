@@ -10,16 +10,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from vyre.adapters.terminal import complain, put
 from vyre.app.cli import arguments, report
 from vyre.app.cli.chart import Curve, chart, duration, marks
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import load_valid, stderr
+from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import AsJson, BackendName, Spec
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file, write_decisions
 from vyre.app.explain.service import ASSUMED_COSTS, MEASURED_COSTS
 from vyre.app.opening import open as open_session
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.printable import indented, one_line
 from vyre.domain.value_json import to_json
 from vyre.policies.execution_prices import Price, Quote
 from vyre.policies.journal import Outcome, Replayed
@@ -68,7 +70,7 @@ def explain(
             spec=arguments.constants(spec),
         )
     for note in found.notes:
-        stderr.print(f"note: {note}", markup=False)
+        complain(f"note: {indented(note)}")
     if record is not None:
         write_decisions(found.decisions, record)
     if as_json:
@@ -76,30 +78,30 @@ def explain(
         return Exit.OK
     _print(found)
     if record is not None:
-        report.put(f"wrote {record}")
+        put(f"wrote {one_line(str(record))}")
     return Exit.OK
 
 
 # ---- a program
 def _print(found: Explanation) -> None:
     work, plan = found.inputs.workload, found.plan
-    report.put(f"{found.program} on {found.backend}: {work.repeats} x {work.batch} runs of {_each(found.work)}")
+    put(f"{one_line(found.program)} on {found.backend}: {work.repeats} x {work.batch} runs of {_each(found.work)}")
     rows = report.table("", "mode", "predicted", "a run", "costs", "made of")
     for quote in plan.quotes:
-        rows.add_row(
-            "*" if quote.mode is plan.mode else "", quote.mode.value, *_cells(quote, work.batch * work.repeats)
+        report.add_row(
+            rows, "*" if quote.mode is plan.mode else "", quote.mode.value, *_cells(quote, work.batch * work.repeats)
         )
     report.put_table(rows)
-    report.put(f"{plan.mode.value}: {plan.why} (gain {plan.gain_ns} ns, margin {plan.margin_ns} ns)")
+    put(f"{plan.mode.value}: {plan.why} (gain {plan.gain_ns} ns, margin {plan.margin_ns} ns)")
     if found.others:
         rows = report.table("decision", "verdict", "why")
         for answer in found.others:
-            rows.add_row(*answer)
-        report.put("")
+            report.add_row(rows, *answer)
+        put("")
         report.put_table(rows)
     if sys.stdout.isatty():
         for line in _chart(found):
-            report.put(line)
+            put(line)
 
 
 def _each(work: DispatchWork) -> str:
@@ -179,7 +181,7 @@ def _replay(path: Path, *, as_json: bool) -> int:
         for place, each in enumerate(found, 1):
             if _is_worth_telling(each):
                 _tell(place, each)
-        report.put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome))
+        put(", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome))
     return Exit.OK if all(each.reproduced for each in found) else Exit.WRONG
 
 
@@ -190,9 +192,9 @@ def _is_worth_telling(replayed: Replayed) -> bool:
 def _tell(place: int, replayed: Replayed) -> None:
     same = "; the verdict is the same" if replayed.reproduced else ""
     why = f" ({replayed.why})" if replayed.why else ""
-    report.put(f"decision {place}: {replayed.record.policy}: {replayed.outcome.value}{why}{same}")
+    put(f"decision {place}: {replayed.record.policy}: {replayed.outcome.value}{why}{same}")
     for difference in replayed.differences:
-        report.put(f"  {difference}")
+        put(f"  {difference}")
 
 
 def _replayed_json(place: int, replayed: Replayed) -> dict[str, Any]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
-
-from rich.console import Console
 
 from vyre.adapters.files import read_file
 from vyre.adapters.program_files import LoadedProgram, parse_program_file
+from vyre.adapters.terminal import complain
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
+from vyre.domain.printable import indented, one_line
 from vyre.domain.validation.validator import validate
-
-stderr: Final = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 class InvalidSource(Exception):
@@ -41,5 +38,5 @@ def load_valid(path: Path) -> LoadedProgram:
     except InvalidProgram as error:
         raise InvalidSource(error, loaded.source) from None
     for note in loaded.notes:
-        stderr.print(f"{path}: note: {note}", markup=False)
+        complain(f"{one_line(str(path))}: note: {indented(note)}")
     return loaded

@@ -6,28 +6,30 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-
+from vyre.adapters.terminal import complain, put
 from vyre.app.result import Result
 from vyre.app.selection import SelectionReport
 from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.errors import DataRaceError, InvalidProgram, LocatedError, VyreError
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import walk_statements
+from vyre.domain.ir.text_format import name_text
 from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.printable import indented, one_line
 from vyre.domain.specialization import spec_constants
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from rich.table import Table
 
     from vyre.app.aot import WrittenBundle
     from vyre.app.cli.doctor import Finding
@@ -38,27 +40,43 @@ FIRST: Final = 8
 PIPE_COLUMNS: Final = 240
 
 
-def put(text: str) -> None:
-    """Print as it is: no wrapping, no markup."""
-    print(text)
-
-
 def put_json(document: object) -> None:
     put(json.dumps(document, indent=2))
 
 
 def table(*columns: str) -> Table:
-    """A plain table; every cell is text, not markup."""
+    """A plain table."""
+    from rich.table import Table  # not for every command: much to import
+
     built = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         built.add_column(column, overflow="fold")
     return built
 
 
+def add_row(rows: Table, *cells: str) -> None:
+    """Adds a row of cells that hold text without markup, each on one line."""
+    rows.add_row(*map(one_line, cells))
+
+
 def put_table(rows: Table) -> None:
     """Fitted to a terminal; in a pipe lines are not folded at 80 columns."""
+    from rich.console import Console
+
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
     Console(highlight=False, markup=False, emoji=False, width=width).print(rows)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on a terminal's standard error while work goes on; yields the function that changes its text."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    spinner = "dots" if console.encoding.startswith("utf") else "line"
+    with console.status(Text(one_line(text)), spinner=spinner) as status:
+        yield lambda new: status.update(Text(one_line(new)))
 
 
 # ---------------------------------------------------------------- run
@@ -66,6 +84,8 @@ def file_content(path: Path, array: npt.NDArray[Any]) -> bytes:
     """The array as a ``.npy`` file, or for any other extension its raw bytes (``bool`` one byte an element)."""
     if path.suffix != ".npy":
         return array.tobytes()
+    import numpy as np
+
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
@@ -92,8 +112,8 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
         return
     for name, array in result.items():
         target = targets.get(name)
-        shown = f"-> {target}" if target is not None else _first(array)
-        put(f"{name}: {array.dtype}[{', '.join(map(str, array.shape))}] {shown}")
+        shown = f"-> {one_line(str(target))}" if target is not None else _first(array)
+        put(f"{name_text(name)}: {array.dtype}[{', '.join(map(str, array.shape))}] {shown}")
     put(f"{result.backend}, {result.timing.wall_ns / 1e6:.3f} ms ({reason})")
 
 
@@ -114,7 +134,7 @@ def print_bundle(written: WrittenBundle, *, ptx_only: bool, as_json: bool) -> No
     made = f"machine code by ptxas of CUDA {written.assembler}"
     if written.assembler is None:
         made = "PTX only" if ptx_only else "PTX only: no ptxas was found"
-    put(f"{written.path}: {', '.join(written.members)} ({written.nbytes} bytes; {made})")
+    put(f"{one_line(str(written.path))}: {', '.join(written.members)} ({written.nbytes} bytes; {made})")
     put(f"program {written.program}")
     put(f"digest  {written.digest}")
 
@@ -138,7 +158,7 @@ def _flat(array: npt.NDArray[Any]) -> list[Any]:
 
 def _json_number(value: object) -> object:
     """JSON has no NaN and no infinity: they become strings."""
-    return repr(value) if isinstance(value, float) and not np.isfinite(value) else value
+    return repr(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def _first(array: npt.NDArray[Any]) -> str:
@@ -166,7 +186,7 @@ def summary(program: Program, *, as_json: bool) -> str:
     if as_json:
         return json.dumps(facts, indent=2)
     lines = [
-        f"program    {program.name or 'unnamed'}",
+        f"program    {'unnamed' if program.name is None else name_text(program.name)}",
         f"digest     {facts['digest']}",
         f"workgroup  {' x '.join(map(str, program.workgroup_size))}",
         f"valid      {'yes' if report.ok else f'no, {len(report.errors)} errors (see vyre validate)'}",
@@ -174,7 +194,9 @@ def summary(program: Program, *, as_json: bool) -> str:
         "buffers",
         *(f"  {_buffer_text(b)}" for b in program.buffers),
     ]
-    lines += [f"constants  {', '.join(f'{n}: {t}' for n, t in facts['constants'].items())}"] * bool(facts["constants"])
+    lines += [f"constants  {', '.join(f'{name_text(n)}: {t}' for n, t in facts['constants'].items())}"] * bool(
+        facts["constants"]
+    )
     lines += [f"{title:<10} {_counts(counts)}" for title, counts in (("stmts", statements), ("exprs", expressions))]
     return "\n".join(lines)
 
@@ -195,8 +217,8 @@ def _buffer_json(buffer: Buffer) -> dict[str, object]:
 
 def _buffer_text(buffer: Buffer) -> str:
     roles = [role for role, holds in (("in", buffer.takes_input), ("out", buffer.is_returned)) if holds] or ["scratch"]
-    size = str(buffer.count) if buffer.count else f"like {buffer.like}" if buffer.like else "run time"
-    return f"{buffer.name}: {buffer.element.text}[{size}] {buffer.access.name.lower()} ({', '.join(roles)})"
+    size = str(buffer.count) if buffer.count else f"like {name_text(buffer.like)}" if buffer.like else "run time"
+    return f"{name_text(buffer.name)}: {buffer.element.text}[{size}] {buffer.access.name.lower()} ({', '.join(roles)})"
 
 
 def _counts(counts: Counter[str]) -> str:
@@ -219,8 +241,8 @@ def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
         return
     for path, found, source, notes in checked:
         for note in notes:
-            put(f"{path}: note: {note}")
-        put(f"{path}: {found.render(source)}")
+            put(f"{one_line(str(path))}: note: {indented(note)}")
+        put(f"{one_line(str(path))}: {found.render(source)}")
 
 
 # ---------------------------------------------------------------- backends, doctor, demo
@@ -242,9 +264,9 @@ def print_backends(report: SelectionReport, *, as_json: bool) -> None:
         return
     rows = table("", "backend", "role", "reason")
     for candidate in report.candidates:
-        rows.add_row("*" if candidate.chosen else "", candidate.id, candidate.role.value, candidate.reason)
+        add_row(rows, "*" if candidate.chosen else "", candidate.id, candidate.role.value, candidate.reason)
     for failure in report.failures:
-        rows.add_row("!", failure.entry_point, "broken", failure.reason)
+        add_row(rows, "!", failure.entry_point, "broken", failure.reason)
     put_table(rows)
 
 
@@ -256,7 +278,7 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     rows = table("", "check", "found")
     for finding in findings:
         fix = "" if finding.fix is None else f". Fix: {finding.fix}"
-        rows.add_row("ok" if finding.ok else "!!", finding.check, f"{finding.found}{fix}")
+        add_row(rows, "ok" if finding.ok else "!!", finding.check, f"{finding.found}{fix}")
     put_table(rows)
 
 
@@ -267,13 +289,19 @@ def print_demo(rows: Sequence[DemoRow], *, as_json: bool) -> None:
         return
     shown = table("", "job", "size", "time", "checked by", "")
     for row in rows:
-        shown.add_row(
-            "ok" if row.ok else "!!", row.name, row.size, f"{row.seconds * 1e3:.1f} ms", row.checked_by, row.detail
+        add_row(
+            shown,
+            "ok" if row.ok else "!!",
+            row.name,
+            row.size,
+            f"{row.seconds * 1e3:.1f} ms",
+            row.checked_by,
+            row.detail,
         )
     put_table(shown)
     for row in rows:
         if row.picture is not None:
-            put(f"wrote {row.picture}")
+            put(f"wrote {one_line(str(row.picture))}")
     if rows:
         put(f"ran on {rows[0].backend}: {rows[0].why}")
     passed = sum(row.ok for row in rows)
@@ -288,7 +316,7 @@ def diagnostic_of(error: VyreError) -> Diagnostic:
     return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc)
 
 
-def print_error(error: VyreError, console: Console, *, as_json: bool, source: str | None = None) -> None:
+def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -> None:
     """What went wrong and its ``Fix:``, with the line of the program's text underlined where there is one."""
     report = error.report if isinstance(error, InvalidProgram) else None
     if as_json:
@@ -298,7 +326,7 @@ def print_error(error: VyreError, console: Console, *, as_json: bool, source: st
         put_json({"error": document | ({} if report is None else {"report": report.to_json()})})
         return
     if report is not None:
-        console.print(report.render(source), markup=False)
+        complain(report.render(source))
     else:
-        console.print(replace(diagnostic_of(error), fix=None).render(source), markup=False)
-    console.print(f"Fix: {error.fix}", markup=False)
+        complain(replace(diagnostic_of(error), fix=None).render(source))
+    complain(f"Fix: {indented(error.fix)}")

@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
+from vyre.adapters.terminal import put
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
-from vyre.app.cli.loading import load_valid, stderr
+from vyre.app.cli.loading import load_valid
 from vyre.app.cli.options import AsJson, BackendName, ProgramPath, Spec
 from vyre.app.opening import open as open_session
 from vyre.app.tuning.report import Source, TuningReport
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.printable import one_line
 
 
 def tune(
@@ -43,7 +45,7 @@ def tune(
     given = arguments.inputs(input_, loaded.program)
     settings = TuningSettings(profiles=not sizes_only, budget_s=budget, again=again)
     with open_session(backend, cache=store, pins=pin) as session:
-        with stderr.status(f"tuning {program.name} on {session.backend}"):
+        with report.progress(f"tuning {program.name} on {session.backend}"):
             found = session.tune(
                 loaded.program,
                 given,
@@ -59,7 +61,7 @@ def tune(
         return Exit.OK
     _print(found)
     if exported is not None:
-        report.put(f"wrote {exported} pins to {export}")
+        put(f"wrote {exported} pins to {one_line(str(export))}")
     return Exit.OK
 
 
@@ -69,7 +71,8 @@ def _print(found: TuningReport) -> None:
     for number, (candidate, median, samples) in enumerate(
         zip(found.candidates, found.medians, found.samples, strict=True)
     ):
-        rows.add_row(
+        report.add_row(
+            rows,
             str(number),
             str(candidate.size) + (" (declared)" if number == 0 else ""),
             candidate.profile or "-",
@@ -79,12 +82,12 @@ def _print(found: TuningReport) -> None:
         )
     report.put_table(rows)
     for candidate, reason in found.rejected:
-        report.put(f"rejected {candidate}: {reason}")
+        put(f"rejected {candidate}: {reason}")
     if not found.measured:
-        report.put("nothing was measured: these are estimates of a model")
+        put("nothing was measured: these are estimates of a model")
     if found.source is Source.STORE:
-        report.put("remembered: nothing was launched")
-    report.put(f"{'no winner' if found.winner is None else f'winner {found.winner}'}: {found.why}")
+        put("remembered: nothing was launched")
+    put(f"{'no winner' if found.winner is None else f'winner {found.winner}'}: {found.why}")
 
 
 _TITLE = {True: "median", False: "work"}

@@ -12,6 +12,7 @@ from vyre.domain.ir.buffers import Access
 from vyre.domain.ir.expr import IdKind
 from vyre.domain.ir.operators import ATOMIC_TEXT, BINARY, UNARY, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.printable import Escapes
 
 RESERVED_WORDS: Final = frozenset(
     (
@@ -74,15 +75,7 @@ def name_text(name: str) -> str:
     return name if IDENTIFIER.match(name) and name not in RESERVED_WORDS else quoted(name)
 
 
-class _Escapes(dict[int, str]):
-    """What ``str.translate`` writes for a character, in the memory of the result."""
-
-    def __missing__(self, code: int) -> str:
-        character = chr(code)
-        return character if character.isprintable() else f"\\u{{{code:x}}}"
-
-
-_ESCAPES: Final = _Escapes({ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"})
+_ESCAPES: Final = Escapes({ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\t"): "\\t"})
 
 
 def quoted(value: str) -> str:

@@ -9,12 +9,15 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from vyre.adapters.terminal import command, complain
 from vyre.domain.errors import BackendUnavailable
+from vyre.domain.printable import indented
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.execution import SCHEDULES, find_scheduled
 from vyre.testing.outcomes import print_outcomes
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.backend_contract", description=__doc__)
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         registration, canonical_order = find_scheduled(options.backend, options.schedule, options.seed)
     except BackendUnavailable as error:
-        print(error, file=sys.stderr)
+        complain(indented(str(error)))
         return 2
     with Subject(registration, canonical_order=canonical_order) as subject:
         return print_outcomes(run_cases(CASES, subject, options.pattern), as_json=options.json)

@@ -75,7 +75,8 @@ def _manifest(bundle: Bundle) -> bytes:
         "buffers": [_buffer_json(buffer) for buffer in bundle.buffers],
         "builds": [_build_json(build) for build in bundle.builds],
     }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.encode("utf-8", "surrogatepass")  # names of buffers may hold anything that a str does
 
 
 def _buffer_json(buffer: Buffer) -> dict[str, Any]:

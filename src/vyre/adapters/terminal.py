@@ -1,0 +1,125 @@
+"""Where commands print: text is escaped and fits the encoding of its stream, and a stream that fails has one answer."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import wraps
+from typing import Final, ParamSpec, TextIO
+
+from vyre.domain.printable import printable
+
+OUTPUT_FAILED: Final = 4
+"""Exit code where the output cannot be written, to a full disk for example."""
+READER_GONE: Final = 141
+"""Exit code where nobody reads the output any more: what a shell reports of tools that SIGPIPE ended."""
+
+_P = ParamSpec("_P")
+
+
+def put(text: str) -> None:
+    """Print a line or several, with what is not printable escaped."""
+    print(printable(text))
+
+
+def complain(text: str) -> None:
+    """Print to standard error, with what is not printable escaped."""
+    print(printable(text), file=sys.stderr)
+
+
+def command(main: Callable[_P, int]) -> Callable[_P, int]:
+    """Makes ``main`` the whole of a command: what it prints is safe, and the exit code says if it did not get out.
+
+    The exit code is that of ``main``, ``READER_GONE`` without a word where the reader of the output went away, and
+    ``OUTPUT_FAILED`` with a message where the output is lost.
+    """
+
+    @wraps(main)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> int:
+        out, err = Outgoing(sys.stdout), Outgoing(sys.stderr, may_be_lost=True)
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = main(*args, **kwargs)
+                out.flush()
+            except OutputLost as lost:
+                out.abandon()
+                if lost.reader_gone:
+                    code = READER_GONE
+                else:
+                    complain(f"cannot write the output: {lost}. Fix: free space, or send it somewhere else.")
+                    code = OUTPUT_FAILED
+            err.flush()
+        return code
+
+    return run
+
+
+class OutputLost(Exception):
+    """What was printed did not get out."""
+
+    def __init__(self, error: OSError | None) -> None:
+        super().__init__("standard output is closed" if error is None else error.strerror or str(error))
+        self.reader_gone = isinstance(error, BrokenPipeError)
+
+
+class Outgoing(io.TextIOBase):
+    """A stream in front of another one, which may be closed (None).
+
+    Characters that the encoding lacks are written as ``\\xe9`` or ``\\u2502``.  Writing raises ``OutputLost`` where the
+    stream fails; with ``may_be_lost`` nothing is said about it, since there is nowhere to say it.
+    """
+
+    def __init__(self, stream: TextIO | None, *, may_be_lost: bool = False) -> None:
+        self._stream = stream
+        self._may_be_lost = may_be_lost
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str, /) -> int:
+        encoding = self.encoding
+        fitting = text.encode(encoding, "backslashreplace").decode(encoding)
+        self._attempt(lambda stream: stream.write(fitting), bool(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._attempt(lambda stream: stream.flush(), False)
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise OSError("the stream is closed")
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    def abandon(self) -> None:
+        """Nothing more is written: what the stream still holds goes nowhere, also when the interpreter ends."""
+        stream, self._stream = self._stream, None
+        try:
+            number = -1 if stream is None else stream.fileno()
+        except OSError:  # a stream in memory
+            return
+        if number >= 0:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+
+    def _attempt(self, work: Callable[[TextIO], object], matters: bool) -> None:
+        if self._stream is None:
+            if matters and not self._may_be_lost:
+                raise OutputLost(None)
+            return
+        try:
+            work(self._stream)
+        except OSError as error:
+            if not self._may_be_lost:
+                raise OutputLost(error) from None
+            self.abandon()

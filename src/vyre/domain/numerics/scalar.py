@@ -14,6 +14,7 @@ the canonical one, which is a convenience of this module and no promise of the l
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -179,28 +180,33 @@ def _rotate_left(t: ScalarType, a: int, count: int) -> int:
 
 
 # Operands are mathematical integers, counts of shifts and rotations already masked; results wrap afterwards.
-_INTEGER_BINARY: Final[dict[BinaryOp, Callable[[ScalarType, int, int], int]]] = {
-    BinaryOp.ADD: lambda t, a, b: a + b,
-    BinaryOp.SUB: lambda t, a, b: a - b,
-    BinaryOp.MUL: lambda t, a, b: a * b,
+_INTEGER_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
+    BinaryOp.ADD: operator.add,
+    BinaryOp.SUB: operator.sub,
+    BinaryOp.MUL: operator.mul,
+    BinaryOp.MOD: lambda a, b: a - b * _quotient(a, b) if b else 0,
+    BinaryOp.BIT_AND: operator.and_,
+    BinaryOp.BIT_OR: operator.or_,
+    BinaryOp.BIT_XOR: operator.xor,
+    BinaryOp.SHL: operator.lshift,
+    BinaryOp.SHR: operator.rshift,
+    BinaryOp.ABS_DIFF: lambda a, b: abs(a - b),
+    BinaryOp.MIN: min,
+    BinaryOp.MAX: max,
+}
+# Those that need to know the type besides.
+_TYPED_BINARY: Final[dict[BinaryOp, Callable[[ScalarType, int, int], int]]] = {
     BinaryOp.DIV: _divide_integers,
-    BinaryOp.MOD: lambda t, a, b: a - b * _quotient(a, b) if b else 0,
-    BinaryOp.BIT_AND: lambda t, a, b: a & b,
-    BinaryOp.BIT_OR: lambda t, a, b: a | b,
-    BinaryOp.BIT_XOR: lambda t, a, b: a ^ b,
-    BinaryOp.SHL: lambda t, a, count: a << count,
-    BinaryOp.SHR: lambda t, a, count: a >> count,
     BinaryOp.ROTATE_LEFT: _rotate_left,
     BinaryOp.ROTATE_RIGHT: lambda t, a, count: _rotate_left(t, a, t.bits - count),
-    BinaryOp.ABS_DIFF: lambda t, a, b: abs(a - b),
-    BinaryOp.MIN: lambda t, a, b: min(a, b),
-    BinaryOp.MAX: lambda t, a, b: max(a, b),
     BinaryOp.SATURATING_ADD: lambda t, a, b: _clamp(t, a + b),
     BinaryOp.SATURATING_SUB: lambda t, a, b: _clamp(t, a - b),
     BinaryOp.SATURATING_MUL: lambda t, a, b: _clamp(t, a * b),
     BinaryOp.MUL_HIGH: lambda t, a, b: (a * b) >> t.bits,
 }
 _COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
+_LEAVES_RANGE: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL})
+"""Operators whose results of unsigned integers may need to wrap."""
 
 
 def _divide_floats(a: float, b: float) -> float:
@@ -231,12 +237,12 @@ _FLOAT_BINARY: Final[dict[BinaryOp, Callable[[float, float], float]]] = {
 }
 
 _COMPARE: Final[dict[BinaryOp, Callable[[float, float], bool]]] = {
-    BinaryOp.EQ: lambda a, b: a == b,
-    BinaryOp.NE: lambda a, b: a != b,
-    BinaryOp.LT: lambda a, b: a < b,
-    BinaryOp.GT: lambda a, b: a > b,
-    BinaryOp.LE: lambda a, b: a <= b,
-    BinaryOp.GE: lambda a, b: a >= b,
+    BinaryOp.EQ: operator.eq,
+    BinaryOp.NE: operator.ne,
+    BinaryOp.LT: operator.lt,
+    BinaryOp.GT: operator.gt,
+    BinaryOp.LE: operator.le,
+    BinaryOp.GE: operator.ge,
 }
 _BOOL_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.AND: lambda a, b: a & b,
@@ -258,8 +264,24 @@ def binary(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
         return _from_float(form, _FLOAT_BINARY[op](_to_float(form, a), _to_float(form, b)))
     if dtype.kind is TypeKind.BOOL:
         return _BOOL_BINARY[op](a, b)
-    right = b & (dtype.bits - 1) if op in _COUNTED else _to_int(dtype, b)
-    return _wrap(dtype, _INTEGER_BINARY[op](dtype, _to_int(dtype, a), right))
+    left, right = _to_int(dtype, a), b & (dtype.bits - 1) if op in _COUNTED else _to_int(dtype, b)
+    rule = _INTEGER_BINARY.get(op)
+    return _wrap(dtype, _TYPED_BINARY[op](dtype, left, right) if rule is None else rule(left, right))
+
+
+def unsigned_rule(op: BinaryOp, dtype: ScalarType) -> Callable[[int, int], int]:
+    """``binary`` of one operator and one unsigned type, prepared for many calls; a comparison answers with a bool.
+
+    Raises ``KeyError`` for an operator whose rule depends on the type.
+    """
+    if op in _COMPARE:
+        return _COMPARE[op]
+    rule, mask, counts = _INTEGER_BINARY[op], (1 << dtype.bits) - 1, dtype.bits - 1
+    if op in _COUNTED:
+        if op in _LEAVES_RANGE:
+            return lambda a, b: rule(a, b & counts) & mask
+        return lambda a, b: rule(a, b & counts)
+    return (lambda a, b: rule(a, b) & mask) if op in _LEAVES_RANGE else rule
 
 
 # ------------------------------------------------------------------------------ unary operators

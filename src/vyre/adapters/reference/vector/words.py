@@ -8,33 +8,33 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from vyre.adapters.lanes.types import BinaryRule, InPlaceRule
-from vyre.adapters.reference.vector.affine import LIMIT, Affine, Extent, Split
+from vyre.adapters.reference.vector.affine import Affine, Extent, Split
 from vyre.adapters.reference.vector.chunk import Chunk
 from vyre.adapters.reference.vector.lanes_context import Box, Context
 from vyre.adapters.reference.vector.value_types import Value
 from vyre.adapters.reference.vector.values import BOOL, U32, Evaluate, EvaluateTruth, EvaluateWord, dense
 from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics.scalar import unsigned_rule
 
 Known: TypeAlias = int | Affine
 """A word that is known without being stored."""
-MASK: Final = LIMIT - 1
 COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
-INT_RULES: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
-    BinaryOp.ADD: lambda a, b: (a + b) & MASK,
-    BinaryOp.SUB: lambda a, b: (a - b) & MASK,
-    BinaryOp.MUL: lambda a, b: (a * b) & MASK,
-    BinaryOp.BIT_AND: lambda a, b: a & b,
-    BinaryOp.BIT_OR: lambda a, b: a | b,
-    BinaryOp.BIT_XOR: lambda a, b: a ^ b,
-    BinaryOp.SHL: lambda a, b: (a << (b & 31)) & MASK,
-    BinaryOp.SHR: lambda a, b: a >> (b & 31),
-    BinaryOp.EQ: lambda a, b: a == b,
-    BinaryOp.NE: lambda a, b: a != b,
-    BinaryOp.LT: lambda a, b: a < b,
-    BinaryOp.LE: lambda a, b: a <= b,
-    BinaryOp.GT: lambda a, b: a > b,
-    BinaryOp.GE: lambda a, b: a >= b,
+INT_RULES: Final = {
+    op: unsigned_rule(op, ScalarType.U32)
+    for op in (
+        BinaryOp.ADD,
+        BinaryOp.SUB,
+        BinaryOp.MUL,
+        BinaryOp.BIT_AND,
+        BinaryOp.BIT_OR,
+        BinaryOp.BIT_XOR,
+        BinaryOp.SHL,
+        BinaryOp.SHR,
+        *COMPARISONS,
+    )
 }
+"""Rules for two words that are both known, which are those of single values."""
 
 
 def word_binary(

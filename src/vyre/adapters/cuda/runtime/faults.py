@@ -82,6 +82,15 @@ FIXES: Final[Mapping[int, str]] = {
 }
 
 
+FIXES_OF_FINDINGS: Final[Mapping[int, str]] = {
+    Result.ILLEGAL_ADDRESS: "the access named leaves its buffer, which no valid program does: report it.",
+    Result.MISALIGNED_ADDRESS: "the access named is not aligned, which no valid program's is: report it.",
+    Result.LAUNCH_TIMEOUT: "the kernel does not end: make the loop named end, or let others do what it waits for.",
+    Result.LAUNCH_FAILED: "repair what the lane named does there.",
+}
+"""Where a driver told which lane is at fault."""
+
+
 def kind_of(code: int) -> Kind:
     """What a driver code means."""
     return Kind.LOST if is_sticky(code) else KINDS.get(code, Kind.REFUSED)
@@ -103,7 +112,9 @@ def typed_error(
     module = None if found is None else loaded.get(found.entry)
     if found is not None and isinstance(error, KernelDiagnosis):
         return DataRaceError(races=(race_of(found, module),))
-    place = "" if found is None else sentence_of(found, module)
+    place = ""
+    if found is not None:
+        place, fix = sentence_of(found, module), FIXES_OF_FINDINGS.get(error.code, fix)
     match kind_of(error.code):
         case Kind.MEMORY:
             return DeviceOutOfMemory(requested=_requested(error), available=available)

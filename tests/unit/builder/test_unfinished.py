@@ -141,6 +141,26 @@ def test_blocks_that_end_in_another_order_are_refused() -> None:
         p.build()
 
 
+def test_a_block_that_was_never_entered_is_missing() -> None:
+    p = ProgramBuilder("pending", workgroup=1)
+    p.if_(p.inout("y", u32)[0] > 1)
+    with pytest.raises(BuildError, match="was never entered"):
+        p.build()
+    with pytest.raises(UnfinishedBuild, match=r"the p.if_ block of .* was never entered"):
+        p.build()
+
+
+def test_a_block_whose_end_is_refused_is_missing() -> None:
+    p = ProgramBuilder("pending", workgroup=1)
+    y = p.inout("y", u32)
+    with pytest.raises(BuildError, match="was never entered"), p.block():
+        y[0] = 1
+        p.if_(y[0] > 1)
+    y[1] = 1
+    with pytest.raises(UnfinishedBuild, match=r"the p.if_ block of .* was never entered, so a part"):
+        p.build()
+
+
 def test_a_kernel_inside_another_is_finished_on_its_own() -> None:
     with ProgramBuilder("outer", workgroup=1) as p:
         y = p.inout("y", u32)

@@ -12,7 +12,18 @@ from vyre.domain.ir.node import SourceLocation
 
 _SURFACE_MODULES: Final = frozenset(
     f"vyre.domain.ir.{name}"
-    for name in ("types", "caller", "scopes", "foreign_use", "value", "functions", "handles", "recorder", "builder")
+    for name in (
+        "types",
+        "caller",
+        "scopes",
+        "rebinding",
+        "foreign_use",
+        "value",
+        "functions",
+        "handles",
+        "recorder",
+        "builder",
+    )
 )
 
 

@@ -7,14 +7,17 @@ block is entered and closed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+from vyre.domain.errors import BuildError
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.foreign_use import explain_unbound, refuse
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.rebinding import Bindings, Rebinding
 from vyre.domain.ir.scopes import Scope
 from vyre.domain.ir.stmt import Body, If, Let, Stmt
 from vyre.domain.ir.types import ScalarType
@@ -43,7 +46,18 @@ class BlockContext(Generic[T]):
     ``is_scope``: lanes may skip or repeat the body, so that values made in it are of no use after it.
     """
 
-    __slots__ = ("_enter", "_finish", "_is_loop", "_is_scope", "_opened", "_recorder", "_scope", "loc", "what")
+    __slots__ = (
+        "_bindings",
+        "_enter",
+        "_finish",
+        "_is_loop",
+        "_is_scope",
+        "_opened",
+        "_recorder",
+        "_scope",
+        "loc",
+        "what",
+    )
 
     def __init__(
         self,
@@ -61,6 +75,7 @@ class BlockContext(Generic[T]):
         self._is_loop = is_loop
         self._is_scope = is_scope
         self._scope: Scope | None = None
+        self._bindings: Bindings | None = None
         self.what: str = what
         self.loc: SourceLocation = caller_location()
 
@@ -68,6 +83,7 @@ class BlockContext(Generic[T]):
         self._opened = self._recorder.open(self, is_loop=self._is_loop)
         if self._is_scope:
             self._scope = Scope(self.what, self.loc)
+            self._bindings = Bindings(sys._getframe(1))
         try:
             return self._enter()
         except BaseException as error:
@@ -77,13 +93,24 @@ class BlockContext(Generic[T]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None and self._opened is not self._recorder.frames[-1]:
-            fail(f"the {self.what} block of {self.loc} ends before a block inside it", "nest the `with` blocks.")
-        body = self._end(error)
-        if error is None:
-            self._recorder.emit(self._finish(body))
-        else:
+        if error is not None:
+            self._end(error)
             explain_unbound(error)
+            return
+        try:
+            self._complete(sys._getframe(1))
+        except BuildError as refused:
+            self._end(refused)
+            raise
+
+    def _complete(self, frame: FrameType) -> None:
+        if self._opened is not self._recorder.frames[-1]:
+            fail(f"the {self.what} block of {self.loc} ends before a block inside it", "nest the `with` blocks.")
+        self._recorder.check_entered()
+        body = self._end(None)
+        if self._bindings is not None and (rebinding := self._bindings.rebound(frame)) is not None:
+            self._refuse(rebinding, frame.f_code.co_filename)
+        self._recorder.emit(self._finish(body))
 
     if not TYPE_CHECKING:  # type checkers know of a context manager only
 
@@ -94,6 +121,15 @@ class BlockContext(Generic[T]):
         def __bool__(self) -> NoReturn:
             self._recorder.forget(self)
             refuse(f"{self.what}(...) has no truth value", f"write `with {self.what}(...):`.")
+
+    def _refuse(self, rebinding: Rebinding, file: str) -> NoReturn:
+        name, read_at = rebinding.name, SourceLocation(file, rebinding.read_at)
+        raise BuildError(
+            f"`{name}` is bound to another value inside the {self.what} block of {self.loc}, and is used at {read_at}, "
+            "after that block: Python bound it once, whatever the lanes do",
+            fix=f"write {name} = p.var(...) before the block and {name}.assign(...) inside, or take another name.",
+            loc=SourceLocation(file, rebinding.bound_at),
+        )
 
     def _end(self, error: BaseException | None) -> Body:
         if self._scope is not None:
@@ -180,12 +216,12 @@ class Recorder:
         if self._pending is not None:
             what, loc = self._pending.what, self._pending.loc
             self._pending = None
+            self.failure = self.failure or f"the {what} block of {loc} was never entered"
             fail(f"{what}(...) at {loc} was never entered", f"write `with {what}(...):`.")
 
     def note_failure(self, block: str, error: BaseException) -> None:
         """Remembers the first exception that ended a block: what the block recorded so far is incomplete."""
-        if self.failure is None:
-            self.failure = f"{block} ended with {type(error).__name__}"
+        self.failure = self.failure or f"{block} ended with {type(error).__name__}"
 
     def open(self, block: BlockContext[T], *, is_loop: bool) -> Frame:
         """Opens a body; its locals end with it."""

@@ -1,0 +1,89 @@
+"""Names that a block binds to another value than they had before, and that are read after it.
+
+    best = a
+    with p.if_(b > a):
+        best = b  # Python binds the name, whatever the lanes do
+    y[i] = best  # always b
+
+Values that are made inside a block remember it (``scopes``); ``b`` was made before, so what betrays the mistake is
+the name.  The names of the function that opens a block are noted when it starts and compared when it has ended; what
+the function does with a name afterwards is read off its bytecode, in the order in which the code stands.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType
+from typing import Final, NamedTuple
+
+from vyre.domain.ir.foreign_use import ForeignBufferUse
+from vyre.domain.ir.value import Value
+
+_NOT_NAMES: Final = ("ATTR", "METHOD", "CONST", "ITEM", "SLICE", "SUBSCR", "BUILD", "CLEAR")
+
+
+class Rebinding(NamedTuple):
+    """A name that a block binds, with the lines that bind and that read it."""
+
+    name: str
+    bound_at: int
+    read_at: int
+
+
+class Bindings:
+    """What the names of one frame stand for when a block starts."""
+
+    __slots__ = ("_code", "_held")
+
+    def __init__(self, frame: FrameType) -> None:
+        self._code: CodeType = frame.f_code
+        self._held: Mapping[str, object] = {
+            name: held
+            for name, held in frame.f_locals.items()
+            if isinstance(held, Value | ForeignBufferUse | int | float)
+        }
+
+    def rebound(self, frame: FrameType) -> Rebinding | None:
+        """The first name that ``frame`` reads after the block, and that stands for something else since.
+
+        Numbers in place of numbers are Python's own business: they count what is recorded.
+        """
+        if frame.f_code is not self._code:
+            return None
+        now = frame.f_locals
+        for name, held in self._held.items():
+            new = now.get(name, held)
+            if new is not held and _is_lost(held, new) and (found := _read_later(frame, name)):
+                return found
+        return None
+
+
+def _is_lost(old: object, new: object) -> bool:
+    if isinstance(new, Value) and new.scope is not None and new.scope.ended:
+        return False  # its use is refused
+    things = (Value, ForeignBufferUse)
+    return isinstance(new, (*things, int, float)) and (isinstance(old, things) or isinstance(new, things))
+
+
+def _read_later(frame: FrameType, name: str) -> Rebinding | None:
+    bound_at = line = frame.f_lineno
+    for instruction in dis.get_instructions(frame.f_code):
+        line = (instruction.positions.lineno if instruction.positions else None) or line
+        for action, used in _names(instruction):
+            if used != name:
+                continue
+            if instruction.offset <= frame.f_lasti:
+                bound_at = line if action == "STORE" else bound_at
+            else:
+                return Rebinding(name, bound_at, line) if action == "LOAD" else None
+    return None
+
+
+def _names(instruction: dis.Instruction) -> Iterator[tuple[str, str]]:
+    """LOAD, STORE or DELETE, with the names concerned; some instructions do two of these at once."""
+    if any(word in instruction.opname for word in _NOT_NAMES):
+        return
+    actions = [word for word in instruction.opname.split("_") if word in ("LOAD", "STORE", "DELETE")]
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    yield from ((action, name) for action, name in zip(actions, names, strict=False) if isinstance(name, str))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from vyre.adapters.cuda.aot.devices import open_runner
 from vyre.adapters.cuda.aot.files import read_bundle
+from vyre.app.forks import tell_in_forks
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
 from vyre.app.shorthand import merged
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendError, InvalidResource
+from vyre.domain.errors import BackendError, InvalidResource, used_in_a_fork
 from vyre.domain.ir.buffers import Buffer
 
 if TYPE_CHECKING:
@@ -62,7 +64,12 @@ class LoadedBundle:
         self._outputs = HostOutputs([b for b in bundle.buffers if b.is_returned])
         self._prepared: dict[DispatchConfig, _Prepared] = {}
         self._lock = Lock()
-        self._closed = False
+        self._closed = self._is_inherited = False
+        self._opened_in = os.getpid()
+        tell_in_forks(self)
+
+    def inherited(self) -> None:
+        self._closed = self._is_inherited = True
 
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
@@ -85,6 +92,7 @@ class LoadedBundle:
         ``Session.dispatch`` raises.
         """
         if self._closed:
+            self._check_process()
             raise InvalidResource("the bundle is closed", fix="load it again with vyre.load_bundle().")
         prepared = self._prepare(merged(config, grid, extent, output_counts, race_check=race_check))
         try:
@@ -99,12 +107,14 @@ class LoadedBundle:
 
     def recover(self) -> None:
         """Open the device anew after ``DeviceLost``; the code is loaded again when it is next used."""
+        self._check_process()
         self._runner.recover()
 
     def close(self) -> None:
-        """Give the device back; calling it again does nothing."""
+        """Give the device back; calling it again does nothing, and so does calling it in a fork."""
         self._closed = True
-        self._runner.close()
+        if not self._is_inherited:
+            self._runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +126,10 @@ class LoadedBundle:
 
     def __repr__(self) -> str:
         return f"<LoadedBundle {self.name or 'unnamed'} {self.image} on {self.backend}>"
+
+    def _check_process(self) -> None:
+        if self._is_inherited:
+            raise used_in_a_fork(f"the bundle on `{self.backend}`", self._opened_in, os.getpid())
 
     def _prepare(self, config: DispatchConfig) -> _Prepared:
         if config.output_counts is not None:  # a mapping, and so no key

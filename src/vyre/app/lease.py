@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from vyre.domain.errors import InvalidResource
+from vyre.app.forks import tell_in_forks
+from vyre.domain.errors import InvalidResource, used_in_a_fork
 from vyre.ports.backend import Backend
 
 if TYPE_CHECKING:
@@ -19,40 +21,78 @@ def _unheard() -> None:
     """Nobody wants to know."""
 
 
+def session_closed() -> InvalidResource:
+    """The error of whatever is asked of a session that is closed, or closes."""
+    return InvalidResource("the session is closed", fix="open a new one with vyre.open().")
+
+
 class BackendLease:
     """Prepares the backend when made; ``close`` frees what is still resident, then closes the backend, once.
 
-    ``launched`` is to be called after every run that launched.
+    ``launched`` is to be called after every run that launched.  A lease is ``closed`` also in every process that is
+    forked while it is open: there ``check_open`` says so, and ``close`` must not be called.
     """
 
-    __slots__ = ("_lock", "_residents", "_review", "backend", "closed", "has_residents", "launched")
+    __slots__ = (
+        "__weakref__",
+        "_lock",
+        "_opened_in",
+        "_residents",
+        "_review",
+        "backend",
+        "closed",
+        "has_residents",
+        "is_inherited",
+        "launched",
+    )
 
     def __init__(self, backend: Backend) -> None:
         backend.lifecycle.prepare()
         self.backend: Backend = backend
         self.closed: bool = False
+        self.is_inherited: bool = False
         self.has_residents: bool = False
         self.launched: Callable[[], None] = _unheard
         self._review: CostReview | None = None
         self._residents: WeakSet[ResidentArray] = WeakSet()
         self._lock = Lock()
+        self._opened_in = os.getpid()
+        tell_in_forks(self)
+
+    def inherited(self) -> None:
+        self.closed = self.is_inherited = True
 
     @property
     def is_reviewed(self) -> bool:
         return self._review is not None
 
     def review_with(self, review: CostReview) -> None:
-        """Tell ``review`` of every run that launches; it ends with the lease."""
-        self._review, self.launched = review, review.launched
+        """Tell ``review`` of every run that launches; it ends with the lease.  A second one is not told anything."""
+        with self._lock:
+            if not self.closed and self._review is None:
+                self._review, self.launched = review, review.launched
 
     def check_open(self) -> None:
+        """Raises ``InvalidResource`` on a closed lease, and what ``check_process`` raises."""
         if self.closed:
-            raise InvalidResource("the session is closed", fix="open a new one with vyre.open().")
+            self.check_process()
+            raise session_closed()
+
+    def check_process(self) -> None:
+        """Raises ``DispatchFailed`` in a fork of the process that opened it."""
+        if self.is_inherited:
+            raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
 
     def adopt(self, array: ResidentArray) -> None:
+        """Close ``array`` with the lease.  If that was closed meanwhile, frees it and raises as ``check_open``."""
         with self._lock:
-            self._residents.add(array)
-            self.has_residents = True
+            adopted = not self.closed
+            if adopted:
+                self._residents.add(array)
+                self.has_residents = True
+        if not adopted:
+            array.close()
+            self.check_open()
 
     def owns(self, array: ResidentArray) -> bool:
         return array in self._residents
@@ -69,7 +109,7 @@ class BackendLease:
         if self._review is not None:
             self._review.close()
         try:
+            self.backend.lifecycle.close()  # first, since other threads may be in the middle of using the arrays
+        finally:
             for array in arrays:
                 array.close()
-        finally:
-            self.backend.lifecycle.close()

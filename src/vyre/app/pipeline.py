@@ -163,6 +163,10 @@ class Pipeline:
             self._annotate(error)
             raise
 
+    def check_open(self) -> None:
+        """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a fork."""
+        self._lease.check_open()
+
     def snapshot(self, inputs: Inputs) -> tuple[HostBytes, ...]:
         """Converted copies of the inputs, independent of the caller's memory."""
         return tuple(memoryview(bytes(view)) for view in self._inputs.views(inputs))

@@ -174,6 +174,8 @@ class ObservedPipeline(Pipeline):
         outputs: OutputArena | None,
         shapes: Shapes | None = None,
     ) -> Result:
+        if self._lease.closed:
+            self._lease.check_open()
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         return super().run(views, out, outputs, shapes)
 

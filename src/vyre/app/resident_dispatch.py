@@ -173,6 +173,7 @@ class BoundResidentLaunch:
 
     def __call__(self) -> None:
         if self._closed or self._lease.closed:
+            self._lease.check_process()
             raise InvalidResource("the bound launch is closed", fix="bind it again in an open session.")
         self.launch()
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
@@ -18,7 +18,7 @@ from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
-from vyre.app.submitted import results_of
+from vyre.app.submitted import SubmitThreads, results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
@@ -31,7 +31,7 @@ from vyre.domain.validation.validator import validate
 from vyre.ports.backend import require
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from vyre.app.calibration.service import CalibrationService, KnownCosts
     from vyre.app.explain.explanation import Explanation
@@ -55,11 +55,12 @@ if TYPE_CHECKING:
     from vyre.policies.paired_race import RaceThresholds
     from vyre.ports.support import Telemetry
 
-_SUBMIT_THREADS: Final = 4
-
 
 class Session:
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
+
+    A session belongs to the process that opened it.  In a fork it is closed, whatever the backend is: to use it there
+    raises ``DispatchFailed``, to close it does nothing.
 
     Programs are validated and compiled on first use and remembered by identity (the last 1024 combinations of
     program and config), so dispatching the same ``Program`` object again costs no preparation.
@@ -86,7 +87,8 @@ class Session:
         self._prepared = self._pipelines.table
         self._sequence_timings: deque[DispatchTiming] = deque(maxlen=REMEMBERED_TIMINGS)
         self._lock = Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._closing = RLock()
+        self._threads = SubmitThreads()
         self._observer = None
         if predict:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
@@ -202,12 +204,14 @@ class Session:
 
         Inputs are copied before this returns; what can be checked without running raises here.  On a backend with
         an async executor the device works on its own; on any other the dispatch runs on a thread of this session,
-        which overlaps with the caller only as far as the backend releases the interpreter lock.
+        which overlaps with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits
+        for the dispatch, or this raises ``InvalidResource``, as on a closed session.
         """
         self._lease.check_open()
         pipeline = self.compile(program, config, **shorthand)
         snapshot, shapes = pipeline.snapshot(inputs), pipeline.shapes(inputs)
-        return pipeline.submit(snapshot, shapes) or self._threads().submit(pipeline.run, snapshot, None, None, shapes)
+        run = partial(pipeline.run, snapshot, None, None, shapes)
+        return pipeline.submit(snapshot, shapes) or self._threads.submit(run)
 
     def dispatch_many(
         self, program: Program, batch: Iterable[Inputs], config: DispatchConfig | None = None, **shorthand: Any
@@ -450,6 +454,7 @@ class Session:
         Raises ``InvalidField`` for numbers that are no batch, and what ``compile`` and ``launch_costs`` raise.
         """
         if program is None:
+            self._lease.check_process()
             planning = self._lease.backend.planning
             return replace(self._selection.report, planned=() if planning is None else planning.plans())
         from vyre.app.explain.service import Asked, explain_program, known_costs  # who asks nothing needs none of it
@@ -471,6 +476,7 @@ class Session:
         """
         from vyre.app.explain.journals import write_journal
 
+        self._lease.check_process()
         return write_journal(self._journal, Path(path))
 
     def predictions(self) -> PredictionReport:
@@ -480,10 +486,12 @@ class Session:
         """
         from vyre.app.prediction import OFF
 
+        self._lease.check_process()
         return OFF if self._observer is None else self._observer.report()
 
     def metrics(self) -> Mapping[str, int]:
         """What the backend has counted since the session was opened, by name; empty if it counts nothing."""
+        self._lease.check_process()
         source = self._lease.backend.metric_source
         return {} if source is None else source.metrics()
 
@@ -508,13 +516,18 @@ class Session:
         self._lease.backend.lifecycle.recover()
 
     def close(self) -> None:
-        """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        self._background.close()
-        if pool is not None:
-            pool.shutdown(wait=True)
-        self._lease.close()
+        """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing.
+
+        Threads that call it at once all wait for that.  A callback of a submitted dispatch must not wait for its own
+        thread: there the call returns at once, and another thread closes the session.
+        """
+        if self._lease.is_inherited:
+            return
+        self._threads.refuse()
+        if self._threads.is_one_of_them():
+            Thread(target=self._close, name="vyre-close").start()
+        else:
+            self._close()
 
     def __enter__(self) -> Self:
         self._lease.check_open()
@@ -531,6 +544,12 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session on {self.backend}, {'closed' if self.closed else 'open'}>"
+
+    def _close(self) -> None:
+        with self._closing:
+            self._background.close()
+            self._threads.close()
+            self._lease.close()
 
     # ---------------------------------------------------------------- preparing
     def _pipeline(
@@ -556,6 +575,7 @@ class Session:
             return self._prepared[key][0]
         except (KeyError, TypeError):  # not at hand, or refused below: only what is wrong has no hash
             pass
+        self._lease.check_process()
         merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
         make = self._compiled if self._observer is None else self._observer.compile
         return self._pipelines.get(Wanted(key, program, config, merged), make)
@@ -579,6 +599,7 @@ class Session:
         return pipeline
 
     def _calibration(self) -> CalibrationService:
+        self._lease.check_process()
         with self._lock:
             if self._calibration_service is None:
                 from vyre.app.calibration.service import calibration_of  # who does not plan needs none of it
@@ -594,6 +615,7 @@ class Session:
             return self._calibration_service
 
     def _tuning(self) -> TuningService:
+        self._lease.check_process()
         if self._tuning_sources is None:
             raise UnsupportedFeature(
                 feature="tuning", backend=self._lease.backend.id, fix="make the session with vyre.open()."
@@ -606,11 +628,3 @@ class Session:
                     self._lease, self._prepare, self._tuning_sources, self._telemetry, self._decisions
                 )
             return self._tuning_service
-
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._pool = ThreadPoolExecutor(_SUBMIT_THREADS, thread_name_prefix="vyre-submit")
-            return self._pool

@@ -139,6 +139,7 @@ class SpecializedPipeline:
         """
         if has_resident(inputs):
             return self.general(inputs, out=out, outputs=outputs)
+        self.general.check_open()
         views = self.general.views(inputs)
         pipeline = self._chosen(views)
         if self._held is not None:

@@ -1,19 +1,74 @@
-"""A pending dispatch of the port as a ``concurrent.futures.Future``.
+"""Submitted dispatches as futures: of the port's async executor, or on threads where a backend has none.
 
-``asyncio.wrap_future`` makes it awaitable; the completion callback of the adapter is the only signal needed,
-so no thread waits.
+``asyncio.wrap_future`` makes a future awaitable.  The completion callback of an async executor is the only signal
+needed, so no thread waits.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from vyre.app.lease import session_closed
 from vyre.app.result import Result
+from vyre.domain.errors import DispatchFailed
 from vyre.ports.backend import PendingDispatch
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+THREADS: Final = 4
+"""Threads that run the submitted dispatches of one session."""
+
+
+class SubmitThreads:
+    """Runs submitted dispatches; every method may be called from any thread.  Threads start when they are needed."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._started: set[threading.Thread] = set()
+        self._refuses = False
+        self._lock = threading.RLock()  # a finaliser that closes the session may run inside
+
+    def submit(self, run: Callable[[], Result]) -> Future[Result]:
+        """Run on one of the threads.
+
+        Raises ``InvalidResource`` once ``refuse`` was called, and ``DispatchFailed`` where no thread can be started.
+        """
+        with self._lock:
+            if self._refuses:
+                raise session_closed()
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._pool = ThreadPoolExecutor(
+                    THREADS, "vyre-submit", lambda: self._started.add(threading.current_thread())
+                )
+            try:
+                return self._pool.submit(run)
+            except RuntimeError as error:  # the interpreter exits, or the system has no more threads
+                if self._refuses:  # a finaliser has closed the session meanwhile
+                    raise session_closed() from None
+                raise DispatchFailed(
+                    f"a dispatch cannot be submitted: {error}",
+                    fix="close sessions before the program ends, and hold fewer threads.",
+                ) from error
+
+    def refuse(self) -> None:
+        """Take no more dispatches."""
+        with self._lock:
+            self._refuses = True
+
+    def is_one_of_them(self) -> bool:
+        """Whether the calling thread is one of these, as in a callback of a future."""
+        return threading.current_thread() in self._started
+
+    def close(self) -> None:
+        """Wait for all that was submitted, and for the threads to end.  Not to be called by one of them."""
+        self.refuse()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
 
 
 def result_future(pending: PendingDispatch, collect: Callable[[PendingDispatch], Result]) -> Future[Result]:

@@ -134,6 +134,14 @@ class DispatchFailed(BackendError):
         super().__init__(message if native_code is None else f"{message} [native code {native_code}]", fix=fix)
 
 
+def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
+    """The error of what was opened in process ``opened_in`` and is used in its fork ``used_in``."""
+    return DispatchFailed(
+        f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
+        fix="open sessions after forking, or start workers with the `spawn` method.",
+    )
+
+
 class InvalidProgram(BackendError):
     """The program breaks a rule; ``report`` holds every diagnostic when validation found it."""
 

@@ -38,7 +38,7 @@ from vyre.adapters.cuda.seam import (
     KernelDiagnosis,
     Stream,
 )
-from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed
+from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
 from vyre.domain.names import BackendId
 from vyre.policies.emission.grid_sync_mode import GridSyncMode
 
@@ -171,6 +171,8 @@ class CudaDevice:
         self._always_bind = True
         self._epoch = 0
         self._pid = 0
+        self._shut_by = 0
+        self._why_shut = ""
         self._local = threading.local()
         self._lock = threading.RLock()
         self._loss = threading.RLock()
@@ -217,7 +219,12 @@ class CudaDevice:
             self._release_discarded()
 
     def fault(self, error: CudaCallError) -> BackendError:
-        """The typed error of a failed call; a sticky one loses the device."""
+        """The typed error of a failed call; a sticky one loses the device.
+
+        A thread that ``close`` or ``recover`` of another one overtook is told so, whatever the driver says.
+        """
+        if self._is_shut_out:
+            return self._shut_out()
         available = None
         kind = kind_of(error.code)
         if kind is Kind.LOST:
@@ -235,8 +242,12 @@ class CudaDevice:
 
     @property
     def reachable(self) -> bool:
-        """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit."""
-        return self._ready and os.getpid() == self._pid and not sys.is_finalizing()
+        """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit.
+
+        While a thread closes or recovers the device, that one alone may.
+        """
+        ready = self._ready or (self._shut_by == threading.get_ident() and self._state is _State.OPEN)
+        return ready and os.getpid() == self._pid and not sys.is_finalizing()
 
     def discard(self, release: Callable[[], None]) -> None:
         """Have ``release`` called at the next passage of the door; safe from a finaliser and from any thread."""
@@ -250,10 +261,14 @@ class CudaDevice:
 
     def open(self) -> None:
         """Take the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
+        if self._forked:  # a thread that is not here may hold the lock
+            self._refuse()
+        if self._is_shut_out:  # who holds the lock waits for this thread
+            raise self._shut_out()
         with self._lock:
             if self.reachable:
                 return
-            if self._state is not _State.NEW or self._forked or sys.is_finalizing():
+            if self._state is not _State.NEW or sys.is_finalizing():
                 self._refuse()
             # The primary context of the only device is everybody's; where there are others, they may be current by now.
             self._always_bind = self.facts.devices > 1 or self.options.own_context
@@ -292,12 +307,18 @@ class CudaDevice:
 
         Raises ``DeviceLost`` when the driver cannot give one: then only a new process helps.
         """
+        if self._forked:
+            self._refuse()
         with self._lock:
-            if self._state in (_State.NEW, _State.CLOSED) or self._forked:
+            if self._state in (_State.NEW, _State.CLOSED):
                 self._refuse()
             if self._state is _State.OPEN:
-                with self.calls, suppress(_StillRunning):
-                    release_all((self._drain_members, self._release_members))
+                self._shut_by, self._why_shut = threading.get_ident(), "is being recovered by another thread"
+                try:
+                    with self.calls, suppress(_StillRunning):
+                        release_all((self._drain_members, self._release_members))
+                finally:
+                    self._shut_by = 0
             self._ready = False
             self._forget_members()
             try:
@@ -315,11 +336,16 @@ class CudaDevice:
     def close(self) -> None:
         """Wait for running work (``close_timeout_s``), give everything back.  Calling it again does nothing.
 
-        A handle that the driver does not take back is reported after all others had their turn.
+        A handle that the driver does not take back is reported after all others had their turn.  In a fork of the
+        process that opened it nothing is given back, and no lock is taken.
         """
+        if self._forked:
+            self._state, self._ready = _State.CLOSED, False
+            return
         with self._lock:
             if self._state is _State.CLOSED:
                 return
+            self._shut_by, self._why_shut = threading.get_ident(), _CLOSED
             try:
                 if self._state is _State.OPEN and self.reachable:
                     with self.calls:
@@ -351,11 +377,22 @@ class CudaDevice:
             )
 
     def _drain_members(self) -> None:
-        """Wait for streams, and for threads inside a dispatch; raises ``_StillRunning`` after the close timeout."""
+        """Wait for streams, and for threads inside a dispatch; raises ``_StillRunning`` after the close timeout.
+
+        Called inside the door, which is then shut for all other threads, and none is on its way through any more.
+        """
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
         release_all([partial(self._drain, stream, deadline) for stream in self._busy_streams()])
-        while not all(member.settled() for member in self._members):
-            if deadline is not None and self.clock.now_ns() >= deadline:
+        self._wait_until(self._settled, deadline)
+        self._ready = False  # whoever comes now is refused, before what it would use is given back
+        self._wait_until(lambda: self.calls.passages <= 1 and self._settled(), deadline)
+
+    def _settled(self) -> bool:
+        return all(member.settled() for member in self._members)
+
+    def _wait_until(self, condition: Callable[[], bool], deadline_ns: int | None) -> None:
+        while not condition():
+            if deadline_ns is not None and self.clock.now_ns() >= deadline_ns:
                 raise _StillRunning
             self.clock.sleep(SETTLE_POLL_S)
 
@@ -444,6 +481,15 @@ class CudaDevice:
     def _unavailable(self, error: CudaCallError) -> BackendUnavailable:
         return BackendUnavailable(f"backend `{self.backend}`: {error}", fix=FIXES.get(error.code))
 
+    @property
+    def _is_shut_out(self) -> bool:
+        """Whether another thread has closed the device, or closes or recovers it."""
+        return self._shut_by not in (0, threading.get_ident())
+
+    def _shut_out(self) -> DispatchFailed:
+        fix = "open a new session." if self._why_shut is _CLOSED else "try again once it is."
+        return DispatchFailed(f"backend `{self.backend}` {self._why_shut}", fix=fix)
+
     def _refuse(self) -> NoReturn:
         if sys.is_finalizing():
             raise DispatchFailed(
@@ -451,15 +497,15 @@ class CudaDevice:
                 fix="close sessions before the program ends.",
             )
         if self._forked:
-            raise DispatchFailed(
-                f"backend `{self.backend}` was opened in process {self._pid} and is used in its fork {os.getpid()}",
-                fix="open sessions after forking, or start workers with the `spawn` method.",
-            )
+            raise used_in_a_fork(f"backend `{self.backend}`", self._pid, os.getpid())
         if self._lost:
             raise DeviceLost(f"backend `{self.backend}` has lost its device: {self._why_lost}")
         if self._state is _State.CLOSED:
-            raise DispatchFailed(f"backend `{self.backend}` is closed", fix="open a new session.")
+            raise DispatchFailed(f"backend `{self.backend}` {_CLOSED}", fix="open a new session.")
         raise DispatchFailed(f"backend `{self.backend}` is not open", fix="dispatch, or call lifecycle.prepare().")
+
+
+_CLOSED: Final = "is closed"
 
 
 class _StillRunning(Exception):
@@ -467,18 +513,32 @@ class _StillRunning(Exception):
 
 
 class _Door:
-    """``CudaDevice.calls``: a context manager without state, shared by all threads."""
+    """``CudaDevice.calls``: a context manager shared by all threads, which counts the passages that have not ended.
 
-    __slots__ = ("_device",)
+    A passage is counted before it is refused or let through, so that ``close`` misses none.
+    """
+
+    __slots__ = ("_device", "_passing")
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
+        self._passing: list[None] = []  # appending and popping are atomic
+
+    @property
+    def passages(self) -> int:
+        return len(self._passing)
 
     def __enter__(self) -> None:
-        self._device.enter()
+        self._passing.append(None)
+        try:
+            self._device.enter()
+        except BaseException:
+            self._passing.pop()
+            raise
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None, /
     ) -> None:
+        self._passing.pop()
         if isinstance(exc, CudaCallError):
             raise self._device.fault(exc) from exc

@@ -359,9 +359,11 @@ class LanePool(DeviceMember):
 
     def drop(self, lane: Lane, reason: BaseException) -> None:
         """``lane`` failed: back to the driver what is idle, into quarantine what may still be running."""
-        self._forget_lane(lane)
         device, quarantine = self._device, self._resources.quarantine
-        if lane.epoch != device.epoch or not device.reachable:
+        if not device.reachable:  # whoever closes it gives the lane back
+            return
+        self._forget_lane(lane)
+        if lane.epoch != device.epoch:
             return
         release, stream = partial(lane.release, idle=False), lane.lease.stream
         held = False

@@ -123,9 +123,15 @@ class CudaAsync(DeviceMember):
             return
         with self._changed:
             self._watched.append((pending, callback))
-            if self._watcher is None:
-                self._watcher = threading.Thread(target=self._watch, name="vyre-cuda-completions", daemon=True)
+            if self._watcher is not None:
+                return
+            self._watcher = threading.Thread(target=self._watch, name="vyre-cuda-completions", daemon=True)
+            try:
                 self._watcher.start()
+            except RuntimeError:  # no more threads, or the interpreter exits: this thread watches
+                self._watcher = threading.current_thread()
+        if self._watcher is threading.current_thread():
+            self._watch()
 
     # ---- as a member of the device
     def release(self) -> None:

@@ -7,13 +7,15 @@ are freed behind it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
+from weakref import WeakSet
 
 from vyre.adapters.cuda.runtime import interop
 from vyre.adapters.cuda.runtime.chunks import Piece, PinnedChunks
-from vyre.adapters.cuda.runtime.device import CudaDevice
+from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember, release_all
 from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock
 from vyre.adapters.cuda.runtime.streams import StreamLease
@@ -50,9 +52,14 @@ class CudaBuffer(ResidentBuffer):
         """Work on ``stream`` may still use the memory."""
         self._busy = stream
 
+    def surrender(self) -> tuple[DeviceBlock, Stream | None]:
+        """The memory, which is not its own any more, and the stream that may still use it."""
+        block, self._block = self._block, NO_BLOCK
+        return block, self._busy
+
     def _release(self) -> None:
         self._foreign = None
-        self._store.give_back(self._block, self._busy)
+        self._store.give_back(*self.surrender())
 
     # ---- for other libraries
     @property
@@ -91,8 +98,8 @@ class MemoryRange(NamedTuple):
         return self.buffer.address + self.offset
 
 
-class ResidentStore:
-    """``ResidentMemory`` and ``ForeignMemory``.
+class ResidentStore(DeviceMember):
+    """``ResidentMemory`` and ``ForeignMemory``.  Buffers that are still open give their memory back with the device.
 
     ``exports``: whether addresses of this device mean something to other libraries.
     """
@@ -101,6 +108,9 @@ class ResidentStore:
         self.device: Final[CudaDevice] = resources.device
         self.exports: Final = exports
         self._resources = resources
+        self._open: WeakSet[CudaBuffer] = WeakSet()
+        self._lock = threading.Lock()
+        resources.device.add(self)
 
     # ---- the facets
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> CudaBuffer:
@@ -211,6 +221,18 @@ class ResidentStore:
         streams.give_back(lease)
         return result
 
+    # ---- as a member of the device
+    def release(self) -> None:
+        with self._lock:
+            buffers = list(self._open)
+        blocks = [buffer.surrender() for buffer in buffers]
+        self.forget()
+        release_all([partial(self.give_back, block, busy) for block, busy in blocks])
+
+    def forget(self) -> None:
+        with self._lock:
+            self._open.clear()
+
     # ---- details
     def _allocate(self, nbytes: int, label: str | None, lease: StreamLease) -> CudaBuffer:
         block = self._resources.memory.allocate(nbytes, lease.stream)
@@ -220,7 +242,10 @@ class ResidentStore:
         except CudaCallError as error:
             self.device.roll_back(error, [partial(self._resources.memory.free, block, lease.stream)])
             raise
-        return CudaBuffer(self, block.address, nbytes, label, block=block)
+        buffer = CudaBuffer(self, block.address, nbytes, label, block=block)
+        with self._lock:
+            self._open.add(buffer)
+        return buffer
 
     def _send(self, pieces: Sequence[Piece], lease: StreamLease) -> None:
         chunks = PinnedChunks.to_send(self.device, self._resources.pinned, lease.stream, pieces)

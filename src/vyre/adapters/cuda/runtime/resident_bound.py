@@ -60,9 +60,9 @@ class BoundStep(Bound):
 
     def __call__(self) -> None:
         device = self._device
-        device.enter()
-        self.active: bool = True
+        self.active: bool = True  # before the door: ``close`` waits for it, or this thread is refused there
         try:
+            device.enter()
             for call in self._calls:
                 call()
             device.counters.kernel_launches += self._launch.kernels

@@ -44,6 +44,16 @@ def test_the_first_example_prints_what_the_readme_says(capsys: pytest.CaptureFix
     assert backend == "reference"
 
 
+def test_the_debugging_page_shows_what_its_examples_print(capsys: pytest.CaptureFixture[str]) -> None:
+    page = ROOT / "docs" / "debugging.md"
+    names: dict[str, Any] = {"__name__": "debugging"}
+    for block in python_blocks(page):
+        exec(compile(block, "kernel.py", "exec"), names)
+    shown = re.findall(r"^```text\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    assert " ".join(capsys.readouterr().out.split()) == " ".join(" ".join(shown).split())
+
+
 def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict[str, Any] = {"__name__": "readme"}
     exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), names)

@@ -385,6 +385,13 @@ _CATALOGUE: Final = (
         "ignore this if the order cannot matter; else compare results only under the canonical schedule.",
         _NOTE,
     ),
+    Rule(
+        "V219",
+        "branch or loop without statements",
+        "An `if` has no statement in either branch, or a loop has none in its body.",
+        "leave it out; in Python, `c += 1` records a statement only if c is a p.var.",
+        _NOTE,
+    ),
 )
 
 RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _CATALOGUE}

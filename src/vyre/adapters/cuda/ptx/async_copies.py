@@ -94,7 +94,8 @@ def _tag(k: Kernel, tag: str) -> Tag:
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
     """Byte after byte: source to destination, or by way of a local array; zeros past the end of the source."""
     w, stmt = k.w, copy.stmt
-    w.mark(Site((stmt.loc,)))
+    if w.traced:
+        w.mark(Site((stmt.loc,)))
     count = w.emit("rd", "mov.b64", 0)
     again, end = w.label(), w.label()
     w.place(again)

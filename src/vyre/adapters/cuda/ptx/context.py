@@ -42,8 +42,10 @@ class Kernel:
         options: EmitOptions,
         spec: Mapping[str, Literal],
         sink: DecisionSink | None,
+        *,
+        traced: bool = False,
     ) -> None:
-        self.w: Final = Writer(entry)
+        self.w: Final = Writer(entry, traced=traced)
         self.program: Final = program
         self.options: Final = options
         self.spec: Final = spec

@@ -63,7 +63,7 @@ def sites(
     ``emit`` does.
     """
     first, found = HEADER_LINES + 1, {}
-    for text, kernel, k, ahead in _written(program, options, spec, None):
+    for text, kernel, k, ahead in _written(program, options, spec, None, traced=True):
         starts = list(accumulate((line.count("\n") + 1 for line in k.w.body), initial=first + ahead))
         bindings = tuple((b.name, element_of(b).size) for b in abi.pointer_bindings(program))
         shared = [Area(name, at, element_of(k.buffers[name]).size) for name, at in k.shared.offsets.items()]
@@ -109,22 +109,33 @@ class _Written(NamedTuple):
 
 
 def _written(
-    program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+    program: Program,
+    options: EmitOptions,
+    spec: Mapping[str, Literal],
+    sink: DecisionSink | None,
+    *,
+    traced: bool = False,
 ) -> list[_Written]:
     validate(program).raise_if_invalid()
     _check_target(program, options)
     parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
     name = entry_name(program, options, spec)
     return [
-        _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink)
+        _kernel(name if len(parts) == 1 else f"{name}_s{number}", part, options, spec, sink, traced=traced)
         for number, part in enumerate(parts)
     ]
 
 
 def _kernel(
-    entry: str, program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+    entry: str,
+    program: Program,
+    options: EmitOptions,
+    spec: Mapping[str, Literal],
+    sink: DecisionSink | None,
+    *,
+    traced: bool,
 ) -> _Written:
-    k = Kernel(entry, program, options, spec, sink)
+    k = Kernel(entry, program, options, spec, sink, traced=traced)
     barriers.zero_shared(k)
     write_body(k, program.body)
     features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero)

@@ -175,7 +175,8 @@ def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
     index = evaluate(k, expr.index)
     expected = None if expr.expected is None else evaluate(k, expr.expected)
     value = evaluate(k, expr.value)
-    k.w.mark(Site((expr.loc,), expr.buffer))
+    if k.w.traced:
+        k.w.mark(Site((expr.loc,), expr.buffer))
     result = atomics.atomic(k, expr, index, expected, value, used=used)
     k.known.clear()
     k.atomics += 1

@@ -106,12 +106,14 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
     w, element = k.w, element_of(k.buffers[expr.buffer])
     wide = k.facts.wide(expr)
     if wide is not None:
-        k.site_of(wide.group)[wide.lane] = expr.loc
+        if w.traced:
+            k.site_of(wide.group)[wide.lane] = expr.loc
         return loaded(w, element, _wide_load(k, expr.buffer, wide, index))
     guard = in_range(k, expr, index)
     if guard == "":
         return literal(element.widened, 0)
-    w.mark(Site((expr.loc,), expr.buffer))
+    if w.traced:
+        w.mark(Site((expr.loc,), expr.buffer))
     access = ACCESS[element]
     space, where = address(k, expr.buffer, index)
     operation = f"ld.{load_space(k, expr.buffer, space)}.{access.suffix}"
@@ -133,7 +135,8 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     guard = in_range(k, stmt, index)
     if guard == "":
         return
-    k.w.mark(Site((stmt.loc,), stmt.buffer))
+    if k.w.traced:
+        k.w.mark(Site((stmt.loc,), stmt.buffer))
     source = storable(k.w, element, value)
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
@@ -145,7 +148,8 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register
     """Register of a member; the first one met loads them all."""
     found = k.wide_loads.get(id(wide.group))
     if found is None:
-        k.w.mark(Site(k.site_of(wide.group), name))
+        if k.w.traced:
+            k.w.mark(Site(k.site_of(wide.group), name))
         access, width = ACCESS[element_of(k.buffers[name])], wide.group.width
         found = k.wide_loads[id(wide.group)] = [k.w.register(access.kind) for _ in range(width)]
         space, where = _group_address(k, name, wide, index)
@@ -156,13 +160,15 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register
 
 def keep_for_wide_store(k: Kernel, stmt: Store, wide: WideAccess, value: Value) -> None:
     """Convert a value of a group now; it is stored with the last one."""
-    k.site_of(wide.group)[wide.lane] = stmt.loc
+    if k.w.traced:
+        k.site_of(wide.group)[wide.lane] = stmt.loc
     register = storable(k.w, element_of(k.buffers[stmt.buffer]), value)
     k.wide_stores.setdefault(id(wide.group), {})[wide.lane] = register
 
 
 def _wide_store(k: Kernel, name: str, wide: WideAccess, index: Value) -> None:
-    k.w.mark(Site(k.site_of(wide.group), name))
+    if k.w.traced:
+        k.w.mark(Site(k.site_of(wide.group), name))
     access, kept = ACCESS[element_of(k.buffers[name])], k.wide_stores.pop(id(wide.group))
     space, where = _group_address(k, name, wide, index)
     registers = ", ".join(kept[lane] for lane in range(wide.group.width))

@@ -50,7 +50,8 @@ def write_body(k: Kernel, body: Body) -> None:
     k.locals = dict(outer)
     for stmt in body:
         k.known.clear()
-        k.w.mark(Site((stmt.loc,)))
+        if k.w.traced:
+            k.w.mark(Site((stmt.loc,)))
         _RULES[type(stmt)](k, stmt)
     k.locals = outer
 
@@ -96,7 +97,8 @@ def _if(k: Kernel, stmt: If) -> None:
     if not stmt.then and not stmt.otherwise:
         return
     w, bra = k.w, "bra.uni" if k.facts.branches_together(stmt) else "bra"
-    w.mark(Site((stmt.loc,)))
+    if w.traced:
+        w.mark(Site((stmt.loc,)))
     predicate = in_register(w, condition)
     end = w.label()
     if not stmt.otherwise:
@@ -141,7 +143,8 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     write_body(k, stmt.body)
     k.loops.pop()
     k.locals = outer
-    w.mark(Site((stmt.loc,)))
+    if w.traced:
+        w.mark(Site((stmt.loc,)))
     w.place(advance)
     left = w.emit("r", "sub.u32", last, counter)
     more = w.emit("p", "setp.gt.u32", left, stride)

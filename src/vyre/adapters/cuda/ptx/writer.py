@@ -29,10 +29,14 @@ MOVE: Final = {"p": "mov.pred", "h": "mov.b16", "r": "mov.b32", "rd": "mov.b64",
 
 
 class Writer:
-    """Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue)."""
+    """Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue).
 
-    def __init__(self, entry: str) -> None:
+    ``traced``: whether anybody wants to know what lines are written for.
+    """
+
+    def __init__(self, entry: str, *, traced: bool = False) -> None:
         self.entry: Final = entry
+        self.traced: Final = traced
         self.body: Final[list[str]] = []
         self.prologue: Final[list[str]] = []
         self.module_scope: Final[list[str]] = []

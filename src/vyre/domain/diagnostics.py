@@ -109,12 +109,12 @@ class Diagnostic:
     @classmethod
     def parse_json(cls, text: str) -> Diagnostic:
         """The inverse of ``render_json``; raises ``MalformedJson``."""
-        import json
+        from vyre.domain.strict_json import NotStrictJson, parse  # not on the way to a first dispatch
 
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise MalformedJson(f"no JSON: {error}") from error
+            value = parse(text)
+        except NotStrictJson as error:
+            raise MalformedJson(f"a diagnostic {error}") from error
         return cls.from_json(value)
 
 

@@ -21,9 +21,12 @@ from typing import Annotated, Any, Final, NewType, TypeAlias, TypeVar, Union, ge
 
 from vyre.domain.errors import InvalidField, MalformedJson, VyreError
 from vyre.domain.record import Reason
+from vyre.domain.strict_json import MAX_DEPTH
 
 Json: TypeAlias = Any
 TYPE: Final = "$type"
+MAX_VALUE_DEPTH: Final = MAX_DEPTH - 2
+"""Records and collections around a value: a document around it adds some of its own."""
 
 
 def canonical(document: Json) -> str:
@@ -33,7 +36,12 @@ def canonical(document: Json) -> str:
 
 # ---- writing
 def to_json(value: object) -> Json:
-    """``value`` as JSON; raises ``InvalidField`` for what has no written form, such as state or a function."""
+    """``value`` as JSON; raises ``InvalidField`` for what has no written form, such as state or a function, and for
+    what is nested beyond the depth that is read back."""
+    return _document(value, 0)
+
+
+def _document(value: object, depth: int) -> Json:
     if value is None or type(value) in (bool, int, str):
         return value
     if isinstance(value, float):
@@ -44,15 +52,21 @@ def to_json(value: object) -> Json:
         return value.hex()
     if isinstance(value, Reason):
         return str(value)
+    if depth >= MAX_VALUE_DEPTH:
+        raise InvalidField(
+            record=type(value).__name__, field="value", value="...", expected=f"nested at most {MAX_VALUE_DEPTH} deep"
+        )
+    below = depth + 1
     if _is_record(type(value)):
         cls: Any = type(value)
-        return {TYPE: cls.__name__} | {name: to_json(getattr(value, name)) for name in _written(cls)}
+        return {TYPE: cls.__name__} | {name: _document(getattr(value, name), below) for name in _written(cls)}
     if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
+        return [_document(item, below) for item in value]
     if isinstance(value, Set):
-        return sorted(map(to_json, value), key=canonical)
+        return sorted((_document(item, below) for item in value), key=canonical)
     if isinstance(value, Mapping):
-        return sorted(([to_json(name), to_json(item)] for name, item in value.items()), key=canonical)
+        items = ([_document(name, below + 1), _document(item, below + 1)] for name, item in value.items())
+        return sorted(items, key=canonical)
     raise InvalidField(
         record=type(value).__name__, field="value", value=value, expected="a record, a number, a text or made of them"
     )

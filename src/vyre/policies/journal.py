@@ -8,7 +8,6 @@ A ``DecisionRecord`` holds the name of a policy, the version of its source, what
 from __future__ import annotations
 
 import inspect
-import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
@@ -18,6 +17,7 @@ from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple, get_type_hints
 
 from vyre.domain.errors import InvalidConfig, MalformedJson, VyreError
+from vyre.domain.strict_json import NotStrictJson, parse
 from vyre.domain.value_json import Json, canonical, from_json, to_json
 
 T = TypeVar("T")
@@ -193,9 +193,9 @@ class DecisionRecord:
     def from_text(cls, line: str) -> DecisionRecord:
         """The inverse; raises ``MalformedJson`` for what is no record."""
         try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
-            raise MalformedJson("a decision is not JSON", fix=_FIX) from None
+            content = parse(line)
+        except NotStrictJson as error:
+            raise MalformedJson(f"a decision {error}", fix=_FIX) from None
         if not isinstance(content, dict) or content.get("form") != FORM:
             raise MalformedJson(f"a decision has no form {FORM}", fix=_FIX)
         if content.keys() != {"form", *_MEMBERS}:
@@ -223,7 +223,7 @@ def to_lines(decisions: Iterable[Decision], version_of: Callable[[Policy], str])
 def from_lines(text: str) -> tuple[DecisionRecord, ...]:
     """The inverse; raises ``MalformedJson``, which names the line, for what is no journal."""
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             found.append(DecisionRecord.from_text(line))
         except MalformedJson as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -196,11 +197,32 @@ def test_an_unknown_policy_is_told(vyre: Vyre) -> None:
     }
 
 
-@pytest.mark.parametrize(("content", "code"), [(b"\xff", 1), (b"{}\n", 1), (b"[\n", 1)])
+def test_a_hostile_journal_makes_up_no_lines(vyre: Vyre) -> None:
+    records = recorded(vyre)
+    records[1]["policy"] = "magic\x1b[2J\n9 same verdict"
+    write(records)
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert (found.code, len(found.out.splitlines())) == (1, 2)
+    assert "\x1b" not in found.out
+
+
+@pytest.mark.parametrize("deep", [math.nan, 1e999, [[[]]] * 3])
+def test_values_that_no_verdict_has_differ(vyre: Vyre, deep: object) -> None:
+    records = recorded(vyre)
+    records[-1]["verdict"]["gain_ns"] = deep
+    write(records)
+    found = vyre("explain", "--replay", "d.jsonl")
+    assert found.code == 1
+    assert "internal error" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"\xff", 1), (b"{}\n", 1), (b"[\n", 1), (b"NaN\n", 1), (b"[" * 900 + b"]" * 900, 1)]
+)
 def test_what_is_no_journal_is_an_error(vyre: Vyre, content: bytes, code: int) -> None:
     Path("d.jsonl").write_bytes(content)
     found = vyre("explain", "--replay", "d.jsonl")
-    assert (found.code, found.out) == (code, "")
+    assert (found.code, found.out) == (1, "")
     assert "Fix: use the journal as it was written" in found.err
 
 

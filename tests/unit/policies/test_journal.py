@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Thread
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidConfig, InvalidField, MalformedJson, PlanError
+from vyre.domain.value_json import MAX_VALUE_DEPTH
 from vyre.policies.command_reuse import (
     CommandReuseInputs,
     CommandReuseThresholds,
@@ -241,16 +243,75 @@ def test_what_is_no_record_is_refused(case: str) -> None:
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
-        ("[" * 100_000, "is not JSON"),
+        ("[" * 100_000, "is nested more than 64 deep"),
+        ('{"form":1,"verdict":' + "[" * 900 + "]" * 900 + "}", "is nested more than 64 deep"),
+        ('{"form":1,"verdict":' + '{"a":' * 70 + "1" + "}" * 71, "is nested more than 64 deep"),
+        ('{"form":1,"verdict":NaN}', "holds NaN, which JSON does not have"),
+        ('{"form":1,"verdict":[-Infinity]}', "holds -Infinity, which JSON does not have"),
+        ('{"form":1,"verdict":1e999}', "holds a number beyond the floats"),
+        ('{"form":1,"verdict":1,"verdict":2}', "gives a member twice"),
+        ('{"form":1,"verdict":' + "9" * 5000 + "}", "is not JSON"),
         ("[]", "has no form 1"),
         ("7", "has no form 1"),
     ],
-    ids=["nothing", "a brace", "brackets", "a list", "a number"],
+    ids=lambda text: text[:24],
 )
 def test_what_is_no_json_is_refused(line: str, why: str) -> None:
     with pytest.raises(MalformedJson) as error:
         DecisionRecord.from_text(line)
     assert str(error.value) == f"$: a decision {why}. {FIX}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    value: float
+    values: tuple[float, ...]
+
+
+def measure(value: float) -> Measured:
+    return Measured(value, (value, -value))
+
+
+NOT_FINITE = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1.7976931348623157e308)
+
+
+@pytest.mark.parametrize("value", NOT_FINITE, ids=str)
+def test_any_float_is_recorded_and_decided_again(value: float) -> None:
+    text = to_lines([Decision(measure, (value,), measure(value))], version)
+    json.loads(text, parse_constant=pytest.fail)
+    (record,) = from_lines(text)
+    assert record.to_text() == text.removesuffix("\n")
+    assert replay(record, lambda name: Known(measure, "v1")).outcome is Outcome.SAME
+    other = replace(record, verdict=replace(record, verdict={**record.verdict, "value": 7.0}).verdict)
+    (difference,) = replay(other, lambda name: Known(measure, "v1")).differences
+    assert difference.place == "$.value"
+
+
+def nested(depth: int) -> Any:
+    value: Any = ()
+    for _ in range(depth - 1):
+        value = (value,)
+    return value
+
+
+def answer(depth: int) -> object:
+    return nested(depth)
+
+
+def test_what_is_written_is_not_too_deep_to_be_read() -> None:
+    (record,) = from_lines(to_lines([Decision(answer, (MAX_VALUE_DEPTH,), nested(MAX_VALUE_DEPTH))], version))
+    assert replay(record, lambda name: Known(answer, "v1")).reproduced
+    for deeper in (MAX_VALUE_DEPTH + 1, 900, 100_000):
+        with pytest.raises(InvalidField, match="nested at most 62 deep"):
+            Decision(answer, (deeper,), nested(deeper)).record(version)
+
+
+def test_lines_end_at_line_feeds_alone() -> None:
+    line = RECORD.to_text()
+    strange = line.replace("decide_command_reuse", "decide\u2028\x85")
+    assert len(from_lines(f"{line}\n{strange}\n{line}")) == 3
+    with pytest.raises(MalformedJson, match="line 2 "):
+        from_lines(f"{line}\n\n{line}\n")
 
 
 # ---- deciding again

@@ -191,8 +191,8 @@ def _is_worth_telling(replayed: Replayed) -> bool:
 
 def _tell(place: int, replayed: Replayed) -> None:
     same = "; the verdict is the same" if replayed.reproduced else ""
-    why = f" ({replayed.why})" if replayed.why else ""
-    put(f"decision {place}: {replayed.record.policy}: {replayed.outcome.value}{why}{same}")
+    why = f" ({one_line(replayed.why)})" if replayed.why else ""
+    put(f"decision {place}: {one_line(replayed.record.policy)}: {replayed.outcome.value}{why}{same}")
     for difference in replayed.differences:
         put(f"  {difference}")
 

@@ -1,0 +1,69 @@
+"""JSON text read as its standard has it, within bounds that what walks the value can rely on."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Final
+
+MAX_DEPTH: Final = 64
+"""Lists and objects around a value."""
+
+
+class NotStrictJson(ValueError):
+    """``str``: what is wrong, to follow the name of what was read: ``is not JSON``."""
+
+
+def parse(text: str) -> Any:
+    """The value of JSON text.
+
+    Raises ``NotStrictJson`` for text that is no JSON and for what Python's reader takes beside it: ``NaN`` and
+    ``Infinity``, numbers that are infinite as floats, and a name twice in an object; also beyond ``MAX_DEPTH``.
+    """
+    try:
+        value = json.loads(text, parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
+    except NotStrictJson:
+        raise
+    except RecursionError:
+        raise _too_deep() from None
+    except ValueError:
+        raise NotStrictJson("is not JSON") from None
+    check_depth(value)
+    return value
+
+
+def check_depth(value: object) -> None:
+    """Raises ``NotStrictJson`` if lists and objects are nested beyond ``MAX_DEPTH``; takes any depth itself."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            item
+            for outer in level
+            if isinstance(outer, dict | list | tuple)
+            for item in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _too_deep() -> NotStrictJson:
+    return NotStrictJson(f"is nested more than {MAX_DEPTH} deep")
+
+
+def _constant(name: str) -> Any:
+    raise NotStrictJson(f"holds {name}, which JSON does not have")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise NotStrictJson("holds a number beyond the floats")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise NotStrictJson("gives a member twice")
+    return found

@@ -7,10 +7,10 @@ bytes are kept in local memory, for which their number must be bounded.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from vyre.adapters.cuda.ptx import memory
-from vyre.adapters.cuda.ptx.context import Kernel
+from vyre.adapters.cuda.ptx.context import Copy, Kernel, Tag
 from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register
@@ -21,24 +21,6 @@ from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bo
 
 LOCAL_LIMIT: Final = 16_384
 """Bytes a lane may keep for one copy."""
-
-
-class Copy(NamedTuple):
-    """A place where a copy starts, and its registers: a 64-bit byte offset, a number of bytes, the address of a local
-    array that keeps the bytes.  ``at_once``: it is made where it starts."""
-
-    stmt: AsyncLoad | AsyncStore
-    start: Register
-    nbytes: Register
-    local: Register | None
-    at_once: bool
-
-
-class Tag(NamedTuple):
-    """All places that start a copy under one tag; the selector tells which one this lane has passed."""
-
-    selector: Register
-    copies: tuple[Copy, ...]
 
 
 def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -> None:

@@ -36,7 +36,7 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
     w, element = k.w, memory.element_of(k.buffers[expr.buffer])
     kind = "r" if element.bits == 32 else "rd"
     guard = memory.in_range(k, expr, index)
-    if guard == "":
+    if guard is memory.Certain.OUTSIDE:
         return literal(element, 0)
     space, where = memory.address(k, expr.buffer, index)
     scope = "cta" if space == "shared" else "gpu"
@@ -45,28 +45,29 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
         w.line(f"fence.sc.{scope};")
     semantics = _SEMANTICS[ordering]
     source = in_register(w, value)
-    predicate = f"@{guard} " if guard else ""
     if expr.op is AtomicOp.FETCH_NAND:
         return _nand(k, element, f"{semantics}.{scope}.{space}", where, source, guard)
     operation, letter = _OPERATION[expr.op]
     letter = letter if letter != "?" else ("s" if element.is_signed else "u")
     suffix = f"{semantics}.{scope}.{space}.{operation}.{letter}{element.bits}"
     if not used and ordering is Ordering.RELAXED and expr.op not in (AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE):
-        w.line(f"{predicate}red.{suffix} {where}, {source};")
+        w.line(f"{memory.predicate(guard)}red.{suffix} {where}, {source};")
         return literal(element, 0)
     operands = f"{in_register(w, expected)}, {source}" if expected is not None else source
-    old = w.register(kind) if guard is None else w.emit(kind, f"mov.b{element.bits}", 0)
-    w.line(f"{predicate}atom.{suffix} {old}, {where}, {operands};")
+    old = w.register(kind) if guard is memory.Certain.INSIDE else w.emit(kind, f"mov.b{element.bits}", 0)
+    w.line(f"{memory.predicate(guard)}atom.{suffix} {old}, {where}, {operands};")
     return Value(old, element)
 
 
-def _nand(k: Kernel, element: ScalarType, suffix: str, where: Address, source: Register, guard: str | None) -> Value:
+def _nand(
+    k: Kernel, element: ScalarType, suffix: str, where: Address, source: Register, guard: memory.Reachable
+) -> Value:
     """Swap in ``~(old & value)`` until no other lane was faster."""
     w, bits = k.w, element.bits
     kind = "r" if bits == 32 else "rd"
     old = w.emit(kind, f"mov.b{bits}", 0)
     again, end = w.label(), w.label()
-    if guard is not None:
+    if isinstance(guard, Register):
         w.line(f"@!{guard} bra {end};")
     scope, space = suffix.split(".")[1:]
     w.line(f"ld.relaxed.{scope}.{space}.b{bits} {old}, {where};")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_table
-from vyre.adapters.cuda.ptx.facts import Facts
+from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
 from vyre.adapters.cuda.ptx.operands import Address, Immediate, Register, Symbol, Word, hexadecimal
@@ -16,10 +16,9 @@ from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Assign, walk_statements
+from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.ptx.async_copies import Tag
     from vyre.domain.ir.node import SourceLocation
     from vyre.policies.emission.wide_access import WideGroup
     from vyre.policies.journal import DecisionSink
@@ -27,6 +26,24 @@ if TYPE_CHECKING:
 AXES: Final = "xyz"
 WARP: Final = 32
 _ALL_LANES: Final = Immediate("0xFFFFFFFF")
+
+
+class Copy(NamedTuple):
+    """A place where a copy starts, and its registers: a 64-bit byte offset, a number of bytes, the address of a local
+    array that keeps the bytes.  ``at_once``: it is made where it starts."""
+
+    stmt: AsyncLoad | AsyncStore
+    start: Register
+    nbytes: Register
+    local: Register | None
+    at_once: bool
+
+
+class Tag(NamedTuple):
+    """All places that start a copy under one tag; the selector tells which one this lane has passed."""
+
+    selector: Register
+    copies: tuple[Copy, ...]
 
 
 class Kernel:
@@ -53,6 +70,7 @@ class Kernel:
         self.buffers: Final[Mapping[str, Buffer]] = program.buffers_by_name
         self.inlined: Final = inlined_uniforms(program, options, sink)
         self.facts: Final = Facts(program, options, self.inlined, sink)
+        self.assumptions: Final = Assumptions(options.assume)
         self.shared: Final = SharedLayout(program, self.facts.zeroed)
         self.table: Final = uses_table(program, self.inlined, options, sink)
         self.integers: Final = IntegerWriter(self.w, Fences(self.zero, self.facts.fences))

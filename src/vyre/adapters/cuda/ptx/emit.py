@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.ptx import abi, barriers
 from vyre.adapters.cuda.ptx.context import Kernel
-from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule
+from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.memory import element_of, shared_symbol
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, PORTABLE_PARAMETER_BYTES, EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import ALIGNMENT
@@ -164,7 +164,7 @@ def _kernel(
         0 if k.shared.dynamic else k.shared.nbytes,
         k.shared.nbytes if k.shared.dynamic else 0,
         k.uses_grid_barrier,
-        tuple(a for a in Assumption if a in k.facts.assumed),
+        k.assumptions.made,
         tuple(k.trap_tags),
     )
     return _Written("\n".join(lines), kernel, k, ahead)

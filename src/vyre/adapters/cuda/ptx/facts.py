@@ -1,4 +1,4 @@
-"""What the policies say about a program, gathered once before it is written."""
+"""What the policies say about a program, gathered once before it is written, and which assumptions its text makes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,36 @@ from vyre.policies.emission.wide_access import WideAccess, WideFacts, wide_facts
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed
 
+NOTHING: Final[frozenset[Assumption]] = frozenset()
+EXACT_GRID: Final = frozenset({Assumption.EXACT_GRID})
+OF_GROUPS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
+"""What groups of accesses to memory outside of the workgroup may rest on."""
+
+
+class Assumptions:
+    """Launch-time facts: those that a text may rely on, and, once it is written, those that it does rely on."""
+
+    def __init__(self, permitted: frozenset[Assumption]) -> None:
+        self._permitted: Final = permitted
+        self._made: Final[set[Assumption]] = set()
+
+    def make(self, *wanted: Assumption) -> bool:
+        """Record that the text relies on all of ``wanted``, if it may; returns whether it may."""
+        permitted = self._permitted.issuperset(wanted)
+        if permitted:
+            self._made.update(wanted)
+        return permitted
+
+    @property
+    def made(self) -> tuple[Assumption, ...]:
+        """Those that the text relies on, in the order of their declaration."""
+        return tuple(assumption for assumption in Assumption if assumption in self._made)
+
 
 class Facts:
-    """Answers are conservative where a policy is switched off.
+    """Answers about one program under one set of options, which asking does not change.
 
-    ``inlined``: uniform buffers that have no address.
+    Answers are conservative where a policy is switched off.  ``inlined``: uniform buffers that have no address.
     """
 
     def __init__(
@@ -32,33 +57,31 @@ class Facts:
     ) -> None:
         self._program: Final = program
         self._switches: Final = options.switches
-        self._assumed: Final = options.assume
+        self._permitted: Final = options.assume
         self._inlined: Final = inlined
         self._uniformity: Final = uniformity(program)
         self.fences: Final = decide(sink, fences_needed, AssemblerInputs(options.target, options.assembler))
         self.relaxed_atomics: Final = options.switches.relaxed_atomics and not order_sensitive(program)
-        self.assumed: Final[set[Assumption]] = set()
-        """Those of the permitted assumptions that the text relies on."""
 
     # ---- memory
-    def proven(self, access: Load | Store | Atomic) -> bool:
-        """Is the index certainly in range?"""
+    def proven(self, access: Load | Store | Atomic) -> frozenset[Assumption] | None:
+        """Permitted assumptions under which the index is certainly in range; None if it may be out of it."""
         if not self._switches.bounds_checks:
-            return False
+            return None
         if self._bounds.proven(access):
-            return True
+            return NOTHING
         exact = self._exact_bounds
-        return exact is not None and exact.proven(access) and self.may_assume(Assumption.EXACT_GRID)
+        return EXACT_GRID if exact is not None and exact.proven(access) else None
 
     def wide(self, access: Load | Store) -> WideAccess | None:
         """The group of accesses that are made as one."""
         if self._wide is None or access.buffer in self._inlined:
             return None
-        found = self._wide.of(access)
-        if found is not None and not self._program.buffer(access.buffer).is_workgroup:
-            self.may_assume(Assumption.ALIGNED16)
-            self.may_assume(Assumption.NOALIAS)
-        return found
+        return self._wide.of(access)
+
+    def rests_on(self, access: Load | Store) -> frozenset[Assumption]:
+        """Permitted assumptions under which ``access`` is part of a group."""
+        return NOTHING if self._program.buffer(access.buffer).is_workgroup else self._permitted & OF_GROUPS
 
     @cached_property
     def zeroed(self) -> frozenset[str]:
@@ -74,7 +97,7 @@ class Facts:
     @cached_property
     def _exact_bounds(self) -> BoundsFacts | None:
         """What holds only for a grid of exactly as many lanes as there are elements."""
-        if Assumption.EXACT_GRID not in self._assumed:
+        if Assumption.EXACT_GRID not in self._permitted:
             return None
         return bounds_facts(self._program, exact_grid=True, same_length=True)
 
@@ -82,15 +105,8 @@ class Facts:
     def _wide(self) -> WideFacts | None:
         if not self._switches.wide_access:
             return None
-        aligned, apart = (a in self._assumed for a in (Assumption.ALIGNED16, Assumption.NOALIAS))
+        aligned, apart = (a in self._permitted for a in (Assumption.ALIGNED16, Assumption.NOALIAS))
         return wide_facts(self._program, self._bounds, aligned16=aligned, noalias=apart)
-
-    def may_assume(self, assumption: Assumption) -> bool:
-        """May the text rely on it?  If so, it is noted that it does."""
-        if assumption in self._assumed:
-            self.assumed.add(assumption)
-            return True
-        return False
 
     # ---- flow
     def branches_together(self, stmt: If | Loop) -> bool:

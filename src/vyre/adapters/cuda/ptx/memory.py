@@ -5,7 +5,8 @@ Out of range a load gives zero and a store does nothing; one comparison and a pr
 
 from __future__ import annotations
 
-from typing import Final
+from enum import Enum
+from typing import Final, Literal, TypeAlias
 
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
@@ -45,14 +46,33 @@ def element_of(buffer: Buffer) -> ScalarType:
     return buffer.element
 
 
-def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> str | None:
-    """Predicate "the index is in range", None where that is certain, ``""`` where it certainly is not."""
+class Certain(Enum):
+    """What is known of an index before the kernel runs."""
+
+    INSIDE = "inside"
+    OUTSIDE = "outside"
+
+
+Guard: TypeAlias = Register | Certain
+"""Whether an index is in range: known now, or a predicate."""
+Reachable: TypeAlias = Register | Literal[Certain.INSIDE]
+"""A guard of an access that may happen."""
+
+
+def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> Guard:
+    """Whether the index is in range.  If only an assumption makes that certain, it is recorded."""
     buffer = k.buffers[access.buffer]
     if index.bits is not None and buffer.count:
-        return None if index.bits < buffer.count else ""
-    if k.facts.proven(access):
-        return None
+        return Certain.INSIDE if index.bits < buffer.count else Certain.OUTSIDE
+    grounds = k.facts.proven(access)
+    if grounds is not None and k.assumptions.make(*grounds):
+        return Certain.INSIDE
     return k.w.emit("p", "setp.lt.u32", in_register(k.w, index), k.length(access.buffer))
+
+
+def predicate(guard: Reachable) -> str:
+    """What comes before an instruction that is skipped where the index is out of range."""
+    return "" if guard is Certain.INSIDE else f"@{guard} "
 
 
 def address(k: Kernel, name: str, index: Value) -> tuple[str, Address]:
@@ -98,26 +118,26 @@ def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> Address:
 def load_space(k: Kernel, name: str, space: str) -> str:
     """``.nc`` where nothing that the launch writes can be the memory."""
     read_only = k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
-    return "global.nc" if space == "global" and read_only and k.facts.may_assume(Assumption.NOALIAS) else space
+    return "global.nc" if space == "global" and read_only and k.assumptions.make(Assumption.NOALIAS) else space
 
 
 def load(k: Kernel, expr: Load, index: Value) -> Value:
     """Element ``index``, widened; zero when out of range."""
     w, element = k.w, element_of(k.buffers[expr.buffer])
-    wide = k.facts.wide(expr)
+    wide = grouped(k, expr)
     if wide is not None:
         if w.traced:
             k.site_of(wide.group)[wide.lane] = expr.loc
         return loaded(w, element, _wide_load(k, expr.buffer, wide, index))
     guard = in_range(k, expr, index)
-    if guard == "":
+    if guard is Certain.OUTSIDE:
         return literal(element.widened, 0)
     if w.traced:
         w.mark(Site((expr.loc,), expr.buffer))
     access = ACCESS[element]
     space, where = address(k, expr.buffer, index)
     operation = f"ld.{load_space(k, expr.buffer, space)}.{access.suffix}"
-    if guard is None:
+    if guard is Certain.INSIDE:
         return loaded(w, element, w.emit(access.kind, operation, where))
     raw = w.emit(access.kind, MOVE[access.kind], immediate(element, 0) if access.kind in ("f", "fd") else 0)
     w.line(f"@{guard} {operation} {raw}, {where};")
@@ -127,23 +147,31 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
 def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     """Writes one element; dropped when out of range."""
     element = element_of(k.buffers[stmt.buffer])
-    wide = k.facts.wide(stmt)
+    wide = grouped(k, stmt)
     if wide is not None:
         keep_for_wide_store(k, stmt, wide, value)
         _wide_store(k, stmt.buffer, wide, index)
         return
     guard = in_range(k, stmt, index)
-    if guard == "":
+    if guard is Certain.OUTSIDE:
         return
     if k.w.traced:
         k.w.mark(Site((stmt.loc,), stmt.buffer))
     source = storable(k.w, element, value)
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
-    k.w.line(f"{f'@{guard} ' if guard else ''}{operation} {where}, {source};")
+    k.w.line(f"{predicate(guard)}{operation} {where}, {source};")
 
 
 # ---- groups
+def grouped(k: Kernel, access: Load | Store) -> WideAccess | None:
+    """The group of accesses that ``access`` is made with; what that rests on is recorded."""
+    found = k.facts.wide(access)
+    if found is not None:
+        k.assumptions.make(*k.facts.rests_on(access))
+    return found
+
+
 def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register:
     """Register of a member; the first one met loads them all."""
     found = k.wide_loads.get(id(wide.group))

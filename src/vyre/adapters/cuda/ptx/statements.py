@@ -84,7 +84,7 @@ def _assign(k: Kernel, stmt: Assign) -> None:
 
 
 def _store(k: Kernel, stmt: Store) -> None:
-    wide = k.facts.wide(stmt)
+    wide = memory.grouped(k, stmt)
     if wide is not None and not wide.last:  # the index is pure, and of use only where the group is stored
         memory.keep_for_wide_store(k, stmt, wide, evaluate(k, stmt.value))
         return

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 
 import pytest
 
+import vyre
 from support.kernels import LID, kernel, lit, located, store, var
+from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.app.cli import main
 from vyre.domain.diagnostics import Diagnostic
 from vyre.domain.errors import InvalidProgram
-from vyre.domain.ir.expr import Atomic, Cast
+from vyre.domain.ir.expr import Atomic, Cast, Var
 from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Block, Let
 from vyre.domain.ir.text import parse_program
 from vyre.domain.ir.types import f32, u32, u64
@@ -38,6 +43,18 @@ def test_errors_warnings_and_notes_are_told_apart() -> None:
     assert report.order_sensitive
     assert not report.ok
     assert report.render().endswith("the program is invalid: 1 error, 1 warning, 1 note")
+
+
+def test_a_printed_report_is_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    refused = Program((), (1, 1, 1), (Let("n\x1b[2J\n", Var("missing")),))
+    accepted = kernel(store(LID))
+    for name, program in (("refused", refused), ("accepted", accepted)):
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(render_program(program, ProgramForm.JSON))
+        assert main(["validate", str(path)]) == (0 if program is accepted else 1)
+        assert capsys.readouterr().out == f"{path}: {vyre.validate(program)}\n"
+    assert str(vyre.validate(accepted)) == "the program is valid: nothing to report"
+    assert "\x1b" not in str(vyre.validate(refused))
 
 
 def test_a_clean_report() -> None:

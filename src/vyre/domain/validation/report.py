@@ -40,6 +40,10 @@ class Report:
         others = "" if not more else f" (and {more} more error{'s' if more > 1 else ''})"
         raise InvalidProgram(f"{where}[{first.code}] {first.message}{others}", fix=first.fix, report=self)
 
+    def __str__(self) -> str:
+        """What ``vyre validate`` prints of a program that has no text."""
+        return self.render()
+
     def render(self, source: str | None = None) -> str:
         """Text for people: every diagnostic, and a last line that counts them."""
         counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes))

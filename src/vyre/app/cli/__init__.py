@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from vyre.adapters.terminal import command, complain
+from vyre.app.cli.extra import missing_extra
 
 
 @command
@@ -28,9 +29,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return 130
-
-
-def missing_extra(error: Exception) -> str | None:
-    """The package of the extra ``cli`` for want of which an import failed."""
-    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-    return package if package in ("typer", "rich", "click") else None

@@ -16,13 +16,14 @@ from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import OutputLost, complain, put
 from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
-from vyre.app.cli import arguments, missing_extra, report
+from vyre.app.cli import arguments, report
 from vyre.app.cli.cache import cache
 from vyre.app.cli.cache_invalidate import invalidate
 from vyre.app.cli.cache_key import key
 from vyre.app.cli.calibrate import calibrate
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.explain import explain
+from vyre.app.cli.extra import missing_extra
 from vyre.app.cli.loading import InvalidSource, load, load_valid
 from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
 from vyre.app.cli.tune import tune

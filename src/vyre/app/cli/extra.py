@@ -1,0 +1,9 @@
+"""The extra ``cli``: the packages that only the command line needs."""
+
+from __future__ import annotations
+
+
+def missing_extra(error: Exception) -> str | None:
+    """The package of the extra ``cli`` for want of which an import failed."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    return package if package in ("typer", "rich", "click") else None

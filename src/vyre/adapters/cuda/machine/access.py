@@ -3,53 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.faults import FaultKind, MemoryFault
+from vyre.adapters.cuda.machine.faults import FaultKind, KernelFault, MemoryFault
 from vyre.adapters.cuda.machine.memory import Region
+from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.frame import Frame
+    from numpy.typing import NDArray
+
+    from vyre.adapters.cuda.machine.frame import Frame, Numbers
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
-Index: TypeAlias = Any
+Addresses: TypeAlias = Dense
+"""An address for each lane, or one for all of them, in 64 or 32 bits."""
+Places: TypeAlias = "int | NDArray[np.int64]"
+Index: TypeAlias = "Places | slice"
 """Elements of an access: an int where all lanes agree, a slice where they are evenly spaced, else an int64 array."""
-Locate: TypeAlias = "Callable[[Frame, Instruction, Any, int], tuple[Region, Index] | None]"
+Locate: TypeAlias = "Callable[[Frame, Instruction, Addresses, int], tuple[Region, Index] | None]"
 """(frame, instruction, address, bytes) to region and index in units of the bytes; None where regions differ."""
 
 _HIGH: Final = np.uint64(1 << 63)
 
 
-def _misaligned(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> Any:
+def _misaligned(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> KernelFault:
     bad = np.flatnonzero(np.broadcast_to(address, (frame.size,)) % nbytes)
     where = int(bad[0])
     value = int(np.broadcast_to(address, (frame.size,))[where])
     return frame.launch.fault(FaultKind.MISALIGNED, instruction, frame, where, value, f"{nbytes} bytes")
 
 
-def locate_global(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index] | None:
+def locate_global(
+    frame: Frame, instruction: Instruction, address: Addresses, nbytes: int
+) -> tuple[Region, Index] | None:
     launch = frame.launch
-    uniform = address.ndim == 0
-    low = int(address if uniform else address.min())
-    high = low if uniform else int(address.max())
+    if isinstance(address, np.ndarray) and address.ndim:
+        low, high = int(address.min()), int(address.max())
+    else:
+        low = high = int(address)
     region = launch.recent
     if region is None or low < region.base or high + nbytes > region.end:
         region = launch.memory.region_at(low)
         if region is None or high + nbytes > region.end:
-            if not uniform and high != low:
+            if high != low:
                 return None
             raise _outside(frame, instruction, 0, low, nbytes)
         launch.recent = region
-    if uniform:
-        if low % nbytes:
-            raise _misaligned(frame, instruction, address, nbytes)
-        return region, (low - region.base) // nbytes
-    return region, _index(frame, instruction, address, low, high, region.base, nbytes)
+    if isinstance(address, np.ndarray) and address.ndim:
+        return region, _index(frame, instruction, address, low, high, region.base, nbytes)
+    if low % nbytes:
+        raise _misaligned(frame, instruction, address, nbytes)
+    return region, (low - region.base) // nbytes
 
 
-def _index(frame: Frame, instruction: Instruction, address: Any, low: int, high: int, base: int, nbytes: int) -> Index:
+def _index(
+    frame: Frame, instruction: Instruction, address: Lanes, low: int, high: int, base: int, nbytes: int
+) -> Index:
     """Index of each lane's element.  Regions start at multiples of the greatest access."""
     if high - low == (frame.size - 1) * nbytes and int(address[0]) == low and low % nbytes == 0:
         expected = np.arange(low, high + 1, nbytes, dtype=address.dtype)
@@ -59,10 +70,11 @@ def _index(frame: Frame, instruction: Instruction, address: Any, low: int, high:
     if int(np.bitwise_or.reduce(address)) % nbytes:
         raise _misaligned(frame, instruction, address, nbytes)
     offset = address - address.dtype.type(base)
-    return np.right_shift(offset, offset.dtype.type(nbytes.bit_length() - 1)).astype(np.int64)
+    index: NDArray[np.int64] = np.right_shift(offset, offset.dtype.type(nbytes.bit_length() - 1)).astype(np.int64)
+    return index
 
 
-def partition(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> list[Any]:
+def partition(frame: Frame, instruction: Instruction, address: Lanes, nbytes: int) -> list[NDArray[np.int64]]:
     """The lanes of a frame by the allocation that they access."""
     regions = frame.launch.memory.regions()
     bases = np.array([region.base for region in regions], np.uint64)
@@ -83,36 +95,41 @@ def _outside(frame: Frame, instruction: Instruction, where: int, address: int, n
     return frame.launch.fault(fault.kind, instruction, frame, where, address, str(fault))
 
 
-def _windowed(frame: Frame, instruction: Instruction, address: Any, nbytes: int, size: int) -> Any:
+def _windowed(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int, size: int) -> Numbers:
     """Addresses in a window of ``size`` bytes from 0, checked, as int64."""
-    uniform = address.ndim == 0
-    high = int(address if uniform else address.max())
+    if isinstance(address, np.ndarray) and address.ndim:
+        high, bits = int(address.max()), int(np.bitwise_or.reduce(address))
+    else:
+        high = bits = int(address)
     if high + nbytes > size:
-        where = 0 if uniform else int(np.flatnonzero(address > max(0, size - nbytes))[0])
-        value = high if uniform else int(address[where])
+        lanes = np.atleast_1d(address)
+        where = int(np.flatnonzero(lanes > max(0, size - nbytes))[0])
         detail = f"{nbytes} bytes in a window of {size}"
-        raise frame.launch.fault(FaultKind.ILLEGAL_ADDRESS, instruction, frame, where, value, detail)
-    if (high if uniform else int(np.bitwise_or.reduce(address))) % nbytes:
+        raise frame.launch.fault(FaultKind.ILLEGAL_ADDRESS, instruction, frame, where, int(lanes[where]), detail)
+    if bits % nbytes:
         raise _misaligned(frame, instruction, address, nbytes)
     return address.astype(np.int64)
 
 
-def _scaled(address: Any, nbytes: int) -> Index:
-    return int(address) // nbytes if address.ndim == 0 else address >> np.int64(nbytes.bit_length() - 1)
+def _scaled(address: Numbers, nbytes: int) -> Places:
+    if not isinstance(address, np.ndarray) or not address.ndim:
+        return int(address) // nbytes
+    index: NDArray[np.int64] = np.right_shift(address, np.int64(nbytes.bit_length() - 1))
+    return index
 
 
-def locate_shared(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+def locate_shared(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.shared_bytes)
     bases = frame.own(frame.strand.shared_bases)
     return frame.strand.batch.shared, _scaled(offset + bases, nbytes)
 
 
-def locate_local(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+def locate_local(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.code.local_bytes)
     return frame.strand.local, _scaled(offset + frame.own(frame.strand.local_bases), nbytes)
 
 
-def locate_parameter(frame: Frame, instruction: Instruction, address: Any, nbytes: int) -> tuple[Region, Index]:
+def locate_parameter(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.parameters.nbytes)
     return frame.launch.parameters, _scaled(offset, nbytes)
 

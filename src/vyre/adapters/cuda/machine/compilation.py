@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.machine.faults import FaultKind, PtxError
 from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, floating, integer, memory, moves, warp
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
 from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol, parse_integer
+from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +76,7 @@ class Code(NamedTuple):
     could show in the result of a program without races."""
 
     blocks: tuple[Block, ...]
-    registers: list[Any]
+    registers: list[Dense]
     patches: tuple[Patch, ...]
     dynamic_offset: int
     local_bytes: int

@@ -290,7 +290,9 @@ class _Scheduler:
         elif not taken:
             self._go(strand, number, block.following, positions)
         else:
-            jumps = ~condition if block.negated else condition
+            jumps = np.asarray(condition, np.bool_)
+            if block.negated:
+                jumps = ~jumps
             if block.last.opcode == "bra.uni":
                 self._check_uniform(block, frame, jumps)
             for target, mask in ((block.then, jumps), (block.following, ~jumps)):
@@ -394,7 +396,7 @@ class _Scheduler:
         for strand in batch.strands:
             parked, strand.parked = strand.parked, []
             for one in parked:
-                slots = strand.slots if strand.slots.ndim == 0 else strand.slots[one.positions]
+                slots = strand.slots[one.positions] if isinstance(strand.slots, np.ndarray) else strand.slots
                 goes = np.broadcast_to(complete[slots] if one.barrier == barrier else False, one.positions.shape)
                 if not goes.all():
                     strand.parked.append(one._replace(positions=one.positions[~goes]))

@@ -7,9 +7,11 @@ Every array belongs to one register of one frame, so it may be written in place.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
+
+from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.memory import Region
 
 WARP: Final = 32
+_Element = TypeVar("_Element", bound=np.generic)
 Positions: TypeAlias = "NDArray[np.int64] | None"
 """Lanes of a strand, in its order; None means all of them."""
+Numbers: TypeAlias = "NDArray[np.int64] | np.int64"
+"""A number for each lane, or one for all of them."""
 
 
 class Strand:
@@ -38,7 +43,7 @@ class Strand:
         self.size: int = len(numbers)
         self.groups: dict[int, Positions] = {0: None}
         self.parked: list[Parked] = []
-        self.registers: list[Any] = list(self.launch.registers)
+        self.registers: list[Dense] = list(self.launch.registers)
         self.spinning: set[int] = set()
         self.back_edges: dict[int, Round] = {}
         self.stuck_at: int | None = None
@@ -52,12 +57,12 @@ class Strand:
         return Frame(self, gathered(self.launch.registers, self.registers, positions, reads), positions, len(positions))
 
     @cached_property
-    def slots(self) -> Any:
+    def slots(self) -> Numbers:
         """Block within the batch: an array, or a scalar where there is only one."""
         return np.int64(0) if self.batch.count == 1 else self.numbers // self.launch.threads
 
     @cached_property
-    def blocks(self) -> Any:
+    def blocks(self) -> Numbers:
         """Linear block id in the grid."""
         return self.batch.blocks[self.slots]
 
@@ -80,12 +85,12 @@ class Strand:
         return places
 
     @cached_property
-    def shared_bases(self) -> Any:
+    def shared_bases(self) -> Numbers:
         """Offset of the block's shared memory in that of the batch."""
         return self.slots * np.int64(self.launch.shared_stride)
 
     @cached_property
-    def local_bases(self) -> Any:
+    def local_bases(self) -> NDArray[np.int64]:
         return np.arange(self.size, dtype=np.int64) * np.int64(self.launch.local_stride)
 
     @cached_property
@@ -115,6 +120,15 @@ class Parked(NamedTuple):
     positions: NDArray[np.int64]
 
 
+class PendingCopy(NamedTuple):
+    """A word for each of some lanes of a strand: where it goes in shared memory, and the group of the lane's copy."""
+
+    lanes: NDArray[np.int64]
+    place: NDArray[np.int64]
+    value: NDArray[np.uint32]
+    group: NDArray[np.int64]
+
+
 class Copies:
     """Copies that lanes of a strand have issued and not waited for.  ``group`` is the number of each lane's open
     group."""
@@ -123,7 +137,7 @@ class Copies:
 
     def __init__(self, lanes: int) -> None:
         self.group: NDArray[np.int64] = np.zeros(lanes, np.int64)
-        self.pending: list[tuple[Any, Any, Any, Any]] = []
+        self.pending: list[PendingCopy] = []
 
 
 class Batch:
@@ -149,16 +163,18 @@ class Batch:
 
     def end(self, strand: Strand, positions: Positions) -> None:
         """Lanes have ended."""
-        slots = strand.slots if positions is None or strand.slots.ndim == 0 else strand.slots[positions]
+        slots = strand.slots
+        if positions is not None and isinstance(slots, np.ndarray):
+            slots = slots[positions]
         size = strand.size if positions is None else len(positions)
         self.live -= counted(slots, self.count, size)
         places = strand.warp_places if positions is None else strand.warp_places[positions]
         self.warp_live -= np.bincount(places // WARP, minlength=len(self.warp_live))
 
 
-def counted(slots: Any, count: int, size: int) -> NDArray[np.int64]:
+def counted(slots: Numbers, count: int, size: int) -> NDArray[np.int64]:
     """How many lanes each block of a batch has; ``slots`` may be a scalar for all."""
-    return np.array([size], np.int64) if slots.ndim == 0 else np.bincount(slots, minlength=count)
+    return np.bincount(slots, minlength=count) if isinstance(slots, np.ndarray) else np.array([size], np.int64)
 
 
 class Frame:
@@ -166,17 +182,23 @@ class Frame:
 
     __slots__ = ("_lanes", "launch", "positions", "registers", "size", "strand")
 
-    def __init__(self, strand: Strand, registers: list[Any], positions: Positions, size: int) -> None:
+    def __init__(self, strand: Strand, registers: list[Dense], positions: Positions, size: int) -> None:
         self.strand: Strand = strand
         self.launch: Launch = strand.launch
-        self.registers: list[Any] = registers
+        self.registers: list[Dense] = registers
         self.positions: Positions = positions
         self.size: int = size
         self._lanes: NDArray[np.uint64] | None = None
 
-    def own(self, values: Any) -> Any:
+    @overload
+    def own(self, values: NDArray[_Element]) -> NDArray[_Element]: ...
+
+    @overload
+    def own(self, values: Numbers) -> Numbers: ...
+
+    def own(self, values: NDArray[_Element] | np.int64) -> NDArray[_Element] | np.int64:
         """The elements of a per-lane array of the strand that belong to this frame's lanes."""
-        return values if self.positions is None or values.ndim == 0 else values[self.positions]
+        return values if self.positions is None or not isinstance(values, np.ndarray) else values[self.positions]
 
     @property
     def lanes(self) -> NDArray[np.uint64]:
@@ -197,22 +219,24 @@ class Frame:
         scatter(self.registers, subset.registers, where, writes, self.size)
 
 
-def gathered(template: list[Any], registers: list[Any], where: NDArray[np.int64], reads: Iterable[int]) -> list[Any]:
+def gathered(
+    template: list[Dense], registers: list[Dense], where: NDArray[np.int64], reads: Iterable[int]
+) -> list[Dense]:
     """Registers of a subset.  ``template`` has the constants."""
     result = list(template)
     for register in reads:
         value = registers[register]
-        result[register] = value if value.ndim == 0 else value[where]
+        result[register] = value[where] if isinstance(value, np.ndarray) and value.ndim else value
     return result
 
 
 def scatter(
-    registers: list[Any], source: list[Any], where: NDArray[np.int64], writes: Iterable[int], size: int
+    registers: list[Dense], source: list[Dense], where: NDArray[np.int64], writes: Iterable[int], size: int
 ) -> None:
     """Write the registers of a subset back."""
     for register in writes:
         target, value = registers[register], source[register]
-        if target.ndim == 0:
+        if not isinstance(target, np.ndarray) or not target.ndim:
             if value.ndim == 0 and value.tobytes() == target.tobytes():
                 continue
             target = registers[register] = np.full(size, target)

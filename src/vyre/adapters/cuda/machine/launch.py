@@ -12,6 +12,7 @@ from vyre.adapters.cuda.machine.frame import WARP, Frame
 from vyre.adapters.cuda.machine.memory import DeviceMemory, Region
 from vyre.adapters.cuda.machine.races import RaceChecker
 from vyre.adapters.cuda.seam import FoundAccess
+from vyre.adapters.lanes.types import Dense
 from vyre.domain.races import LanePlace
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Launch:
         self.threads: Final = shape.block[0] * shape.block[1] * shape.block[2]
         self.warps: Final = -(-self.threads // WARP)
         self.block_count: Final = shape.grid[0] * shape.grid[1] * shape.grid[2]
-        self.registers: list[Any] = code.registers
+        self.registers: list[Dense] = code.registers
         self.parameters: Final = _parameter_region(parameters, entry.parameter_bytes)
         self.shared_bytes: Final = code.dynamic_offset + shape.dynamic_shared
         self.shared_stride: Final = -(-self.shared_bytes // 16) * 16
@@ -83,7 +84,7 @@ class Launch:
             region.settle()
 
     # ---- values that hardware leaves open
-    def nan_noise(self, values: Any) -> Any:
+    def nan_noise(self, values: Dense) -> Dense:
         """Every NaN gets a sign and a payload of its own."""
         if not values.size or not np.isnan(np.maximum.reduce(values, axis=None)):
             return values
@@ -92,7 +93,7 @@ class Launch:
         noise = (random & word(free) | word(quiet)).view(values.dtype)
         return np.where(np.isnan(values), noise, values)
 
-    def approximation_noise(self, values: Any) -> Any:
+    def approximation_noise(self, values: Dense) -> Dense:
         """Off by one place, upward or downward; zeros and infinities stay."""
         values = self.nan_noise(values)
         inexact = np.isfinite(values) & (values != 0)

@@ -36,7 +36,7 @@ class Region:
     first ``nbytes`` count.  ``complete`` says that every byte is known; it is a hint that may lag behind.
     """
 
-    __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes", "shadow")
+    __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes")
 
     def __init__(self, base: int, nbytes: int) -> None:
         padded = -(-nbytes // _PADDING) * _PADDING
@@ -46,8 +46,7 @@ class Region:
         self.data: Final[NDArray[np.uint8]] = np.full(padded, FRESH, np.uint8)
         self.known: Final[NDArray[np.uint8]] = np.zeros(padded, np.uint8)
         self.complete: bool = False
-        self.shadow: Any = None  # accesses of the running launch
-        self._views: dict[Any, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self._views: dict[np.dtype[Any], tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def typed(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Data as elements of ``dtype``, and the map of known bytes as unsigned words of the same size."""

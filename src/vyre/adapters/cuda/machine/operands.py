@@ -12,6 +12,7 @@ import numpy as np
 from vyre.adapters.cuda.machine.faults import PtxError
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_of
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Instruction
+from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +82,7 @@ class Operands:
         self._types = registers
         self._symbols = symbols
         self._constants: dict[tuple[str, int], int] = {}
-        self.values: list[Any] = []
+        self.values: list[Dense] = []
         self.held: list[np.dtype[Any]] = []
         self.patches: list[Patch] = []
         self.reads: list[int] = []
@@ -108,7 +109,7 @@ class Operands:
             self.declared[place] = declared
         return place
 
-    def _add(self, value: Any) -> int:
+    def _add(self, value: Dense) -> int:
         self.values.append(value)
         self.held.append(value.dtype)
         return len(self.values) - 1

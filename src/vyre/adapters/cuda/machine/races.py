@@ -12,25 +12,27 @@ Plain stores of equal bits that nobody reads are no race.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from vyre.adapters.cuda.machine.access import Index
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.footprint import footprint
 from vyre.adapters.cuda.seam import FoundAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.frame import Frame, Numbers
     from vyre.adapters.cuda.machine.launch import Launch
     from vyre.adapters.cuda.machine.memory import Region
     from vyre.adapters.cuda.machine.ordering import Access
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
+Entries: TypeAlias = "NDArray[np.uint64] | np.uint64"
 _LANE: Final = np.uint64(0xFFFF_FFFF)
 _PLAIN: Final = np.uint64(1 << 32)
 _TIME_SHIFT: Final = np.uint64(33)
@@ -56,7 +58,9 @@ class Shadow:
         self.lowest: NDArray[np.uint64] | None = None
         self.highest: NDArray[np.uint64] | None = None
         self.noncoherent: NDArray[np.bool_] | None = None
-        self.log: list[tuple[Any, int, Any, int, bool]] = []  # index, bytes, lanes, the rest of the entry, nc
+        self.log: list[
+            tuple[Index, int, NDArray[np.uint64], int, bool]
+        ] = []  # index, bytes, lanes, the rest of the entry, nc
         self.logged: int = 0
         self.written: bool = False
 
@@ -70,7 +74,7 @@ class Shadow:
         if self.noncoherent is not None:
             self.noncoherent = np.repeat(self.noncoherent, ratio)
 
-    def places(self, index: Any, size: int) -> Iterator[Any]:
+    def places(self, index: Index, size: int) -> Iterator[Index]:
         """Granules of elements of ``size`` bytes: a slice, an integer or an array, as ``index`` is."""
         if size < self.granule:
             self.refine(size)
@@ -102,7 +106,7 @@ class RaceChecker:
         self._numbers: dict[int, int] = {}
 
     # ---- time
-    def barrier(self, blocks: Any) -> None:
+    def barrier(self, blocks: Numbers) -> None:
         """Blocks passed a barrier."""
         self._now += 1
         self._within[blocks] = self._now
@@ -129,7 +133,7 @@ class RaceChecker:
 
     # ---- accesses
     def read(
-        self, region: Region, index: Any, size: int, frame: Frame, instruction: Instruction, *, plain: bool, nc: bool
+        self, region: Region, index: Index, size: int, frame: Frame, instruction: Instruction, *, plain: bool, nc: bool
     ) -> None:
         """Lanes read elements of ``size`` bytes.  ``nc``: on the path that is not coherent with writes."""
         shadow = self._shadows.get(region)
@@ -150,7 +154,15 @@ class RaceChecker:
             self._settle_log(shadow)
 
     def write(
-        self, region: Region, index: Any, size: int, frame: Frame, instruction: Instruction, *, plain: bool, same: Any
+        self,
+        region: Region,
+        index: Index,
+        size: int,
+        frame: Frame,
+        instruction: Instruction,
+        *,
+        plain: bool,
+        same: Callable[[], NDArray[np.bool_]] | None,
     ) -> None:
         """Lanes are about to write.  ``same()`` tells which of them write the bits that are there already."""
         shadow = self._shadows.get(region)
@@ -163,7 +175,7 @@ class RaceChecker:
         for part, place in enumerate(shadow.places(index, size)):
             entries = shadow.writes[place]
             conflict = self._conflicts(entries, frame, plain)
-            if conflict is not None and plain:
+            if conflict is not None and plain and same is not None:
                 # Equal plain bits harm nobody.
                 conflict = conflict & ~(same() & ((entries & _PLAIN) != _ZERO))
             if conflict is not None and conflict.any():
@@ -184,7 +196,7 @@ class RaceChecker:
     def _stamp(self, plain: bool) -> int:
         return self._now << 33 | plain << 32
 
-    def _entries(self, lanes: Any, rest: int) -> Any:
+    def _entries(self, lanes: NDArray[np.uint64], rest: int) -> NDArray[np.uint64]:
         return (lanes << np.uint64(self._shift)) + np.uint64(rest)
 
     def _number(self, instruction: Instruction) -> int:
@@ -222,7 +234,7 @@ class RaceChecker:
                 else:
                     shadow.lowest[place[::-1]] = lowest[::-1]
 
-    def _conflicts(self, entries: Any, frame: Frame, plain: bool) -> Any:
+    def _conflicts(self, entries: Entries, frame: Frame, plain: bool) -> NDArray[np.bool_] | None:
         """Which lanes conflict with the access that is in their entry; None for no lane."""
         if not entries.any():
             return None
@@ -247,12 +259,12 @@ class RaceChecker:
     def _report(
         self,
         kind: FaultKind,
-        conflict: Any,
-        entries: Any,
+        conflict: NDArray[np.bool_] | np.bool_,
+        entries: Entries | None,
         frame: Frame,
         instruction: Instruction,
         region: Region,
-        index: Any,
+        index: Index,
         size: int,
         part: int,
     ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.access import LOCATE
+from vyre.adapters.cuda.machine.access import LOCATE, Index
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
 from vyre.adapters.cuda.machine.instructions.memory import (
     SCOPES,
@@ -17,8 +17,11 @@ from vyre.adapters.cuda.machine.instructions.memory import (
     put,
 )
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, unsigned
+from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.memory import Region
     from vyre.adapters.cuda.machine.operands import Operands
@@ -27,7 +30,7 @@ _SEMANTICS: Final = ("relaxed", "acquire", "release", "acq_rel")
 _ORDERED_TYPES: Final = ("u32", "s32", "u64", "s64")
 _WORD_TYPES: Final = ("b32", "b64")
 
-Combine: TypeAlias = Callable[[Any, Any], Any]
+Combine: TypeAlias = Callable[[Lanes, Lanes], Lanes]
 
 
 class Kind(NamedTuple):
@@ -39,7 +42,7 @@ class Kind(NamedTuple):
     advance: Callable[..., int] | None = None
 
 
-def _last(a: Any, b: Any) -> Any:
+def _last(a: Lanes, b: Lanes) -> Lanes:
     """Exchange: the later value stays."""
     return np.broadcast_to(b, np.broadcast_shapes(np.shape(a), np.shape(b)))
 
@@ -136,8 +139,8 @@ def build_atomic(ops: Operands) -> Step:
 
 
 def _apply(
-    kind: Kind, region: Region, index: Any, given: list[Any], dtype: np.dtype[Any], frame: Frame
-) -> tuple[Any, bool]:
+    kind: Kind, region: Region, index: Index, given: list[Dense], dtype: np.dtype[Any], frame: Frame
+) -> tuple[Lanes, bool]:
     """Old value for each lane, and whether memory changed."""
     data = region.typed(dtype)[0]
     if isinstance(index, int):
@@ -173,7 +176,7 @@ def _apply(
     return old, changed
 
 
-def _new_values(kind: Kind, old: Any, operands: list[Any]) -> Any:
+def _new_values(kind: Kind, old: Lanes, operands: list[Lanes]) -> Lanes:
     """Results where every lane has an address of its own."""
     if kind.combine is not None:
         return kind.combine(old, operands[0])
@@ -184,7 +187,7 @@ def _new_values(kind: Kind, old: Any, operands: list[Any]) -> Any:
     return np.array(steps, old.dtype)
 
 
-def _apply_at(kind: Kind, data: Any, index: int, given: list[Any], frame: Frame) -> tuple[Any, bool]:
+def _apply_at(kind: Kind, data: Lanes, index: int, given: list[Dense], frame: Frame) -> tuple[Lanes, bool]:
     """All lanes at one element."""
     before = data[index]
     operands = [full(value, frame) for value in given]
@@ -199,7 +202,7 @@ def _apply_at(kind: Kind, data: Any, index: int, given: list[Any], frame: Frame)
     return old, bool(new[-1] != before)
 
 
-def _scan(combine: Combine, memory: Any, operand: Any, starts: Any) -> tuple[Any, Any]:
+def _scan(combine: Combine, memory: Lanes, operand: Lanes, starts: NDArray[np.bool_]) -> tuple[Lanes, Lanes]:
     """(old, new) of lanes sorted by address.  ``starts`` marks the first of each address, ``memory`` is its value."""
     new = operand.copy()
     new[starts] = combine(memory[starts], operand[starts])
@@ -216,7 +219,7 @@ def _scan(combine: Combine, memory: Any, operand: Any, starts: Any) -> tuple[Any
     return old, new
 
 
-def _one_by_one(kind: Kind, memory: Any, operands: list[Any], starts: Any) -> tuple[Any, Any]:
+def _one_by_one(kind: Kind, memory: Lanes, operands: list[Lanes], starts: NDArray[np.bool_]) -> tuple[Lanes, Lanes]:
     assert kind.advance is not None
     old, new = [], []
     value = 0

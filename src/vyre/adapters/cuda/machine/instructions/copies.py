@@ -6,11 +6,12 @@ that a missing wait shows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from vyre.adapters.cuda.machine.access import locate_global, locate_shared
+from vyre.adapters.cuda.machine.frame import PendingCopy
 from vyre.adapters.cuda.machine.instructions.lanewise import Step
 from vyre.adapters.cuda.machine.instructions.memory import (
     by_allocation,
@@ -23,6 +24,8 @@ from vyre.adapters.cuda.machine.memory import FRESH
 from vyre.adapters.cuda.machine.operands import parse_integer
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
@@ -86,12 +89,12 @@ def _issue(ops: Operands) -> Step:
             data[place] = _POISON
             known[place] = 0
             shared.complete = False
-            copies.pending.append((lanes_of(frame), place, value, copies.group[lanes_of(frame)]))
+            copies.pending.append(PendingCopy(lanes_of(frame), place, value, copies.group[lanes_of(frame)]))
 
     return step
 
 
-def lanes_of(frame: Frame) -> Any:
+def lanes_of(frame: Frame) -> NDArray[np.int64]:
     """Positions in the strand."""
     return np.arange(frame.size) if frame.positions is None else frame.positions
 
@@ -107,11 +110,11 @@ def _wait(frame: Frame, pending: int | None) -> None:
     waits[lanes_of(frame)] = True
     shared = frame.strand.batch.shared
     data, known = shared.typed(_WORD)
-    rest = []
+    rest: list[PendingCopy] = []
     for lanes, place, value, group in copies.pending:
         lands = waits[lanes] if pending is None else waits[lanes] & (group < copies.group[lanes] - pending)
         data[place[lands]] = value[lands]
         known[place[lands]] = 0xFFFF_FFFF
         if not lands.all():
-            rest.append((lanes[~lands], place[~lands], value[~lands], group[~lands]))
+            rest.append(PendingCopy(lanes[~lands], place[~lands], value[~lands], group[~lands]))
     copies.pending = rest

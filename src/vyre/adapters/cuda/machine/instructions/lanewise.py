@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule
+from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
@@ -134,7 +135,7 @@ def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: lis
             if bool(condition) != negated:
                 step(frame)
             return
-        where = np.flatnonzero(~condition if negated else condition)
+        where = np.flatnonzero(np.logical_not(condition) if negated else condition)
         if len(where) == frame.size:
             step(frame)
         elif len(where):
@@ -145,6 +146,6 @@ def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: lis
     return run
 
 
-def full(value: Any, frame: Frame) -> Any:
+def full(value: Dense, frame: Frame) -> Lanes:
     """One element for each lane."""
-    return np.full(frame.size, value) if value.ndim == 0 else value
+    return value if isinstance(value, np.ndarray) and value.ndim else np.full(frame.size, value)

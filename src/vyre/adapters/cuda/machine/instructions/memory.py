@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from operator import add
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.access import LOCATE, partition
+from vyre.adapters.cuda.machine.access import LOCATE, Addresses, Index, Places, partition
 from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Rule, unsigned
 from vyre.adapters.cuda.machine.operands import Address
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
@@ -70,26 +72,41 @@ def _form(ops: Operands) -> Form:
     return Form(space, kind, count, strength, scope, nc)
 
 
-def effective_address(frame: Frame, address: Address) -> Any:
+def effective_address(frame: Frame, address: Address) -> Addresses:
     """The address of each lane; one scalar where they agree."""
     value = frame.registers[address.place]
     if address.offset:
         dtype = value.dtype
-        return value + dtype.type(address.offset & (1 << 8 * dtype.itemsize) - 1)
+        moved: Addresses = add(value, dtype.type(address.offset & (1 << 8 * dtype.itemsize) - 1))
+        return moved
     return value
 
 
 def by_allocation(
-    frame: Frame, instruction: Instruction, step: Step, where: Any, nbytes: int, reads: list[int], writes: list[int]
+    frame: Frame,
+    instruction: Instruction,
+    step: Step,
+    where: Addresses,
+    nbytes: int,
+    reads: list[int],
+    writes: list[int],
 ) -> None:
     """Run a step once for each allocation that the lanes access."""
-    for lanes in partition(frame, instruction, where, nbytes):
+    for lanes in partition(frame, instruction, np.atleast_1d(where), nbytes):
         subset = frame.subset(lanes, reads)
         step(subset)
         frame.merge(subset, lanes, writes)
 
 
-def elements(index: Any, count: int, number: int) -> Any:
+@overload
+def elements(index: Places, count: int, number: int) -> Places: ...
+
+
+@overload
+def elements(index: Index, count: int, number: int) -> Index: ...
+
+
+def elements(index: Index, count: int, number: int) -> Index:
     """Index of element ``number`` of vectors of ``count`` elements at ``index``."""
     if count == 1:
         return index
@@ -98,7 +115,7 @@ def elements(index: Any, count: int, number: int) -> Any:
     return index * count + number
 
 
-def check_known(region: Region, index: Any, size: int, frame: Frame, instruction: Instruction) -> None:
+def check_known(region: Region, index: Index, size: int, frame: Frame, instruction: Instruction) -> None:
     """Every byte read was written before."""
     known = region.typed(_WORDS[size])[1][index] == _KNOWN[size]
     if not known.all():
@@ -107,7 +124,7 @@ def check_known(region: Region, index: Any, size: int, frame: Frame, instruction
         raise frame.launch.fault(FaultKind.UNINITIALISED, instruction, frame, where, address, f"{size} bytes")
 
 
-def at(index: Any, where: int) -> int:
+def at(index: Index, where: int) -> int:
     """Element that lane ``where`` accesses."""
     if isinstance(index, slice):
         return int(index.start + where * (index.step or 1))
@@ -247,10 +264,10 @@ def _store(
     return step
 
 
-def put(region: Region, index: Any, value: Any, word: np.dtype[Any]) -> None:
+def put(region: Region, index: Index, value: Dense, word: np.dtype[Any]) -> None:
     """Write words; where lanes meet, the last one stays."""
     data, known = region.typed(word)
-    data[index] = value if not isinstance(index, int) or value.ndim == 0 else value[-1]
+    data[index] = value[-1] if isinstance(index, int) and isinstance(value, np.ndarray) and value.ndim else value
     if not region.complete:
         known[index] = _KNOWN[word.itemsize]
 

@@ -10,16 +10,17 @@ import numpy as np
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_of
 from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.operands import Operands
 
-Special: TypeAlias = "Callable[[Frame], Any]"
+Special: TypeAlias = "Callable[[Frame], Dense]"
 
 
 def _thread(axis: int) -> Special:
-    def value(frame: Frame) -> Any:
+    def value(frame: Frame) -> Dense:
         x, y, z = frame.launch.shape.block
         if (x, y, z)[axis] == 1:
             return np.uint32(0)
@@ -31,7 +32,7 @@ def _thread(axis: int) -> Special:
 
 
 def _block(axis: int) -> Special:
-    def value(frame: Frame) -> Any:
+    def value(frame: Frame) -> Dense:
         x, y, _ = frame.launch.shape.grid
         linear = frame.own(frame.strand.blocks)
         return (linear % x, linear // x % y, linear // (x * y))[axis].astype(np.uint32)
@@ -43,16 +44,16 @@ def _shape(part: str, axis: int) -> Special:
     return lambda frame: np.uint32(getattr(frame.launch.shape, part)[axis])
 
 
-def _lane(frame: Frame) -> Any:
+def _lane(frame: Frame) -> Dense:
     return (frame.own(frame.strand.threads) % 32).astype(np.uint32)
 
 
-def _warp(frame: Frame) -> Any:
+def _warp(frame: Frame) -> Dense:
     return (frame.own(frame.strand.threads) // 32).astype(np.uint32)
 
 
 def _time(dtype: type[np.unsignedinteger[Any]]) -> Special:
-    def value(frame: Frame) -> Any:
+    def value(frame: Frame) -> Dense:
         frame.launch.polls += 1
         frame.launch.clock_reads += 1
         now = frame.launch.nanoseconds + frame.launch.instructions

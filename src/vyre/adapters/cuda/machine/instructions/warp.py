@@ -7,7 +7,8 @@ be named: anything else is a fault.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from operator import and_
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.frame import WARP
 from vyre.adapters.cuda.machine.instructions.integer import poison
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
+from vyre.adapters.lanes.types import Lanes, LaneScalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre.adapters.cuda.machine.frame import Frame
+    from vyre.adapters.cuda.machine.frame import Frame, Numbers
     from vyre.adapters.cuda.machine.operands import Operands
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
@@ -42,17 +44,19 @@ class Warps:
         self.lane: NDArray[np.int64] = places % WARP
         self.present: NDArray[np.uint32] = self.ballot(np.ones(frame.size, np.bool_))
 
-    def table(self, values: Any, missing: Any) -> Any:
+    def table(self, values: Lanes, missing: LaneScalar | int) -> Lanes:
         """Values of the lanes in their places."""
         table = np.full(self._rows * WARP, missing, values.dtype)
         table[self._places] = values
         return table.reshape(self._rows, WARP)
 
-    def ballot(self, condition: Any) -> Any:
+    def ballot(self, condition: NDArray[np.bool_]) -> NDArray[np.uint32]:
         """Bits of the lanes where the condition holds, for each warp."""
-        return np.bitwise_or.reduce(np.where(self.table(condition, np.False_), _BIT, np.uint32(0)), axis=1)
+        votes = np.where(self.table(condition, np.False_), _BIT, np.uint32(0))
+        bits: NDArray[np.uint32] = np.bitwise_or.reduce(votes, axis=1)
+        return bits
 
-    def check_mask(self, mask: Any, frame: Frame, instruction: Instruction) -> None:
+    def check_mask(self, mask: NDArray[np.uint32], frame: Frame, instruction: Instruction) -> None:
         present = self.present[self.row]
         own = np.left_shift(np.uint32(1), self.lane.astype(np.uint32))
         bad = ((mask & ~present) != 0) | ((mask & own) == 0)
@@ -63,29 +67,29 @@ class Warps:
             raise frame.launch.fault(FaultKind.BAD_MASK, instruction, frame, where, detail=detail)
 
 
-def _prepared(frame: Frame, instruction: Instruction, mask_place: int) -> tuple[Warps, Any]:
+def _prepared(frame: Frame, instruction: Instruction, mask_place: int) -> tuple[Warps, NDArray[np.uint32]]:
     warps = Warps(frame)
     mask = full(frame.registers[mask_place], frame)
     warps.check_mask(mask, frame, instruction)
     return warps, mask
 
 
-def _j_up(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _j_up(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
     j = lane - b
     return j, j >= high
 
 
-def _j_down(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _j_down(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
     j = lane + b
     return j, j <= high
 
 
-def _j_butterfly(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _j_butterfly(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
     j = lane ^ b
     return j, j <= high
 
 
-def _j_index(lane: Any, b: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _j_index(lane: Lanes, b: Numbers, low: Lanes, high: Lanes) -> tuple[Lanes, Lanes]:
     j = low | b
     return j, j <= high
 
@@ -118,8 +122,10 @@ def build_shuffle(ops: Operands) -> Step:
         lane = warps.lane
         low = lane & segment
         high = low | (clamp & ~segment)
-        operand = registers[b].astype(np.int64) & np.int64(31)
-        j, valid = choose(lane, operand & ~segment if choose is _j_index else operand, low, high)
+        operand: Numbers = and_(registers[b].astype(np.int64), np.int64(31))
+        if choose is _j_index:
+            operand = and_(operand, ~segment)
+        j, valid = choose(lane, operand, low, high)
         j = np.where(valid, j, lane)
         result = warps.table(value, unknown)[warps.row, j]
         outside = (mask >> j.astype(np.uint32) & np.uint32(1)) == 0
@@ -132,7 +138,7 @@ def build_shuffle(ops: Operands) -> Step:
     return step
 
 
-_VOTES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+_VOTES: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {
     "all.pred": lambda votes, mask: votes == mask,
     "any.pred": lambda votes, mask: votes != 0,
     "uni.pred": lambda votes, mask: (votes == 0) | (votes == mask),

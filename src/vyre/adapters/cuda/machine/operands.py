@@ -11,7 +11,8 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.faults import PtxError
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_of
-from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Instruction
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Elements, Instruction, Operand, RegisterName
+from vyre.adapters.cuda.machine.ptx_syntax import operand as classified
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Operands:
             raise self.error(f"{name} is declared .{declared}, not .{kind}")
         return place
 
-    def destination(self, operand: str, kind: str, *, wider: bool = False) -> int | None:
+    def destination(self, operand: Operand, kind: str, *, wider: bool = False) -> int | None:
         """Place of a result, None for the sink ``_``."""
         if operand == "_":
             return None
@@ -130,15 +131,15 @@ class Operands:
         self.writes.append(place)
         return place
 
-    def source(self, operand: str, kind: str, *, wider: bool = False) -> int:
+    def source(self, operand: Operand, kind: str, *, wider: bool = False) -> int:
         """Place of a register or a constant."""
-        if operand[0] == "%":
+        if isinstance(operand, RegisterName):
             place = self._typed(operand, kind, wider)
             self.reads.append(place)
             return place
         return self.constant(operand, kind)
 
-    def guard(self, name: str) -> int:
+    def guard(self, name: RegisterName) -> int:
         return self.source(name, "pred")
 
     # ---- constants
@@ -184,7 +185,7 @@ class Operands:
         return place
 
     # ---- addresses and lists
-    def address(self, operand: str, space: str) -> Address:
+    def address(self, operand: Operand, space: str) -> Address:
         """``[register]``, ``[register+n]``, ``[variable]``, ``[variable+n]``."""
         match = _ADDRESS.match(operand)
         if match is None:
@@ -194,7 +195,7 @@ class Operands:
             offset = parse_integer(addend) if addend else 0
         except ValueError:
             raise self.error(f"{addend} is no number") from None
-        if name[0] == "%":
+        if isinstance(classified(name), RegisterName):
             place = self._register(name)
             width = bits_of(self.declared[place]) if self.declared[place] != "pred" else 0
             if "f" in self.declared[place] or (
@@ -210,16 +211,15 @@ class Operands:
             raise self.error(f"{name} lies in {symbol.space} memory, not in {space}")
         return Address(self._address_of(name, symbol, offset, "u64"), 0, 64)
 
-    def elements(self, operand: str, count: int) -> list[str]:
+    def elements(self, operand: Operand, count: int) -> tuple[Operand, ...]:
         """The names in ``{a, b}``, or the operand itself for ``count`` 1."""
-        if count == 1 and operand[0] != "{":
-            return [operand]
-        names = [name.strip() for name in operand.strip("{}").split(",")]
-        if operand[0] != "{" or len(names) != count:
+        if count == 1 and not isinstance(operand, Elements):
+            return (operand,)
+        if not isinstance(operand, Elements) or len(operand.members) != count:
             raise self.error(f"{count} elements expected, not {operand}")
-        return names
+        return operand.members
 
-    def expect(self, count: int) -> tuple[str, ...]:
+    def expect(self, count: int) -> tuple[Operand, ...]:
         """The operands, of which there must be that many."""
         operands = self.instruction.operands
         if len(operands) != count:

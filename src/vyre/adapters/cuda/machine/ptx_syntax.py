@@ -8,10 +8,71 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.machine.faults import PtxError
 from vyre.domain.names import Dim3
+
+
+class RegisterName(str):
+    """``%r1``, or a special register such as ``%tid.x``."""
+
+    __slots__ = ()
+
+
+class Negated(str):
+    """``!%p1``: the opposite of a predicate."""
+
+    __slots__ = ()
+
+    @property
+    def positive(self) -> Operand:
+        return operand(self[1:])
+
+
+class Pair(str):
+    """``%p1|%p2``: two results."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Operand, Operand]:
+        first, _, second = self.partition("|")
+        return operand(first), operand(second)
+
+
+class Elements(str):
+    """``{%r1, %r2}``: registers that stand for the elements of a vector, or for the parts of a word."""
+
+    __slots__ = ()
+
+    @property
+    def members(self) -> tuple[Operand, ...]:
+        return tuple(operand(name.strip()) for name in self.strip("{}").split(","))
+
+
+class Memory(str):
+    """``[%rd1+8]``: an address."""
+
+    __slots__ = ()
+
+
+class Word(str):
+    """Anything else: a constant, a label, the name of a variable, or the sink ``_``."""
+
+    __slots__ = ()
+
+
+Operand: TypeAlias = RegisterName | Negated | Pair | Elements | Memory | Word
+_KINDS: Final[dict[str, Callable[[str], Operand]]] = {"%": RegisterName, "!": Negated, "{": Elements, "[": Memory}
+
+
+def operand(text: str) -> Operand:
+    """An operand as it is written, by its kind."""
+    if "|" in text:
+        return Pair(text)
+    return _KINDS.get(text[:1], Word)(text)
 
 
 class Instruction(NamedTuple):
@@ -19,8 +80,8 @@ class Instruction(NamedTuple):
 
     line: int
     opcode: str
-    operands: tuple[str, ...]
-    guard: str | None
+    operands: tuple[Operand, ...]
+    guard: RegisterName | None
     negated: bool
 
     def __str__(self) -> str:
@@ -226,9 +287,10 @@ class _Parser:
             kind = match.lastgroup
             if kind == "operands":
                 _, _, _, negated, guard, opcode, operands = match.groups()
-                parts = tuple(split_operands(operands)) if operands else ()
+                parts = tuple(map(operand, split_operands(operands))) if operands else ()
                 line = line_of(match.start("opcode"))
-                instructions.append(Instruction(line, opcode, parts, guard, negated == "!"))
+                name = None if guard is None else RegisterName(guard)
+                instructions.append(Instruction(line, opcode, parts, name, negated == "!"))
             elif kind == "label":
                 label = match["label"]
                 if label in labels:

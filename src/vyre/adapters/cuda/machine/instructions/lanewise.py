@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule
+from vyre.adapters.cuda.machine.ptx_syntax import Negated, Operand, Pair
 from vyre.adapters.lanes.types import Dense, Lanes
 
 if TYPE_CHECKING:
@@ -21,15 +22,18 @@ Step: TypeAlias = "Callable[[Frame], None]"
 def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Step:
     """``wider``: registers may be wider than the operation's types, as ``cvt`` allows."""
     target, *given = ops.expect(1 + len(operation.sources))
-    sources = []
+    sources: list[tuple[int, Rule | None]] = []
     for operand, kind in zip(given, operation.sources, strict=True):
-        negated = kind == "pred" and operand[0] == "!"
-        place = ops.source(operand[negated:], kind, wider=wider)
-        adapt = np.logical_not if negated else reader(ops, place, kind)
-        sources.append((place, adapt))
-    target, _, inverse = target.partition("|")
+        if kind == "pred" and isinstance(operand, Negated):
+            sources.append((ops.source(operand.positive, kind, wider=wider), np.logical_not))
+        else:
+            place = ops.source(operand, kind, wider=wider)
+            sources.append((place, reader(ops, place, kind)))
+    inverse = None
+    if isinstance(target, Pair):
+        target, inverse = target.parts
     result = ops.destination(target, operation.result, wider=wider)
-    if inverse:
+    if inverse is not None:
         return _with_inverse(operation, ops, result, inverse, sources)
     if result is None:
         raise ops.error("a result is expected")
@@ -106,7 +110,7 @@ def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back:
 
 
 def _with_inverse(
-    operation: Operation, ops: Operands, target: int | None, inverse: str, sources: list[tuple[int, Rule | None]]
+    operation: Operation, ops: Operands, target: int | None, inverse: Operand, sources: list[tuple[int, Rule | None]]
 ) -> Step:
     """``p|q``: q is the opposite of p."""
     if operation.result != "pred" or len(operation.sources) != 2:

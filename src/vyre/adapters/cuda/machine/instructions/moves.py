@@ -9,7 +9,7 @@ import numpy as np
 
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, reader, writer
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, bits_of
-from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF
+from vyre.adapters.cuda.machine.ptx_syntax import SIZE_OF, Elements, Operand
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def build_mov(ops: Operands) -> Step:
     target, source = ops.expect(2)
     if source in SPECIAL:
         return _special(ops, kind, target, source)
-    if source[0] == "{":
+    if isinstance(source, Elements):
         return _pack(ops, kind, target, source)
-    if target[0] == "{":
+    if isinstance(target, Elements):
         return _unpack(ops, kind, target, source)
     origin = ops.source(source, kind)
     place = ops.destination(target, kind)
@@ -103,7 +103,7 @@ def build_mov(ops: Operands) -> Step:
     return same if held == given else viewed
 
 
-def _special(ops: Operands, kind: str, target: str, source: str) -> Step:
+def _special(ops: Operands, kind: str, target: Operand, source: Operand) -> Step:
     own_kind, value = SPECIAL[source]
     if SIZE_OF.get(kind) != SIZE_OF[own_kind]:
         raise ops.error(f"{source} has type .{own_kind}")
@@ -124,8 +124,8 @@ def _part(ops: Operands, kind: str, count: int) -> str:
     return f"b{bits}"
 
 
-def _pack(ops: Operands, kind: str, target: str, source: str) -> Step:
-    count = source.count(",") + 1
+def _pack(ops: Operands, kind: str, target: Operand, source: Elements) -> Step:
+    count = len(source.members)
     part = _part(ops, kind, count)
     bits = bits_of(part)
     places = [ops.source(name, part) for name in ops.elements(source, count)]
@@ -146,8 +146,8 @@ def _pack(ops: Operands, kind: str, target: str, source: str) -> Step:
     return step
 
 
-def _unpack(ops: Operands, kind: str, target: str, source: str) -> Step:
-    count = target.count(",") + 1
+def _unpack(ops: Operands, kind: str, target: Elements, source: Operand) -> Step:
+    count = len(target.members)
     part = _part(ops, kind, count)
     bits = bits_of(part)
     origin = ops.source(source, kind)

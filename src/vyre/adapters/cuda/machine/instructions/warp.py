@@ -16,6 +16,7 @@ from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.frame import WARP
 from vyre.adapters.cuda.machine.instructions.integer import poison
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, full, reader, writer
+from vyre.adapters.cuda.machine.ptx_syntax import Negated, Pair
 from vyre.adapters.lanes.types import Lanes, LaneScalar
 
 if TYPE_CHECKING:
@@ -104,9 +105,11 @@ def build_shuffle(ops: Operands) -> Step:
     if len(modifiers) != 3 or modifiers[0] != "sync" or modifiers[1] not in _SHUFFLES or modifiers[2] != "b32":
         raise ops.error("unknown instruction")
     operands = ops.expect(5)
-    target, _, predicate = operands[0].partition("|")
+    target, predicate = operands[0], None
+    if isinstance(target, Pair):
+        target, predicate = target.parts
     place = ops.destination(target, "b32")
-    in_range = ops.destination(predicate, "pred") if predicate else None
+    in_range = None if predicate is None else ops.destination(predicate, "pred")
     a, b, c, mask_place = (ops.source(operand, "b32") for operand in operands[1:])
     view = reader(ops, a, "b32")
     back = None if place is None else writer(ops, place, "b32")
@@ -154,8 +157,9 @@ def build_vote(ops: Operands) -> Step:
         raise ops.error("unknown instruction")
     target, source, members = ops.expect(3)
     place = ops.destination(target, mode.split(".")[1])
-    negated = source[0] == "!"
-    condition, mask_place = ops.source(source[negated:], "pred"), ops.source(members, "b32")
+    negated = isinstance(source, Negated)
+    condition = ops.source(source.positive if isinstance(source, Negated) else source, "pred")
+    mask_place = ops.source(members, "b32")
     decide = _VOTES[mode]
 
     def step(frame: Frame) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from vyre.adapters.cuda.machine.faults import PtxError
@@ -68,8 +69,9 @@ Operand: TypeAlias = RegisterName | Negated | Pair | Elements | Memory | Word
 _KINDS: Final[dict[str, Callable[[str], Operand]]] = {"%": RegisterName, "!": Negated, "{": Elements, "[": Memory}
 
 
+@lru_cache(maxsize=4096)
 def operand(text: str) -> Operand:
-    """An operand as it is written, by its kind."""
+    """An operand as it is written, by its kind; the same few registers come again and again."""
     if "|" in text:
         return Pair(text)
     return _KINDS.get(text[:1], Word)(text)

@@ -62,7 +62,7 @@ class OutputLost(Exception):
 
     def __init__(self, error: OSError | None) -> None:
         super().__init__("standard output is closed" if error is None else error.strerror or str(error))
-        self.reader_gone = isinstance(error, BrokenPipeError)
+        self.reader_gone: bool = isinstance(error, BrokenPipeError)
 
 
 class Outgoing(io.TextIOBase):

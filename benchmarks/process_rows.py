@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -80,9 +81,25 @@ def _memory(rounds: int) -> Samples:
     return Samples([run_python(_MEMORY) for _ in range(rounds)])
 
 
+def _processor_seconds(*arguments: str) -> float:
+    """Of a whole process, the start of its interpreter included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], cwd=ROOT, env=_environment(), check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _command(rounds: int) -> Samples:
+    ours, theirs = ("-m", "vyre", "backends"), ("-c", "import numpy, typer, rich")
+    _processor_seconds(*ours), _processor_seconds(*theirs)  # byte code and file cache are warm
+    pairs = [(_processor_seconds(*ours), _processor_seconds(*theirs)) for _ in range(rounds)]
+    return Samples([a for a, _ in pairs], [b for _, b in pairs])
+
+
 _FILES: Final = "fresh process, byte code and files cached"
 ROWS: Final = (
     Row("import-vyre", Metric.RATIO, "x import numpy", 0.5, None, _import, _FILES),
     Row("readme-example", Metric.RATIO, "x import numpy", 2.5, 1.8, _example, _FILES),
+    Row("vyre-backends", Metric.RATIO, "x three imports", 2.5, 2.0, _command, f"{_FILES}; processor time"),
     Row("memory-2^20-groups", Metric.COST, "MiB", 64.0, None, _memory, "fresh process"),
 )

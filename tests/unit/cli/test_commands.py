@@ -333,3 +333,14 @@ def test_every_command_has_help_and_json(vyre: Vyre, command: str) -> None:
     found = vyre(command, "--help")
     assert found.code == 0
     assert "--json" in found.out
+
+
+# ---------------------------------------------------------------- help
+def test_help_names_every_command(vyre: Vyre) -> None:
+    listed = vyre("--help").out.partition("Commands:\n")[2].splitlines()
+    names = [line.split()[0] for line in listed]
+    assert {"run", "validate", "backends", "explain", "cache"} <= set(names)
+    for name in names:
+        found = vyre(name, "--help")
+        assert (found.code, found.err) == (0, "")
+        assert found.out.startswith(f"Usage: vyre {name} ")

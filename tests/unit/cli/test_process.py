@@ -76,6 +76,21 @@ def test_exit_codes_reach_the_shell(tmp_path: Path) -> None:
         assert subprocess.run([*VYRE, *arguments], capture_output=True, timeout=60).returncode == code
 
 
+def test_a_command_imports_no_other_one() -> None:
+    others = ["vyre.app.aot", "vyre.app.bundle", "vyre.app.cli.cache", "vyre.app.cli.explain", "vyre.app.cli.tune"]
+    heavy = [*others, "vyre.app.explain.explanation", "vyre.policies.launch_fusion", "vyre.app.demo", "asyncio"]
+    code = f"""
+import sys
+from vyre.app.cli import main
+code = main(["backends"])
+print([name for name in {heavy} if name in sys.modules], file=sys.stderr)
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "[]\n")
+    assert "reference-scalar" in done.stdout
+
+
 @pytest.mark.parametrize("missing", ["typer", "rich"])
 def test_without_the_extra_the_command_says_what_to_install(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None\nfrom vyre.app.cli import main; sys.exit(main(['doctor']))"

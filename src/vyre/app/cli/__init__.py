@@ -11,13 +11,15 @@ from collections.abc import Sequence
 
 from vyre.adapters.terminal import command, complain
 from vyre.app.cli.extra import missing_extra
+from vyre.domain.ir.collector import collector_paused
 
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code; ``arguments`` default to the process's own."""
     try:
-        from vyre.app.cli.commands import run_command
+        with collector_paused():
+            from vyre.app.cli.commands import run_command
 
         return run_command(sys.argv[1:] if arguments is None else list(arguments))
     except ModuleNotFoundError as error:

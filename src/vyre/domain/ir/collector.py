@@ -1,4 +1,4 @@
-"""Building large trees without Python's cyclic garbage collector looking at them again and again."""
+"""Building much that stays, without Python's cyclic garbage collector looking at it again and again."""
 
 from __future__ import annotations
 

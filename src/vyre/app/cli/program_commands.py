@@ -1,0 +1,170 @@
+"""Commands that take a program: run, show, emit, aot and validate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vyre.adapters.cuda.aot.files import check_digest
+from vyre.adapters.files import write_files
+from vyre.adapters.program_files import ProgramForm, render_program
+from vyre.adapters.terminal import put
+from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
+from vyre.app.bundle import load_bundle
+from vyre.app.cli import arguments, report
+from vyre.app.cli.exit_codes import Exit
+from vyre.app.cli.loading import InvalidSource, load, load_valid
+from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
+from vyre.app.opening import open as open_session
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.validation.report import Report
+from vyre.domain.validation.validator import validate as validate_program
+
+
+def run(
+    program: Annotated[Path, typer.Argument(help="A program (.vyre text, .vyrb wire or .json), or a .vyrz bundle.")],
+    input_: Annotated[
+        list[str], typer.Option("--in", help="name=@file (.npy or raw bytes) or name=literal, e.g. x=1,2,3.")
+    ] = [],  # noqa: B006  # typer copies defaults
+    out: Annotated[list[str], typer.Option("--out", help="name=file; .npy, anything else gets raw bytes.")] = [],  # noqa: B006
+    grid: Annotated[str | None, typer.Option("--grid", help="Workgroups per axis, e.g. 64 or 64,4.")] = None,
+    extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
+    spec: Spec = [],  # noqa: B006
+    size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
+    expect: Annotated[
+        str | None, typer.Option("--expect", help="Digest of the program, or of a bundle's file; refuse any other.")
+    ] = None,
+    check: Checks = None,
+    backend: BackendName = "auto",
+    as_json: AsJson = False,
+) -> int:
+    """Run a program or a bundle once on files or literals."""
+    races = arguments.checks_races(check)
+    groups, lanes = arguments.shape(grid, "--grid"), arguments.shape(extent, "--extent")
+    counts = arguments.counts(size)
+    if program.suffix == BUNDLE_SUFFIX:
+        if spec:
+            raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
+        with load_bundle(program, backend="cuda" if backend == "auto" else backend, expect=expect) as bundle:
+            targets = arguments.outputs(out, bundle)
+            given = arguments.inputs(input_, bundle)
+            result = bundle(given, grid=groups, extent=lanes, output_counts=counts, race_check=races)
+            reason = f"{bundle.image} of the bundle"
+        write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
+        report.print_result(result, targets, reason, as_json=as_json)
+        return Exit.OK
+    loaded = load_valid(program)
+    check_digest(f"the program {program}", expect, loaded.program.digest)
+    targets = arguments.outputs(out, loaded.program)
+    given = arguments.inputs(input_, loaded.program)
+    with open_session(backend) as session, report.progress(f"running {program.name} on {session.backend}"):
+        result = session.dispatch(
+            loaded.program,
+            given,
+            grid=groups,
+            extent=lanes,
+            spec=arguments.constants(spec),
+            output_counts=counts,
+            race_check=races,
+        )
+        reason = session.explain().reason
+    write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
+    report.print_result(result, targets, reason, as_json=as_json)
+    return Exit.OK
+
+
+def show(
+    program: ProgramPath,
+    form: Annotated[str, typer.Option("--as", help="text, json, wire or summary.")] = "text",
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print a program in one of its written forms, or a summary of it (wire is printed as hex)."""
+    if form not in (forms := [*(f.value for f in ProgramForm), "summary"]):
+        raise InvalidConfig(f"--as {form} is no form", fix=f"use one of {', '.join(forms)}.")
+    loaded = load(program)
+    if form == "summary":
+        text = report.summary(loaded.program, as_json=as_json)
+        content = text.encode() + b"\n"
+    else:
+        content = render_program(loaded.program, ProgramForm(form))
+        text = content.hex() if form == "wire" else content.decode().removesuffix("\n")
+    if out is not None:
+        write_files({out: content})
+    else:
+        put(text)
+    return Exit.OK
+
+
+def emit(
+    program: ProgramPath,
+    target: Target = "sm_90",
+    assume: Assume = None,
+    grid_sync: GridSync = "native",
+    spec: Spec = [],  # noqa: B006
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print a program as PTX; --json adds everything needed to launch it by hand."""
+    from vyre.app.emission import emit as emit_program
+
+    loaded = load_valid(program)
+    module = emit_program(
+        loaded.program,
+        target=target,
+        assume=assume.split(",") if assume else (),
+        grid_sync=grid_sync,
+        spec=arguments.constants(spec),
+    )
+    text = json.dumps(module.to_json(), indent=2) if as_json else module.ptx.removesuffix("\n")
+    if out is not None:
+        write_files({out: text.encode() + b"\n"})
+    else:
+        put(text)
+    return Exit.OK
+
+
+def aot(
+    program: ProgramPath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The bundle's file, e.g. kernel.vyrz.")],
+    target: Annotated[
+        str, typer.Option("--target", help="Architectures, e.g. sm_90,sm_120; text for one runs on later ones.")
+    ] = ",".join(DEFAULT_TARGETS),
+    spec: Spec = [],  # noqa: B006
+    workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
+    ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Leave machine code out.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compile a program ahead of time: one file that runs without a compiler."""
+    loaded = load_valid(program)
+    written = build_bundle(
+        loaded.program,
+        out,
+        targets=target.split(","),
+        spec=arguments.constants(spec),
+        workgroup=arguments.shape(workgroup, "--workgroup"),
+        emitters=aot_emitters(machine_code=not ptx_only),
+    )
+    report.print_bundle(written, ptx_only=ptx_only, as_json=as_json)
+    return Exit.OK
+
+
+def validate(
+    programs: Annotated[list[Path], typer.Argument(help="Programs: .vyre text, .vyrb wire or .json.")],
+    as_json: AsJson = False,
+) -> int:
+    """Check programs and print every diagnostic; exit code 1 if one is invalid."""
+    checked = [_check(path) for path in programs]
+    report.print_reports(checked, as_json=as_json)
+    return Exit.OK if all(c.report.ok for c in checked) else Exit.WRONG
+
+
+def _check(path: Path) -> report.Checked:
+    try:
+        loaded = load(path)
+    except InvalidSource as invalid:
+        return report.Checked(path, Report(errors=(report.diagnostic_of(invalid.error),)), invalid.source)
+    return report.Checked(path, validate_program(loaded.program), loaded.source, loaded.notes)

@@ -11,37 +11,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from vyre.adapters.cuda.decisions import ptx_target
 from vyre.domain.dispatch import SpeculationMode
-from vyre.policies import (
-    arm_independence,
-    async_copy_overlap,
+from vyre.policies.caching import cache_eviction, cache_eviction_heat
+from vyre.policies.concurrency import arm_independence, async_copy_overlap
+from vyre.policies.devices import occupancy, subgroup
+from vyre.policies.egraphs import extraction_cost
+from vyre.policies.emission import constant_division
+from vyre.policies.frontiers import fixpoint, plan_cache, topology
+from vyre.policies.launching import (
     bindless,
-    cache_eviction,
-    cache_eviction_heat,
     command_reuse,
     dispatch_policy,
     dispatch_shape,
-    extraction_cost,
-    fixpoint,
     fixpoint_iterations,
-    occupancy,
+    grid_sync_mode,
     param_inlining,
     persistent_kernel,
-    pipeline_fusion,
-    plan_cache,
-    ptx_target,
     queueing,
-    residency,
-    routing,
-    shape_prediction,
-    speculate,
-    speculation,
-    strategy,
-    subgroup,
-    topology,
-    trace_jit,
 )
-from vyre.policies.emission import constant_division, grid_sync_mode
+from vyre.policies.prediction import shape_prediction, speculate, speculation, trace_jit
+from vyre.policies.stage_fusion import pipeline_fusion
+from vyre.policies.transfer import residency
+from vyre.policies.variants import routing, strategy
 
 Call = Callable[[], object]
 
@@ -184,7 +176,7 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         *(routing.KeyDistribution(*seen) for seen in ((9, 9, 1), (999, 9, 1), (999, 999, 99), (999, 999, 1))),
     ),
     "shape_prediction": _calls(shape_prediction.ShapeHistory(tuple((i % 2,) for i in range(16))).predict_next, ()),
-    "fixpoint.contract": _calls(fixpoint.plan, fixpoint.ConvergenceInputs(100, 4, 0)),
+    "fixpoint.contract": _calls(fixpoint.plan_convergence, fixpoint.ConvergenceInputs(100, 4, 0)),
     "plan_cache.key": _calls(plan_cache.plan_key, (_IDENTITY, plan_cache.WavePressures(0.3, 5000, 8192, 2000, 0.2))),
     "ptx_target": _calls(
         ptx_target.select_target,

@@ -13,8 +13,8 @@ from typing import Final
 
 from benchmarks.decision_cases import COMPOSED, SCALAR_DECISIONS, SCALAR_PLANS, Call, yardstick
 from benchmarks.harness import Metric, Row, Samples, compare, measure
-from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
-from vyre.policies.waves import BarrierInputs, plan_barriers
+from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
+from vyre.policies.frontiers.waves import BarrierInputs, plan_barriers
 
 DECISION_MULTIPLES: Final = 3.0
 PLAN_MULTIPLES: Final = 12.0

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from benchmarks import gallery_trace
 from benchmarks.harness import Metric, Row, Samples, measure
-from vyre.policies.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
 
 Trace = Sequence[Hashable]
 MOST_ORDER: Final = 20

@@ -28,12 +28,12 @@ from benchmarks.harness import Metric, Row, Samples
 from benchmarks.launch_simulator import Batch, Machine, batch_ns, noise, record_ns
 from vyre.domain.cost_limits import USUAL_SAMPLES
 from vyre.domain.launch_costs import CostSource, LaunchCosts, Measured, Provenance, of_samples
-from vyre.policies.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
-from vyre.policies.cost_observation import ObservationThresholds
-from vyre.policies.execution_prices import ExecutionMode, Fusion, Price, Workload
-from vyre.policies.launch_fusion import DataflowInputs, DataflowStage
-from vyre.policies.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
+from vyre.policies.launching.cost_observation import ObservationThresholds
+from vyre.policies.launching.execution_prices import ExecutionMode, Fusion, Price, Workload
+from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.stage_fusion.launch_fusion import DataflowInputs, DataflowStage
 
 PLAIN, GRAPH, PERSISTENT = ExecutionMode.PLAIN, ExecutionMode.GRAPH, ExecutionMode.PERSISTENT
 FUSED: Final = ExecutionMode.FUSED

@@ -6,11 +6,11 @@ from typing import Final
 
 from sweep_chart import Sweep, categories, linear, logarithmic
 
-from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
-from vyre.policies.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict
-from vyre.policies.command_reuse import CommandReuseInputs, decide_command_reuse
-from vyre.policies.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
-from vyre.policies.persistent_kernel import PersistentKernelInputs, decide_persistent_kernel
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict
+from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.command_reuse import CommandReuseInputs, decide_command_reuse
+from vyre.policies.launching.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, decide_persistent_kernel
 
 SETUP_NS: Final = 50_000
 RECORD_NS: Final = 100_000

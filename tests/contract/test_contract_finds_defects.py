@@ -21,10 +21,10 @@ from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, choose_grid_sync
-from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.journal import Decision, DecisionSink, decide
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, choose_grid_sync
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.backend import (
     PORT_API_VERSION,
     Backend,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, get_type_hints
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+import vyre.adapters.cuda.decisions
 import vyre.policies
 from support.profiles import examples
 from support.records import values
@@ -21,25 +23,19 @@ from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import DecisionJournal, Outcome, Policy, decide, from_lines, name_of, replay, to_lines
 
-PACKAGE: Final = vyre.policies.__name__
+PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions)
 NOT_POLICIES: Final = ("journal", "record", "ptxas_hazard_table", "arith")
 UNRECORDED: Final = {
-    "artifact_dependencies.facts_of": "answers one by one",
-    "cache_invalidation.reached_from": "takes a function",
-    "cache_outcome.parts_of": "a detail of the key's text",
-    "device_extraction.dag_cost": "takes an answer that no random one can stand for",
-    "egraph_kernels.pair_rows": "takes an answer that no random one can stand for",
-    "emission.bounds_checks.bounds_facts": "facts of a program, which are state",
-    "emission.index_flow.index_flow": "facts of a program, which are state",
-    "emission.index_meanings.length_model": "facts of a program, which are state",
-    "emission.index_values.interval": "takes a function",
-    "emission.shared_zeroing.needs_zeroing": "takes facts of a program",
-    "emission.wide_access.wide_facts": "facts of a program, which are state",
-    "hazards.conflicts": "answers one by one",
-    "ptx_target.unknown_target": "makes an error",
-    "residency.plan_token_fact": "takes a cache",
-    "waves.as_source": "a context",
-    "waves.plan_frontier_execution": "takes a cache",
+    "facts_of": "answers one by one",
+    "reached_from": "takes a function",
+    "parts_of": "a detail of the key's text",
+    "dag_cost": "takes an answer that no random one can stand for",
+    "pair_rows": "takes an answer that no random one can stand for",
+    "conflicts": "answers one by one",
+    "unknown_target": "makes an error",
+    "plan_token_fact": "takes a cache",
+    "as_source": "a context",
+    "plan_frontier_execution": "takes a cache",
 }
 """Public functions whose arguments or answers are not values, and why."""
 
@@ -47,10 +43,15 @@ LARGEST: Final = 200
 """Number that a policy is given: some list as many steps."""
 
 
+def modules() -> Iterator[pkgutil.ModuleInfo]:
+    for package in PACKAGES:
+        yield from pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+
+
 def policies() -> dict[str, Policy]:
     found: dict[str, Policy] = {}
-    for info in pkgutil.walk_packages(vyre.policies.__path__, f"{PACKAGE}."):
-        if info.ispkg or info.name.removeprefix(f"{PACKAGE}.") in NOT_POLICIES:
+    for info in modules():
+        if info.ispkg or info.name.rpartition(".")[2] in NOT_POLICIES:
             continue
         for item in vars(import_module(info.name)).values():
             if inspect.isfunction(item) and item.__module__ == info.name and not item.__name__.startswith("_"):

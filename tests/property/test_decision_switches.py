@@ -29,9 +29,9 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import f32, i32, u32
 from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
-from vyre.policies.shape_prediction import LEARNING, PredictionThresholds
-from vyre.policies.trace_jit import TraceJitThresholds
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
+from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds
+from vyre.policies.prediction.trace_jit import TraceJitThresholds
 
 SEEDS: Final = 100 if SOAK else 2
 """Drawn configurations of each switch, on two programs each."""
@@ -183,7 +183,7 @@ SWITCHES: Final[dict[str, Switch]] = {
     "cuda.graph_after": Switch(("costs", None, 0, 2), calls("graph_launch"), guarded, {"cuda.costs": FREE}),
     "cuda.costs": Switch((None, FREE, DEAR), calls("graph_launch")),
     "cuda.graphs": Switch((128, 1), counted("graph_evictions"), guarded, RECORDED),
-    "cuda.side_by_side": Switch((True, False), lambda seen: seen.decided["hazards.hazard_graph"], guarded, RECORDED),
+    "cuda.side_by_side": Switch((True, False), lambda seen: seen.decided["hazard_graph"], guarded, RECORDED),
     "cuda.copy_overlap": Switch((True, False), calls("stream_wait_event"), in_two_parts),
     "open.cache": Switch(("none", "cold", "warm"), counted("emit_count")),
     "open.pins": Switch((False, True), texts, square_program, {"dispatch.tune": True}),
@@ -194,7 +194,7 @@ SWITCHES: Final[dict[str, Switch]] = {
     "cache.layers": Switch((False, True), counted("emit_count"), guarded, KEPT),
     "cache.eviction": Switch(
         tuple(Eviction),
-        lambda seen: seen.decided["cache_eviction_heat.entries_to_evict"],
+        lambda seen: seen.decided["entries_to_evict"],
         guarded,
         {**KEPT, "cache.max_entries": 1},
     ),

@@ -117,7 +117,7 @@ def test_other_operations_do_not(name: str) -> None:
 
 @pytest.mark.parametrize("name", FENCED)
 def test_an_assembler_known_to_be_sound_needs_no_fence_of_its_own(name: str) -> None:
-    from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed
+    from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 
     kept = fences_needed(AssemblerInputs(90, (13, 5)))
     text = emit(FENCED[name](), EmitOptions(assembler=(13, 5))).ptx

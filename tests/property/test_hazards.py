@@ -8,9 +8,14 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.arm_independence import ArmAccess, Independent, SerializeRequired, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.hazards import (
+from vyre.policies.concurrency.arm_independence import (
+    ArmAccess,
+    Independent,
+    SerializeRequired,
+    can_dispatch_concurrently,
+)
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.hazards import (
     WHOLE,
     Access,
     AccessMode,
@@ -21,7 +26,7 @@ from vyre.policies.hazards import (
     first_conflict,
     hazard_graph,
 )
-from vyre.policies.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
+from vyre.policies.stage_fusion.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
 
 BYTES = 12
 Operation = tuple[Access, ...]

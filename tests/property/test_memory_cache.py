@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from vyre.adapters.caching.memory_cache import Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
-from vyre.policies.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.caching.cost_eviction import CostEviction, CostThresholds
 
 KEYS = st.integers(0, 6)
 SIZES = st.integers(0, 12)

@@ -19,9 +19,18 @@ from support.records import records
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow
 from vyre.domain.record import U64, U64_MAX
-from vyre.policies.capture import CaptureInputs, plan_capture
-from vyre.policies.claims import GateInputs, SpeedupSample, validate
-from vyre.policies.egraph_kernels import (
+from vyre.policies.concurrency.hazards import HazardInputs, hazard_graph
+from vyre.policies.devices.occupancy import (
+    SM_MODELS,
+    BlockSizeInputs,
+    DeviceEnvelope,
+    KernelUsage,
+    LaunchShape,
+    ShapeDiagnosisInputs,
+    diagnose_shape,
+    pick_block_size,
+)
+from vyre.policies.egraphs.egraph_kernels import (
     BucketInputs,
     LaunchConfig,
     StructuralInputs,
@@ -32,19 +41,17 @@ from vyre.policies.egraph_kernels import (
     plan_union_compaction,
     plan_work,
 )
-from vyre.policies.hazards import HazardInputs, hazard_graph
-from vyre.policies.occupancy import (
-    SM_MODELS,
-    BlockSizeInputs,
-    DeviceEnvelope,
-    KernelUsage,
-    LaunchShape,
-    ShapeDiagnosisInputs,
-    diagnose_shape,
-    pick_block_size,
+from vyre.policies.evidence.claims import GateInputs, SpeedupSample, validate
+from vyre.policies.launching.capture import CaptureInputs, plan_capture
+from vyre.policies.transfer.residency import (
+    GraphQuery,
+    QueryBatch,
+    Readback,
+    SessionProfile,
+    plan_queries,
+    plan_session,
 )
-from vyre.policies.residency import GraphQuery, QueryBatch, Readback, SessionProfile, plan_queries, plan_session
-from vyre.policies.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
+from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
 
 SMALL = st.integers(0, 20)
 GRAPHS = [(1, 100), (2, 50), (3, 7)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.cost_eviction import (
+from vyre.policies.caching.cost_eviction import (
     CANDIDATES,
     UNIT,
     CostEviction,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from support.launch_costs import EVERY_MODE, launch_costs
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, from_text, of_samples, to_text
-from vyre.policies.command_reuse import RecordAndReplay
-from vyre.policies.execution_prices import (
+from vyre.policies.launching.command_reuse import RecordAndReplay
+from vyre.policies.launching.execution_prices import (
     ExecutionMode,
     Price,
     PriceInputs,
@@ -20,8 +20,8 @@ from vyre.policies.execution_prices import (
     error_of_difference_ns,
     quote,
 )
-from vyre.policies.persistent_kernel import PersistentKernel
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.launching.persistent_kernel import PersistentKernel
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
 
 PLAIN, GRAPH, PERSISTENT, FUSED = ExecutionMode
 TIMES = st.builds(

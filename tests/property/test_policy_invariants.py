@@ -9,17 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
-from vyre.policies.arm_independence import (
+from vyre.policies.concurrency.arm_independence import (
     ArmAccess,
     BindingSlotSet,
     Independent,
     SerializeRequired,
     can_dispatch_concurrently,
 )
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
-from vyre.policies.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
-from vyre.policies.dispatch_policy import (
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.hazards import ConflictReason
+from vyre.policies.launching.bindless import Bindless, BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.command_reuse import CommandReuseInputs, RecordAndReplay, decide_command_reuse
+from vyre.policies.launching.dispatch_policy import (
     DispatchPolicyInputs,
     RunCommandReuse,
     RunPersistentKernel,
@@ -27,7 +28,28 @@ from vyre.policies.dispatch_policy import (
     evaluate_dispatch_policy,
     select_primary_execution_mode,
 )
-from vyre.policies.fusion import (
+from vyre.policies.launching.param_inlining import (
+    Inline,
+    ParamInliningInputs,
+    ParamInliningPolicy,
+    UniformBuffer,
+    decide_param_inlining,
+)
+from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
+from vyre.policies.prediction.shape_prediction import WINDOW, ShapeHistory
+from vyre.policies.prediction.speculate import (
+    PairedWindow,
+    RaceWinner,
+    SpeculationReport,
+    SpeculatorSettings,
+    SpeculatorState,
+    VariantRaceInputs,
+    parse_counter_tail,
+    race_variants,
+)
+from vyre.policies.prediction.speculation import SpeculationChoice, SpeculationObservation, decide_speculation
+from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.stage_fusion.fusion import (
     Accept,
     AccessRelation,
     BufferRelation,
@@ -39,35 +61,13 @@ from vyre.policies.fusion import (
     WorkgroupSizeMismatch,
     decide_fusion,
 )
-from vyre.policies.hazards import ConflictReason
-from vyre.policies.param_inlining import (
-    Inline,
-    ParamInliningInputs,
-    ParamInliningPolicy,
-    UniformBuffer,
-    decide_param_inlining,
-)
-from vyre.policies.persistent_kernel import PersistentKernel, PersistentKernelInputs, decide_persistent_kernel
-from vyre.policies.pipeline_fusion import (
+from vyre.policies.stage_fusion.pipeline_fusion import (
     Fuse,
     FusionPlanInputs,
     KeepSeparate,
     decide_cross_pipeline_fusion,
     plan_cross_pipeline_fusion,
 )
-from vyre.policies.shape_prediction import WINDOW, ShapeHistory
-from vyre.policies.speculate import (
-    PairedWindow,
-    RaceWinner,
-    SpeculationReport,
-    SpeculatorSettings,
-    SpeculatorState,
-    VariantRaceInputs,
-    parse_counter_tail,
-    race_variants,
-)
-from vyre.policies.speculation import SpeculationChoice, SpeculationObservation, decide_speculation
-from vyre.policies.trace_jit import HoldSteady, Speculate, TraceJitInputs, decide_trace_jit_speculation
 
 U32 = integers(0, 2**32 - 1)
 SMALL_TIMES = st.integers(0, 2**40)

@@ -12,10 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.records import integers, records
-from vyre.policies.cache_eviction import EvictionCounts, RetentionInputs, eviction_basis_points, select_retention_set
-from vyre.policies.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.cache_invalidation import InvalidationInputs, impacted_entries
-from vyre.policies.device_extraction import (
+from vyre.policies.caching.cache_eviction import (
+    EvictionCounts,
+    RetentionInputs,
+    eviction_basis_points,
+    select_retention_set,
+)
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
+from vyre.policies.caching.cache_invalidation import InvalidationInputs, impacted_entries
+from vyre.policies.devices.subgroup import (
+    ReductionInputs,
+    SubgroupCapabilities,
+    SubgroupFeatureRange,
+    from_feature_range,
+    reduction_offsets,
+)
+from vyre.policies.egraphs.device_extraction import (
     AutotuneRecord,
     CostModel,
     EClass,
@@ -25,30 +37,23 @@ from vyre.policies.device_extraction import (
     extract_best_for_device,
     node_cost,
 )
-from vyre.policies.dispatch_shape import (
-    LaunchConfig,
-    dispatch_configs_share_launch_shape,
-    input_batch_shapes_match,
-    launch_shape_key,
-)
-from vyre.policies.extraction_cost import (
+from vyre.policies.egraphs.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
     NodeCostInputs,
     NodeHints,
     device_aware_cost,
 )
-from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.policies.routing import observe, select_sort_backend
-from vyre.policies.strategy import Strategy, StrategyInputs, select_strategy
-from vyre.policies.subgroup import (
-    ReductionInputs,
-    SubgroupCapabilities,
-    SubgroupFeatureRange,
-    from_feature_range,
-    reduction_offsets,
+from vyre.policies.launching.dispatch_shape import (
+    LaunchConfig,
+    dispatch_configs_share_launch_shape,
+    input_batch_shapes_match,
+    launch_shape_key,
 )
-from vyre.policies.trace_jit import TraceJitInputs
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.variants.routing import observe, select_sort_backend
+from vyre.policies.variants.strategy import Strategy, StrategyInputs, select_strategy
 
 # cache_eviction
 

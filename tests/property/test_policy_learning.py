@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.paired_race import Bet, PairedRace
-from vyre.policies.shape_prediction import (
+from vyre.policies.prediction.shape_prediction import (
     LEARNING,
     PINNED,
     PredictionThresholds,
@@ -20,7 +19,8 @@ from vyre.policies.shape_prediction import (
     ShapePredictor,
     next_by_period,
 )
-from vyre.policies.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState
+from vyre.policies.prediction.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState
+from vyre.policies.tuning.paired_race import Bet, PairedRace
 
 SHAPES = st.lists(st.integers(0, 3), max_size=24)
 THRESHOLDS = st.builds(

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.records import records
 from vyre.adapters.host.ring import HostRing, RingItem
 from vyre.domain.errors import PlanError
-from vyre.policies.fixpoint import FixpointExecutor, FixpointProfile, choose_executor
-from vyre.policies.queueing import (
+from vyre.policies.frontiers.fixpoint import FixpointExecutor, FixpointProfile, choose_executor
+from vyre.policies.launching.queueing import (
     LAYOUTS,
     DrainProfile,
     ExpansionProfile,

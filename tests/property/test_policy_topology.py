@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vyre.domain.errors import PlanError
-from vyre.policies.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.plan_cache import (
+from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
+from vyre.policies.frontiers.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
     MegakernelCachedPlan,
@@ -26,7 +26,7 @@ from vyre.policies.plan_cache import (
     WavePressures,
     plan_key,
 )
-from vyre.policies.topology import (
+from vyre.policies.frontiers.topology import (
     ExecutionInputs,
     ExecutionPlan,
     FrontierSample,

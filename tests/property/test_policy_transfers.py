@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vyre.domain.errors import PlanError
-from vyre.policies import launch_fusion
-from vyre.policies.fusion import AccessRelation
-from vyre.policies.hazards import AccessMode
-from vyre.policies.launch_fusion import (
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.stage_fusion import launch_fusion
+from vyre.policies.stage_fusion.fusion import AccessRelation
+from vyre.policies.stage_fusion.launch_fusion import (
     BufferUse,
     ChainInputs,
     ChainStage,
@@ -28,7 +28,7 @@ from vyre.policies.launch_fusion import (
     StageBuffer,
     plan_dataflow,
 )
-from vyre.policies.readback import (
+from vyre.policies.transfer.readback import (
     CompactRange,
     CompactRecord,
     DiagnosticInputs,
@@ -41,7 +41,7 @@ from vyre.policies.readback import (
     plan_results,
     plan_slab,
 )
-from vyre.policies.transfers import ReadInputs, ReadRequest, Write, WriteInputs, fuse_reads, fuse_writes
+from vyre.policies.transfer.transfers import ReadInputs, ReadRequest, Write, WriteInputs, fuse_reads, fuse_writes
 
 U64_MAX = 2**64 - 1
 SMALL = st.integers(0, 20)
@@ -74,8 +74,8 @@ def check_launches(plan: LaunchFusionPlan, stages: tuple[Stage, ...], budget: in
 
 @given(CHAINS)
 def test_chains(inputs: ChainInputs) -> None:
-    plan = launch_fusion.plan(inputs)
-    assert launch_fusion.plan(inputs) == plan
+    plan = launch_fusion.plan_launch_fusion(inputs)
+    assert launch_fusion.plan_launch_fusion(inputs) == plan
     groups = check_launches(plan, inputs.stages, inputs.max_group_bytes)
     by_id = {s.id: s for s in inputs.stages}
     for group in plan.groups:
@@ -341,7 +341,7 @@ ANY_INPUTS = st.one_of(
     records(SlabInputs, budget_bytes=st.just(U64_MAX)),
 )
 PLANNERS: dict[type, Callable[[Any], object]] = {
-    ChainInputs: launch_fusion.plan,
+    ChainInputs: launch_fusion.plan_launch_fusion,
     DataflowInputs: plan_dataflow,
     ReadInputs: fuse_reads,
     ResultInputs: plan_results,
@@ -377,10 +377,13 @@ SHARD = DiagnosticShard(1, 1, 1, 1, 1, 1, 1)
     ("planner", "inputs"),
     [
         *(
-            (launch_fusion.plan, ChainInputs((STAGE, replace(STAGE, id=2, **dict[str, Any]({name: U64_MAX}))), U64_MAX))
+            (
+                launch_fusion.plan_launch_fusion,
+                ChainInputs((STAGE, replace(STAGE, id=2, **dict[str, Any]({name: U64_MAX}))), U64_MAX),
+            )
             for name in ("output_bytes", "scratch_bytes")
         ),
-        (launch_fusion.plan, ChainInputs((replace(STAGE, input_bytes=U64_MAX),), U64_MAX)),
+        (launch_fusion.plan_launch_fusion, ChainInputs((replace(STAGE, input_bytes=U64_MAX),), U64_MAX)),
         *(
             (
                 plan_diagnostics,

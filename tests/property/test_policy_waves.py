@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from vyre.domain.errors import PlanError
 from vyre.domain.record import U64_MAX
-from vyre.policies.frontier_ir import (
+from vyre.policies.frontiers.frontier_ir import (
     FrontierDomain,
     FrontierIr,
     FrontierNode,
@@ -23,7 +23,7 @@ from vyre.policies.frontier_ir import (
     plan_frontier_ir,
     waves_from_frontier_ir,
 )
-from vyre.policies.waves import (
+from vyre.policies.frontiers.waves import (
     BarrierInputs,
     Dependencies,
     FrontierInputs,

@@ -15,8 +15,8 @@ from support.profiles import examples
 from support.small_programs import catalog_of, square_kernel, square_program
 from vyre.app import preparing
 from vyre.app.prediction import PredictionConfig
-from vyre.policies.shape_prediction import PredictionThresholds
-from vyre.policies.trace_jit import TraceJitThresholds
+from vyre.policies.prediction.shape_prediction import PredictionThresholds
+from vyre.policies.prediction.trace_jit import TraceJitThresholds
 
 PROGRAMS: Final = [square_program(name) for name in "abc"]
 EAGER: Final = TraceJitThresholds(hot_hits=0, min_confidence_bps=0)

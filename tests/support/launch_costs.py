@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vyre.domain.launch_costs import CostSource, LaunchCosts, Measured, Provenance
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.launching.execution_prices import ExecutionMode
 
 SOURCE: Final = CostSource("cuda", "a device", "13.0")
 EVERY_MODE: Final = frozenset(ExecutionMode)

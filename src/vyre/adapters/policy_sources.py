@@ -1,13 +1,15 @@
-"""Policies by name, and the versions of their source.
+"""Decisions by name, and the versions of their source.
 
-A version is the digest of the module that defines a policy and of every module of policies that it imports, so that no
-one has to remember to raise a number.  What lies below them, such as the records of the domain, is not in it: a verdict
-that it changes shows when the decision is replayed.
+A decision is named by its function.  A version is the digest of the module that defines it and of every module of
+decisions that this one imports, so that no one has to remember to raise a number.  What lies below them, such as the
+records of the domain, is not in it: a verdict that it changes shows when the decision is replayed.
 """
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from inspect import isfunction
@@ -16,28 +18,52 @@ from typing import Final
 
 from vyre.adapters.source_digest import read_sources, running_digest
 from vyre.domain.errors import UnreadableFile
-from vyre.policies.journal import PACKAGE, Known, Policy
+from vyre.policies.journal import Known, Policy
 
 _ROOT: Final = Path(__file__).parents[1]
-_FOLDER: Final = "policies"
+_PACKAGE: Final = "vyre"
+_FOLDERS: Final = ("policies", "adapters/*/decisions")
+"""Where decisions live below the package, as patterns: those that all share, and those of one adapter."""
+_DEFINED: Final = re.compile(r"^def ([a-z]\w*)\(", re.MULTILINE)
 _SHOWN: Final = 8
 """Bytes of a digest that tell versions apart."""
 
 
 def find_policy(name: str) -> Known | None:
-    """``module.function``, as ``name_of`` has it; None for what is no public function of a policy."""
-    module, _, function = name.rpartition(".")
-    if not module or not all(part.isidentifier() for part in name.split(".")) or _file(module) is None:
+    """The decision that ``name_of`` calls so; None if there is none, or more than one."""
+    modules = _modules_by_function().get(name, ())
+    if len(modules) != 1:
         return None
-    found = vars(import_module(f"{PACKAGE}.{module}")).get(function)
-    if function.startswith("_") or not isfunction(found) or found.__module__ != f"{PACKAGE}.{module}":
-        return None
-    return Known(found, version_of(found))
+    found = vars(import_module(f"{_PACKAGE}.{modules[0]}")).get(name)
+    return Known(found, version_of(found)) if isfunction(found) else None
 
 
 def version_of(policy: Policy) -> str:
-    """The version of a policy as this process has imported it; raises ``UnreadableFile`` without its source."""
-    return _version(policy.__module__.removeprefix(f"{PACKAGE}."))
+    """The version of a decision as this process has imported it; raises ``UnreadableFile`` without its source."""
+    return _version(policy.__module__.removeprefix(f"{_PACKAGE}."))
+
+
+@cache
+def _modules_by_function() -> dict[str, tuple[str, ...]]:
+    """Which modules define a public function of a name."""
+    found: dict[str, tuple[str, ...]] = {}
+    for module, path in _modules().items():
+        for name in _DEFINED.findall(_source(path)):
+            found[name] = (*found.get(name, ()), module)
+    return found
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    """Every module of decisions by its dotted name below the package."""
+    return dict(sorted(_listed()))
+
+
+def _listed() -> Iterator[tuple[str, Path]]:
+    for folder in _FOLDERS:
+        for root in _ROOT.glob(folder):
+            for path in root.rglob("*.py"):
+                yield ".".join(path.relative_to(_ROOT).with_suffix("").parts), path
 
 
 @cache
@@ -47,30 +73,25 @@ def _version(module: str) -> str:
         new = _imported(ahead.pop()) - found
         found |= new
         ahead += new
-    parts = [f"{_FOLDER}/{path}" for name in found if (path := _file(name)) is not None]
-    since_ns: int = import_module("vyre").IMPORTED_NS
+    parts = [f"{name.replace('.', '/')}.py" for name in found]
+    since_ns: int = import_module(_PACKAGE).IMPORTED_NS
     return running_digest(read_sources(_ROOT, parts), since_ns)[:_SHOWN].hex()
 
 
 def _imported(module: str) -> set[str]:
-    """Modules of policies that a module imports, wherever in its source."""
-    path = _ROOT / _FOLDER / (_file(module) or "")
-    try:
-        tree = ast.parse(path.read_bytes())
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    """Modules of decisions that a module imports, wherever in its source."""
+    tree = ast.parse(_source(_ROOT / f"{module.replace('.', '/')}.py"))
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module is not None and f"{node.module}.".startswith(f"{PACKAGE}."):
-            inside = node.module.removeprefix(PACKAGE).removeprefix(".")
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{_PACKAGE}."):
+            inside = str(node.module).removeprefix(f"{_PACKAGE}").removeprefix(".")
             # The names may be modules themselves.
-            below = [".".join(filter(None, (inside, alias.name))) for alias in node.names]
-            found |= {name for name in (inside, *below) if _file(name) is not None}
+            found |= {inside, *(f"{inside}.{alias.name}" for alias in node.names)} & _modules().keys()
     return found
 
 
-@cache
-def _file(module: str) -> str | None:
-    """Path of a module below the folder of policies; None if there is none."""
-    path = f"{module.replace('.', '/')}.py"
-    return path if module and (_ROOT / _FOLDER / path).is_file() else None
+def _source(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None

@@ -16,15 +16,13 @@ from typing import Final, NamedTuple
 from vyre.domain.errors import UnreadableFile
 
 EMITTER: Final = (
+    "adapters/cuda/decisions",
     "adapters/cuda/ptx",
     "domain",
-    "policies/bindless.py",
     "policies/emission",
     "policies/journal.py",
-    "policies/param_inlining.py",
-    "policies/ptx_target.py",
-    "policies/ptxas_hazard_table.py",
-    "policies/ptxas_hazards.py",
+    "policies/launching/bindless.py",
+    "policies/launching/param_inlining.py",
     "policies/record.py",
 )
 """Modules and packages that the PTX emitter is made of, below the package ``vyre``."""

@@ -59,9 +59,9 @@ def ptx_key(
 
 
 def _options(target: str, assume: Collection[str], grid_sync: str) -> EmitOptions:
+    from vyre.adapters.cuda.decisions.ptx_target import sm_number
     from vyre.adapters.cuda.ptx.kernel import Assumption
     from vyre.adapters.cuda.ptx.options import EmitOptions
-    from vyre.policies.ptx_target import sm_number
 
     known = {assumption.value: assumption for assumption in Assumption}
     for name in assume:

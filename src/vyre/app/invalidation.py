@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Program
-from vyre.policies.artifact_dependencies import Change, Dependency, affected
+from vyre.policies.caching.artifact_dependencies import Change, Dependency, affected_artifacts
 from vyre.policies.journal import DecisionSink, decide
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def invalidate(
     """
     entries: list[StoredEntry] = [] if store is None else list(store.entries())
     keys = [entry.key for entry in entries]
-    resting = decide(sink, affected, keys, invalid.changes(), invalid.named(keys))
+    resting = decide(sink, affected_artifacts, keys, invalid.changes(), invalid.named(keys))
     reasons = {found.key: str(found.why) for found in resting}
     removed: list[InvalidEntry] = []
     failed: list[InvalidEntry] = []

@@ -21,9 +21,8 @@ from vyre.app.host_arrays import Shapes
 from vyre.app.pipeline import Pipeline
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.record import U32_MAX
-from vyre.policies.shape_prediction import LEARNING, Prediction, PredictionThresholds, ShapePredictor
-from vyre.policies.trace_jit import (
+from vyre.policies.prediction.shape_prediction import LEARNING, Prediction, PredictionThresholds, ShapePredictor
+from vyre.policies.prediction.trace_jit import (
     DEFAULT_THRESHOLDS,
     Speculate,
     TraceJitInputs,
@@ -31,6 +30,7 @@ from vyre.policies.trace_jit import (
     TraceJitVerdict,
     decide_trace_jit_speculation,
 )
+from vyre.policies.record import U32_MAX
 from vyre.ports.backend import PreparablePipeline
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError, BackendUnavailable
-from vyre.policies.backend_ranking import Candidate, capability_score, rank_candidates
+from vyre.policies.devices.backend_ranking import Candidate, capability_score, rank_candidates
 from vyre.policies.journal import decide
 from vyre.ports.backend import (
     NO_SERVICES,
@@ -28,7 +28,7 @@ from vyre.ports.backend import (
 from vyre.ports.support import Telemetry
 
 if TYPE_CHECKING:
-    from vyre.policies.plan_execution import ExecutionPlan
+    from vyre.policies.launching.plan_execution import ExecutionPlan
     from vyre.ports.planning import PlannedExecution
 
 AUTO: Final = "auto"

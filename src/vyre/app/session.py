@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
     from vyre.policies.journal import DecisionJournal
-    from vyre.policies.paired_race import RaceThresholds
+    from vyre.policies.tuning.paired_race import RaceThresholds
     from vyre.ports.support import Telemetry
 
 
@@ -290,7 +290,7 @@ class Session:
         differ from those of the first.
         """
         from vyre.app.tuning.race import VariantRace
-        from vyre.policies.paired_race import DEFAULT_THRESHOLDS
+        from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS
 
         pipelines = {
             name: self.compile(program, variant)

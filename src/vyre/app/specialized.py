@@ -21,9 +21,7 @@ from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
-from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
-from vyre.policies.record import U32_MAX, Reason
-from vyre.policies.speculate import (
+from vyre.policies.prediction.speculate import (
     FULL_RATE_PPM,
     PathInputs,
     PathVerdict,
@@ -32,7 +30,9 @@ from vyre.policies.speculate import (
     SpeculatorState,
     choose_path,
 )
-from vyre.policies.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.prediction.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.record import U32_MAX, Reason
+from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceThresholds
 
 if TYPE_CHECKING:
     from vyre.app.background import BackgroundCompiler

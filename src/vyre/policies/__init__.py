@@ -1,0 +1,142 @@
+"""Decisions as pure functions: recorded inputs in, a verdict with its reason out.
+
+Each module answers one question, and is importable from here whatever the subject that its folder groups it under::
+
+    from vyre.policies import command_reuse
+
+    verdict = command_reuse.decide_command_reuse(command_reuse.CommandReuseInputs(1000, 8_000, 100_000, 2_000))
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+# fmt: off
+# isort: off
+if TYPE_CHECKING:
+    from vyre.policies import arith as arith, journal as journal, record as record
+    from vyre.policies.caching import (
+        artifact_dependencies as artifact_dependencies,
+        cache_eviction as cache_eviction,
+        cache_eviction_heat as cache_eviction_heat,
+        cache_invalidation as cache_invalidation,
+        cache_outcome as cache_outcome,
+        cost_eviction as cost_eviction,
+    )
+    from vyre.policies.concurrency import (
+        arm_independence as arm_independence,
+        async_copy_overlap as async_copy_overlap,
+        hazards as hazards,
+    )
+    from vyre.policies.devices import (
+        backend_ranking as backend_ranking,
+        occupancy as occupancy,
+        subgroup as subgroup,
+    )
+    from vyre.policies.egraphs import (
+        device_extraction as device_extraction,
+        egraph_kernels as egraph_kernels,
+        extraction_cost as extraction_cost,
+    )
+    from vyre.policies.emission import (
+        constant_division as constant_division,
+    )
+    from vyre.policies.evidence import (
+        claims as claims,
+    )
+    from vyre.policies.frontiers import (
+        fixpoint as fixpoint,
+        frontier_ir as frontier_ir,
+        fusion_pressure as fusion_pressure,
+        plan_cache as plan_cache,
+        topology as topology,
+        waves as waves,
+    )
+    from vyre.policies.launching import (
+        bindless as bindless,
+        capture as capture,
+        command_reuse as command_reuse,
+        cost_observation as cost_observation,
+        dispatch_policy as dispatch_policy,
+        dispatch_shape as dispatch_shape,
+        execution_prices as execution_prices,
+        fixpoint_iterations as fixpoint_iterations,
+        grid_sync_mode as grid_sync_mode,
+        param_inlining as param_inlining,
+        persistent_kernel as persistent_kernel,
+        plan_execution as plan_execution,
+        queueing as queueing,
+    )
+    from vyre.policies.prediction import (
+        shape_prediction as shape_prediction,
+        speculate as speculate,
+        speculation as speculation,
+        trace_jit as trace_jit,
+    )
+    from vyre.policies.stage_fusion import (
+        fusion as fusion,
+        launch_fusion as launch_fusion,
+        pipeline_fusion as pipeline_fusion,
+    )
+    from vyre.policies.transfer import (
+        readback as readback,
+        residency as residency,
+        transfers as transfers,
+    )
+    from vyre.policies.tuning import (
+        paired_race as paired_race,
+        successive_halving as successive_halving,
+        workgroup_candidates as workgroup_candidates,
+    )
+    from vyre.policies.variants import (
+        kernel_variant as kernel_variant,
+        routing as routing,
+        selection as selection,
+        strategy as strategy,
+    )
+# isort: on
+# fmt: on
+
+# What the block above says, for run time: folder -> modules.
+_FOLDERS: Final[dict[str, str]] = {
+    "caching": (
+        "artifact_dependencies cache_eviction cache_eviction_heat cache_invalidation cache_outcome cost_eviction"
+    ),
+    "concurrency": "arm_independence async_copy_overlap hazards",
+    "devices": "backend_ranking occupancy subgroup",
+    "egraphs": "device_extraction egraph_kernels extraction_cost",
+    "emission": "constant_division",
+    "evidence": "claims",
+    "frontiers": "fixpoint frontier_ir fusion_pressure plan_cache topology waves",
+    "launching": (
+        "bindless capture command_reuse cost_observation dispatch_policy dispatch_shape execution_prices "
+        "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
+    ),
+    "prediction": "shape_prediction speculate speculation trace_jit",
+    "stage_fusion": "fusion launch_fusion pipeline_fusion",
+    "transfer": "readback residency transfers",
+    "tuning": "paired_race successive_halving workgroup_candidates",
+    "variants": "kernel_variant routing selection strategy",
+}
+_MODULE_OF: Final = {
+    **{name: f"vyre.policies.{name}" for name in ("arith", "journal", "record")},
+    **{name: f"vyre.policies.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names.split()},
+}
+
+__all__ = sorted(_MODULE_OF)
+
+
+if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+
+    def __getattr__(name: str) -> object:
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = import_module(module)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

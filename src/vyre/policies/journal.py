@@ -26,7 +26,6 @@ Policy: TypeAlias = Callable[..., object]
 
 FORM: Final = 1
 """Version of the written form."""
-PACKAGE: Final = __name__.rpartition(".")[0]
 DEFAULT_LIMIT: Final = 65_536
 ERROR: Final = "$error"
 _FIX: Final = "use the journal as it was written."
@@ -137,8 +136,8 @@ class DecisionJournal:
 
 
 def name_of(policy: Policy) -> str:
-    """``module.function``, below the package of policies."""
-    return f"{policy.__module__.removeprefix(f'{PACKAGE}.')}.{policy.__qualname__}"
+    """The name of a decision in journals: that of its function, wherever the function is defined."""
+    return policy.__name__
 
 
 def verdict_label(verdict: object) -> str:

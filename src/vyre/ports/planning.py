@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from vyre.domain.launch_costs import LaunchCosts
-from vyre.policies.execution_prices import ExecutionMode
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan
+from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan
 
 if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchConfig

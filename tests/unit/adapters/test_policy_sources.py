@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from vyre.adapters import policy_sources
+from vyre.adapters.cuda.decisions.ptx_target import select_target
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.domain.errors import UnreadableFile
-from vyre.policies.command_reuse import decide_command_reuse
-from vyre.policies.emission.grid_sync_mode import choose_grid_sync
 from vyre.policies.journal import Policy, name_of
-from vyre.policies.plan_execution import plan_execution
+from vyre.policies.launching.command_reuse import decide_command_reuse
+from vyre.policies.launching.grid_sync_mode import choose_grid_sync
+from vyre.policies.launching.plan_execution import plan_execution
 
 
-@pytest.mark.parametrize("policy", [decide_command_reuse, choose_grid_sync, plan_execution], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "policy", [decide_command_reuse, choose_grid_sync, plan_execution, select_target], ids=lambda p: p.__name__
+)
 def test_a_policy_is_found_by_its_name(policy: Policy) -> None:
     assert find_policy(name_of(policy)) == (policy, version_of(policy))
 
@@ -26,18 +29,15 @@ def test_a_policy_is_found_by_its_name(policy: Policy) -> None:
     [
         "",
         "command_reuse",
-        "command_reuse.",
-        ".decide_command_reuse",
-        "command_reuse.decide",
-        "command_reuse.CommandReuseInputs",
-        "command_reuse.DEFAULT_THRESHOLDS",
-        "command_reuse.record",  # of another module
-        "plan_execution._choose",
-        "no_such_module.decide",
-        "emission.choose_grid_sync",
+        "launching.command_reuse.decide_command_reuse",
+        "CommandReuseInputs",
+        "DEFAULT_THRESHOLDS",
+        "record",  # what decisions are written with
+        "_choose",
+        "decide_nothing",
         "../policies/command_reuse.decide_command_reuse",
         "os.path.join",
-        "command_reuse.decide_command_reuse.__call__",
+        "decide_command_reuse.__call__",
     ],
 )
 def test_what_is_no_public_function_of_a_policy_is_not_found(name: str) -> None:
@@ -52,24 +52,25 @@ def test_versions_are_short_and_their_own() -> None:
 
 # ---- what a version follows
 SOURCES = {
-    "one.py": "from vyre.policies import two\nfrom vyre.policies.three import x\nimport os\n",
-    "two.py": "def f():\n    from vyre.policies.deep.four import y\n",
-    "three.py": "from vyre.domain.record import record\nfrom .two import z\nfrom vyre.policies_of_others import w\n",
-    "deep/four.py": "from vyre.policies.one import back\n",
-    "five.py": "",
+    "policies/one.py": "from vyre.policies import two\nfrom vyre.policies.three import x\nimport os\n",
+    "policies/two.py": "def f():\n    from vyre.policies.deep.four import y\n",
+    "policies/three.py": "from vyre.domain.record import record\nfrom .two import z\n"
+    "from vyre.policies_of_others import w\n",
+    "policies/deep/four.py": "from vyre.policies.one import back\n",
+    "policies/five.py": "",
+    "adapters/own/decisions/six.py": "from vyre.policies.five import of_all\n",
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of policies of its own, written long ago."""
-    root = tmp_path / "policies"
+    """A package of its own, written long ago, with decisions that all share and those of one adapter."""
     for path, source in SOURCES.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        write(root / path, source)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / path, source)
     monkeypatch.setattr(policy_sources, "_ROOT", tmp_path)
     forget()
-    yield root
+    yield tmp_path
     forget()
 
 
@@ -81,8 +82,8 @@ def write(path: Path, source: str) -> None:
 
 
 def forget() -> None:
-    policy_sources._version.cache_clear()
-    policy_sources._file.cache_clear()
+    for cached in (policy_sources._version, policy_sources._modules, policy_sources._modules_by_function):
+        cached.cache_clear()
 
 
 def version(module: str) -> str:
@@ -90,12 +91,16 @@ def version(module: str) -> str:
     return policy_sources._version(module)
 
 
+ONE_TO_FOUR = {"policies/one.py", "policies/two.py", "policies/three.py", "policies/deep/four.py"}
+
+
 @pytest.mark.parametrize(
     ("module", "followed"),
     [
-        ("one", {"one.py", "two.py", "three.py", "deep/four.py"}),
-        ("two", {"one.py", "two.py", "three.py", "deep/four.py"}),
-        ("five", {"five.py"}),
+        ("policies.one", ONE_TO_FOUR),
+        ("policies.two", ONE_TO_FOUR),
+        ("policies.five", {"policies/five.py"}),
+        ("adapters.own.decisions.six", {"policies/five.py", "adapters/own/decisions/six.py"}),
     ],
 )
 def test_a_version_follows_whatever_policy_is_imported(folder: Path, module: str, followed: set[str]) -> None:
@@ -108,10 +113,17 @@ def test_a_version_follows_whatever_policy_is_imported(folder: Path, module: str
 
 
 def test_the_version_of_source_that_changed_since_it_was_imported_is_of_this_process_alone(folder: Path) -> None:
-    (folder / "five.py").write_text("# new\n", "utf-8")
-    assert version("five") != version("five")
+    (folder / "policies" / "five.py").write_text("# new\n", "utf-8")
+    assert version("policies.five") != version("policies.five")
 
 
 def test_source_that_cannot_be_read_is_an_error(folder: Path) -> None:
     with pytest.raises(UnreadableFile, match="Fix: "):
-        version("six")
+        version("policies.six")
+
+
+def test_a_name_that_two_modules_define_is_nobodys(folder: Path) -> None:
+    for name in ("five", "six"):
+        write(folder / "policies" / f"{name}.py", "def decide_twice():\n    return 1\n")
+    forget()
+    assert find_policy("decide_twice") is None

@@ -30,7 +30,13 @@ from vyre.domain.errors import UnreadableFile
 ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = ROOT / "src" / "vyre"
 EMIT: Final = "vyre.adapters.cuda.ptx.emit"
-NAMESPACES: Final = ("adapters/__init__.py", "adapters/cuda/__init__.py", "policies/__init__.py", "__init__.py")
+NAMESPACES: Final = (
+    "adapters/__init__.py",
+    "adapters/cuda/__init__.py",
+    "policies/launching/__init__.py",
+    "policies/__init__.py",
+    "__init__.py",
+)
 """Packages on the way: they hold nothing that generates code, which a test below sees."""
 
 
@@ -65,7 +71,7 @@ def test_every_part_is_needed() -> None:
 
 
 def test_packages_on_the_way_hold_no_code() -> None:
-    for name in NAMESPACES[:-1]:
+    for name in NAMESPACES[:-2]:  # the last two import by name what others define
         body = ast.parse((PACKAGE / name).read_text("utf-8")).body
         assert all(isinstance(node, ast.Expr) for node in body), name
 
@@ -107,8 +113,8 @@ def test_a_copy_has_the_same_digest(copy: Path) -> None:
         "adapters/cuda/ptx/division.py",
         "domain/numerics/tables.py",
         "domain/ir/operators.py",
-        "policies/emission/wide_access.py",
-        "policies/ptxas_hazard_table.py",
+        "domain/analysis/wide_access.py",
+        "adapters/cuda/decisions/ptxas_hazard_table.py",
     ],
 )
 def test_an_edit_changes_the_digest(copy: Path, edited: str) -> None:
@@ -135,7 +141,7 @@ def test_new_renamed_and_removed_files_change_the_digest(copy: Path) -> None:
 def test_other_files_do_not_count(copy: Path) -> None:
     before = read_sources(copy).digest
     (copy / "adapters/cuda/runtime/launch.py").write_text("")
-    (copy / "policies/cost_eviction.py").write_text("")
+    (copy / "policies/caching/cost_eviction.py").write_text("")
     (copy / "domain/__pycache__").mkdir()
     (copy / "domain/__pycache__/names.py").write_text("")
     (copy / "domain/notes.txt").write_text("")

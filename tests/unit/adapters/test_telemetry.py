@@ -15,7 +15,7 @@ from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
 from vyre.adapters.telemetry.structured import StructlogTelemetry
-from vyre.policies.cost_eviction import Candidate, EvictionInputs, least_worth
+from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
 from vyre.policies.journal import DecisionJournal, decide
 from vyre.ports.support import NullTelemetry, Telemetry
 
@@ -87,7 +87,7 @@ def test_decisions_are_counted_and_kept_by_the_journal(journal: DecisionJournal 
     sink = CountedDecisions(telemetry, journal)
     assert sink.keeps is (journal is not None)
     assert decide(sink, least_worth, EvictionInputs((Candidate("a", 0, 1, 1, 1, 1, 0),), 1)).place == 0
-    labels = (("policy", "cost_eviction.least_worth"), ("verdict", "LeastWorth"))
+    labels = (("policy", "least_worth"), ("verdict", "LeastWorth"))
     assert telemetry.counts == {("vyre.decision", labels): 1}
     assert journal is None or len(journal) == 1
 

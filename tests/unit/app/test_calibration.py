@@ -38,8 +38,8 @@ from vyre.domain.errors import (
 )
 from vyre.domain.launch_costs import ASSUMED, COSTS, CostSource, KernelTime, LaunchCosts, Measured, Provenance, to_text
 from vyre.domain.tuning import TimeKind
-from vyre.policies.execution_prices import ExecutionMode, Workload
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.cost_probe import CostExperiment
 
 NOW = 1_000_000_000

@@ -14,6 +14,7 @@ import vyre
 from support.launch_costs import launch_costs, measured
 from support.small_programs import saxpy_program, square_kernel, square_program
 from vyre import Program, ProgramBuilder, Session, u32
+from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.adapters.cuda.runtime.lane import GRAPH_BYTES
@@ -23,10 +24,9 @@ from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.launch_costs import LaunchCosts, Provenance
 from vyre.gallery.registry import load
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
-from vyre.policies.execution_prices import ExecutionMode, Price
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.ptx_target import TargetInputs, select_target
+from vyre.policies.launching.execution_prices import ExecutionMode, Price
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing import CudaMachine, cuda_machine
 
@@ -252,7 +252,7 @@ def test_what_another_backend_decides_is_told_in_its_own_words() -> None:
 
     backend = replace(function_backend(square_kernel), planning=Planning(), stores_code=True)
     found = explain(backend, Question(square_program(), DEFAULT_CONFIG, (8,), 1, 1, None, launch_costs(), "given"))
-    assert [answer.topic for answer in found.others] == ["ptx_target.select_target", "workgroup sizes"]
+    assert [answer.topic for answer in found.others] == ["select_target", "workgroup sizes"]
     assert found.inputs.workload.nodes == 9
     assert found.plan.price(ExecutionMode.PERSISTENT) is not None
 

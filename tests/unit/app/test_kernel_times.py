@@ -15,7 +15,7 @@ from vyre.domain.cost_limits import LEAST_SAMPLES
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.launch_costs import Measured, Provenance
 from vyre.gallery.registry import load
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing import cuda_machine
 
 X = np.arange(8, dtype=np.uint32)

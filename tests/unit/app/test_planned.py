@@ -10,7 +10,7 @@ from support.small_programs import saxpy_program, square_program
 from vyre import DecisionJournal
 
 X = np.arange(64, dtype=np.uint32)
-PLAN = "plan_execution.plan_execution"
+PLAN = "plan_execution"
 
 
 def test_every_plan_of_the_session_is_listed_with_its_reason() -> None:

@@ -17,7 +17,7 @@ from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app import preparing
 from vyre.app.prediction import OFF, PredictionConfig
 from vyre.domain.errors import KernelCompileFailed
-from vyre.policies.trace_jit import HoldSteady, Speculate, TraceJitThresholds
+from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitThresholds
 
 EAGER = PredictionConfig(jit=TraceJitThresholds(hot_hits=0, min_confidence_bps=5_000))
 LENGTHS = (1, 2, 3, 4)

@@ -19,7 +19,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchFailed, InvalidConfig, InvalidInput
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import DecisionJournal, DecisionSink
-from vyre.policies.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
+from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
 from vyre.ports.backend import DispatchRequest, OutputStorage
 
 PROGRAM: Final = square_program()

@@ -19,39 +19,35 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 import pytest
 
 import vyre
+from vyre.adapters.policy_sources import find_policy
 
 ROOT: Final = Path(vyre.__file__).parent
-POLICIES: Final = "vyre.policies"
-NO_POLICIES: Final = (f"{POLICIES}.journal", f"{POLICIES}.record", "vyre.domain.record")
+PACKAGES: Final = ("vyre.policies", "vyre.adapters.cuda.decisions")
+NO_POLICIES: Final = ("vyre.policies.journal", "vyre.policies.record", "vyre.domain.record")
 """Modules there that decide nothing."""
 
-_PROGRAM: Final = "an analysis of a whole program, which the key of its code pins"
 _DEVICE: Final = "whether there is a device to use; the target of what is emitted for it is recorded"
 _NAMED: Final = "reads what a user named"
 _SHORT: Final = "leaves few enough of them for a decision that is recorded"
 _CHART: Final = "shown beside a decision that is recorded, and obeyed by nobody"
 _REPORT: Final = "for the report; the ranking that goes by it is recorded"
 UNRECORDED: Final = {
-    ("adapters/caching/retention.py", "HeatRetention.evict", "cache_eviction_heat.entries_to_evict"): _SHORT,
-    ("adapters/cuda/aot/choice.py", "_driver_reasons", "ptx_target.highest_version"): _DEVICE,
-    ("adapters/cuda/aot/emitters.py", "emit_cuda", "ptx_target.sm_number"): _NAMED,
-    ("adapters/cuda/machine/libraries.py", "resident_blocks", "occupancy.estimate"): "stands for a driver",
-    ("adapters/cuda/ptx/facts.py", "Facts._bounds", "emission.bounds_checks.bounds_facts"): _PROGRAM,
-    ("adapters/cuda/ptx/facts.py", "Facts._exact_bounds", "emission.bounds_checks.bounds_facts"): _PROGRAM,
-    ("adapters/cuda/ptx/facts.py", "Facts.zeroed", "emission.shared_zeroing.needs_zeroing"): _PROGRAM,
-    ("adapters/cuda/ptx/facts.py", "Facts._wide", "emission.wide_access.wide_facts"): _PROGRAM,
-    ("adapters/cuda/runtime/facts.py", "_check", "ptx_target.check_driver"): _DEVICE,
-    ("adapters/cuda/runtime/facts.py", "_check", "ptx_target.select_target"): _DEVICE,
-    ("adapters/host/ring.py", "HostRing.rounded_up", "arith.next_power_of_two"): "arithmetic",
-    ("app/emission.py", "_options", "ptx_target.sm_number"): _NAMED,
-    ("app/explain/explanation.py", "Explanation.at", "execution_prices.quote"): _CHART,
-    ("app/selection.py", "BackendSelector._best", "backend_ranking.capability_score"): _REPORT,
-    ("app/selection.py", "_against", "backend_ranking.capability_score"): _REPORT,
+    ("adapters/caching/retention.py", "HeatRetention.evict", "entries_to_evict"): _SHORT,
+    ("adapters/cuda/aot/choice.py", "_driver_reasons", "highest_version"): _DEVICE,
+    ("adapters/cuda/aot/emitters.py", "emit_cuda", "sm_number"): _NAMED,
+    ("adapters/cuda/machine/libraries.py", "resident_blocks", "estimate"): "stands for a driver",
+    ("adapters/cuda/runtime/facts.py", "_check", "check_driver"): _DEVICE,
+    ("adapters/cuda/runtime/facts.py", "_check", "select_target"): _DEVICE,
+    ("adapters/host/ring.py", "HostRing.rounded_up", "next_power_of_two"): "arithmetic",
+    ("app/emission.py", "_options", "sm_number"): _NAMED,
+    ("app/explain/explanation.py", "Explanation.at", "quote"): _CHART,
+    ("app/selection.py", "BackendSelector._best", "capability_score"): _REPORT,
+    ("app/selection.py", "_against", "capability_score"): _REPORT,
 }
 """By file, function there and policy: why it is asked directly."""
 STATE: Final = {
-    "cost_eviction.CostEviction.evict": "obeys `least_worth`, which is recorded",
-    "shape_prediction.ShapePredictor.predict": "out of all that a session ran; its confidence is what the recorded "
+    "CostEviction.evict": "obeys `least_worth`, which is recorded",
+    "ShapePredictor.predict": "out of all that a session ran; its confidence is what the recorded "
     "decision to compile ahead is given",
 }
 """Methods that answer with a verdict out of state: what is recorded instead."""
@@ -77,8 +73,8 @@ def uses_in(tree: ast.Module, file: str) -> Iterator[Use]:
             case ast.Name(id=name) if name in functions:
                 policy = functions[name]
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in modules:
-                policy = f"{modules[name]}.{attribute}"
-                if not _is_policy(_found(f"{POLICIES}.{modules[name]}", attribute)):
+                policy = attribute
+                if not _is_policy(_found(modules[name], attribute)):
                     continue
             case _:
                 continue
@@ -106,19 +102,22 @@ def _imported(tree: ast.Module) -> tuple[dict[str, str], dict[str, str]]:
     functions, modules = {}, {}
     for module, alias in _imports(tree):
         found = _found(module, alias.name)
-        path = f"{module}.{alias.name}".removeprefix(f"{POLICIES}.")
         if ismodule(found):
-            modules[alias.asname or alias.name] = path
+            modules[alias.asname or alias.name] = found.__name__
         elif _is_policy(found):
-            functions[alias.asname or alias.name] = path
+            functions[alias.asname or alias.name] = alias.name
     return functions, modules
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, ast.alias]]:
     """What is imported out of modules of policies."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{POLICIES}."):
+        if isinstance(node, ast.ImportFrom) and _is_inside(str(node.module)):
             yield from ((str(node.module), alias) for alias in node.names)
+
+
+def _is_inside(module: str) -> bool:
+    return any(f"{module}.".startswith(f"{package}.") for package in PACKAGES)
 
 
 def _found(module: str, name: str) -> object:
@@ -157,13 +156,13 @@ def test_the_page_lists_what_is_recorded() -> None:
         cell
         for line in page.splitlines()
         if line.count("|") == 4
-        for cell in re.findall(r"`(\w+(?:\.\w+)+)`", line.split("|")[2])
+        for cell in re.findall(r"\[`(\w+)`\]\(decisions/\w+\.md\)", line.split("|")[2])
     ]
-    by_state = {"cost_eviction.least_worth"}
+    by_state = {"least_worth"}
     assert sorted(listed) == sorted({use.policy for use in USES if use.recorded} | by_state)
 
 
-ONE_OUTCOME: Final = {"cost_eviction.least_worth": "somebody leaves, or it is not asked"}
+ONE_OUTCOME: Final = {"least_worth": "somebody leaves, or it is not asked"}
 """Recorded policies whose verdicts all have one label, and why."""
 
 
@@ -171,8 +170,9 @@ def test_labels_of_recorded_verdicts_tell_outcomes_apart() -> None:
     recorded = {use.policy for use in USES if use.recorded} | ONE_OUTCOME.keys()
     alike = set()
     for policy in recorded:
-        module, _, function = policy.rpartition(".")
-        verdict = get_type_hints(_found(f"{POLICIES}.{module}", function))["return"]
+        known = find_policy(policy)
+        assert known is not None
+        verdict = get_type_hints(known.policy)["return"]
         kinds = get_args(verdict) if isinstance(verdict, UnionType) else (verdict,)
         if len({kind.__name__ for kind in kinds}) == 1 and not _tells(kinds[0]):
             alike.add(policy)
@@ -191,7 +191,7 @@ def test_what_state_answers_is_recorded_otherwise() -> None:
     found = [_found(module, alias.name) for _, tree in SOURCE for module, alias in _imports(tree)]
     state = {cls for cls in found if isinstance(cls, type) and not (is_dataclass(cls) or issubclass(cls, Enum | tuple))}
     methods = [
-        f"{cls.__module__}.{cls.__qualname__}.{name}".removeprefix(f"{POLICIES}.")
+        f"{cls.__qualname__}.{name}"
         for cls in state
         for name, method in vars(cls).items()
         if isfunction(method) and not name.startswith("_") and _gives_verdict(get_type_hints(method)["return"])
@@ -204,12 +204,12 @@ def _gives_verdict(hint: Any) -> bool:
     if any(parts):
         return any(map(_gives_verdict, parts))
     is_record = is_dataclass(hint) and "__post_init__" in vars(hint)
-    return is_dataclass(hint) and not is_record and getattr(hint, "__module__", "").startswith(POLICIES)
+    return is_dataclass(hint) and not is_record and _is_inside(getattr(hint, "__module__", ""))
 
 
 ASKS: Final = """
-from vyre.policies import occupancy
-from vyre.policies.occupancy import estimate as guess
+from vyre.policies.devices import occupancy
+from vyre.policies.devices.occupancy import estimate as guess
 from vyre.policies.journal import decide, name_of
 class Launch:
     def check(self):
@@ -220,12 +220,12 @@ class Launch:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("guess(sm, usage)", [("Launch.check", "occupancy.estimate", False)]),
-        ("occupancy.estimate(sm, usage)", [("Launch.check", "occupancy.estimate", False)]),
-        ("map(guess, sms, usages)", [("Launch.check", "occupancy.estimate", False)]),
-        ("decide(sink, guess, sm, usage)", [("Launch.check", "occupancy.estimate", True)]),
-        ("decide(sink, occupancy.estimate, sm, usage)", [("Launch.check", "occupancy.estimate", True)]),
-        ("decide(guess, other, guess)", [("Launch.check", "occupancy.estimate", False)] * 2),
+        ("guess(sm, usage)", [("Launch.check", "estimate", False)]),
+        ("occupancy.estimate(sm, usage)", [("Launch.check", "estimate", False)]),
+        ("map(guess, sms, usages)", [("Launch.check", "estimate", False)]),
+        ("decide(sink, guess, sm, usage)", [("Launch.check", "estimate", True)]),
+        ("decide(sink, occupancy.estimate, sm, usage)", [("Launch.check", "estimate", True)]),
+        ("decide(guess, other, guess)", [("Launch.check", "estimate", False)] * 2),
         ("name_of(guess)", []),
         ("occupancy.SmModel(sm)", []),
     ],

@@ -36,10 +36,10 @@ from vyre.domain.errors import InvalidConfig, InvalidField, InvalidProgram, Unus
 from vyre.domain.launch_costs import ASSUMED, KernelTime
 from vyre.gallery.example import Dispatcher, Example, mismatches
 from vyre.gallery.registry import BASICS, load
-from vyre.policies.cost_eviction import EvictionInputs
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.caching.cost_eviction import EvictionInputs
 from vyre.policies.journal import Decision, DecisionJournal, Outcome
-from vyre.policies.paired_race import RaceThresholds
+from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.policies.tuning.paired_race import RaceThresholds
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole, BackendServices
 
 MACHINE = "cuda-machine"
@@ -112,22 +112,22 @@ def run(example: Example, session: Dispatcher) -> None:
 def test_a_recorded_session_of_the_gallery_is_decided_the_same_in_another_process(tmp_path: Path) -> None:
     journal = record_the_gallery(tmp_path / "cache")
     names = Counter(decision.name for decision in journal.decisions)
-    assert names["plan_execution.plan_execution"] == len(BASICS)
-    assert names["cost_eviction.least_worth"] > len(BASICS) - 8
+    assert names["plan_execution"] == len(BASICS)
+    assert names["least_worth"] > len(BASICS) - 8
     graphs = [decision for decision in journal.decisions if left_by_number(decision)]
-    assert 2 <= len(graphs) < names["cost_eviction.least_worth"]
-    assert names["paired_race.judge_race"] == names["speculate.choose_path"] == 2
+    assert 2 <= len(graphs) < names["least_worth"]
+    assert names["judge_race"] == names["choose_path"] == 2
     assert names.keys() >= {
-        "bindless.plan_resource_table",
-        "cache_outcome.explain_miss",
-        "emission.constant_division.divide_by",
-        "emission.grid_sync_mode.choose_grid_sync",
-        "occupancy.diagnose_shape",
-        "param_inlining.decide_param_inlining",
-        "ptx_target.select_target",
-        "ptxas_hazards.fences_needed",
-        "trace_jit.decide_trace_jit_speculation",
-        "workgroup_candidates.workgroup_candidates",
+        "plan_resource_table",
+        "explain_miss",
+        "divide_by",
+        "choose_grid_sync",
+        "diagnose_shape",
+        "decide_param_inlining",
+        "select_target",
+        "fences_needed",
+        "decide_trace_jit_speculation",
+        "workgroup_candidates",
     }
     session = vyre.open("reference", journal=journal)
     session.close()
@@ -155,7 +155,7 @@ def test_the_choice_of_a_backend_is_recorded(tmp_path: Path) -> None:
         assert session.backend == "better"
         session.write_journal(tmp_path / "j")
     (replayed,) = replay_file(tmp_path / "j")
-    assert replayed.record.policy == "backend_ranking.rank_candidates"
+    assert replayed.record.policy == "rank_candidates"
     assert replayed.outcome is Outcome.SAME
     assert [candidate["id"] for candidate in replayed.verdict] == ["better", "plain"]
 
@@ -167,7 +167,7 @@ def test_what_an_invalidation_reaches_is_recorded(tmp_path: Path) -> None:
             session.compile(program)
         removed = session.invalidate(first).removed
         session.write_journal(tmp_path / "j")
-    (found,) = [each for each in replay_file(tmp_path / "j") if each.record.policy == "artifact_dependencies.affected"]
+    (found,) = [each for each in replay_file(tmp_path / "j") if each.record.policy == "affected_artifacts"]
     assert found.outcome is Outcome.SAME
     assert len(found.record.inputs["stored"]) > len(found.verdict) == len(removed) > 0
 
@@ -195,10 +195,10 @@ def test_verdicts_are_counted() -> None:
         example = load("basics.p24_grid_sync")
         session.prepare(example.program())
     assert counted(telemetry, "vyre.decision") == {
-        ("emission.grid_sync_mode.choose_grid_sync", "native"): 1,
-        ("ptxas_hazards.fences_needed", "some"): 1,
-        ("bindless.plan_resource_table", "Parameters"): 1,
-        ("ptx_target.select_target", "sm_90"): 1,
+        ("choose_grid_sync", "native"): 1,
+        ("fences_needed", "some"): 1,
+        ("plan_resource_table", "Parameters"): 1,
+        ("select_target", "sm_90"): 1,
     }
 
 
@@ -298,11 +298,11 @@ def test_tuning_calibration_and_prediction_are_recorded(tmp_path: Path) -> None:
         session.write_journal(tmp_path / "j")
     names = {decision.name for decision in journal.decisions}
     assert names >= {
-        "workgroup_candidates.workgroup_candidates",
-        "workgroup_candidates.shortlist",
-        "successive_halving.cheapest_estimate",
-        "cost_observation.judge_cost",
-        "trace_jit.decide_trace_jit_speculation",
+        "workgroup_candidates",
+        "shortlist",
+        "cheapest_estimate",
+        "judge_cost",
+        "decide_trace_jit_speculation",
     }
     assert {replayed.outcome for replayed in replay_file(tmp_path / "j")} == {Outcome.SAME}
 

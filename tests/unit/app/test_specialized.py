@@ -19,8 +19,8 @@ from vyre.domain.dispatch import DispatchConfig, SpeculationMode
 from vyre.domain.errors import InvalidConfig, InvalidInput, KernelCompileFailed
 from vyre.domain.ir.program import Program
 from vyre.policies.journal import DecisionJournal
-from vyre.policies.paired_race import RaceThresholds
-from vyre.policies.speculate import PathVerdict, SpeculationPath, choose_path
+from vyre.policies.prediction.speculate import PathVerdict, SpeculationPath, choose_path
+from vyre.policies.tuning.paired_race import RaceThresholds
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

@@ -35,7 +35,7 @@ from vyre.domain.errors import (
 )
 from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
-from vyre.policies.successive_halving import HalvingThresholds
+from vyre.policies.tuning.successive_halving import HalvingThresholds
 from vyre.ports.backend import BackendCatalog
 
 X = np.arange(1000, dtype=np.uint32)

@@ -13,7 +13,7 @@ from vyre.adapters.cuda.machine.presets import H200, SM_86, SM_120, DevicePreset
 from vyre.app.tuning.report import Rejected, Source
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.tuning import Candidate, TimeKind
-from vyre.policies.successive_halving import HalvingThresholds
+from vyre.policies.tuning.successive_halving import HalvingThresholds
 from vyre.testing import cuda_machine
 
 X = np.arange(5000, dtype=np.uint32)

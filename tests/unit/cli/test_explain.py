@@ -144,7 +144,7 @@ def write(records: list[dict[str, Any]]) -> None:
 
 
 def test_recorded_decisions_are_the_same_again(vyre: Vyre) -> None:
-    assert recorded(vyre)[-1]["policy"] == "plan_execution.plan_execution"
+    assert recorded(vyre)[-1]["policy"] == "plan_execution"
     found = vyre("explain", "--replay", "d.jsonl")
     assert found.code == 0
     assert found.out == "4 same verdict, 0 different verdict, 0 changed policy version, 0 unknown policy\n"
@@ -171,7 +171,7 @@ def test_a_changed_policy_is_told(vyre: Vyre) -> None:
     found = vyre("explain", "--replay", "d.jsonl")
     assert found.code == 0  # it still comes to the same verdict
     assert found.out.splitlines()[0] == (
-        "decision 1: emission.grid_sync_mode.choose_grid_sync: changed policy version "
+        "decision 1: choose_grid_sync: changed policy version "
         f"(version 0123456789abcdef then, {now} now); the verdict is the same"
     )
     records[0]["verdict"]["possible"] = False

@@ -30,7 +30,7 @@ from vyre.domain.errors import (
     UnsupportedFeature,
 )
 from vyre.domain.ir.program import Program
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.testing import CudaMachine, cuda_machine
 from vyre.testing.execution import execute
 

@@ -22,7 +22,7 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
-from vyre.policies.cost_eviction import EvictionInputs
+from vyre.policies.caching.cost_eviction import EvictionInputs
 from vyre.policies.journal import DecisionJournal, DecisionSink
 from vyre.ports.backend import NO_SERVICES, BackendServices
 

@@ -27,8 +27,8 @@ from vyre.app.resident import ResidentArray
 from vyre.app.sequence import Step
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.names import Dim3
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
-from vyre.policies.occupancy import ShapeDiagnosisInputs, diagnose_shape
+from vyre.policies.devices.occupancy import ShapeDiagnosisInputs, diagnose_shape
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Backend, BackendCatalog, BackendServices
 from vyre.testing import cuda_machine
 

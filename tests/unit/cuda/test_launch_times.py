@@ -24,7 +24,7 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.launch_costs import to_text
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.backend import ResidentSequence, ResidentStep
 from vyre.testing import CudaMachine, cuda_machine
 

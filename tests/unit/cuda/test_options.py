@@ -19,7 +19,7 @@ from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.runtime.options import ORDINAL, SWITCHES, machine_options_from, options_from
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.errors import BackendUnavailable
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 USUAL = CudaOptions()
 VALUES: Final[dict[tuple[str, str], dict[str, Any]]] = {

@@ -14,7 +14,7 @@ from vyre.adapters.cuda.runtime.pipeline import SHAPES
 from vyre.app.prediction import PredictionConfig
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
-from vyre.policies.trace_jit import TraceJitThresholds
+from vyre.policies.prediction.trace_jit import TraceJitThresholds
 from vyre.ports.backend import PreparablePipeline
 from vyre.testing import CudaMachine, cuda_machine
 

@@ -11,14 +11,22 @@ from itertools import product
 import pytest
 
 from vyre.adapters.cuda.assembler import Assembler, assemblers, find_tools
+from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import (
+    ALL_FENCES,
+    EVERYWHERE,
+    HAZARDS,
+    NEVER_EMITTED,
+    Fence,
+    Hazard,
+    Remedy,
+)
+from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
 from vyre.adapters.cuda.machine.execution import run_kernel
 from vyre.adapters.cuda.machine.memory import DeviceMemory
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.seam import LaunchShape
-from vyre.policies.ptx_target import TargetInputs, select_target
-from vyre.policies.ptxas_hazard_table import ALL_FENCES, EVERYWHERE, HAZARDS, NEVER_EMITTED, Fence, Hazard, Remedy
-from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
 from vyre.testing.ptxas import assemble
 from vyre.testing.sass import listings
 

@@ -17,9 +17,9 @@ from vyre.adapters.cuda.runtime.replay_decision import (
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.cost_observation import CostCorrected
-from vyre.policies.execution_prices import ExecutionMode
 from vyre.policies.journal import DecisionJournal
+from vyre.policies.launching.cost_observation import CostCorrected
+from vyre.policies.launching.execution_prices import ExecutionMode
 
 WORK: Final = Work("a dispatch", operations=4, timed=1)
 LOOP: Final = Work("a loop", operations=100, timed=100)
@@ -211,7 +211,7 @@ def test_every_plan_is_told_to_who_keeps_decisions() -> None:
     journal = DecisionJournal()
     plans = ReplayPlanner("costs", COSTS, Provenance.EMULATED, sink=journal)
     runs(made(plans), 9)
-    assert [decision.name for decision in journal.decisions] == ["plan_execution.plan_execution"] * 3
+    assert [decision.name for decision in journal.decisions] == ["plan_execution"] * 3
     assert [decision.verdict for decision in journal.decisions] == [plan.plan for plan in plans.plans()]
 
 

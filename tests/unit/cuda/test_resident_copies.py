@@ -23,7 +23,7 @@ from vyre.domain.errors import DispatchTimeout, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
-from vyre.policies.async_copy_overlap import Overlap, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.async_copy_overlap import Overlap, can_overlap_copy_with_kernel
 from vyre.policies.journal import DecisionJournal
 from vyre.ports.backend import (
     Backend,

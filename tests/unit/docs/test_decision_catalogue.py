@@ -15,19 +15,21 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+import vyre.adapters.cuda.decisions
 import vyre.policies
-from vyre.policies.bindless import BindlessSupport
+from vyre.policies.launching.bindless import BindlessSupport
 
 DOCS = Path(__file__).parents[3] / "docs"
 DECISIONS = DOCS / "decisions"
 NO_PAGE = {"journal", "record", "ptxas_hazard_table"}
 """What policies are written with, and a table that one of them reads."""
-NO_REFERENCE = re.compile(r"emission\.|backend_ranking|kernel_variant|ptx|arith")
+NO_REFERENCE = re.compile(r"constant_division|grid_sync_mode|backend_ranking|kernel_variant|ptx|arith")
 """Ours alone, or arithmetic."""
 MODULES = {
-    found.name.removeprefix("vyre.policies."): importlib.import_module(found.name)
-    for found in pkgutil.walk_packages(vyre.policies.__path__, "vyre.policies.")
-    if not found.ispkg and found.name.removeprefix("vyre.policies.") not in NO_PAGE
+    found.name.rpartition(".")[2]: importlib.import_module(found.name)
+    for package in (vyre.policies, vyre.adapters.cuda.decisions)
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not found.ispkg and found.name.rpartition(".")[2] not in NO_PAGE
 }
 
 
@@ -44,7 +46,7 @@ def sweeps(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def page(name: str) -> str:
-    return DECISIONS.joinpath(*name.split(".")).with_suffix(".md").read_text("utf-8")
+    return (DECISIONS / f"{name}.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -72,10 +74,27 @@ def test_every_page_has_what_a_docstring_must_tell(name: str) -> None:
     assert ("\n## Against the reference\n" in text) is (NO_REFERENCE.match(name) is None)
 
 
-def test_every_decision_stands_under_one_topic_of_the_index(catalogue: Any) -> None:
-    listed = Counter(name for names in catalogue.TOPICS.values() for name in names)
-    assert listed == Counter(list(MODULES))
+def test_every_decision_stands_under_one_subject_of_the_index(catalogue: Any) -> None:
+    listed = re.findall(r"^\| \[(\w+)\]\(\1\.md\) \|", page("README"), re.MULTILINE)
+    assert sorted(listed) == sorted(MODULES)
     assert set(catalogue.NOT_DECISIONS) == NO_PAGE
+
+
+def test_names_of_decisions_are_unique_whatever_their_folder() -> None:
+    stems = Counter(
+        path.stem
+        for folder in (vyre.policies, vyre.adapters.cuda.decisions)
+        for path in Path(folder.__path__[0]).rglob("*.py")
+        if path.stem != "__init__"
+    )
+    assert [stem for stem, count in stems.items() if count > 1] == []
+    functions = Counter(
+        name
+        for module in MODULES.values()
+        for name, item in vars(module).items()
+        if inspect.isfunction(item) and item.__module__ == module.__name__ and not name.startswith("_")
+    )
+    assert [name for name, count in functions.items() if count > 1] == [], "journals name decisions by their function"
 
 
 def test_thresholds_have_their_defaults() -> None:
@@ -170,7 +189,7 @@ def test_the_generator_notices_and_mends(
         case "missing":
             (folder / "bindless.svg").unlink()
         case "edited":
-            (folder / "emission" / "wide_access.md").write_text("other", "utf-8")
+            (folder / "constant_division.md").write_text("other", "utf-8")
         case "left over":
             (folder / "gone.md").write_text("other", "utf-8")
     assert generate.main(["--check"]) == 1

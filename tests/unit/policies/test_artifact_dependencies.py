@@ -9,7 +9,7 @@ import pytest
 
 from vyre.domain.artifact_key import FIELDS, ArtifactKey, ArtifactKind, facts
 from vyre.domain.specialization import SpecMap
-from vyre.policies.artifact_dependencies import Change, Dependency, affected, facts_of
+from vyre.policies.caching.artifact_dependencies import Change, Dependency, affected_artifacts, facts_of
 
 CUBIN: Final = ArtifactKey(
     kind=ArtifactKind.CUBIN,
@@ -32,7 +32,7 @@ OF_MACHINE_CODE: Final = (D.DEVICE, D.DRIVER, D.TOOL)
 
 
 def gone(*changes: Change, named: tuple[ArtifactKey, ...] = ()) -> list[tuple[ArtifactKey, str]]:
-    return [(found.key, str(found.why)) for found in affected(STORED, changes, named)]
+    return [(found.key, str(found.why)) for found in affected_artifacts(STORED, changes, named)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_machine_code_rests_on_text_that_is_not_stored() -> None:
         ([], [PTX], text),
         ([Change(D.EMITTER, "11")], [], f"emitter {'1' * 12} -> {text}"),
     ):
-        (found,) = affected([CUBIN], changes, named)
+        (found,) = affected_artifacts([CUBIN], changes, named)
         assert (found.key, str(found.why)) == (CUBIN, why)
 
 
@@ -90,7 +90,7 @@ def test_machine_code_of_other_text_stays() -> None:
         replace(PTX, interface=()),
         replace(PTX, driver="13000"),
     ):
-        assert affected([CUBIN], (), [other]) == ()
+        assert affected_artifacts([CUBIN], (), [other]) == ()
 
 
 def test_several_changes_take_what_either_takes() -> None:
@@ -100,11 +100,11 @@ def test_several_changes_take_what_either_takes() -> None:
 
 def test_nothing_takes_nothing() -> None:
     assert gone() == []
-    assert affected([], [Change(D.TARGET, "sm_90")], [PTX]) == ()
+    assert affected_artifacts([], [Change(D.TARGET, "sm_90")], [PTX]) == ()
 
 
 def test_an_entry_that_is_met_twice_goes_once() -> None:
-    assert len(affected([PTX, PTX], [Change(D.TARGET, "sm_90")])) == 1
+    assert len(affected_artifacts([PTX, PTX], [Change(D.TARGET, "sm_90")])) == 1
 
 
 def test_the_shortest_path_is_told_and_of_equal_ones_the_first() -> None:

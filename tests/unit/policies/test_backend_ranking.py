@@ -9,7 +9,7 @@ import pytest
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.ir.program import BackendId
-from vyre.policies.backend_ranking import SCORES, Candidate, capability_score, rank_candidates
+from vyre.policies.devices.backend_ranking import SCORES, Candidate, capability_score, rank_candidates
 
 BLANK = DeviceProfile(backend=BackendId("b"))
 FULL = replace(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from vyre.domain.artifact_key import FIELDS, ArtifactKey, ArtifactKind, facts
 from vyre.domain.specialization import SpecMap, SpecValue
-from vyre.policies.cache_outcome import (
+from vyre.policies.caching.cache_outcome import (
     ABSENT,
     LISTED,
     SHOWN,

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.cache_eviction_heat import HeatEntry, HeatEvictionInputs, HeatThresholds, entries_to_evict, heat
-from vyre.policies.cache_invalidation import InvalidationInputs
+from vyre.policies.caching.cache_eviction_heat import (
+    HeatEntry,
+    HeatEvictionInputs,
+    HeatThresholds,
+    entries_to_evict,
+    heat,
+)
+from vyre.policies.caching.cache_invalidation import InvalidationInputs
 
 
 def test_heat() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.cost_eviction import (
+from vyre.policies.caching.cost_eviction import (
     CANDIDATES,
     UNIT,
     Candidate,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.launch_costs import launch_costs, measured
 from vyre.domain.launch_costs import Measured, Provenance
-from vyre.policies.cost_observation import (
+from vyre.policies.launching.cost_observation import (
     CostCorrected,
     CostKept,
     CostSamples,
@@ -18,8 +18,8 @@ from vyre.policies.cost_observation import (
     ObservationThresholds,
     judge_cost,
 )
-from vyre.policies.execution_prices import ExecutionMode, Workload
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 
 NINE = (3_000,) * 9
 

@@ -19,7 +19,7 @@ from vyre.domain.graphs.egraph import (
     pack_device_image,
     row_signature,
 )
-from vyre.policies.egraph_kernels import (
+from vyre.policies.egraphs.egraph_kernels import (
     Bucket,
     BucketInputs,
     FixedPointInputs,

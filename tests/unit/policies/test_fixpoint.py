@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode
-from vyre.policies.fixpoint import (
+from vyre.policies.frontiers.fixpoint import (
     ConvergenceInputs,
     FixpointExecutor,
     FixpointProfile,
     FixpointThresholds,
     ReadbackPolicy,
     choose_executor,
-    plan,
+    plan_convergence,
 )
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
 
 FITS = GridSyncInputs(cooperative=True, workgroups=8, multiprocessors=4, resident_per_multiprocessor=2)
 TOO_LARGE = replace(FITS, workgroups=9)
@@ -25,7 +25,7 @@ LOOP = FixpointProfile(max_iterations=5000, grid=FITS, supports_conditional_grap
 
 @pytest.mark.parametrize("iterations", [1, 7, 2**32 - 1])
 def test_the_host_waits_once_whatever_the_iterations(iterations: int) -> None:
-    found = plan(ConvergenceInputs(iterations, 4, 0))
+    found = plan_convergence(ConvergenceInputs(iterations, 4, 0))
     assert found.max_device_iterations == iterations
     assert (found.host_sync_points, found.changed_flag_readback_bytes, found.host_iteration_polls) == (1, 4, 0)
     assert found.readback_policy is ReadbackPolicy.FINAL_FLAG_ONLY
@@ -41,7 +41,7 @@ def test_the_host_waits_once_whatever_the_iterations(iterations: int) -> None:
 )
 def test_the_first_thing_wrong_is_named(inputs: tuple[int, int, int], kind: str, fields: dict[str, int]) -> None:
     with pytest.raises(PlanError) as error:
-        plan(ConvergenceInputs(*inputs))
+        plan_convergence(ConvergenceInputs(*inputs))
     assert (error.value.kind, error.value.fields) == (kind, fields)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.frontier_ir import (
+from vyre.policies.frontiers.frontier_ir import (
     FrontierDomain,
     FrontierIr,
     FrontierNode,
@@ -16,8 +16,8 @@ from vyre.policies.frontier_ir import (
     plan_frontier_ir,
     waves_from_frontier_ir,
 )
+from vyre.policies.frontiers.waves import BarrierInputs, Dependencies, WaveEnvelope, plan_barriers
 from vyre.policies.record import U64_MAX
-from vyre.policies.waves import BarrierInputs, Dependencies, WaveEnvelope, plan_barriers
 
 PARSER, SEMANTIC, DATAFLOW, DIAGNOSTIC = FrontierDomain
 

@@ -9,12 +9,33 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.arm_independence import ArmAccess, Independent, SerializeRequired, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, Serialize, can_overlap_copy_with_kernel
-from vyre.policies.bindless import BindlessInputs, BindlessSupport
-from vyre.policies.command_reuse import CommandReuseInputs
-from vyre.policies.dispatch_policy import DispatchPolicyInputs, evaluate_dispatch_policy
-from vyre.policies.fusion import (
+from vyre.policies.concurrency.arm_independence import (
+    ArmAccess,
+    Independent,
+    SerializeRequired,
+    can_dispatch_concurrently,
+)
+from vyre.policies.concurrency.async_copy_overlap import (
+    CopyOverlapInputs,
+    Overlap,
+    Serialize,
+    can_overlap_copy_with_kernel,
+)
+from vyre.policies.concurrency.hazards import (
+    Access,
+    AccessMode,
+    ConflictReason,
+    HazardInputs,
+    Interval,
+    first_conflict,
+    hazard_graph,
+)
+from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
+from vyre.policies.launching.command_reuse import CommandReuseInputs
+from vyre.policies.launching.dispatch_policy import DispatchPolicyInputs, evaluate_dispatch_policy
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion.fusion import (
     Accept,
     AccessRelation,
     BufferPlace,
@@ -27,18 +48,7 @@ from vyre.policies.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.hazards import (
-    Access,
-    AccessMode,
-    ConflictReason,
-    HazardInputs,
-    Interval,
-    first_conflict,
-    hazard_graph,
-)
-from vyre.policies.persistent_kernel import PersistentKernelInputs
-from vyre.policies.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
-from vyre.policies.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion.pipeline_fusion import FusionPlanInputs, plan_cross_pipeline_fusion
 
 R, W, RW = AccessMode.READ, AccessMode.WRITE, AccessMode.READ_WRITE
 LOW, HIGH = ((0, 8),), ((8, 16),)

@@ -29,7 +29,7 @@ from vyre.domain.record import FloatRange, IntRange
 MODULES = [
     importlib.import_module(found.name)
     for package in (vyre.policies, vyre.domain.graphs)
-    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 HINTS: dict[type, dict[str, Any]] = {}
 
@@ -167,4 +167,4 @@ def test_every_policy_takes_checked_records() -> None:
 
 def test_records_are_found() -> None:
     assert len(RECORDS) > 100
-    assert {cls.__module__ for cls in RECORDS} >= {"vyre.policies.hazards", "vyre.domain.graphs.egraph"}
+    assert {cls.__module__ for cls in RECORDS} >= {"vyre.policies.concurrency.hazards", "vyre.domain.graphs.egraph"}

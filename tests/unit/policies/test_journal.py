@@ -13,16 +13,8 @@ import pytest
 
 from vyre.domain.errors import InvalidConfig, InvalidField, MalformedJson, PlanError
 from vyre.domain.value_json import MAX_VALUE_DEPTH
-from vyre.policies.command_reuse import (
-    CommandReuseInputs,
-    CommandReuseThresholds,
-    RecordAndReplay,
-    decide_command_reuse,
-)
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, choose_grid_sync
-from vyre.policies.fixpoint import ConvergenceInputs
-from vyre.policies.fixpoint import plan as plan_fixpoint
-from vyre.policies.hazards import AccessMode
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.frontiers.fixpoint import ConvergenceInputs, plan_convergence
 from vyre.policies.journal import (
     Decision,
     DecisionJournal,
@@ -39,8 +31,15 @@ from vyre.policies.journal import (
     to_lines,
     verdict_label,
 )
+from vyre.policies.launching.command_reuse import (
+    CommandReuseInputs,
+    CommandReuseThresholds,
+    RecordAndReplay,
+    decide_command_reuse,
+)
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, choose_grid_sync
 
-POLICIES = {name_of(p): p for p in (decide_command_reuse, choose_grid_sync, plan_fixpoint)}
+POLICIES = {name_of(p): p for p in (decide_command_reuse, choose_grid_sync, plan_convergence)}
 REUSE = CommandReuseInputs(100, 9_000, 10_000, 100)
 
 
@@ -108,7 +107,7 @@ def test_what_can_be_read_once_is_kept() -> None:
 def test_a_refusal_is_told_and_raised() -> None:
     journal, inputs = DecisionJournal(), ConvergenceInputs(0, 0, 0)
     with pytest.raises(PlanError) as refusal:
-        decide(journal, plan_fixpoint, inputs)
+        decide(journal, plan_convergence, inputs)
     (decision,) = journal.decisions
     assert decision.verdict is refusal.value
     written = decision.record(version)
@@ -184,7 +183,7 @@ def test_a_record_is_one_canonical_line() -> None:
     text = RECORD.to_text()
     assert "\n" not in text
     assert text.startswith('{"form":1,"inputs":{"inputs":{"$type":"CommandReuseInputs","per_launch_overhead_ns":9000,')
-    assert json.loads(text)["policy"] == "command_reuse.decide_command_reuse"
+    assert json.loads(text)["policy"] == "decide_command_reuse"
     assert json.loads(text)["thresholds"]["thresholds"]["min_repeats"] == CommandReuseThresholds().min_repeats
     assert DecisionRecord.from_text(text) == RECORD
     assert json.loads(text)["verdict"]["why"].startswith("100 ")

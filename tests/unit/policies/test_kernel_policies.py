@@ -12,7 +12,11 @@ import pytest
 
 from vyre.domain.errors import InvalidField
 from vyre.policies import arith
-from vyre.policies.device_extraction import (
+from vyre.policies.devices.subgroup import (
+    ReductionInputs,
+    reduction_offsets,
+)
+from vyre.policies.egraphs.device_extraction import (
     AutotuneRecord,
     BiasThresholds,
     CostModel,
@@ -23,14 +27,15 @@ from vyre.policies.device_extraction import (
     extract_best_for_device,
     node_cost,
 )
-from vyre.policies.extraction_cost import (
+from vyre.policies.egraphs.extraction_cost import (
     ExtractionProfile,
     ExtractionThresholds,
     NodeCostInputs,
     NodeHints,
     device_aware_cost,
 )
-from vyre.policies.fusion import (
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion.fusion import (
     Accept,
     AccessRelation,
     BufferRelation,
@@ -41,7 +46,7 @@ from vyre.policies.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.strategy import (
+from vyre.policies.variants.strategy import (
     POLYNOMIALS,
     DefaultF32,
     F16Eligible,
@@ -57,11 +62,6 @@ from vyre.policies.strategy import (
     select_precision_lowering,
     select_strategy,
 )
-from vyre.policies.subgroup import (
-    ReductionInputs,
-    reduction_offsets,
-)
-from vyre.policies.trace_jit import TraceJitInputs
 
 
 @pytest.mark.parametrize(

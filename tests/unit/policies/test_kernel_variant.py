@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.kernel_variant import BoundRange, VariantInputs, choose_variant
+from vyre.policies.variants.kernel_variant import BoundRange, VariantInputs, choose_variant
 
 RANGES = st.lists(st.builds(BoundRange, st.integers(0, 96), st.integers(0, 24), st.booleans()), max_size=6).map(tuple)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.fusion import AccessRelation
-from vyre.policies.hazards import AccessMode
-from vyre.policies.launch_fusion import (
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.stage_fusion.fusion import AccessRelation
+from vyre.policies.stage_fusion.launch_fusion import (
     BufferUse,
     ChainInputs,
     ChainStage,
@@ -21,8 +21,8 @@ from vyre.policies.launch_fusion import (
     LaunchFusionPlan,
     LaunchGroup,
     StageBuffer,
-    plan,
     plan_dataflow,
+    plan_launch_fusion,
 )
 
 TOP = 2**64 - 1
@@ -40,41 +40,41 @@ def chain(*sizes: tuple[int, int, int], budget: int = 1000, layouts: str = "", h
 
 
 def test_a_chain_needs_its_first_input_and_every_output_and_scratch() -> None:
-    found = plan(chain((10, 20, 3), (20, 30, 4), (30, 5, 0)))
+    found = plan_launch_fusion(chain((10, 20, 3), (20, 30, 4), (30, 5, 0)))
     assert found == LaunchFusionPlan((LaunchGroup((0, 1, 2), ord("a"), 10 + 20 + 3 + 30 + 4 + 5, 20 + 30),), 1, 2, 50)
 
 
 def test_inputs_through_the_host_part_a_stage_from_the_one_before_and_not_from_the_one_behind() -> None:
-    found = plan(chain((1, 1, 1), (1, 1, 1), (1, 1, 1), host=1))
+    found = plan_launch_fusion(chain((1, 1, 1), (1, 1, 1), (1, 1, 1), host=1))
     assert [g.stage_ids for g in found.groups] == [(0,), (1, 2)]
     assert [str(g.why) for g in found.groups] == ["the first stage", "the inputs of stage 1 come through the host"]
 
 
 def test_the_first_stage_may_take_its_inputs_from_the_host() -> None:
-    assert plan(chain((1, 1, 1), (1, 1, 1), host=0)).launch_count == 1
+    assert plan_launch_fusion(chain((1, 1, 1), (1, 1, 1), host=0)).launch_count == 1
 
 
 def test_layouts_are_compared_with_that_of_the_launch() -> None:
-    found = plan(chain((1, 1, 1), (1, 1, 1), (1, 1, 1), layouts="aba"))
+    found = plan_launch_fusion(chain((1, 1, 1), (1, 1, 1), (1, 1, 1), layouts="aba"))
     assert [(g.stage_ids, g.layout_hash) for g in found.groups] == [((0,), 97), ((1,), 98), ((2,), 97)]
     assert str(found.groups[1].why) == "stage 1 has another layout"
 
 
 def test_a_launch_may_fill_its_budget() -> None:
     sizes = (10, 20, 3), (20, 30, 4)
-    assert plan(chain(*sizes, budget=67)).launch_count == 1
-    found = plan(chain(*sizes, budget=66))
+    assert plan_launch_fusion(chain(*sizes, budget=67)).launch_count == 1
+    found = plan_launch_fusion(chain(*sizes, budget=66))
     assert [g.required_bytes for g in found.groups] == [33, 54]
     assert str(found.groups[1].why) == "with stage 1 the launch would need 67 of 66 bytes"
     assert (found.avoided_launches, found.avoided_intermediate_bytes) == (0, 0)
 
 
 def test_a_stage_may_fill_its_budget() -> None:
-    assert plan(chain((1, 2, 3), budget=6)).groups[0].required_bytes == 6
+    assert plan_launch_fusion(chain((1, 2, 3), budget=6)).groups[0].required_bytes == 6
 
 
 def test_no_stages() -> None:
-    assert plan(ChainInputs((), 1)) == LaunchFusionPlan((), 0, 0, 0)
+    assert plan_launch_fusion(ChainInputs((), 1)) == LaunchFusionPlan((), 0, 0, 0)
     assert plan_dataflow(DataflowInputs((), (), 1)) == DataflowPlan(LaunchFusionPlan((), 0, 0, 0), (), 0)
 
 
@@ -93,14 +93,14 @@ ONE = chain((1, 2, 3))
 )
 def test_refused_chains(inputs: ChainInputs, text: str) -> None:
     with pytest.raises(PlanError) as error:
-        plan(inputs)
+        plan_launch_fusion(inputs)
     assert str(error.value) == f"{text}. Fix: change the values named, or plan for less."
 
 
 def test_avoided_bytes_of_all_launches_never_wrap() -> None:
     half = (0, 2**63, 0), (0, 0, 0)
     with pytest.raises(PlanError) as error:
-        plan(chain(*half, *half, layouts="aabb", budget=TOP))
+        plan_launch_fusion(chain(*half, *half, layouts="aabb", budget=TOP))
     assert error.value.fields == {"field": "avoided intermediate bytes"}
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidProgram
-from vyre.policies.arm_independence import ArmAccess
-from vyre.policies.async_copy_overlap import Overlap, Serialize
-from vyre.policies.bindless import (
+from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.policies.concurrency.async_copy_overlap import Overlap, Serialize
+from vyre.policies.concurrency.hazards import Access, AccessMode
+from vyre.policies.launching.bindless import (
     Bindless,
     BindlessInputs,
     BindlessSupport,
@@ -22,13 +23,16 @@ from vyre.policies.bindless import (
     decide_bindless,
     plan_resource_table,
 )
-from vyre.policies.command_reuse import CommandReuseInputs, CommandReuseThresholds
-from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
-from vyre.policies.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
-from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.policies.hazards import Access, AccessMode
-from vyre.policies.persistent_kernel import PersistentKernelInputs, PersistentKernelThresholds
-from vyre.policies.trace_jit import (
+from vyre.policies.launching.command_reuse import CommandReuseInputs, CommandReuseThresholds
+from vyre.policies.launching.dispatch_policy import (
+    DispatchPolicyInputs,
+    DispatchPolicyThresholds,
+    evaluate_dispatch_policy,
+)
+from vyre.policies.launching.dispatch_shape import LaunchConfig, dispatch_configs_share_launch_shape
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs, PersistentKernelThresholds
+from vyre.policies.prediction.trace_jit import (
     HoldSteady,
     Speculate,
     TraceJitInputs,

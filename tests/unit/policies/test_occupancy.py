@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vyre.domain.errors import PlanError
-from vyre.policies.occupancy import (
+from vyre.policies.devices.occupancy import (
     NO_LIMIT,
     SM_MODELS,
     AxisLimit,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import InvalidField
-from vyre.policies.paired_race import (
+from vyre.policies.tuning.paired_race import (
     DEFAULT_THRESHOLDS,
     Bet,
     PairedRace,

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from vyre.domain.errors import InvalidField, PlanError
-from vyre.policies.occupancy import DeviceEnvelope
-from vyre.policies.plan_cache import (
+from vyre.policies.devices.occupancy import DeviceEnvelope
+from vyre.policies.frontiers.plan_cache import (
     BucketThresholds,
     CustomAnalysis,
     ExecutionLookup,
@@ -24,7 +24,7 @@ from vyre.policies.plan_cache import (
     device_key,
     plan_key,
 )
-from vyre.policies.topology import (
+from vyre.policies.frontiers.topology import (
     DEFAULT_THRESHOLDS,
     FrontierSample,
     GraphSize,

@@ -10,8 +10,9 @@ import pytest
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.domain.errors import InvalidField
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
-from vyre.policies.command_reuse import CommandReuseThresholds, PlainLaunches, RecordAndReplay
-from vyre.policies.execution_prices import (
+from vyre.policies.concurrency.hazards import AccessMode
+from vyre.policies.launching.command_reuse import CommandReuseThresholds, PlainLaunches, RecordAndReplay
+from vyre.policies.launching.execution_prices import (
     ExecutionMode,
     Fusion,
     Price,
@@ -22,12 +23,11 @@ from vyre.policies.execution_prices import (
     error_of_difference_ns,
     quote,
 )
-from vyre.policies.fusion import AccessRelation
-from vyre.policies.hazards import AccessMode
-from vyre.policies.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
-from vyre.policies.persistent_kernel import PersistentKernel, PersistentKernelThresholds, StandardLaunches
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.launching.persistent_kernel import PersistentKernel, PersistentKernelThresholds, StandardLaunches
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
 from vyre.policies.record import U64_MAX
+from vyre.policies.stage_fusion.fusion import AccessRelation
+from vyre.policies.stage_fusion.launch_fusion import BufferUse, DataflowInputs, DataflowStage, StageBuffer
 
 PLAIN, GRAPH, PERSISTENT, FUSED = ExecutionMode
 COSTS = launch_costs()

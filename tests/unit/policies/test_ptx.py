@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
-from vyre.policies.ptx_target import (
+from vyre.adapters.cuda.decisions.ptx_target import (
     BASE_VERSIONS,
     Feature,
     PtxTarget,
@@ -15,8 +14,9 @@ from vyre.policies.ptx_target import (
     select_target,
     sm_number,
 )
-from vyre.policies.ptxas_hazard_table import ALL_FENCES, Fence
-from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import ALL_FENCES, Fence
+from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed, reduced_ptx
+from vyre.domain.errors import BackendUnavailable, InvalidConfig, UnsupportedFeature
 
 KNOWN = "sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.queueing import (
+from vyre.policies.launching.queueing import (
     DrainProfile,
     DrainStrategy,
     ExpansionProfile,

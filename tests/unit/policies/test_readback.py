@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.readback import (
+from vyre.policies.transfer.readback import (
     CompactRange,
     CompactRecord,
     DiagnosticInputs,

@@ -11,19 +11,44 @@ from typing import Any, NamedTuple
 import pytest
 
 from vyre.domain.dispatch import SpeculationMode
-from vyre.policies.arm_independence import ArmAccess, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
-from vyre.policies.bindless import (
+from vyre.policies.concurrency.arm_independence import ArmAccess, can_dispatch_concurrently
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.hazards import Access, AccessMode
+from vyre.policies.evidence.claims import RepetitionInputs, claim_from_repetitions
+from vyre.policies.launching.bindless import (
     BindlessInputs,
     BindlessSupport,
     ResourceTableInputs,
     decide_bindless,
     plan_resource_table,
 )
-from vyre.policies.claims import RepetitionInputs, claim_from_repetitions
-from vyre.policies.command_reuse import CommandReuseInputs, PlainLaunches, RecordAndReplay, decide_command_reuse
-from vyre.policies.dispatch_policy import select_primary_execution_mode
-from vyre.policies.fusion import (
+from vyre.policies.launching.command_reuse import (
+    CommandReuseInputs,
+    PlainLaunches,
+    RecordAndReplay,
+    decide_command_reuse,
+)
+from vyre.policies.launching.dispatch_policy import select_primary_execution_mode
+from vyre.policies.launching.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
+from vyre.policies.launching.persistent_kernel import (
+    PersistentKernel,
+    PersistentKernelInputs,
+    StandardLaunches,
+    decide_persistent_kernel,
+)
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
+from vyre.policies.prediction.speculate import (
+    PathInputs,
+    SpeculatorSettings,
+    SpeculatorState,
+    VariantRaceInputs,
+    choose_path,
+    race_variants,
+)
+from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
+from vyre.policies.prediction.trace_jit import TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.record import Reason, verdict, why_field
+from vyre.policies.stage_fusion.fusion import (
     AccessRelation,
     BufferRelation,
     FusionCaps,
@@ -32,29 +57,10 @@ from vyre.policies.fusion import (
     KernelShape,
     decide_fusion,
 )
-from vyre.policies.hazards import Access, AccessMode
-from vyre.policies.paired_race import PairedRace, RaceThresholds, judge_race
-from vyre.policies.param_inlining import ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
-from vyre.policies.persistent_kernel import (
-    PersistentKernel,
-    PersistentKernelInputs,
-    StandardLaunches,
-    decide_persistent_kernel,
-)
-from vyre.policies.pipeline_fusion import decide_cross_pipeline_fusion
-from vyre.policies.record import Reason, verdict, why_field
-from vyre.policies.routing import KeyDistribution, select_sort_backend
-from vyre.policies.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
-from vyre.policies.speculate import (
-    PathInputs,
-    SpeculatorSettings,
-    SpeculatorState,
-    VariantRaceInputs,
-    choose_path,
-    race_variants,
-)
-from vyre.policies.speculation import SpeculationObservation, decide_speculation
-from vyre.policies.strategy import (
+from vyre.policies.stage_fusion.pipeline_fusion import decide_cross_pipeline_fusion
+from vyre.policies.tuning.paired_race import PairedRace, RaceThresholds, judge_race
+from vyre.policies.variants.routing import KeyDistribution, select_sort_backend
+from vyre.policies.variants.strategy import (
     DefaultHint,
     F16Eligible,
     PolynomialOp,
@@ -62,7 +68,6 @@ from vyre.policies.strategy import (
     TranscendentalPolynomial,
     select_precision_lowering,
 )
-from vyre.policies.trace_jit import TraceJitInputs, decide_trace_jit_speculation
 
 
 class Case(NamedTuple):

@@ -9,26 +9,34 @@ from typing import Any, NamedTuple
 import pytest
 
 from vyre.domain.errors import VyreError
-from vyre.policies import arith, fixpoint
-from vyre.policies.arm_independence import ArmAccess
-from vyre.policies.async_copy_overlap import CopyOverlapInputs
-from vyre.policies.bindless import BindlessInputs, BindlessSupport
-from vyre.policies.cache_invalidation import InvalidationInputs
-from vyre.policies.claims import HEADER, GateInputs, RepetitionInputs, SpeedupSample, claim_from_repetitions, parse_csv
-from vyre.policies.claims import validate as validate_samples
-from vyre.policies.command_reuse import CommandReuseInputs
-from vyre.policies.cost_eviction import CostEviction
-from vyre.policies.dispatch_policy import DispatchPolicyInputs
-from vyre.policies.egraph_kernels import LaunchConfig
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode
-from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.policies.fusion import BufferPlace
-from vyre.policies.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.hazards import Access, AccessMode
-from vyre.policies.paired_race import PairedRace
-from vyre.policies.persistent_kernel import PersistentKernelInputs
-from vyre.policies.plan_cache import MegakernelPlanCache
-from vyre.policies.queueing import (
+from vyre.policies import arith
+from vyre.policies.caching.cache_invalidation import InvalidationInputs
+from vyre.policies.caching.cost_eviction import CostEviction
+from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
+from vyre.policies.concurrency.hazards import Access, AccessMode
+from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
+from vyre.policies.egraphs.egraph_kernels import LaunchConfig
+from vyre.policies.evidence.claims import (
+    HEADER,
+    GateInputs,
+    RepetitionInputs,
+    SpeedupSample,
+    claim_from_repetitions,
+    parse_csv,
+)
+from vyre.policies.evidence.claims import validate as validate_samples
+from vyre.policies.frontiers import fixpoint
+from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
+from vyre.policies.frontiers.plan_cache import MegakernelPlanCache
+from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
+from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
+from vyre.policies.launching.command_reuse import CommandReuseInputs
+from vyre.policies.launching.dispatch_policy import DispatchPolicyInputs
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
+from vyre.policies.launching.queueing import (
     DrainProfile,
     ExpansionProfile,
     HostSync,
@@ -38,7 +46,10 @@ from vyre.policies.queueing import (
     plan_queue,
     plan_queue_with_expansion,
 )
-from vyre.policies.residency import (
+from vyre.policies.prediction.speculate import CounterTail, read_fused_result
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion.fusion import BufferPlace
+from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,
     Readback,
@@ -47,11 +58,8 @@ from vyre.policies.residency import (
     plan_queries,
     plan_session,
 )
-from vyre.policies.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
-from vyre.policies.speculate import CounterTail, read_fused_result
-from vyre.policies.subgroup import ReductionInputs, reduction_offsets
-from vyre.policies.topology import FrontierSample, Topology, WaveMemory, memory_of
-from vyre.policies.trace_jit import TraceJitInputs
+from vyre.policies.tuning.paired_race import PairedRace
+from vyre.policies.variants.selection import PassCandidate, SelectionInputs, WorkloadSample, select_passes
 
 TOP = 2**64 - 1
 ANY_VALUES = "Fix: change the values named, or plan for less."
@@ -342,14 +350,14 @@ PLANS = [
         (replace(DRAIN, total_items=1),),
         f"total items below initial: total_items = 1, initial_items = 2. {ANY_VALUES}",
     ),
-    Refusal(fixpoint.plan, (fixpoint.ConvergenceInputs(0, 4, 0),), f"empty iteration budget. {ANY_VALUES}"),
+    Refusal(fixpoint.plan_convergence, (fixpoint.ConvergenceInputs(0, 4, 0),), f"empty iteration budget. {ANY_VALUES}"),
     Refusal(
-        fixpoint.plan,
+        fixpoint.plan_convergence,
         (fixpoint.ConvergenceInputs(1, 8, 0),),
         "invalid changed flag width: bytes = 8. Fix: a flag takes 4 bytes.",
     ),
     Refusal(
-        fixpoint.plan,
+        fixpoint.plan_convergence,
         (fixpoint.ConvergenceInputs(1, 4, 2),),
         "host polled convergence: polls = 2. Fix: read the flag once, after the loop.",
     ),

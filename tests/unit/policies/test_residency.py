@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from support.records import records
 from vyre.domain.errors import PlanError
-from vyre.policies.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
-from vyre.policies.claims import (
+from vyre.policies.evidence.claims import (
     HEADER,
     ClaimThresholds,
     GateInputs,
@@ -27,7 +26,8 @@ from vyre.policies.claims import (
     sample_from_session,
     validate,
 )
-from vyre.policies.residency import (
+from vyre.policies.launching.capture import BindingRole, CaptureBinding, CaptureInputs, plan_capture
+from vyre.policies.transfer.residency import (
     GraphQuery,
     QueryBatch,
     Readback,
@@ -36,7 +36,7 @@ from vyre.policies.residency import (
     plan_queries,
     plan_session,
 )
-from vyre.policies.selection import PassCandidate, SelectionInputs, SkipReason, WorkloadSample, select_passes
+from vyre.policies.variants.selection import PassCandidate, SelectionInputs, SkipReason, WorkloadSample, select_passes
 
 COUNTERS = records(ResidencyCounters, **{n: st.integers(0, 2**62) for n in ResidencyCounters.__annotations__})
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from vyre.policies.shape_prediction import (
+from vyre.policies.prediction.shape_prediction import (
     LEARNING,
     PINNED,
     Prediction,

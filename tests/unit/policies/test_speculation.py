@@ -8,7 +8,7 @@ import pytest
 
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import InvalidField, InvalidProgram
-from vyre.policies.speculate import (
+from vyre.policies.prediction.speculate import (
     ADAPTIVE,
     CounterTail,
     PairedWindow,
@@ -21,7 +21,7 @@ from vyre.policies.speculate import (
     choose_path,
     read_fused_result,
 )
-from vyre.policies.speculation import (
+from vyre.policies.prediction.speculation import (
     SpeculationChoice,
     SpeculationObservation,
     SpeculationThresholds,

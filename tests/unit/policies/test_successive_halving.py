@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.successive_halving import (
+from vyre.policies.tuning.successive_halving import (
     DEFAULT_THRESHOLDS,
     Estimates,
     HalvingThresholds,
@@ -19,7 +19,7 @@ from vyre.policies.successive_halving import (
     Race,
     Step,
     cheapest_estimate,
-    next_step,
+    next_measurement,
     paired_gain,
 )
 
@@ -34,7 +34,7 @@ def run_race(
     samples: list[list[int]] = [[] for _ in times]
     while True:
         incumbent, *challengers = map(tuple, samples)
-        step = next_step(Race(incumbent, tuple(challengers)), thresholds)
+        step = next_measurement(Race(incumbent, tuple(challengers)), thresholds)
         if not step.measure:
             return step, samples
         for one in step.measure:
@@ -156,7 +156,7 @@ LONGER: Final[Samples] = ((9,) * 8, (8,) * 2, (5,) * 8, (7,) * 2, (4,) * 8)
     ],
 )
 def test_steps(samples: Samples, expected: Step, why: str) -> None:
-    step = next_step(Race(samples[0], samples[1:]), SMALL)
+    step = next_measurement(Race(samples[0], samples[1:]), SMALL)
     assert step == expected
     assert str(step.why) == why
 

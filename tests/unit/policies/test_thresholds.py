@@ -18,14 +18,22 @@ import pytest
 
 import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
+from vyre.domain.analysis.lane_facts import LaneFacts
 from vyre.domain.errors import PlanError
-from vyre.domain.lane_facts import LaneFacts
 from vyre.domain.launch_costs import Measured, Provenance
-from vyre.policies import fusion, plan_cache
-from vyre.policies.arm_independence import ArmAccess
-from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
-from vyre.policies.cache_eviction_heat import HeatEntry, heat
-from vyre.policies.claims import (
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
+from vyre.policies.caching.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
+from vyre.policies.egraphs.egraph_kernels import LaunchConfig
+from vyre.policies.egraphs.extraction_cost import (
+    ExtractionProfile,
+    ExtractionThresholds,
+    NodeCostInputs,
+    NodeHints,
+    device_aware_cost,
+)
+from vyre.policies.evidence.claims import (
     ClaimThresholds,
     GateInputs,
     GateThresholds,
@@ -34,44 +42,53 @@ from vyre.policies.claims import (
     claim_from_repetitions,
     validate,
 )
-from vyre.policies.command_reuse import CommandReuseInputs
-from vyre.policies.cost_eviction import CostEviction, CostThresholds
-from vyre.policies.cost_observation import CostSamples, ObservationThresholds, judge_cost
-from vyre.policies.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
-from vyre.policies.dispatch_policy import DispatchPolicyInputs, DispatchPolicyThresholds, evaluate_dispatch_policy
-from vyre.policies.egraph_kernels import LaunchConfig
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs
-from vyre.policies.execution_prices import ExecutionMode, Workload
-from vyre.policies.extraction_cost import (
-    ExtractionProfile,
-    ExtractionThresholds,
-    NodeCostInputs,
-    NodeHints,
-    device_aware_cost,
+from vyre.policies.frontiers import plan_cache
+from vyre.policies.frontiers.fixpoint import FixpointProfile, choose_executor
+from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.command_reuse import CommandReuseInputs
+from vyre.policies.launching.cost_observation import CostSamples, ObservationThresholds, judge_cost
+from vyre.policies.launching.dispatch_policy import (
+    DispatchPolicyInputs,
+    DispatchPolicyThresholds,
+    evaluate_dispatch_policy,
 )
-from vyre.policies.fixpoint import FixpointProfile, choose_executor
-from vyre.policies.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict, judge_race
-from vyre.policies.param_inlining import (
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs
+from vyre.policies.launching.param_inlining import (
     DISABLED,
     SMALL_INLINE_DEFAULT,
     ParamInliningInputs,
     ParamInliningPolicy,
     decide_param_inlining,
 )
-from vyre.policies.persistent_kernel import PersistentKernelInputs
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
-from vyre.policies.readback import SlabInputs, plan_slab
-from vyre.policies.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
-from vyre.policies.speculate import ADAPTIVE, SpeculatorSettings
-from vyre.policies.strategy import PolynomialOp, PrecisionInputs, TranscendentalPolynomial, select_precision_lowering
-from vyre.policies.successive_halving import Estimates, HalvingThresholds, Race, Step, cheapest_estimate, next_step
-from vyre.policies.trace_jit import TraceJitInputs
-from vyre.policies.workgroup_candidates import (
+from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
+from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
+from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
+from vyre.policies.prediction.trace_jit import TraceJitInputs
+from vyre.policies.stage_fusion import fusion
+from vyre.policies.transfer.readback import SlabInputs, plan_slab
+from vyre.policies.tuning.paired_race import Bet, PairedRace, RaceThresholds, RaceVerdict, judge_race
+from vyre.policies.tuning.successive_halving import (
+    Estimates,
+    HalvingThresholds,
+    Race,
+    Step,
+    cheapest_estimate,
+    next_measurement,
+)
+from vyre.policies.tuning.workgroup_candidates import (
     CandidateThresholds,
     LaunchFacts,
     SizeOccupancy,
     shortlist,
     workgroup_candidates,
+)
+from vyre.policies.variants.strategy import (
+    PolynomialOp,
+    PrecisionInputs,
+    TranscendentalPolynomial,
+    select_precision_lowering,
 )
 from vyre.testing.vector_rows import FILES
 from vyre.testing.vectors import Tally, run_file
@@ -178,7 +195,7 @@ def seen_by_vectors(default: Default, monkeypatch: pytest.MonkeyPatch) -> bool:
     record = ALL[default]
     other = moved(record, default.path)
     with monkeypatch.context() as patch:
-        for function in functions(importlib.import_module(f"vyre.policies.{default.module}")):
+        for function in functions(getattr(vyre.policies, default.module)):
             positional, named = function.__defaults__ or (), function.__kwdefaults__ or {}
             patch.setattr(function, "__defaults__", tuple(other if d is record else d for d in positional))
             patch.setattr(function, "__kwdefaults__", {n: other if d is record else d for n, d in named.items()})
@@ -292,13 +309,13 @@ def nearly_significant(thresholds: HalvingThresholds) -> Step:
     ranks = (rank if rank <= 80 and rank != 41 else -rank for rank in range(1, 101))  # positive ones: 3 199
     base = (10**6,) * 100
     race = Race(base, (tuple(10**6 - 1_000 * rank for rank in ranks),))
-    return next_step(race, replace(thresholds, final_pairs=100, min_gain_bps=0))
+    return next_measurement(race, replace(thresholds, final_pairs=100, min_gain_bps=0))
 
 
 def round_of(*counts: int) -> Callable[[HalvingThresholds], object]:
     """The step after so many runs of each candidate, a later candidate being slower."""
     incumbent, *challengers = ((1_000 + 20 * (one == 0),) * count for one, count in enumerate(counts))
-    return lambda t: next_step(Race(incumbent, tuple(challengers)), t)
+    return lambda t: next_measurement(Race(incumbent, tuple(challengers)), t)
 
 
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {

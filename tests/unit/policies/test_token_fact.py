@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.token_fact import LayoutInputs, TokenFactLayout, token_fact_layout
-from vyre.policies.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, MegakernelPlanCache, PlanIdentity
-from vyre.policies.queueing import NO_QUEUE
-from vyre.policies.residency import (
+from vyre.policies.frontiers.plan_cache import (
+    MegakernelAnalysisKind,
+    MegakernelDeviceKey,
+    MegakernelPlanCache,
+    PlanIdentity,
+)
+from vyre.policies.frontiers.topology import FrontierSample
+from vyre.policies.frontiers.waves import Dependencies, WaveEnvelope, fused_wave_bytes
+from vyre.policies.launching.queueing import NO_QUEUE
+from vyre.policies.transfer.residency import (
     GraphResidency,
     QueueScope,
     ResidencyCounters,
@@ -22,8 +29,6 @@ from vyre.policies.residency import (
     TokenFactProfile,
     plan_token_fact,
 )
-from vyre.policies.topology import FrontierSample
-from vyre.policies.waves import Dependencies, WaveEnvelope, fused_wave_bytes
 
 DEVICE = MegakernelDeviceKey(9, 0, 32, supports_grid_sync=True, supports_tensor_cores=True, max_workgroup_size=1024)
 LAYOUT = token_fact_layout(LayoutInputs((0, 3, 5, 6, 6), payload_bytes=100, node_record_bytes=8, edge_record_bytes=4))

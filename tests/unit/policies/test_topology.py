@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.fusion_pressure import (
+from vyre.policies.frontiers.fusion_pressure import (
     FrontierCount,
     FusionPressureInputs,
     TelemetryInputs,
     fusion_pressures,
     sample_from_telemetry,
 )
-from vyre.policies.topology import (
+from vyre.policies.frontiers.topology import (
     DEFAULT_THRESHOLDS,
     ExecutionInputs,
     FrontierSample,

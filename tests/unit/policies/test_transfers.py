@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.transfers import (
+from vyre.policies.transfer.transfers import (
     ReadCopy,
     ReadInputs,
     ReadPlan,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from vyre.policies.hazards import HazardGraph
+from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
+from vyre.policies.concurrency.hazards import HazardGraph
+from vyre.policies.devices.occupancy import (
+    DeviceEnvelope,
+    LaunchShape,
+    ShapeDiagnosis,
+    ShapeDiagnosisInputs,
+    diagnose_shape,
+)
 from vyre.policies.journal import verdict_label
-from vyre.policies.kernel_variant import KernelVariant
-from vyre.policies.occupancy import DeviceEnvelope, LaunchShape, ShapeDiagnosis, ShapeDiagnosisInputs, diagnose_shape
-from vyre.policies.ptx_target import TargetInputs, select_target
 from vyre.policies.record import Reason
-from vyre.policies.successive_halving import Estimates, Step, cheapest_estimate
-from vyre.policies.workgroup_candidates import RefusedSize, Shortlist, WorkgroupCandidates
+from vyre.policies.tuning.successive_halving import Estimates, Step, cheapest_estimate
+from vyre.policies.tuning.workgroup_candidates import RefusedSize, Shortlist, WorkgroupCandidates
+from vyre.policies.variants.kernel_variant import KernelVariant
 
 REFUSED = (RefusedSize(32, Reason("it wraps")),)
 

@@ -7,9 +7,14 @@ from dataclasses import replace
 import pytest
 
 from vyre.domain.errors import PlanError
-from vyre.policies.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, MegakernelPlanCache, PlanIdentity
-from vyre.policies.topology import FrontierSample, GraphSize, Topology
-from vyre.policies.waves import (
+from vyre.policies.frontiers.plan_cache import (
+    MegakernelAnalysisKind,
+    MegakernelDeviceKey,
+    MegakernelPlanCache,
+    PlanIdentity,
+)
+from vyre.policies.frontiers.topology import FrontierSample, GraphSize, Topology
+from vyre.policies.frontiers.waves import (
     BarrierInputs,
     Dependencies,
     FrontierExecutionInputs,

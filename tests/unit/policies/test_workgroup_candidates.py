@@ -14,12 +14,12 @@ from support.programs import Case, Order, generate
 from support.running import oracle
 from vyre import BufferHandle, ProgramBuilder, Value, u32
 from vyre.app.tuning.launches import TunedLaunch, tuned_launch
+from vyre.domain.analysis.lane_facts import LaneFacts, lane_facts
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.ir.program import Program
-from vyre.domain.lane_facts import LaneFacts, lane_facts
 from vyre.domain.tuning import Candidate
-from vyre.policies.workgroup_candidates import (
+from vyre.policies.tuning.workgroup_candidates import (
     CandidateThresholds,
     LaunchFacts,
     RefusedSize,

@@ -11,6 +11,7 @@ import pytest
 
 from support.kernels import add, kernel, lit, op
 from support.programs import generate
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import NEVER_EMITTED
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
 from vyre.adapters.cuda.ptx.options import ALL_OFF, ALL_ON, EmitOptions
@@ -21,7 +22,6 @@ from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import f32, i32, u32
 from vyre.gallery.registry import examples
-from vyre.policies.ptxas_hazard_table import NEVER_EMITTED
 
 SEEDS = range(60)
 FORBIDDEN = "|".join(

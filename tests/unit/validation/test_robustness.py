@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from support.kernels import GRID_SYNC, LID, TRUE, add, kernel, lit, store, var, when
 from support.profiles import examples
+from vyre.domain.analysis.uniformity import uniformity
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType
-from vyre.domain.validation.uniformity import uniformity
 from vyre.domain.validation.validator import validate
 
 _names = st.sampled_from(["a", "b", "sh", "x", "y", "", "é\n", "b#self-exclusive"])

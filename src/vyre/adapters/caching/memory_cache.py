@@ -24,7 +24,7 @@ from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
-from vyre.policies.cost_eviction import CostEviction
+from vyre.policies.caching.cost_eviction import CostEviction
 from vyre.policies.record import U64_MAX, Reason
 
 if TYPE_CHECKING:

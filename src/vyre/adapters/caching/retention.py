@@ -7,14 +7,14 @@ from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from vyre.domain.record import U32_MAX
-from vyre.policies.cache_eviction_heat import (
+from vyre.policies.caching.cache_eviction_heat import (
     DEFAULT_THRESHOLDS,
     HeatEntry,
     HeatEvictionInputs,
     HeatThresholds,
     entries_to_evict,
 )
-from vyre.policies.cost_eviction import CANDIDATES, Evicted
+from vyre.policies.caching.cost_eviction import CANDIDATES, Evicted
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.record import Reason
 

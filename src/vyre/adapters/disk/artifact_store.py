@@ -27,7 +27,7 @@ from vyre.adapters.disk.space import RECENT_NS, Space
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import VyreError
-from vyre.policies.cost_eviction import CostEviction
+from vyre.policies.caching.cost_eviction import CostEviction
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from vyre.app.tuning.keys import host_name, host_versions, time_kind
 from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
 from vyre.domain.launch_costs import ASSUMED, CostSource, LaunchCosts, Provenance, age_s, check_usable, of_samples
-from vyre.policies.cost_observation import CostCorrected, CostSamples, judge_cost
 from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, judge_cost
 from vyre.ports.backend import Backend, require
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from vyre.app.opening import open as open_session
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.printable import indented, one_line
 from vyre.domain.value_json import to_json
-from vyre.policies.execution_prices import Price, Quote
 from vyre.policies.journal import Outcome, Replayed
+from vyre.policies.launching.execution_prices import Price, Quote
 from vyre.ports.planning import DispatchWork
 
 MOST_RUNS: Final = 1 << 20

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from vyre.domain.lane_facts import lane_facts
+from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
-from vyre.policies.bindless import plan_resource_table
-from vyre.policies.emission.grid_sync_mode import choose_grid_sync
-from vyre.policies.execution_prices import ExecutionMode, Price, PriceInputs, Workload, quote
 from vyre.policies.journal import Decision, DecisionJournal, DecisionSink, decide, name_of, verdict_label
-from vyre.policies.param_inlining import decide_param_inlining
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
-from vyre.policies.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
+from vyre.policies.launching.bindless import plan_resource_table
+from vyre.policies.launching.execution_prices import ExecutionMode, Price, PriceInputs, Workload, quote
+from vyre.policies.launching.grid_sync_mode import choose_grid_sync
+from vyre.policies.launching.param_inlining import decide_param_inlining
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.tuning.workgroup_candidates import LaunchFacts, WorkgroupCandidates, workgroup_candidates
 from vyre.ports.planning import DispatchWork
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.geometry import LaunchLimits
 from vyre.domain.interface import interface_of, resolve_launch
 from vyre.domain.ir.program import Program
-from vyre.domain.lane_facts import lane_facts
 from vyre.domain.launch import Launch
 from vyre.domain.tuning import Candidate
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.workgroup_candidates import (
+from vyre.policies.tuning.workgroup_candidates import (
     DEFAULT_THRESHOLDS,
     CandidateThresholds,
     LaunchFacts,

@@ -11,7 +11,7 @@ from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
-from vyre.policies.paired_race import PairedRace, RaceOutcome, RaceThresholds, RaceVerdict, judge_race
+from vyre.policies.tuning.paired_race import PairedRace, RaceOutcome, RaceThresholds, RaceVerdict, judge_race
 
 if TYPE_CHECKING:
     from vyre.app.pipeline import Inputs, Pipeline

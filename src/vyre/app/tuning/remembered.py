@@ -9,14 +9,14 @@ from typing import NamedTuple
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.successive_halving import (
+from vyre.policies.tuning.successive_halving import (
     DEFAULT_THRESHOLDS,
     Estimates,
     HalvingThresholds,
     Race,
     Step,
     cheapest_estimate,
-    next_step,
+    next_measurement,
 )
 
 
@@ -44,7 +44,7 @@ def step_of(
 ) -> Step:
     """What samples say, those of the candidate in use first."""
     if kind.is_measured:
-        return decide(sink, next_step, Race(samples[0], samples[1:]), thresholds)
+        return decide(sink, next_measurement, Race(samples[0], samples[1:]), thresholds)
     return decide(sink, cheapest_estimate, Estimates(tuple(sample for (sample,) in samples)), thresholds)
 
 

@@ -24,8 +24,8 @@ from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
-from vyre.policies.workgroup_candidates import SizeOccupancy, shortlist
+from vyre.policies.tuning.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
+from vyre.policies.tuning.workgroup_candidates import SizeOccupancy, shortlist
 
 if TYPE_CHECKING:
     from vyre.ports.backend import Backend, HostBytes

@@ -13,7 +13,7 @@ from vyre.domain.validation.hazards import check_hazards
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.statements import StatementChecker
 from vyre.domain.validation.structure import check_structure
-from vyre.domain.validation.uniformity import check_uniformity
+from vyre.domain.validation.uniform_flow import check_uniform_flow
 
 _CACHED: Final = "validation"
 
@@ -46,7 +46,7 @@ def _validate(program: Program) -> Report:
     check_declarations(program, findings)
     statements = StatementChecker(program, findings)
     statements.run()
-    check_uniformity(program, findings)
+    check_uniform_flow(program, findings)
     check_hazards(program, findings)
     check_async_copies(program, findings)
     check_grid_barriers(program, findings)

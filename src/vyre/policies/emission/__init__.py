@@ -1,1 +1,1 @@
-"""What an emitter may leave out or do more cheaply: pure functions of a program, none of which changes a byte."""
+"""How an emitter writes what a program says."""

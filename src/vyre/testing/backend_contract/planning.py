@@ -9,9 +9,9 @@ from typing import Any, Final
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.execution_prices import ExecutionMode, Price
 from vyre.policies.journal import DecisionJournal
-from vyre.policies.plan_execution import plan_execution
+from vyre.policies.launching.execution_prices import ExecutionMode, Price
+from vyre.policies.launching.plan_execution import plan_execution
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution
 from vyre.testing.backend_contract.bench import Bench, Storage, program_of, words
 from vyre.testing.backend_contract.case import Group

@@ -27,7 +27,7 @@ from vyre.domain.graphs.token_fact import (
     pack_token_fact_graph,
     token_fact_layout,
 )
-from vyre.policies.egraph_kernels import (
+from vyre.policies.egraphs.egraph_kernels import (
     BucketInputs,
     FixedPointInputs,
     LaunchConfig,

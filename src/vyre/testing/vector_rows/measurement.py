@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from vyre.policies.claims import HEADER, GateInputs, SpeedupEvidence, format_csv, parse_csv, validate
-from vyre.policies.occupancy import (
+from vyre.policies.devices.occupancy import (
     SM_MODELS,
     CooperativeLaunch,
     DiagnosisInputs,
@@ -21,6 +20,7 @@ from vyre.policies.occupancy import (
     diagnose_shape,
     estimate,
 )
+from vyre.policies.evidence.claims import HEADER, GateInputs, SpeedupEvidence, format_csv, parse_csv, validate
 from vyre.testing.vector_codec import Json, PlanCodec, Row
 
 CODEC: Final = PlanCodec()

@@ -14,38 +14,43 @@ from vyre.domain.input_identity import domain_separated_exact_input_key, exact_i
 from vyre.domain.specialization import SpecMap, SpecValue, versioned_specialization_artifact_key
 from vyre.policies import arith
 from vyre.policies.arith import BPS, PPM, U32_MAX, U64_MAX
-from vyre.policies.arm_independence import (
-    ArmAccess,
-    SerializeRequired,
-    can_dispatch_concurrently,
-)
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
-from vyre.policies.bindless import BindlessInputs, BindlessSupport, decide_bindless
-from vyre.policies.cache_eviction import (
+from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
     eviction_basis_points,
     select_retention_set,
 )
-from vyre.policies.command_reuse import (
+from vyre.policies.concurrency.arm_independence import (
+    ArmAccess,
+    SerializeRequired,
+    can_dispatch_concurrently,
+)
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.hazards import ConflictReason
+from vyre.policies.devices.subgroup import ReductionInputs, reduction_offsets
+from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
+from vyre.policies.launching.command_reuse import (
     CommandReuseInputs,
     CommandReuseVerdict,
     PlainLaunches,
     RecordAndReplay,
     decide_command_reuse,
 )
-from vyre.policies.dispatch_policy import RunCommandReuse, RunPersistentKernel, select_primary_execution_mode
-from vyre.policies.hazards import ConflictReason
-from vyre.policies.param_inlining import Inline, ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
-from vyre.policies.persistent_kernel import (
+from vyre.policies.launching.dispatch_policy import RunCommandReuse, RunPersistentKernel, select_primary_execution_mode
+from vyre.policies.launching.param_inlining import (
+    Inline,
+    ParamInliningInputs,
+    ParamInliningPolicy,
+    decide_param_inlining,
+)
+from vyre.policies.launching.persistent_kernel import (
     PersistentKernel,
     PersistentKernelInputs,
     PersistentKernelVerdict,
     StandardLaunches,
     decide_persistent_kernel,
 )
-from vyre.policies.subgroup import ReductionInputs, reduction_offsets
-from vyre.policies.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.prediction.trace_jit import Speculate, TraceJitInputs, decide_trace_jit_speculation
 from vyre.testing.vector_codec import Json, Row, bits_of_float, float_of_bits, matches
 from vyre.testing.vector_rows.identity import CODEC as IDENTITY
 

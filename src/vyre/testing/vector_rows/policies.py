@@ -10,45 +10,44 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from vyre.policies.arm_independence import BindingSlotSet, can_dispatch_concurrently
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
-from vyre.policies.bindless import BindlessInputs, decide_bindless
-from vyre.policies.cache_eviction import (
+from vyre.policies.caching.cache_eviction import (
     EvictionCounts,
     RetentionInputs,
     eviction_basis_points,
     select_retention_set,
 )
-from vyre.policies.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
-from vyre.policies.cache_invalidation import InvalidationInputs, impacted_entries
-from vyre.policies.command_reuse import CommandReuseVerdict, decide_command_reuse
-from vyre.policies.device_extraction import (
+from vyre.policies.caching.cache_eviction_heat import HeatEntry, HeatEvictionInputs, entries_to_evict, heat
+from vyre.policies.caching.cache_invalidation import InvalidationInputs, impacted_entries
+from vyre.policies.concurrency.arm_independence import BindingSlotSet, can_dispatch_concurrently
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
+from vyre.policies.devices.subgroup import (
+    ReductionInputs,
+    SubgroupCapabilities,
+    SubgroupFeatureRange,
+    SubgroupOp,
+    from_feature_range,
+    reduction_offsets,
+)
+from vyre.policies.egraphs.device_extraction import (
     AutotuneRecord,
     EClass,
     ENode,
     ExtractionInputs,
     extract_best_for_device,
 )
-from vyre.policies.dispatch_policy import (
+from vyre.policies.egraphs.extraction_cost import ExtractionProfile, NodeCostInputs, NodeHints, device_aware_cost
+from vyre.policies.launching.bindless import BindlessInputs, decide_bindless
+from vyre.policies.launching.command_reuse import CommandReuseVerdict, decide_command_reuse
+from vyre.policies.launching.dispatch_policy import (
     DispatchDecisions,
     DispatchPolicyInputs,
     PrimaryMode,
     evaluate_dispatch_policy,
     select_primary_execution_mode,
 )
-from vyre.policies.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
-from vyre.policies.extraction_cost import ExtractionProfile, NodeCostInputs, NodeHints, device_aware_cost
-from vyre.policies.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
-from vyre.policies.fusion import (
-    CONSERVATIVE_CAPS,
-    HIGH_END_CAPS,
-    FusionCaps,
-    FusionInputs,
-    FusionVerdict,
-    KernelShape,
-    decide_fusion,
-)
-from vyre.policies.param_inlining import (
+from vyre.policies.launching.dispatch_shape import dispatch_configs_share_launch_shape, input_batch_shapes_match
+from vyre.policies.launching.fixpoint_iterations import FixpointInputs, resolve_fixpoint_iterations
+from vyre.policies.launching.param_inlining import (
     DISABLED,
     LARGE_INLINE_DEFAULT,
     SMALL_INLINE_DEFAULT,
@@ -57,15 +56,25 @@ from vyre.policies.param_inlining import (
     ParamInliningVerdict,
     decide_param_inlining,
 )
-from vyre.policies.persistent_kernel import PersistentKernelVerdict, decide_persistent_kernel
-from vyre.policies.pipeline_fusion import (
+from vyre.policies.launching.persistent_kernel import PersistentKernelVerdict, decide_persistent_kernel
+from vyre.policies.prediction.shape_prediction import Fingerprint, ShapeHistory
+from vyre.policies.prediction.trace_jit import TraceJitInputs, decide_trace_jit_speculation
+from vyre.policies.stage_fusion.fusion import (
+    CONSERVATIVE_CAPS,
+    HIGH_END_CAPS,
+    FusionCaps,
+    FusionInputs,
+    FusionVerdict,
+    KernelShape,
+    decide_fusion,
+)
+from vyre.policies.stage_fusion.pipeline_fusion import (
     FusionPlanInputs,
     decide_cross_pipeline_fusion,
     plan_cross_pipeline_fusion,
 )
-from vyre.policies.routing import observe, select_sort_backend
-from vyre.policies.shape_prediction import Fingerprint, ShapeHistory
-from vyre.policies.strategy import (
+from vyre.policies.variants.routing import observe, select_sort_backend
+from vyre.policies.variants.strategy import (
     DefaultHint,
     F16Eligible,
     PrecisionInputs,
@@ -75,15 +84,6 @@ from vyre.policies.strategy import (
     select_precision_lowering,
     select_strategy,
 )
-from vyre.policies.subgroup import (
-    ReductionInputs,
-    SubgroupCapabilities,
-    SubgroupFeatureRange,
-    SubgroupOp,
-    from_feature_range,
-    reduction_offsets,
-)
-from vyre.policies.trace_jit import TraceJitInputs, decide_trace_jit_speculation
 from vyre.testing.vector_codec import Codec, Json, Row, except_for, float_of_bits, matches, snake_case, within
 
 _CODEC: Final = Codec()

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from vyre.adapters.host.ring import HostRing, RingItem
 from vyre.domain.errors import PlanError
-from vyre.policies import fixpoint
-from vyre.policies.queueing import plan_backpressure, plan_queue, plan_queue_with_expansion
+from vyre.policies.frontiers import fixpoint
+from vyre.policies.launching.queueing import plan_backpressure, plan_queue, plan_queue_with_expansion
 from vyre.testing.vector_codec import Json, PlanCodec, Row
 
 CODEC: Final = PlanCodec()
@@ -63,7 +63,7 @@ FILES: Final[Mapping[str, Mapping[str, Row]]] = {
         "plan_device_work_queue_with_expansion": Row(plan_queue_with_expansion, fallible=True),
         "plan_device_work_queue_backpressure": Row(plan_backpressure, fallible=True),
     },
-    "device_convergence": {"plan_device_convergence": Row(fixpoint.plan, fallible=True)},
+    "device_convergence": {"plan_device_convergence": Row(fixpoint.plan_convergence, fallible=True)},
     "persistent_ring": {
         "try_new": Row(_strict, fallible=True),
         "new": Row(_rounded, fallible=True),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from vyre.policies.capture import plan_capture
-from vyre.policies.residency import ResidencyCounters, plan_queries, plan_session
-from vyre.policies.selection import select_passes
+from vyre.policies.launching.capture import plan_capture
+from vyre.policies.transfer.residency import ResidencyCounters, plan_queries, plan_session
+from vyre.policies.variants.selection import select_passes
 from vyre.testing.vector_codec import Row
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from vyre.domain.dispatch import SpeculationMode
 from vyre.domain.errors import ErrorCode, InvalidProgram
-from vyre.policies.speculate import (
+from vyre.policies.prediction.speculate import (
     CounterTail,
     PairedWindow,
     PathInputs,
@@ -21,7 +21,7 @@ from vyre.policies.speculate import (
     race_variants,
     read_fused_result,
 )
-from vyre.policies.speculation import SpeculationObservation, decide_speculation
+from vyre.policies.prediction.speculation import SpeculationObservation, decide_speculation
 from vyre.testing.vector_codec import Codec, Json, Row
 
 _CONFIRMED: Final = "bb"

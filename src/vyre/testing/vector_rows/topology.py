@@ -7,9 +7,9 @@ from dataclasses import fields
 from typing import Any, Final
 
 from vyre.domain.errors import PlanError
-from vyre.policies.fusion_pressure import fusion_pressures, sample_from_telemetry
-from vyre.policies.occupancy import DeviceEnvelope
-from vyre.policies.plan_cache import (
+from vyre.policies.devices.occupancy import DeviceEnvelope
+from vyre.policies.frontiers.fusion_pressure import fusion_pressures, sample_from_telemetry
+from vyre.policies.frontiers.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
     MegakernelDeviceKey,
@@ -21,7 +21,7 @@ from vyre.policies.plan_cache import (
     device_key,
     plan_key,
 )
-from vyre.policies.topology import (
+from vyre.policies.frontiers.topology import (
     FrontierSample,
     GraphSize,
     MemoryDemand,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from vyre.policies.frontier_ir import (
+from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
     FrontierIrPlan,
     FrontierWaves,
@@ -14,9 +14,8 @@ from vyre.policies.frontier_ir import (
     plan_frontier_ir,
     waves_from_frontier_ir,
 )
-from vyre.policies.plan_cache import MegakernelPlanCache
-from vyre.policies.residency import TokenFactProfile, plan_token_fact
-from vyre.policies.waves import (
+from vyre.policies.frontiers.plan_cache import MegakernelPlanCache
+from vyre.policies.frontiers.waves import (
     BarrierInputs,
     BarrierPlan,
     Dependencies,
@@ -30,6 +29,7 @@ from vyre.policies.waves import (
     plan_frontier,
     plan_frontier_execution,
 )
+from vyre.policies.transfer.residency import TokenFactProfile, plan_token_fact
 from vyre.testing.vector_codec import Json, PlanCodec, Row
 
 Given: TypeAlias = dict[str, Any]

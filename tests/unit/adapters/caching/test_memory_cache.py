@@ -18,8 +18,8 @@ from vyre.adapters.disk.artifact_store import retention_of
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
-from vyre.policies.cache_eviction_heat import entries_to_evict
-from vyre.policies.cost_eviction import CANDIDATES, CostEviction, EvictionInputs, least_worth
+from vyre.policies.caching.cache_eviction_heat import entries_to_evict
+from vyre.policies.caching.cost_eviction import CANDIDATES, CostEviction, EvictionInputs, least_worth
 from vyre.policies.journal import Decision, DecisionJournal, Outcome, decide, from_lines, replay, to_lines
 
 

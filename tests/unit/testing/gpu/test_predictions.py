@@ -10,7 +10,7 @@ import pytest
 
 from support.launch_costs import launch_costs, measured
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, of_samples
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.gpu.bench.costs import FULL
 from vyre.testing.gpu.bench.predictions import WANTED_AGREED, WANTED_WITHIN, Comparison, Shape, compare, summarise
 

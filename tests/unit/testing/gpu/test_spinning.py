@@ -10,7 +10,7 @@ import pytest
 
 import vyre
 from vyre.adapters.cuda import ids
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.gpu.bench import programs
 from vyre.testing.gpu.bench.costs import FULL, REHEARSAL
 from vyre.testing.gpu.bench.predictions import Shape

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.aot.bundle import Build, Bundle, Member, MemberKind
+from vyre.adapters.cuda.decisions.ptx_target import highest_version
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
 from vyre.domain.errors import UnusableBundle
-from vyre.policies.ptx_target import highest_version
 
 _TARGET: Final = re.compile(r"sm_(\d+)([af]?)")
 

@@ -13,6 +13,7 @@ from typing import NewType
 
 from vyre.adapters.cuda.aot.bundle import Build, Member, MemberKind
 from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble
+from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
@@ -20,7 +21,6 @@ from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, KernelCompileFailed, UnsupportedFeature, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import spec_literals
-from vyre.policies.ptx_target import BASE_VERSIONS, sm_number
 
 AotTargetId = NewType("AotTargetId", str)
 """``sm_90``"""

@@ -14,7 +14,7 @@ from vyre.adapters.cuda.machine.module import LoadedModule, MachineEntry, load_m
 from vyre.adapters.cuda.machine.presets import REGISTERS, DevicePreset, newest_ptx
 from vyre.adapters.cuda.machine.status import Status
 from vyre.adapters.cuda.seam import JitOptions, KernelFacts, LaunchShape
-from vyre.policies.occupancy import SHARED_UNIT, KernelUsage, estimate
+from vyre.policies.devices.occupancy import SHARED_UNIT, KernelUsage, estimate
 
 _VERSION: Final = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _TARGET: Final = re.compile(r"^\s*\.target\s+sm_(\d+)", re.MULTILINE)

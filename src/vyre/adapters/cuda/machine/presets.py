@@ -11,7 +11,7 @@ from typing import Final
 
 from vyre.adapters.cuda.codes import Attribute
 from vyre.domain.names import Dim3
-from vyre.policies.occupancy import SmModel
+from vyre.policies.devices.occupancy import SmModel
 
 STATIC_SHARED_LIMIT: Final = 48 * 1024
 REGISTERS: Final = 65_536

@@ -13,9 +13,14 @@ from vyre.adapters.cuda.ptx.kernel import Init, Parameter, ParameterKind
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.bindless import BindlessSupport, PointerTable, ResourceTableInputs, plan_resource_table
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.param_inlining import Inline, ParamInliningInputs, ParamInliningPolicy, decide_param_inlining
+from vyre.policies.launching.bindless import BindlessSupport, PointerTable, ResourceTableInputs, plan_resource_table
+from vyre.policies.launching.param_inlining import (
+    Inline,
+    ParamInliningInputs,
+    ParamInliningPolicy,
+    decide_param_inlining,
+)
 
 TRAP_BYTES: Final = 32
 BARRIER_BYTES: Final = 8

@@ -19,8 +19,8 @@ from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
 
 if TYPE_CHECKING:
+    from vyre.domain.analysis.wide_access import WideGroup
     from vyre.domain.ir.node import SourceLocation
-    from vyre.policies.emission.wide_access import WideGroup
     from vyre.policies.journal import DecisionSink
 
 AXES: Final = "xyz"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx.floating import bits_of, canonical
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
 from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.ptxas_hazard_table import Fence
 
 _S = ScalarType
 _ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from vyre.adapters.cuda.decisions.ptx_target import Feature, TargetInputs, select_target
 from vyre.adapters.cuda.ptx import abi, barriers
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
@@ -23,7 +24,6 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import validate
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.ptx_target import Feature, TargetInputs, select_target
 
 EMITTER_VERSION: Final = 1
 HEADER_LINES: Final = 4

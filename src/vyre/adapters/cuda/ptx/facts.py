@@ -6,19 +6,19 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Final
 
+from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
+from vyre.domain.analysis.shared_zeroing import needs_zeroing
+from vyre.domain.analysis.uniformity import Uniformity, uniformity
+from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
 from vyre.domain.ir.expr import Atomic, Load, Var
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import If, Let, Loop, Store, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
-from vyre.domain.validation.uniformity import Uniformity, uniformity
 from vyre.domain.validation.validator import order_sensitive
-from vyre.policies.emission.bounds_checks import BoundsFacts, bounds_facts
-from vyre.policies.emission.shared_zeroing import needs_zeroing
-from vyre.policies.emission.wide_access import WideAccess, WideFacts, wide_facts
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.ptxas_hazards import AssemblerInputs, fences_needed
 
 NOTHING: Final[frozenset[Assumption]] = frozenset()
 EXACT_GRID: Final = frozenset({Assumption.EXACT_GRID})

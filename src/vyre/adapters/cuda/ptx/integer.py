@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register, Word, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.ptxas_hazard_table import Fence
 
 _S = ScalarType
 _U32: Final = _S.U32

@@ -15,11 +15,11 @@ from vyre.adapters.cuda.ptx.operands import Address, Register, Symbol
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import MOVE
+from vyre.domain.analysis.wide_access import WideAccess
 from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.emission.wide_access import WideAccess
 
 _S = ScalarType
 _U32: Final = _S.U32

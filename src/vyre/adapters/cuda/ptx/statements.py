@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx import async_copies, barriers, memory, traps
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
@@ -39,7 +40,6 @@ from vyre.domain.ir.stmt import (
     operands,
 )
 from vyre.domain.ir.types import ScalarType
-from vyre.policies.ptxas_hazard_table import Fence
 
 _U32: Final = ScalarType.U32
 

@@ -29,7 +29,7 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
-from vyre.policies.cache_outcome import explain_miss
+from vyre.policies.caching.cache_outcome import explain_miss
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices

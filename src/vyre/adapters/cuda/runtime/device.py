@@ -40,7 +40,7 @@ from vyre.adapters.cuda.seam import (
 )
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
 from vyre.domain.names import BackendId
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.modules import LoadedModule

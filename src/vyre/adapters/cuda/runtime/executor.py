@@ -30,8 +30,8 @@ from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.launch import Launch
-from vyre.policies.emission.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
 
 
 class CudaPipeline(KernelPipeline):

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cuda.codes import Attribute
+from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, TargetInputs, check_driver, select_target
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
 from vyre.domain.names import BackendId, Dim3
-from vyre.policies.ptx_target import BASE_VERSIONS, TargetInputs, check_driver, select_target
 
 if TYPE_CHECKING:
-    from vyre.policies.occupancy import DeviceEnvelope
+    from vyre.policies.devices.occupancy import DeviceEnvelope
 
 REGISTERS_OF_A_THREAD: Final = 255
 LARGE_PARAMETERS: Final = 32_764
@@ -65,7 +65,7 @@ class CudaDeviceFacts:
     @property
     def envelope(self) -> DeviceEnvelope:
         """What it offers one launch."""
-        from vyre.policies.occupancy import AxisLimits, DeviceEnvelope  # looking for a device needs none of it
+        from vyre.policies.devices.occupancy import AxisLimits, DeviceEnvelope  # looking for a device needs none of it
 
         return DeviceEnvelope(
             self.target // 10,

@@ -17,9 +17,9 @@ from vyre.adapters.cuda.seam import DeviceAddress, Launcher, LaunchShape, Parame
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import InvalidProgram, TrapError
 from vyre.domain.names import Dim3
-from vyre.policies import occupancy
+from vyre.policies.devices import occupancy
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.kernel_variant import BoundRange, VariantInputs, choose_variant
+from vyre.policies.variants.kernel_variant import BoundRange, VariantInputs, choose_variant
 
 TRAP_BYTES: Final = 32
 COUNT_MAX: Final = 0xFFFF_FFFF

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.domain.errors import BackendUnavailable
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.support import Environment
 
 

@@ -7,8 +7,8 @@ from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.launch_costs import LaunchCosts
-from vyre.policies.execution_prices import ExecutionMode
 from vyre.policies.journal import DecisionSink
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.ports.planning import DispatchWork, PlannedExecution
 
 

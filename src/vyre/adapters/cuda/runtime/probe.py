@@ -7,7 +7,7 @@ from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts, profile_of
 from vyre.adapters.cuda.seam import CudaDriver
 from vyre.domain.device import DeviceProfile
 from vyre.domain.ir.program import BackendId
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 
 def probe(driver: CudaDriver, backend: BackendId, options: CudaOptions = DEFAULT_OPTIONS) -> DeviceProfile:

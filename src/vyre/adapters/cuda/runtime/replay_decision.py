@@ -22,10 +22,10 @@ from weakref import WeakSet
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
-from vyre.policies.cost_observation import CostCorrected, CostSamples, CostVerdict, judge_cost
-from vyre.policies.execution_prices import ExecutionMode, Workload
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
+from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, CostVerdict, judge_cost
+from vyre.policies.launching.execution_prices import ExecutionMode, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionPlan, plan_execution
 from vyre.ports.planning import PlannedExecution
 from vyre.ports.support import SILENT, Telemetry
 

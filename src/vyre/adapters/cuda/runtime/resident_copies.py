@@ -18,9 +18,9 @@ from vyre.adapters.cuda.runtime.lane import Resources
 from vyre.adapters.cuda.runtime.resident_launch import Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import Stream
-from vyre.policies.arm_independence import ArmAccess
-from vyre.policies.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
-from vyre.policies.hazards import Access
+from vyre.policies.concurrency.arm_independence import ArmAccess
+from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, Overlap, can_overlap_copy_with_kernel
+from vyre.policies.concurrency.hazards import Access
 from vyre.policies.journal import DecisionSink, decide
 
 MOST_ACCESSES: Final = 256

@@ -20,7 +20,7 @@ from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_st
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import Event, GraphNode, Stream
-from vyre.policies.hazards import Access, AccessMode, HazardInputs, hazard_graph
+from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.journal import decide
 
 LAUNCHES: Final = 64

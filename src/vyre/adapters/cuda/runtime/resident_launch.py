@@ -28,7 +28,7 @@ from vyre.adapters.cuda.seam import CudaCallError
 from vyre.domain.binding import BindingPlan
 from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.launch import Launch
-from vyre.policies.hazards import Access, AccessMode
+from vyre.policies.concurrency.hazards import Access, AccessMode
 from vyre.ports.backend import HostBytes
 
 Memory: TypeAlias = "CudaBuffer | HostBytes"

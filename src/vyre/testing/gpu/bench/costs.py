@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.domain.launch_costs import Measured, Provenance, of_samples, to_json
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.gpu.bench import programs
 from vyre.testing.gpu.bench.predictions import Comparison, Shape, compare, summarise
 from vyre.testing.gpu.bench.spinning import Batches, Spinning

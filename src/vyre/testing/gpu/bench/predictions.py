@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, root_up, weakest
-from vyre.policies.execution_prices import ExecutionMode, Price, Workload
-from vyre.policies.plan_execution import ExecutionInputs, plan_execution
+from vyre.policies.launching.execution_prices import ExecutionMode, Price, Workload
+from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 
 WANTED_ERROR: Final = 0.15
 """A prediction is close enough with this error or a smaller one."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.modules import LoadedModule
-from vyre.policies.execution_prices import ExecutionMode
+from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.testing.gpu.bench import programs
 from vyre.testing.gpu.bench.predictions import Shape
 from vyre.testing.gpu.workbench import Workbench

@@ -13,7 +13,7 @@ import numpy as np
 import vyre
 from vyre import DispatchConfig, Program, ProgramBuilder, Session, TuningReport, TuningSettings, Value, f32
 from vyre.app.tuning.report import Source
-from vyre.policies.workgroup_candidates import DEFAULT_THRESHOLDS
+from vyre.policies.tuning.workgroup_candidates import DEFAULT_THRESHOLDS
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
 from vyre.testing.gpu.workbench import has_driver

@@ -11,7 +11,7 @@ from vyre import InvalidResource, Program, ProgramBuilder, Session, u32
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
-from vyre.policies.emission.grid_sync_mode import GridSyncMode
+from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.backend import Readback, ResidentSequence, ResidentStep, Upload
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS, Hazard
+from vyre.adapters.cuda.decisions.ptxas_hazards import reduced_ptx
 from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
-from vyre.policies.ptx_target import TargetInputs, select_target
-from vyre.policies.ptxas_hazard_table import HAZARDS, Hazard
-from vyre.policies.ptxas_hazards import reduced_ptx
 from vyre.testing.gpu.context import Context
 from vyre.testing.gpu.findings import Fact, Finding
 from vyre.testing.gpu.workbench import Workbench, has_driver

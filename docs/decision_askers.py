@@ -1,0 +1,189 @@
+"""Who asks each decision, read from the source: which code that runs names one of its functions.
+
+A decision is asked if code of ``ports``, ``adapters`` or ``app`` names one of its public functions, or if a function of
+another decision that is asked names one.  Imports alone, types and tests do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+SOURCE: Final = Path(__file__).resolve().parents[1] / "src" / "vyre"
+RUNNING: Final = ("ports", "adapters", "app")
+DECISIONS: Final = ("policies", "adapters/*/decisions")
+NO_DECISIONS: Final = frozenset({"__init__", "journal", "record", "ptxas_hazard_table"})
+_SHOWN: Final = 3
+
+WAITING: Final[Mapping[str, str]] = {
+    "arm_independence": "work graphs, for arms that may run side by side",
+    "cache_eviction": "resident memory, when it does not fit the device",
+    "capture": "recording of launches with their read-backs",
+    "claims": "bundles of evidence for measured claims",
+    "device_extraction": "the optimizer, to take terms out of an e-graph",
+    "dispatch_shape": "replay of recorded launches",
+    "egraph_kernels": "e-graphs on the device",
+    "extraction_cost": "the optimizer, to price the nodes of an e-graph",
+    "fixpoint": "fixed points on the device",
+    "fixpoint_iterations": "fixed points on the device",
+    "frontier_ir": "waves of a graph analysis in one kernel",
+    "fusion": "fusion of the steps of a work graph",
+    "fusion_pressure": "fusion of the steps of a work graph",
+    "pipeline_fusion": "fusion of the steps of a work graph",
+    "plan_cache": "waves of a graph analysis in one kernel",
+    "queueing": "work queues on the device",
+    "readback": "packing of many small results",
+    "residency": "graphs that stay on the device",
+    "routing": "sorting, in the library of primitives",
+    "selection": "the optimizer, to choose its passes",
+    "speculation": "races of rewritten variants",
+    "strategy": "the optimizer, to choose how an operation is lowered",
+    "subgroup": "reductions, in the library of primitives",
+    "topology": "waves of a graph analysis in one kernel",
+    "transfers": "packing of many small transfers",
+    "waves": "waves of a graph analysis in one kernel",
+}
+"""Decisions that nothing which runs asks, and what is going to ask each; the only ones that may be asked by nobody."""
+
+
+class Definition(NamedTuple):
+    """A function, class or constant at the top of a module, by the dotted name of the module below the package."""
+
+    module: str
+    name: str
+
+
+class Asked(NamedTuple):
+    """``by``: files that name a function of the decision, below the package; ``through``: decisions that do.
+
+    Both are sorted; ``through`` counts only where ``by`` is empty.
+    """
+
+    decision: str
+    by: tuple[str, ...]
+    through: tuple[str, ...]
+
+    @property
+    def anybody(self) -> bool:
+        return bool(self.by or self.through)
+
+    @property
+    def text(self) -> str:
+        """A cell of the index, in Markdown."""
+        if self.by:
+            more = f" and {len(self.by) - _SHOWN} more" if len(self.by) > _SHOWN else ""
+            return ", ".join(f"`{file}`" for file in self.by[:_SHOWN]) + more
+        if self.through:
+            return "through " + ", ".join(f"[{name}]({name}.md)" for name in self.through[:_SHOWN])
+        return f"nobody yet: {WAITING.get(self.decision, 'not even planned')}"
+
+
+@cache
+def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
+    """Who asks, by the name of the decision."""
+    trees = {_dotted(path, source): ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
+    decisions = {_dotted(path, source) for path in _decision_files(source)}
+    held = {module: _named(trees[module], module, trees) for module in decisions}
+    direct: dict[Definition, set[str]] = {}
+    for module, tree in trees.items():
+        if module.split(".")[0] in RUNNING and module not in decisions:
+            for found in _mentions(tree, _imports(tree, trees)):
+                if found.module in decisions:
+                    direct.setdefault(found, set()).add(f"{module.replace('.', '/')}.py")
+    reached: dict[Definition, set[str]] = {definition: set() for definition in direct}
+    ahead = list(direct)
+    while ahead:
+        asking = ahead.pop()
+        for found in held.get(asking.module, {}).get(asking.name, ()):
+            if found.module not in decisions:
+                continue
+            if found not in reached:
+                ahead.append(found)
+                reached[found] = set()
+            if found.module != asking.module:
+                reached[found].add(asking.module.rpartition(".")[2])
+    return {
+        module.rpartition(".")[2]: Asked(
+            module.rpartition(".")[2],
+            tuple(sorted({file for d, files in direct.items() if _asks(d, module, trees) for file in files})),
+            tuple(sorted({name for d, names in reached.items() if _asks(d, module, trees) for name in names})),
+        )
+        for module in sorted(decisions)
+    }
+
+
+def _asks(definition: Definition, module: str, trees: Mapping[str, ast.Module]) -> bool:
+    """Is this a public function of the module?  Records and verdicts can be named without asking."""
+    if definition.module != module or definition.name.startswith("_"):
+        return False
+    return any(isinstance(node, ast.FunctionDef) and node.name == definition.name for node in trees[module].body)
+
+
+def _decision_files(source: Path) -> Iterator[Path]:
+    for pattern in DECISIONS:
+        for folder in source.glob(pattern):
+            yield from (path for path in folder.rglob("*.py") if path.stem not in NO_DECISIONS)
+
+
+def _dotted(path: Path, source: Path) -> str:
+    return ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _named(tree: ast.Module, module: str, trees: Mapping[str, ast.Module]) -> dict[str, set[Definition]]:
+    """What each definition of a module names, its own module included."""
+    defined = dict(_defined(tree))
+    known = _imports(tree, trees) | {name: Definition(module, name) for name in defined}
+    return {name: set(_mentions(node, known)) for name, node in defined.items()}
+
+
+def _defined(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, node
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                yield name, node
+
+
+def _imports(tree: ast.Module, trees: Mapping[str, ast.Module]) -> dict[str, Definition]:
+    """What names from this package stand for; a module's name stands for a definition without a name."""
+    known: dict[str, Definition] = {}
+    for node in _running(tree):
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("vyre."):
+            inside = str(node.module).removeprefix("vyre").removeprefix(".")
+            for alias in node.names:
+                below = f"{inside}.{alias.name}".removeprefix(".")
+                held = Definition(below, "") if below in trees else Definition(inside, alias.name)
+                known[alias.asname or alias.name] = held
+    return known
+
+
+def _mentions(tree: ast.AST, known: Mapping[str, Definition]) -> Iterator[Definition]:
+    for node in _running(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name in known:
+                yield known[name]
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in known and not known[name].name:
+                yield Definition(known[name].module, attribute)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            todo += node.orelse
+            continue
+        yield node
+        todo += [child for name, child in _children(node) if name not in ("annotation", "returns")]
+
+
+def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for name, value in ast.iter_fields(node):
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield name, child

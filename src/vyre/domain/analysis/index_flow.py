@@ -1,0 +1,397 @@
+"""One walk over a program that says, for every access, which element it touches and whether that is certainly there.
+
+A condition is learnt in the branch it guards, and behind a branch that does not come back.  A name that is assigned
+somewhere has an unknown value behind every branch and around every loop that assigns it.  What no index and no
+condition needs is not evaluated.
+
+Cost: linear in the program, with an upper bound on the effort of evaluation and proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from vyre.domain.analysis.index_meanings import Meanings, Version
+from vyre.domain.analysis.index_proofs import Fact, Proofs
+from vyre.domain.analysis.index_values import Value
+from vyre.domain.identity_enum import IdentityEnum
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    BufferLength,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SpecConst,
+    SubgroupLane,
+    SubgroupSize,
+    Var,
+    children,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Store,
+    Trap,
+    bodies,
+    operands,
+)
+from vyre.domain.ir.types import ScalarType
+
+Access: TypeAlias = Load | Store | Atomic
+_U32: Final = ScalarType.U32
+_SMALL: Final = 64
+"""Operators up to which an expression counts as small."""
+
+
+class Step(IdentityEnum):
+    """What happens in a straight run of statements, as far as memory is concerned."""
+
+    LOAD = "load"
+    STORE = "store"
+    ASSIGN = "assign"
+    """Locals change; consecutive ones count as one."""
+
+
+class Event(NamedTuple):
+    """``at`` (the index) and ``proven`` belong to loads and stores."""
+
+    step: Step
+    node: Load | Store | Assign
+    at: Value | None
+    proven: bool
+
+
+_Scan: TypeAlias = tuple[tuple[Load | Atomic, ...], tuple[str, ...], bool]
+"""What is inside an expression: accesses, assigned names, and whether an access is atomic."""
+_EMPTY_SCAN: Final[_Scan] = ((), (), False)
+
+
+class Bounds(NamedTuple):
+    """A loop's bounds, and its variable in one of its iterations."""
+
+    start: Value
+    stop: Value
+    step: Value
+    counter: Value
+
+
+class IndexFlow:
+    """What the walk found; nodes are keyed by identity."""
+
+    __slots__ = ("indices", "local_ids", "loops", "proven", "runs", "scans")
+
+    def __init__(self) -> None:
+        self.proven: dict[int, bool] = {}
+        """Accesses: are all their occurrences certainly in range?"""
+        self.indices: dict[int, Value | None] = {}
+        """Accesses: their indices; None for nodes that occur several times."""
+        self.loops: dict[int, Bounds | None] = {}
+        """Loops; None for nodes that occur several times."""
+        self.runs: list[list[Event]] = []
+        """What happens in each stretch of one body without branches, barriers and atomics."""
+        self.scans: dict[int, _Scan] = {}
+        """Expressions that statements evaluate: the accesses in them.  Those that are not here have none."""
+        self.local_ids: dict[int, Value] = {}
+        """Local ids by axis, as far as they occur."""
+
+
+def index_flow(
+    program: Program, *, workgroup: Dim3 | None = None, in_range: Iterable[str] = (), same_length: bool = False
+) -> IndexFlow:
+    """The facts of a valid program; cached on it.
+
+    ``workgroup`` replaces the program's.  ``in_range``: buffers of which each lane's first global id is an element.
+    ``same_length``: a buffer declared ``like`` another one has as many elements.
+    """
+    size = workgroup or program.workgroup_size
+    key = (size, frozenset(in_range), same_length)
+    cached = program._cache.get(_CACHED)
+    if isinstance(cached, tuple) and cached[0] == key:
+        found: IndexFlow = cached[1]
+        return found
+    flow = _Walk(program, *key).result
+    program._cache[_CACHED] = (key, flow)
+    return flow
+
+
+_CACHED: Final = "index flow"
+_LEAVES: Final = frozenset({Literal, LaunchId, BufferLength, SpecConst, SubgroupLane, SubgroupSize})
+
+
+class _Walk:
+    def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
+        self._buffers = program.buffers_by_name
+        self._meanings = Meanings(self._buffers, size, same_length)
+        self._proofs = Proofs(self._meanings.values)
+        self._assigned = _assigned_names(program.body)
+        self._undo: list[tuple[str, Version | None]] = []
+        self._run: list[Event] = []
+        self.result: Final = IndexFlow()
+        for name in in_range:
+            lane = self._meanings.launch_id(IdKind.GLOBAL, 0)
+            self._proofs.learn(Fact(lane, self._meanings.length(name), 1))
+        self._body(program.body)
+        self._end_run()
+        self.result.local_ids = self._meanings.local_ids()
+
+    # ---- accesses
+    def _scan(self, root: Expr) -> _Scan:
+        """Accesses and assigned names in an expression; large ones with shared nodes are walked in linear time."""
+        if type(root) in _LEAVES:
+            return _EMPTY_SCAN
+        found = self.result.scans.get(id(root))
+        if found is not None:
+            return found
+        accesses: list[Load | Atomic] = []
+        names: list[str] = []
+        has_atomic = False
+        few = _SMALL
+        seen: set[int] = set()
+        assigned = self._assigned
+        stack: list[Expr] = [root]
+        while stack:
+            node: Any = stack.pop()
+            kind = type(node)
+            if kind in _LEAVES:
+                continue
+            if kind is Var:
+                if node.name in assigned:
+                    names.append(node.name)
+                continue
+            if few:  # as long as it is small, a node that is met again costs less than looking for it
+                few -= 1
+            else:
+                key = id(node)
+                if key in seen:
+                    continue
+                seen.add(key)
+            if kind is Binary:
+                stack.append(node.right)
+                stack.append(node.left)
+            elif kind is Load:
+                accesses.append(node)
+                stack.append(node.index)
+            else:
+                if kind is Atomic:
+                    accesses.append(node)
+                    has_atomic = True
+                stack += children(node)
+        found = (tuple(accesses), tuple(names), has_atomic) if accesses or names else _EMPTY_SCAN
+        if accesses or seen:
+            self.result.scans[id(root)] = found
+        return found
+
+    def _visit(self, *roots: Expr) -> tuple[str, ...]:
+        """Notes the accesses of a statement's own expressions; returns the assigned names in them."""
+        self._meanings.memo = {}
+        names: tuple[str, ...] = ()
+        noted: set[int] | None = None
+        for root in roots:
+            if type(root) in _LEAVES:
+                continue
+            scan = self._scan(root)
+            if scan is _EMPTY_SCAN:
+                continue
+            accesses, read, _ = scan
+            names += read
+            if not accesses:
+                continue
+            if noted is None:
+                noted = set()
+                fence = any(self._scan(other)[2] for other in roots)
+                if fence:
+                    self._end_run()
+                    self._meanings.memo = None
+            for access in accesses:
+                if id(access) not in noted:
+                    noted.add(id(access))
+                    self._access(access, None if fence else Step.LOAD)
+        return names
+
+    def _access(self, access: Access, step: Step | None) -> None:
+        buffer = self._buffers[access.buffer]
+        key, result = id(access), self.result
+        if buffer.is_push:
+            result.proven[key] = True
+            return
+        index = self._meanings.value(access.index)
+        proven = self._proofs.is_below(index, self._meanings.length(access.buffer))
+        if key in result.proven:
+            result.proven[key] = proven and result.proven[key]
+            result.indices[key] = None
+        else:
+            result.proven[key] = proven
+            result.indices[key] = index
+        if step is not None:
+            self._run.append(Event(step, access, index, proven))  # type: ignore[arg-type]
+
+    def _end_run(self) -> None:
+        if len(self._run) > 1:
+            self.result.runs.append(self._run)
+        self._run = []
+
+    # ---- bodies
+    def _body(self, body: Body) -> bool:
+        """Walks a body; whether its end is reached."""
+        alive = True
+        for stmt in body:
+            handler = _HANDLERS.get(type(stmt))
+            if handler is not None:
+                alive = handler(self, stmt) and alive
+            else:
+                self._visit(*operands(stmt))
+                self._end_run()
+        return alive
+
+    def _branch(self, body: Body, facts: list[Fact]) -> tuple[set[str], bool]:
+        """Walks a body under facts and takes back what it did; what outer names it assigned, is its end reached?"""
+        mark, learnt = len(self._undo), self._proofs.mark
+        for fact in facts:
+            self._proofs.learn(fact)
+        alive = self._body(body)
+        self._end_run()
+        self._proofs.forget(learnt)
+        return self._rewind(mark), alive
+
+    def _set(self, name: str, version: Version) -> None:
+        self._undo.append((name, self._meanings.env.get(name)))
+        self._meanings.env[name] = version
+
+    def _rewind(self, mark: int) -> set[str]:
+        """Leaves a scope: names declared in it end, others get the version back that they had before it.
+
+        Returns those others, which have been assigned.
+        """
+        declared: set[str] = set()
+        changed: set[str] = set()
+        for name, old in reversed(self._undo[mark:]):
+            if old is None:
+                del self._meanings.env[name]
+                declared.add(name)
+            else:
+                self._meanings.env[name] = old
+                changed.add(name)
+        del self._undo[mark:]
+        return changed - declared
+
+    def _blur(self, names: Iterable[str]) -> None:
+        """These locals have values that are not followed."""
+        for name in names:
+            self._set(name, Version(None, None, self._meanings.dtype(Var(name), None)))
+
+    # ---- statements; each says whether the next one is reached
+    def _let(self, stmt: Let) -> bool:
+        self._set(stmt.name, self._new_version(stmt.value))
+        return True
+
+    def _assign(self, stmt: Assign) -> bool:
+        version = self._new_version(stmt.value)
+        if self._run and self._run[-1].step is not Step.ASSIGN:
+            self._run.append(Event(Step.ASSIGN, stmt, None, False))
+        self._set(stmt.name, version)
+        return True
+
+    def _new_version(self, value: Expr) -> Version:
+        names = self._visit(value)
+        captured = {name: self._meanings.env[name] for name in names if name in self._meanings.env} if names else None
+        return Version(value, captured, has_atomic=self._meanings.memo is None)
+
+    def _store(self, stmt: Store) -> bool:
+        self._visit(stmt.index, stmt.value)
+        self._access(stmt, Step.STORE)
+        return True
+
+    def _if(self, stmt: If) -> bool:
+        self._visit(stmt.condition)
+        self._end_run()
+        holds, fails = self._meanings.facts(stmt.condition, True), self._meanings.facts(stmt.condition, False)
+        then_changed, then_alive = self._branch(stmt.then, holds)
+        else_changed, else_alive = self._branch(stmt.otherwise, fails)
+        self._blur(sorted((then_changed if then_alive else set()) | (else_changed if else_alive else set())))
+        if then_alive is not else_alive:  # only one of them comes back
+            for fact in holds if then_alive else fails:
+                self._proofs.learn(fact)
+        return then_alive or else_alive
+
+    def _loop(self, stmt: Loop) -> bool:
+        self._visit(stmt.start, stmt.stop, stmt.step)
+        self._end_run()
+        start, stop, step = (self._meanings.value(bound) for bound in (stmt.start, stmt.stop, stmt.step))
+        counter = self._counter(start, stop, step)
+        loops, key = self.result.loops, id(stmt)
+        loops[key] = None if key in loops else Bounds(start, stop, step, counter)
+        changed: list[str] = []
+        if self._assigned:
+            changed = sorted(name for name in _assigned_names(stmt.body) if name in self._meanings.env)
+        self._blur(changed)
+        mark = len(self._undo)
+        self._set(stmt.var, Version(None, None, _U32, counter))
+        self._branch(stmt.body, [Fact(counter, stop, 1), Fact(start, counter, 0)])
+        self._rewind(mark)
+        self._blur(changed)
+        return True
+
+    def _counter(self, start: Value, stop: Value, step: Value) -> Value:
+        """The variable of a loop in one of its iterations."""
+        values = self._meanings.values
+        last = max(stop.high - 1, start.low)
+        if start.is_constant and step.is_constant and step.constant > 1:
+            rounds = values.fresh(0, (last - start.constant) // step.constant)
+            return values.plus(values.scaled(rounds, step.constant), start.constant)
+        return values.fresh(start.low, last, min(start.align, step.align))
+
+    def _scope(self, stmt: Block | Region) -> bool:
+        self._end_run()
+        mark = len(self._undo)
+        alive = self._body(stmt.body)
+        self._end_run()
+        self._blur(sorted(self._rewind(mark)))
+        return alive
+
+    def _leave(self, stmt: Break | Continue | Return | Trap) -> bool:
+        self._visit(*operands(stmt))
+        self._end_run()
+        return False
+
+
+def _assigned_names(body: Body) -> set[str]:
+    names: set[str] = set()
+    pending: list[Body] = [body]
+    while pending:
+        for stmt in pending.pop():
+            kind = type(stmt)
+            if kind is Assign:
+                names.add(stmt.name)  # type: ignore[union-attr]
+            elif kind in _NESTED:
+                pending += bodies(stmt)
+    return names
+
+
+_NESTED: Final = frozenset({If, Loop, Block, Region})
+_HANDLERS: Final[dict[type[Node], Callable[[_Walk, Any], bool]]] = {
+    Let: _Walk._let,
+    Assign: _Walk._assign,
+    Store: _Walk._store,
+    If: _Walk._if,
+    Loop: _Walk._loop,
+    Break: _Walk._leave,
+    Continue: _Walk._leave,
+    Return: _Walk._leave,
+    Trap: _Walk._leave,
+    Block: _Walk._scope,
+    Region: _Walk._scope,
+}

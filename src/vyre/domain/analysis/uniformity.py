@@ -1,0 +1,438 @@
+"""Uniformity: which lanes provably agree on a value, a condition, a place in the program.
+
+A value is represented by a node of a graph whose edges point to what it depends on; four nodes stand for
+the levels themselves, and a value is as divergent as the worst level it reaches.  One walk builds the
+graph: locals get a version per assignment, joined after branches and at loop heads, so the result is
+that of a fixpoint over all paths while the cost stays linear in the graph.
+
+Sources: literals, parameters, specialization constants, lengths and the grid size agree in the whole
+grid, workgroup ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that the
+program cannot write agrees as far as its index does.  All else differs from lane to lane.  An assignment
+depends on every condition between it and the declaration; a break or continue makes its loop
+depend on the conditions around it.  A lane that has ended no longer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir.expr import (
+    Atomic,
+    Expr,
+    IdKind,
+    LaunchId,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    Var,
+    children,
+)
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Access, Program
+from vyre.domain.ir.stmt import (
+    Assign,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Trap,
+    operands,
+    walk_statements,
+)
+
+
+class Uniformity(IntEnum):
+    """The widest set of lanes in which all lanes that get there agree."""
+
+    GRID = 0
+    WORKGROUP = 1
+    SUBGROUP = 2
+    LANE = 3
+
+
+class UniformityFacts:
+    """What is known about the conditions of a program; cached on it, keyed by statement objects.
+
+    A statement object that occurs several times gets the least that holds at all its occurrences.
+    """
+
+    __slots__ = ("_conditions", "_iterations")
+
+    def __init__(self, conditions: dict[int, Uniformity], iterations: dict[int, Uniformity]) -> None:
+        self._conditions = conditions
+        self._iterations = iterations
+
+    def condition(self, stmt: If | Loop) -> Uniformity:
+        """Which of the lanes that reach the statement agree on its condition, or on all its bounds."""
+        return self._conditions[id(stmt)]
+
+    def iterations(self, stmt: Loop) -> Uniformity:
+        """Which of the lanes that enter the loop run the same iterations, breaks and continues included."""
+        return self._iterations[id(stmt)]
+
+
+def uniformity(program: Program) -> UniformityFacts:
+    """Facts about every ``If`` and ``Loop`` of a program within the depth limits."""
+    found = program._cache.get(_CACHED)
+    if not isinstance(found, UniformityFacts):
+        found = program._cache[_CACHED] = _Analysis(program).facts()
+    return found
+
+
+def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
+    """Barriers and subgroup operations that not all lanes concerned may reach together, in program order.
+
+    The facts found on the way are cached on the program.
+    """
+    analysis = _Analysis(program)
+    program._cache[_CACHED] = analysis.facts()
+    for need in analysis.needs:
+        if analysis.level(need.flow) > need.most:
+            yield UnmetNeed(need, after_end=False)
+        elif analysis.level(need.ended) > need.most:
+            yield UnmetNeed(need, after_end=True)
+
+
+_CACHED: Final = "uniformity"
+_SUBGROUP_TEXT: Final[dict[type[Node], str]] = {
+    SubgroupAdd: "`subgroup_add`",
+    SubgroupBallot: "`subgroup_ballot`",
+    SubgroupShuffle: "`subgroup_shuffle`",
+}
+_FIXED_LEVEL: Final[dict[type[Node], Uniformity]] = {
+    SubgroupLane: Uniformity.LANE,
+    Atomic: Uniformity.LANE,
+    SubgroupShuffle: Uniformity.LANE,
+    SubgroupAdd: Uniformity.SUBGROUP,
+    SubgroupBallot: Uniformity.SUBGROUP,
+}
+"""Expressions whose level does not depend on their operands."""
+_ID_LEVEL: Final = {
+    IdKind.NUM_GROUPS: Uniformity.GRID,
+    IdKind.GROUP: Uniformity.WORKGROUP,
+    IdKind.GLOBAL: Uniformity.LANE,
+    IdKind.LOCAL: Uniformity.LANE,
+}
+_CONSTANT: Final = frozenset({Access.READ_ONLY, Access.UNIFORM})
+
+
+class _Graph:
+    """Dependencies between versions.  The first nodes are the levels, in order."""
+
+    def __init__(self) -> None:
+        self._dependencies: list[set[int]] = [set() for _ in Uniformity]
+
+    def node(self, dependencies: Iterable[int]) -> int:
+        """A node as divergent as the worst of ``dependencies``; an existing one where that is possible."""
+        needed = set(dependencies)
+        needed.discard(Uniformity.GRID)
+        if not needed:
+            return Uniformity.GRID
+        if Uniformity.LANE in needed:
+            return Uniformity.LANE
+        return needed.pop() if len(needed) == 1 else self.open(needed)
+
+    def open(self, dependencies: Iterable[int]) -> int:
+        """A node that may get more dependencies."""
+        self._dependencies.append(set(dependencies))
+        return len(self._dependencies) - 1
+
+    def add(self, node: int, dependencies: Iterable[int]) -> None:
+        self._dependencies[node].update(dependencies)
+
+    def levels(self) -> list[Uniformity]:
+        """Level of every node: the worst that it reaches."""
+        dependents: list[list[int]] = [[] for _ in self._dependencies]
+        for node, needed in enumerate(self._dependencies):
+            for dependency in needed:
+                dependents[dependency].append(node)
+        levels = [Uniformity.GRID] * len(dependents)
+        for level in (Uniformity.LANE, Uniformity.SUBGROUP, Uniformity.WORKGROUP):
+            stack: list[int] = [level]
+            while stack:
+                node = stack.pop()
+                if levels[node] is Uniformity.GRID:
+                    levels[node] = level
+                    stack += dependents[node]
+        return levels
+
+
+class Need(NamedTuple):
+    """An operation that lanes must reach together: ``flow`` and ``ended`` may be no worse than ``most``.
+
+    ``path``: position of its statement in the program.
+    """
+
+    what: str
+    most: Uniformity
+    flow: int
+    ended: int
+    nodes: tuple[Node, ...]
+    path: tuple[int, ...]
+
+
+class UnmetNeed(NamedTuple):
+    """``after_end``: the flow is uniform, but lanes may have ended before by a return or a trap."""
+
+    need: Need
+    after_end: bool
+
+
+class _Version(NamedTuple):
+    """The current value of a local, and the number of conditions around its declaration."""
+
+    node: int
+    depth: int
+
+
+class _LoopState(NamedTuple):
+    """A loop being walked: its place among the conditions, the names assigned in it, versions at its exits."""
+
+    depth: int
+    assigned: tuple[str, ...]
+    breaks: list[dict[str, int]]
+    continues: list[dict[str, int]]
+
+
+class _Branch(NamedTuple):
+    """Versions that a branch changed, whether its end is reached, and what has ended by then."""
+
+    changed: dict[str, int]
+    alive: bool
+    ended: int
+
+
+class _Analysis:
+    def __init__(self, program: Program) -> None:
+        self._graph = _Graph()
+        self._constant = {b.name for b in program.buffers_by_name.values() if b.access in _CONSTANT}
+        self._env: dict[str, _Version] = {}
+        self._undo: list[tuple[str, _Version | None]] = []
+        self._conditions: list[int] = []
+        """A node per enclosing branch or loop."""
+        self._flows: list[int] = [Uniformity.GRID]
+        """A node per enclosing branch or loop that joins it with those around it."""
+        self._ended: int = Uniformity.GRID
+        self._loops: list[_LoopState] = []
+        self._path: list[int] = []
+        self._condition_of: dict[int, list[int]] = {}
+        self._iterations_of: dict[int, list[int]] = {}
+        self.needs: list[Need] = []
+        self._body(program.body, 0)
+        self._levels = self._graph.levels()
+
+    def level(self, node: int) -> Uniformity:
+        return self._levels[node]
+
+    def facts(self) -> UniformityFacts:
+        def worst(nodes_of: dict[int, list[int]]) -> dict[int, Uniformity]:
+            return {key: max(map(self.level, nodes)) for key, nodes in nodes_of.items()}
+
+        return UniformityFacts(worst(self._condition_of), worst(self._iterations_of))
+
+    # Expressions.
+
+    def _evaluate(self, stmt: Stmt, roots: Iterable[Expr]) -> set[int]:
+        """What the expressions depend on; subgroup operations in them are noted."""
+        needed: set[int] = set()
+        seen: set[tuple[int, bool]] = set()
+        stack = [(root, True) for root in roots]
+        while stack:
+            expr, counts = stack.pop()
+            if (id(expr), counts) in seen:
+                continue
+            seen.add((id(expr), counts))
+            kind = type(expr)
+            if kind in _SUBGROUP_TEXT:
+                self._need(_SUBGROUP_TEXT[kind], Uniformity.SUBGROUP, expr, stmt)
+            if counts:
+                own = self._own_level(expr)
+                if own is not None:
+                    needed.add(own)
+                    counts = kind not in _FIXED_LEVEL and kind is not Load
+            stack += [(child, counts) for child in children(expr)]
+        return needed
+
+    def _own_level(self, expr: Expr) -> int | None:
+        """Level or version that the expression has besides its operands."""
+        if isinstance(expr, Var):
+            version = self._env.get(expr.name)
+            return None if version is None else version.node
+        if isinstance(expr, LaunchId):
+            return _ID_LEVEL[expr.kind]
+        if isinstance(expr, Load):
+            return None if expr.buffer in self._constant else Uniformity.LANE
+        return _FIXED_LEVEL.get(type(expr))
+
+    def _need(self, what: str, most: Uniformity, *nodes: Node) -> None:
+        self.needs.append(Need(what, most, self._flows[-1], self._ended, nodes, tuple(self._path)))
+
+    # Bodies.
+
+    def _body(self, body: Body, branch: int) -> bool:
+        """Walks a body; whether its end is reached."""
+        alive = True
+        self._path += (branch, 0)
+        for index, stmt in enumerate(body):
+            self._path[-1] = index
+            handler = _HANDLERS.get(type(stmt))
+            if handler is not None:
+                alive = handler(self, stmt) and alive
+            else:
+                self._evaluate(stmt, operands(stmt))
+        del self._path[-2:]
+        return alive
+
+    def _branch(self, body: Body, branch: int, condition: int) -> _Branch:
+        """Walks a body under a condition and takes back what it did to the locals."""
+        mark, ended = len(self._undo), self._ended
+        self._enter(condition)
+        alive = self._body(body, branch)
+        self._leave()
+        declared = self._declared_since(mark)
+        changed = {name: self._env[name].node for name, _ in self._undo[mark:] if name not in declared}
+        result = _Branch(changed, alive, self._ended)
+        self._rewind(mark)
+        self._ended = ended
+        return result
+
+    def _enter(self, condition: int) -> None:
+        self._conditions.append(condition)
+        self._flows.append(self._graph.node((self._flows[-1], condition)))
+
+    def _leave(self) -> None:
+        self._conditions.pop()
+        self._flows.pop()
+
+    def _set(self, name: str, version: _Version) -> None:
+        self._undo.append((name, self._env.get(name)))
+        self._env[name] = version
+
+    def _update(self, name: str, node: int) -> None:
+        self._set(name, _Version(node, self._env[name].depth))
+
+    def _declared_since(self, mark: int) -> set[str]:
+        return {name for name, old in self._undo[mark:] if old is None}
+
+    def _rewind(self, mark: int) -> None:
+        for name, old in reversed(self._undo[mark:]):
+            if old is None:
+                del self._env[name]
+            else:
+                self._env[name] = old
+        del self._undo[mark:]
+
+    # Statements; each returns whether the next one is reached.
+
+    def _let(self, stmt: Let) -> bool:
+        node = self._graph.node(self._evaluate(stmt, (stmt.value,)))
+        self._set(stmt.name, _Version(node, len(self._conditions)))
+        return True
+
+    def _assign(self, stmt: Assign) -> bool:
+        needed = self._evaluate(stmt, (stmt.value,))
+        version = self._env.get(stmt.name)
+        if version is not None:
+            self._update(stmt.name, self._graph.node(needed.union(self._conditions[version.depth :])))
+        return True
+
+    def _if(self, stmt: If) -> bool:
+        condition = self._graph.node(self._evaluate(stmt, (stmt.condition,)))
+        self._condition_of.setdefault(id(stmt), []).append(condition)
+        branches = (self._branch(stmt.then, 0, condition), self._branch(stmt.otherwise, 1, condition))
+        self._ended = self._graph.node(branch.ended for branch in branches)
+        open_ends = [branch.changed for branch in branches if branch.alive]
+        for name in dict.fromkeys(name for changed in open_ends for name in changed):
+            current = self._env[name].node
+            self._update(name, self._graph.node(changed.get(name, current) for changed in open_ends))
+        return bool(open_ends)
+
+    def _loop(self, stmt: Loop) -> bool:
+        graph = self._graph
+        bounds = graph.node(self._evaluate(stmt, (stmt.start, stmt.stop, stmt.step)))
+        counter = graph.node(self._evaluate(stmt, (stmt.start, stmt.step)))
+        iterations = graph.open((bounds,))
+        self._condition_of.setdefault(id(stmt), []).append(bounds)
+        self._iterations_of.setdefault(id(stmt), []).append(iterations)
+        assigned = {s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)}
+        names = tuple(sorted(name for name in assigned if name in self._env))
+        ended = graph.open((self._ended,))
+        self._ended = ended
+        heads = {name: graph.open((self._env[name].node,)) for name in names}
+        for name, node in heads.items():
+            self._update(name, node)
+        mark = len(self._undo)
+        state = _LoopState(len(self._conditions), names, [], [])
+        self._loops.append(state)
+        self._enter(iterations)
+        self._set(stmt.var, _Version(counter, len(self._conditions)))
+        if self._body(stmt.body, 0):
+            state.continues.append(self._versions(names))
+        self._leave()
+        self._loops.pop()
+        self._rewind(mark)
+        for versions in state.continues:
+            for name, node in versions.items():
+                graph.add(heads[name], (node,))
+        for name, node in heads.items():
+            self._update(name, graph.node((node, *(versions[name] for versions in state.breaks))))
+        graph.add(ended, (self._ended,))
+        self._ended = ended
+        return True
+
+    def _versions(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: self._env[name].node for name in names}
+
+    def _break(self, stmt: Break | Continue) -> bool:
+        if self._loops:
+            state = self._loops[-1]
+            exits = state.breaks if isinstance(stmt, Break) else state.continues
+            exits.append(self._versions(state.assigned))
+            self._graph.add(self._conditions[state.depth], self._conditions[state.depth + 1 :])
+        return False
+
+    def _end(self, stmt: Return | Trap) -> bool:
+        self._evaluate(stmt, operands(stmt))
+        self._ended = self._graph.node((self._ended, self._flows[-1]))
+        return False
+
+    def _scope(self, stmt: Block | Region) -> bool:
+        mark = len(self._undo)
+        alive = self._body(stmt.body, 0)
+        declared = self._declared_since(mark)
+        for name in declared:
+            del self._env[name]
+        self._undo[mark:] = [entry for entry in self._undo[mark:] if entry[0] not in declared]
+        return alive
+
+    def _barrier(self, stmt: Barrier) -> bool:
+        if stmt.ordering is not Ordering.GRID_SYNC:
+            self._need("barrier", Uniformity.WORKGROUP, stmt)
+        return True
+
+
+_HANDLERS: Final[dict[type[Node], Callable[[_Analysis, Any], bool]]] = {
+    Let: _Analysis._let,
+    Assign: _Analysis._assign,
+    If: _Analysis._if,
+    Loop: _Analysis._loop,
+    Break: _Analysis._break,
+    Continue: _Analysis._break,
+    Return: _Analysis._end,
+    Trap: _Analysis._end,
+    Block: _Analysis._scope,
+    Region: _Analysis._scope,
+    Barrier: _Analysis._barrier,
+}

@@ -1,0 +1,1 @@
+"""What a cache keeps, what it drops, and what a change invalidates."""

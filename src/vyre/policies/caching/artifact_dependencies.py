@@ -1,0 +1,141 @@
+"""Which stored artifacts rest on what has changed?
+
+Rule: an artifact depends on the facts in its key, but machine code only on device, driver and tool, and on the PTX that
+it was assembled from, whether that is stored or not: the same key without those three.  What can be reached from what
+changed must go, and nothing else; each with a shortest path from the change to it.  O(keys x facts of a key).
+
+What the reference gets wrong: its graph is a dense table of rules, which a cache of some thousand entries cannot have,
+and nothing says why an entry went.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.policies.caching.cache_invalidation import reached_from
+from vyre.policies.caching.cache_outcome import parts_of, shown
+from vyre.policies.record import Reason, record, verdict, why_field
+
+DIGITS: Final = 12
+"""Of a digest, as shown."""
+
+
+class Dependency(Enum):
+    """What may change: fields of a key that describe the world, not the launch.  ``value``: the name of the field."""
+
+    PROGRAM = "program"
+    SPEC = "spec"
+    EMITTER = "emitter"
+    TARGET = "target"
+    POLICY = "policy"
+    DEVICE = "device"
+    DRIVER = "driver"
+    TOOL = "tool"
+
+
+class Fact(NamedTuple):
+    """``part``: the name of the fact or of the constant where a field holds several, else empty."""
+
+    field: Dependency
+    part: str
+    value: str
+
+    def __str__(self) -> str:
+        value = self.value[:DIGITS] if self.field in _DIGESTS else self.value
+        named = f"{self.field.value} {self.part} {value}" if self.part else f"{self.field.value} {value}"
+        return shown(named)
+
+
+_Node: TypeAlias = Fact | ArtifactKey
+
+
+@record
+class Change:
+    """The facts that changed: those of ``field`` (and ``part``) with ``value``, or with any but it if ``others``.
+
+    A digest may be given by its first digits, and a tool by its first words: its name, or name and version.
+    """
+
+    field: Dependency
+    value: str
+    part: str = ""
+    others: bool = False
+
+    def selects(self, fact: Fact) -> bool:
+        return (fact.field, fact.part) == (self.field, self.part) and self._matches(fact.value) is not self.others
+
+    def _matches(self, value: str) -> bool:
+        if self.field in _DIGESTS:
+            return value.startswith(self.value)
+        if self.field is Dependency.TOOL:
+            words = self.value.split()
+            return value.split()[: len(words)] == words
+        return value == self.value
+
+
+@verdict
+class Affected:
+    """``why``: the path from what changed to ``key``."""
+
+    key: ArtifactKey
+    why: Reason = why_field()
+
+
+def affected_artifacts(
+    stored: Iterable[ArtifactKey], changes: Iterable[Change], named: Iterable[ArtifactKey] = ()
+) -> tuple[Affected, ...]:
+    """Those of ``stored`` that rest on a change or on a key of ``named``, these themselves included; in their order."""
+    stored, changes = dict.fromkeys(stored), tuple(changes)
+    dependents: defaultdict[_Node, list[ArtifactKey]] = defaultdict(list)
+    for key in stored | dict.fromkeys(_text_of(key) for key in stored):
+        for node in _dependencies(key):
+            dependents[node].append(key)
+    roots: list[_Node] = [*named]
+    roots += [node for node in dependents if isinstance(node, Fact) and any(c.selects(node) for c in changes)]
+    before = reached_from(roots, lambda node: dependents.get(node, []))
+    return tuple(Affected(key, _why(key, before)) for key in stored if key in before)
+
+
+def facts_of(key: ArtifactKey) -> Iterator[Fact]:
+    """What ``key`` itself names; a field that it leaves empty says that nothing there matters to it."""
+    for field in Dependency:
+        if not getattr(key, field.value):
+            continue
+        if field in _DIGESTS:
+            yield Fact(field, "", getattr(key, field.value).hex())
+        else:
+            yield from (Fact(field, part, value) for part, value in parts_of(key, field.value).items())
+
+
+def _text_of(key: ArtifactKey) -> ArtifactKey:
+    """The PTX that machine code was assembled from; anything else is its own text."""
+    if key.kind is not ArtifactKind.CUBIN:
+        return key
+    return replace(key, kind=ArtifactKind.PTX, device=(), driver="", tool="")
+
+
+def _dependencies(key: ArtifactKey) -> Iterator[_Node]:
+    text = _text_of(key)
+    if text == key:
+        yield from facts_of(key)
+    else:
+        yield text
+        yield from (fact for fact in facts_of(key) if fact.field in _OF_MACHINE_CODE)
+
+
+def _why(key: ArtifactKey, before: Mapping[_Node, _Node | None]) -> Reason:
+    path: list[str] = []
+    node = before[key]
+    while node is not None:
+        path.append(str(node) if isinstance(node, Fact) else f"{node.kind.value} {node.digest.hex()[:DIGITS]}")
+        node = before[node]
+    return Reason("{}", (" -> ".join(reversed(path)),)) if path else Reason("named by its key")
+
+
+_DIGESTS: Final = frozenset((Dependency.PROGRAM, Dependency.EMITTER))
+_OF_MACHINE_CODE: Final = frozenset((Dependency.DEVICE, Dependency.DRIVER, Dependency.TOOL))

@@ -1,0 +1,102 @@
+"""May two arms of work run at the same time, on independent streams?
+
+Rule, first match wins: both write a slot (WRITE_WRITE); ``a`` writes what ``b`` reads (READ_AFTER_WRITE); ``a`` reads
+what ``b`` writes (WRITE_AFTER_READ); else independent.  Expected O(min(|a|, |b|)) with hash sets.
+
+What the reference gets wrong is the key: slot numbers are per program, so slot 0 of two programs need not be one
+buffer, and two slots may alias one.  Feed ids of *resources*, and ``ranges`` where the bytes are known: the same rule
+by byte interval, as ``hazards`` has it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from vyre.policies.concurrency.hazards import Access, AccessMode, ConflictReason, first_conflict
+from vyre.policies.record import U32, Reason, record, verdict, why_field
+
+
+@record
+class ArmAccess:
+    """Slots (or resource ids) an arm reads and writes as a whole, and ``ranges`` of others (default: none)."""
+
+    reads: frozenset[U32]
+    writes: frozenset[U32]
+    ranges: tuple[Access, ...] = ()
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """The same as accesses of resources."""
+        reads = (Access(slot, AccessMode.READ) for slot in sorted(self.reads))
+        writes = (Access(slot, AccessMode.WRITE) for slot in sorted(self.writes))
+        return (*reads, *writes, *self.ranges)
+
+
+@verdict
+class Independent:
+    why: Reason = why_field()
+
+
+@verdict
+class SerializeRequired:
+    """``reason`` is the first conflict found, by the order of the rule."""
+
+    reason: ConflictReason
+    why: Reason = why_field()
+
+
+ArmVerdict: TypeAlias = Independent | SerializeRequired
+
+
+def can_dispatch_concurrently(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
+    """``Independent`` iff no slot (given ranges: no byte) is written by one arm and touched by the other."""
+    reason, why = judge_arms(a, b)
+    return Independent(why) if reason is None else SerializeRequired(reason, why)
+
+
+def judge_arms(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
+    """The first conflict, by the order of the rule, or None; and why."""
+    if a.ranges or b.ranges:
+        return _judge_bytes(a, b)
+    if not a.writes.isdisjoint(b.writes):
+        return _conflict(ConflictReason.WRITE_WRITE, a.writes & b.writes)
+    if not a.writes.isdisjoint(b.reads):
+        return _conflict(ConflictReason.READ_AFTER_WRITE, a.writes & b.reads)
+    if not a.reads.isdisjoint(b.writes):
+        return _conflict(ConflictReason.WRITE_AFTER_READ, a.reads & b.writes)
+    return None, Reason("no slot written by one arm is touched by the other")
+
+
+def _judge_bytes(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
+    found = first_conflict(a.accesses, b.accesses)
+    if found is None:
+        return None, Reason("no byte written by one arm is touched by the other")
+    return _conflict(found.reason, frozenset({found.resource}))
+
+
+_TEMPLATES = {
+    ConflictReason.WRITE_WRITE: "both arms write slot(s) {}",
+    ConflictReason.READ_AFTER_WRITE: "the later arm reads slot(s) {}",
+    ConflictReason.WRITE_AFTER_READ: "the later arm overwrites slot(s) {}",
+}
+
+
+def _conflict(reason: ConflictReason, slots: frozenset[int]) -> tuple[ConflictReason, Reason]:
+    return reason, Reason(_TEMPLATES[reason], (sorted(slots)[:4],))
+
+
+@record
+class BindingSlotSet:
+    """An immutable set of binding slots."""
+
+    slots: frozenset[U32] = frozenset()
+
+    def insert(self, slot: int) -> tuple[BindingSlotSet, bool]:
+        """The set with ``slot``, and whether it is new."""
+        return (self, False) if slot in self.slots else (BindingSlotSet(self.slots | {slot}), True)
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self.slots
+
+    def intersects(self, other: BindingSlotSet) -> bool:
+        return not self.slots.isdisjoint(other.slots)

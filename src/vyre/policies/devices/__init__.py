@@ -1,0 +1,1 @@
+"""What a device can run: ranking of backends, occupancy, subgroups."""

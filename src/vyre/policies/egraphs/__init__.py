@@ -1,0 +1,1 @@
+"""Launch plans of e-graph kernels, and the extraction of terms."""

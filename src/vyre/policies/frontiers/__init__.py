@@ -1,0 +1,1 @@
+"""How the waves of a graph analysis run: kernel shape, order, memory and fixed points."""

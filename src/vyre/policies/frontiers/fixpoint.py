@@ -1,0 +1,142 @@
+"""How a step is repeated on the device until it changes nothing, and what of that the host sees.
+
+``plan`` is the reference's contract of a convergence loop: the device iterates, the host waits once and reads one flag.
+``choose_executor`` says what runs the loop; how often a plain dispatch repeats is ``fixpoint_iterations``.  Both O(1).
+
+What the reference gets wrong: its contract is never executed.  It launches the step as often as its caller says, on and
+on after nothing changes any more, and no flag tells whether that was enough.  Every executor here has a changed flag;
+reaching the limit with the flag still set is a result (not converged), never hidden.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Final, TypeAlias
+
+from vyre.domain.errors import PlanError
+from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode, choose_grid_sync
+from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
+
+Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
+FLAG_BYTES: Final = 4
+"""A changed flag is one 32-bit word."""
+
+
+@record
+class ConvergenceInputs:
+    """``requested_host_iteration_polls``: how often the host wants to look at the flag while the loop runs."""
+
+    max_device_iterations: U32
+    changed_flag_bytes: U32
+    requested_host_iteration_polls: U32
+
+
+class ReadbackPolicy(Enum):
+    FINAL_FLAG_ONLY = "final_flag_only"
+
+
+@verdict
+class ConvergencePlan:
+    """One wait and one flag read back, whatever the number of iterations."""
+
+    max_device_iterations: int
+    host_sync_points: int = 1
+    changed_flag_readback_bytes: int = FLAG_BYTES
+    host_iteration_polls: int = 0
+    readback_policy: ReadbackPolicy = ReadbackPolicy.FINAL_FLAG_ONLY
+
+
+def plan_convergence(inputs: ConvergenceInputs) -> ConvergencePlan:
+    """The contract of a loop of at most ``max_device_iterations``.
+
+    Raises ``PlanError``: ``EmptyIterationBudget``, ``InvalidChangedFlagWidth``, ``HostPolledConvergence``.
+    """
+    if inputs.max_device_iterations == 0:
+        raise PlanError("EmptyIterationBudget")
+    if inputs.changed_flag_bytes != FLAG_BYTES:
+        raise PlanError(
+            "InvalidChangedFlagWidth", fix=f"a flag takes {FLAG_BYTES} bytes.", bytes=inputs.changed_flag_bytes
+        )
+    if inputs.requested_host_iteration_polls:
+        raise PlanError(
+            "HostPolledConvergence",
+            fix="read the flag once, after the loop.",
+            polls=inputs.requested_host_iteration_polls,
+        )
+    return ConvergencePlan(inputs.max_device_iterations)
+
+
+class FixpointExecutor(Enum):
+    """What repeats the step: a loop inside one kernel with grid barriers, a graph whose body repeats while a condition
+    holds, or graphs of many steps of which those after the fixed point return at once."""
+
+    COOPERATIVE = "cooperative"
+    WHILE_GRAPH = "while_graph"
+    UNROLLED_GRAPH = "unrolled_graph"
+
+
+@record
+class FixpointProfile:
+    """``grid``: of one step, and what the device holds of it; ``supports_conditional_graphs``: as a probe has found.
+
+    Without ``early_exit`` all iterations run, which is the control that shows what leaving early saves.
+    """
+
+    max_iterations: Positive
+    grid: GridSyncInputs
+    supports_conditional_graphs: bool
+    early_exit: bool = True
+
+
+@record
+class FixpointThresholds:
+    """``max_unrolled_steps``: steps of one unrolled graph; a bound of its memory, not measured."""
+
+    max_unrolled_steps: Positive = 1024
+
+
+@verdict
+class FixpointPlan:
+    """``host_launches`` of kernels or graphs, queued without waiting between them.
+
+    After the barrier that ends iteration k, flag ``k mod flag_buffers`` is tested and flag ``(k + 2) mod flag_buffers``
+    cleared: of three, that one was last tested before this barrier and is next set after the following one.
+    """
+
+    max_iterations: int
+    executor: FixpointExecutor
+    early_exit: bool
+    host_launches: int = 1
+    flag_buffers: int = 3
+    host_sync_points: int = 1
+    why: Reason = why_field()
+
+
+DEFAULT_THRESHOLDS: Final = FixpointThresholds()
+
+
+def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> FixpointPlan:
+    """A loop in the kernel where a grid barrier works (see ``choose_grid_sync``); else a conditional graph; else
+    unrolled graphs, which every device runs.
+
+    Raises ``PlanError("GridBarrierImpossible")`` where the caller forces a grid barrier that cannot work.
+    """
+    barrier = choose_grid_sync(profile.grid)
+    if not barrier.possible:
+        raise PlanError("GridBarrierImpossible", fix=f"do not force it: {barrier.why}.")
+    launches = 1
+    if barrier.mode is GridSyncMode.NATIVE:
+        executor, why = FixpointExecutor.COOPERATIVE, barrier.why
+    elif profile.supports_conditional_graphs:
+        executor, why = FixpointExecutor.WHILE_GRAPH, Reason("no loop in the kernel: {}", (barrier.why,))
+    else:
+        executor = FixpointExecutor.UNROLLED_GRAPH
+        launches = -(-profile.max_iterations // thresholds.max_unrolled_steps)
+        why = Reason("no loop in the kernel: {}; and no conditional graphs", (barrier.why,))
+    return FixpointPlan(
+        max_iterations=profile.max_iterations,
+        executor=executor,
+        early_exit=profile.early_exit,
+        host_launches=launches,
+        why=why,
+    )

@@ -1,0 +1,284 @@
+"""In which order the waves of a frontier analysis run, with as few grid barriers as their dependencies allow.
+
+Units: bytes in 64 bits, checked: what leaves them raises ``PlanError``.  Waves form layers: a wave is in the first
+layer after all that it depends on, and no barrier is needed inside a layer.  A layer that exceeds the memory budget is
+cut into groups.  O(waves + dependencies).
+
+What the reference gets wrong: it reports the largest frontier, scratch and output bytes of any group, which may be
+those of three groups.  They stay, because the kernel's shape is planned by them; ``peak_live_bytes`` beside them is
+what one group holds at a time.  And it compares only the first wave of a layer with the budget; ``check_every_wave``
+compares all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+from vyre.domain.errors import PlanError
+from vyre.policies.frontiers.plan_cache import ExecutionLookup, MegakernelPlanCache, PlanIdentity
+from vyre.policies.frontiers.topology import (
+    FUSED_SCRATCH_FACTOR,
+    ExecutionPlan,
+    FrontierSample,
+    GraphSize,
+    WaveMemory,
+    graph_bytes,
+)
+from vyre.policies.record import U32, U64, Reason, checked_u64, record, verdict, why_field
+
+Dependencies: TypeAlias = tuple[tuple[U64, U64], ...]
+"""Pairs of waves by index: the first runs before the second.  Repetitions do no harm.
+
+An index has 64 bits, so that one which no wave has, however large, is refused as an unknown wave.
+"""
+
+
+@record
+class BarrierInputs:
+    wave_count: U32
+    dependencies: Dependencies
+
+
+@verdict
+class BarrierPlan:
+    """Waves by index, in groups between which the whole grid waits."""
+
+    groups: tuple[tuple[int, ...], ...]
+    global_barriers: int
+    why: Reason = why_field()
+
+
+@record
+class WaveEnvelope:
+    """Bytes of a wave; ``scratch_bytes`` before a kernel's shape scales them."""
+
+    frontier_bytes: U64
+    scratch_bytes: U64
+    output_bytes: U64
+
+
+@record
+class FrontierInputs:
+    """Waves over a graph that stays on the device; ``readback_bytes`` come back in the end.
+
+    ``check_every_wave``: refuse a wave that exceeds the budget wherever it stands, not only as the first of its layer.
+    """
+
+    waves: tuple[WaveEnvelope, ...]
+    dependencies: Dependencies
+    resident_graph_bytes: U64
+    budget_bytes: U64
+    readback_bytes: U64
+    check_every_wave: bool = False
+
+
+@verdict
+class FrontierPlan:
+    """Groups of waves, and the largest of their sums.
+
+    ``peak_live_bytes`` counts the graph and scaled scratch.  Only if a wave that exceeds the budget was let through, it
+    exceeds the budget too, and perhaps 64 bits.
+    """
+
+    barriers: BarrierPlan
+    peak_frontier_bytes: int
+    peak_scratch_bytes: int
+    peak_output_bytes: int
+    amortized_readback_bytes: int
+    max_group_width: int
+    peak_live_bytes: int
+
+
+@record
+class FrontierExecutionInputs:
+    """Waves over a graph, and what the shape of their kernel is chosen by; see ``topology.TopologyInputs``."""
+
+    identity: PlanIdentity
+    sample: FrontierSample
+    graph: GraphSize
+    bytes_per_node: U64
+    bytes_per_edge: U64
+    waves: tuple[WaveEnvelope, ...]
+    dependencies: Dependencies
+    budget_bytes: U64
+    launch_overhead_ns: float
+    fusion_pressure: float
+
+
+@verdict
+class FrontierExecutionPlan:
+    """The kernel that runs the waves, and their order."""
+
+    execution: ExecutionPlan
+    frontier: FrontierPlan
+
+
+def plan_barriers(inputs: BarrierInputs) -> BarrierPlan:
+    """Layers of waves, the least possible number of them: the longest chain of dependencies.
+
+    The first layer ascends by index; a later one has its waves in the order in which they became ready.  Raises
+    ``PlanError``: ``InvalidWave``, ``SelfDependency``, ``Cycle``.
+    """
+    layers = _layers(inputs.wave_count, inputs.dependencies)
+    return _barriers(layers, Reason("a chain of {} waves is the longest", (len(layers),)))
+
+
+def fused_wave_bytes(wave: WaveEnvelope) -> int:
+    """What a wave takes in the shape that scales scratch most; raises ``ByteCountOverflow``."""
+    scratch = checked_u64(wave.scratch_bytes * FUSED_SCRATCH_FACTOR, "fused wave scratch bytes")
+    return checked_u64(wave.frontier_bytes + scratch + wave.output_bytes, "fused wave bytes")
+
+
+def plan_frontier(inputs: FrontierInputs) -> FrontierPlan:
+    """Layers cut into groups, each of as many waves as the budget holds beside the graph.
+
+    A smaller budget never takes fewer barriers.  Raises ``PlanError``: ``Barrier`` with the error of ``plan_barriers``
+    as ``source``, ``GroupOverBudget`` for a graph or a wave that does not fit, ``ByteCountOverflow``.
+    """
+    with as_source("Barrier"):
+        layers = _layers(len(inputs.waves), inputs.dependencies)
+    graph, budget = inputs.resident_graph_bytes, inputs.budget_bytes
+    if graph > budget:
+        raise PlanError("GroupOverBudget", required_bytes=graph, budget_bytes=budget, field="resident graph bytes")
+    groups = [group for layer in layers for group in _cut(layer, inputs, budget - graph)]
+    peaks = [max(column) for column in zip(*(group.sums(inputs.waves) for group in groups), strict=True)] or [0, 0, 0]
+    return FrontierPlan(
+        barriers=_barriers(
+            [group.waves for group in groups],
+            Reason("{} layers take {} groups of up to {} bytes", (len(layers), len(groups), budget - graph)),
+        ),
+        peak_frontier_bytes=peaks[0],
+        peak_scratch_bytes=peaks[1],
+        peak_output_bytes=peaks[2],
+        amortized_readback_bytes=max(inputs.readback_bytes, peaks[2]),
+        max_group_width=max((len(group.waves) for group in groups), default=0),
+        peak_live_bytes=graph + max((group.fused_bytes for group in groups), default=0),
+    )
+
+
+def plan_frontier_execution(inputs: FrontierExecutionInputs, cache: MegakernelPlanCache) -> FrontierExecutionPlan:
+    """Groups of waves, and the shape of the kernel that runs them.
+
+    The shape is chosen for the largest sums of any group.  Raises like ``plan_frontier``, and ``Memory`` with the error
+    of the cache's plan as ``source``.
+    """
+    size = inputs.graph
+    frontier = plan_frontier(
+        FrontierInputs(
+            inputs.waves,
+            inputs.dependencies,
+            graph_bytes(size.node_count, size.edge_count, inputs.bytes_per_node, inputs.bytes_per_edge),
+            inputs.budget_bytes,
+            inputs.sample.readback_bytes,
+        )
+    )
+    wave = WaveMemory(
+        node_count=size.node_count,
+        edge_count=size.edge_count,
+        bytes_per_node=inputs.bytes_per_node,
+        bytes_per_edge=inputs.bytes_per_edge,
+        frontier_bytes=frontier.peak_frontier_bytes,
+        scratch_bytes=frontier.peak_scratch_bytes,
+        output_bytes=frontier.peak_output_bytes,
+        budget_bytes=inputs.budget_bytes,
+    )
+    with as_source("Memory"):
+        execution = cache.get_or_plan_execution(
+            ExecutionLookup(
+                identity=inputs.identity,
+                sample=replace(inputs.sample, readback_bytes=frontier.amortized_readback_bytes),
+                launch_overhead_ns=inputs.launch_overhead_ns,
+                fusion_pressure=inputs.fusion_pressure,
+                wave=wave,
+            )
+        )
+    return FrontierExecutionPlan(execution, frontier)
+
+
+@contextmanager
+def as_source(kind: str) -> Iterator[None]:
+    """A ``PlanError`` inside becomes the ``source`` of one of this kind."""
+    try:
+        yield
+    except PlanError as error:
+        raise PlanError(kind, fix=error.fix, source=error) from error
+
+
+def _layers(wave_count: int, dependencies: Dependencies) -> list[list[int]]:
+    for before, after in dependencies:
+        if before >= wave_count or after >= wave_count:
+            raise PlanError("InvalidWave", wave_count=wave_count, before=before, after=after)
+        if before == after:
+            raise PlanError("SelfDependency", wave=before)
+    layers, unscheduled = layers_of(wave_count, dependencies)
+    if unscheduled:
+        raise PlanError("Cycle", unscheduled_waves=unscheduled)
+    return layers
+
+
+def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], int]:
+    """Layers of a graph of ``count`` nodes, and how many nodes are on or behind a cycle and so in none of them.
+
+    Topological order by in-degrees (Kahn): the first layer ascends, in a later one nodes stand as they became ready.
+    """
+    successors: list[list[int]] = [[] for _ in range(count)]
+    waits_for = [0] * count
+    for before, after in edges:
+        successors[before].append(after)
+        waits_for[after] += 1
+    layers: list[list[int]] = []
+    ready = [node for node, open_edges in enumerate(waits_for) if open_edges == 0]
+    while ready:
+        layers.append(ready)
+        ready = list(_released(ready, successors, waits_for))
+    return layers, count - sum(map(len, layers))
+
+
+def _released(layer: Iterable[int], successors: list[list[int]], waits_for: list[int]) -> Iterator[int]:
+    """Nodes that wait for nothing more once ``layer`` has run."""
+    for node in layer:
+        for successor in successors[node]:
+            waits_for[successor] -= 1
+            if waits_for[successor] == 0:
+                yield successor
+
+
+def _barriers(groups: Sequence[Sequence[int]], why: Reason) -> BarrierPlan:
+    return BarrierPlan(tuple(map(tuple, groups)), max(len(groups) - 1, 0), why)
+
+
+class _Group(NamedTuple):
+    waves: list[int]
+    fused_bytes: int
+
+    def sums(self, envelopes: Sequence[WaveEnvelope]) -> tuple[int, int, int]:
+        """Frontier, scratch and output bytes of the group."""
+        members = [envelopes[wave] for wave in self.waves]
+        return (
+            sum(member.frontier_bytes for member in members),
+            sum(member.scratch_bytes for member in members),
+            sum(member.output_bytes for member in members),
+        )
+
+
+def _cut(layer: Iterable[int], inputs: FrontierInputs, budget: int) -> list[_Group]:
+    groups: list[_Group] = []
+    for wave in layer:
+        cost = fused_wave_bytes(inputs.waves[wave])
+        if cost > budget and (not groups or inputs.check_every_wave):
+            raise PlanError(
+                "GroupOverBudget",
+                required_bytes=cost,
+                budget_bytes=budget,
+                field="single fused frontier wave bytes",
+            )
+        together = checked_u64(groups[-1].fused_bytes + cost, "frontier group bytes") if groups else cost
+        if groups and together <= budget:
+            groups[-1].waves.append(wave)
+            groups[-1] = groups[-1]._replace(fused_bytes=together)
+        else:
+            groups.append(_Group([wave], cost))
+    return groups

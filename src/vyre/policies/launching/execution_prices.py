@@ -1,0 +1,295 @@
+"""What does a batch of launches cost when it is launched plainly, replayed, kept resident or fused?
+
+Units: nanoseconds.  A price is a sum of costs, each taken so many times; what two prices share cancels when they are
+compared, with its uncertainty.
+
+A batch is ``batch`` runs of a sequence of ``nodes`` launches, submitted together; only then does the host wait.  The
+host submits while the device runs what was submitted before, so a batch takes the longer of two ways: all submissions
+and then the last kernel, or the first submission and then all kernels with the gaps between them.  For n launches these
+are ``n * launch + kernel`` and ``launch + n * (kernel + launch_gap) - launch_gap``.  In either case a ``round_trip``
+comes on top.
+
+* Plain: a step is a launch.  Beyond its kernel it costs ``max(launch - kernel, launch_gap)``, its net cost.
+* Graph: a step is a run.  One submission, changed parameters included, serves all nodes, and gaps inside are smaller.
+* Persistent: a step is an item that the resident kernel finds and runs.  It is launched too, so that setting it up is
+  no cheaper than a launch.
+* Fused: a step is a run of fewer launches; without a time of their own they take as long as what they join.
+
+What the reference gets wrong: it adds up launches as if the host waited for each, and knows neither gaps between
+kernels, nor what a resident kernel takes to find an item, nor what changed parameters of a graph cost.
+
+Complexity: O(1), and for fused stages that of ``launch_fusion``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from math import isqrt
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+from vyre.domain.errors import InvalidField, PlanError
+from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance, weakest
+from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
+from vyre.policies.stage_fusion.launch_fusion import DataflowInputs, plan_dataflow
+
+Many: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
+
+
+class ExecutionMode(Enum):
+    """Ways to run the same launches."""
+
+    PLAIN = "plain"
+    GRAPH = "graph"
+    PERSISTENT = "persistent"
+    FUSED = "fused"
+
+
+@record
+class Fusion:
+    """The stages of the sequence, to be joined by ``launch_fusion``.
+
+    ``kernel``: device time of a launch of joined stages, the mean; None: the time of what it joins.  ``build``: what it
+    takes to compile them; None: they are compiled.
+    """
+
+    stages: DataflowInputs
+    kernel: Measured | None = None
+    build: Measured | None = None
+
+
+@record
+class Workload:
+    """A batch, and how often it comes: ``batch`` runs of ``nodes`` launches, ``repeats`` times.
+
+    ``kernel``: device time of a launch; the mean, where they differ.  ``resident_kernel``: of an item of the resident
+    kernel; None: the same.  ``recorded``: there is a graph of the sequence.  ``changed_nodes``: of so many nodes the
+    parameters change before every replay.  ``fusion``: None if the stages are unknown or to stay apart.
+    """
+
+    nodes: Many
+    batch: Many
+    repeats: Many
+    kernel: Measured | None
+    resident_kernel: Measured | None = None
+    recorded: bool = False
+    changed_nodes: U32 = 0
+    fusion: Fusion | None = None
+
+    def __post_init__(self) -> None:
+        for field, holds, expected in (
+            ("batch", self.launches <= U32_MAX, f"a number of runs with at most {U32_MAX} launches in all"),
+            ("changed_nodes", self.changed_nodes <= self.nodes, f"at most {self.nodes}, the number of nodes"),
+            ("fusion", self._stages in (None, self.nodes), f"a fusion of {self.nodes} stages, one for each node"),
+        ):
+            if not holds:
+                raise InvalidField(record="Workload", field=field, value=getattr(self, field), expected=expected)
+
+    @property
+    def launches(self) -> int:
+        """Of a batch."""
+        return self.nodes * self.batch
+
+    @property
+    def _stages(self) -> int | None:
+        return None if self.fusion is None else len(self.fusion.stages.stages)
+
+
+class Term(NamedTuple):
+    """``times`` the cost of this name, which is ``each_ns`` with a standard error of ``error_ns``."""
+
+    cost: str
+    times: int
+    each_ns: int
+    error_ns: int
+
+
+@verdict
+class Price:
+    """What all repeats cost: ``once_ns``, and for each batch ``start_ns`` and ``steps`` times ``step_ns``.
+
+    ``terms`` have the same sum.  ``provenance``: that of the weakest cost among them.
+    """
+
+    mode: ExecutionMode
+    total_ns: int
+    once_ns: int
+    start_ns: int
+    step_ns: int
+    steps: int
+    terms: tuple[Term, ...]
+    provenance: Provenance
+
+    @property
+    def batch_ns(self) -> int:
+        return self.start_ns + self.steps * self.step_ns
+
+
+@verdict
+class Unavailable:
+    """``unknown``: costs without which there is no price; empty if the mode cannot be executed, whatever it costs."""
+
+    mode: ExecutionMode
+    unknown: tuple[str, ...] = ()
+    why: Reason = why_field()
+
+
+Quote: TypeAlias = Price | Unavailable
+
+
+@record
+class PriceInputs:
+    """``executable``: what the backend can do besides launching plainly."""
+
+    workload: Workload
+    costs: LaunchCosts
+    executable: frozenset[ExecutionMode]
+
+
+def quote(inputs: PriceInputs) -> tuple[Quote, ...]:
+    """A price for every mode that can be executed and whose costs are known, in the order of the modes."""
+    values = _values(inputs)
+    return tuple(_quote(mode, inputs, values) for mode in ExecutionMode)
+
+
+def error_of_difference_ns(one: Price, other: Price) -> int:
+    """Standard error of the difference of two prices, rounded up; costs are independent of each other."""
+    times: dict[str, int] = {term.cost: term.times for term in one.terms}
+    for term in other.terms:
+        times[term.cost] = times.get(term.cost, 0) - term.times
+    errors = {term.cost: term.error_ns for term in (*one.terms, *other.terms)}
+    square = sum((count * errors[cost]) ** 2 for cost, count in times.items())
+    return isqrt(square - 1) + 1 if square else 0
+
+
+_Values: TypeAlias = dict[str, Measured]
+_Sum: TypeAlias = dict[str, int]
+"""Each cost, and how many times it is paid."""
+
+
+_ROUND_TRIP: Final[_Sum] = {"round_trip": 1}
+
+
+class _Way(NamedTuple):
+    """A way through a batch: what each step takes, and what comes before or after all of them."""
+
+    step: _Sum
+    start: _Sum
+
+
+class _Shape(NamedTuple):
+    """A mode in costs: ``once``, and in each batch a round trip and the longest of ``ways`` in so many ``steps``.
+
+    Its start is no cheaper than ``floor``, if there is one.
+    """
+
+    ways: tuple[_Way, ...]
+    steps: int
+    once: _Sum
+    floor: _Sum
+
+    def costs(self) -> dict[str, None]:
+        """All that it may be made of, each name once."""
+        ways = (part for way in self.ways for part in way)
+        return dict.fromkeys(cost for part in (_ROUND_TRIP, *ways, self.once, self.floor) for cost in part)
+
+
+def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
+    """A step is one submission and what it executes."""
+    return _Way(host, device), _Way(device | {"launch_gap": 1}, host | {"launch_gap": -1})
+
+
+def _plain(workload: Workload) -> _Shape:
+    return _Shape(_side_by_side({"launch": 1}, {"kernel": 1}), workload.launches, {}, {})
+
+
+def _graph(workload: Workload) -> _Shape:
+    nodes, changed = workload.nodes, workload.changed_nodes
+    host = {"graph_replay": 1, "graph_replay_node": nodes}
+    if changed:
+        host |= {"graph_update": 1, "graph_update_node": changed}
+    once = {} if workload.recorded else {"graph_record": 1, "graph_record_node": nodes}
+    return _Shape(_side_by_side(host, {"kernel": nodes, "graph_gap": nodes - 1}), workload.batch, once, {})
+
+
+def _persistent(workload: Workload) -> _Shape:
+    kernel = "kernel" if workload.resident_kernel is None else "resident_kernel"
+    items = _Way({kernel: 1, "persistent_poll": 1}, {"persistent_setup": 1})
+    return _Shape((items,), workload.launches, {}, {"launch": 1})
+
+
+def _fused(workload: Workload) -> _Shape | Reason:
+    fusion, nodes = workload.fusion, workload.nodes
+    if fusion is None:
+        return Reason("nothing is known of stages that could be joined")
+    try:
+        launches = plan_dataflow(fusion.stages).launches.launch_count
+    except PlanError as error:
+        return Reason("the stages cannot be joined: {}", (error.message,))
+    if launches == nodes:
+        return Reason("none of the {} stages can be joined to the one before", (nodes,))
+    if fusion.kernel is None:
+        device, last = {"kernel": nodes}, {"kernel": -(-nodes // launches)}
+    else:
+        device, last = {"fused_kernel": launches}, {"fused_kernel": 1}
+    once = {} if fusion.build is None else {"fused_build": 1}
+    submissions = _Way({"launch": launches}, last)
+    kernels = _Way(device | {"launch_gap": launches}, {"launch": 1, "launch_gap": -1})
+    return _Shape((submissions, kernels), workload.batch, once, {})
+
+
+_SHAPES: Final[dict[ExecutionMode, Callable[[Workload], _Shape | Reason]]] = {
+    ExecutionMode.PLAIN: _plain,
+    ExecutionMode.GRAPH: _graph,
+    ExecutionMode.PERSISTENT: _persistent,
+    ExecutionMode.FUSED: _fused,
+}
+
+
+def _values(inputs: PriceInputs) -> _Values:
+    """All that is known, by name."""
+    workload, fusion = inputs.workload, inputs.workload.fusion
+    of_workload = {
+        "kernel": workload.kernel,
+        "resident_kernel": workload.resident_kernel,
+        "fused_kernel": None if fusion is None else fusion.kernel,
+        "fused_build": None if fusion is None else fusion.build,
+    }
+    return inputs.costs.known() | {name: value for name, value in of_workload.items() if value is not None}
+
+
+def _quote(mode: ExecutionMode, inputs: PriceInputs, values: _Values) -> Quote:
+    if mode is not ExecutionMode.PLAIN and mode not in inputs.executable:
+        return Unavailable(mode, why=Reason("the backend does not execute it"))
+    shape = _SHAPES[mode](inputs.workload)
+    if isinstance(shape, Reason):
+        return Unavailable(mode, why=shape)
+    if unknown := tuple(cost for cost in shape.costs() if cost not in values):
+        return Unavailable(mode, unknown, Reason("unknown: {}", (", ".join(unknown),)))
+    return _price(mode, shape, inputs.workload.repeats, values)
+
+
+def _price(mode: ExecutionMode, shape: _Shape, repeats: int, values: _Values) -> Price:
+    def ns(paid: _Sum) -> int:
+        total = 0
+        for cost, times in paid.items():
+            total += times * values[cost].median_ns
+        return total
+
+    def length(way: _Way) -> tuple[int, int]:
+        step = ns(way.step)
+        return ns(way.start) + shape.steps * step, step
+
+    step, start = max(shape.ways, key=length)
+    start = _ROUND_TRIP | (max(start, shape.floor, key=ns) if shape.floor else start)
+    paid: _Sum = {}
+    for part, times in ((shape.once, 1), (start, repeats), (step, repeats * shape.steps)):
+        for cost, count in part.items():
+            paid[cost] = paid.get(cost, 0) + times * count
+    terms = tuple(
+        Term(cost, times, values[cost].median_ns, values[cost].standard_error_ns)
+        for cost, times in paid.items()
+        if times
+    )
+    provenance = weakest({values[term.cost].provenance for term in terms})
+    return Price(mode, ns(paid), ns(shape.once), ns(start), ns(step), shape.steps, terms, provenance)

@@ -1,0 +1,301 @@
+"""Speculative dispatch: reports of what was committed, and a speculator that adapts to them.
+
+A fused dispatch does the confirming work for every item and reports how many items it committed and how many it rolled
+back, as two little-endian u32 at the end of one output.  Rates are in ppm.  All O(1); states are values and ``record``
+returns the next one.
+
+What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; its dead band ends
+above 100 % from a threshold of 80 % on, where nothing switches it on again; and AUTO does not ask whether the backend
+can speculate at all.  ``after`` feeds it from both paths, ``probe_interval`` (0 = pinned: never) lets one dispatch try
+the fused path after every n two-stage ones that report nothing, whatever becomes of it, and ``reachable_band`` ends the
+band where rates end.  ``ADAPTIVE`` has both.
+
+Worst case, if a fused dispatch loses the threshold less its commit rate and only fused ones report: in N dispatches,
+whatever their rates, at most the threshold times ``4 + N / (probe_interval + 1)``, and a quarter of the threshold for
+each dispatch that left speculation on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import Enum
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+from vyre.domain.dispatch import SpeculationMode
+from vyre.domain.errors import InvalidProgram
+from vyre.policies import arith
+from vyre.policies.prediction.speculation import SpeculationObservation
+from vyre.policies.record import U32, U64, Count, IntRange, Reason, record, verdict, why_field
+
+TAIL_BYTES: Final = 8
+FULL_RATE_PPM: Final = arith.PPM - 3
+"""Where the average ends if every item commits: rounding down keeps it from the last 3 ppm."""
+
+
+@record
+class SpeculationReport:
+    """Items whose speculation held, and items done again."""
+
+    committed: U32
+    rolled_back: U32
+
+    @classmethod
+    def of_prefilter(cls, candidates: int, confirmed: int) -> SpeculationReport:
+        """What a fused dispatch would have reported of ``candidates``, of which a two-stage one ``confirmed`` some."""
+        return cls(confirmed, candidates - confirmed)
+
+    @property
+    def attempted(self) -> int:
+        return self.committed + self.rolled_back
+
+    @property
+    def commit_rate_ppm(self) -> int:
+        """Committed share in ppm, rounded down; 0 when nothing was attempted."""
+        return arith.ratio(self.committed, self.attempted, arith.PPM, if_zero=0, cap=arith.PPM)
+
+    @property
+    def commit_rate_pct(self) -> int:
+        return self.commit_rate_ppm // 10_000
+
+    def worthwhile(self, threshold_pct: int) -> bool:
+        """The commit rate reaches ``threshold_pct`` percent."""
+        return self.commit_rate_ppm >= threshold_pct * 10_000
+
+    def to_tail(self) -> bytes:
+        """The eight bytes that ``parse_counter_tail`` reads."""
+        return struct.pack("<II", self.committed, self.rolled_back)
+
+
+def parse_counter_tail(output: bytes) -> SpeculationReport | None:
+    """The report in the last eight bytes; None unless the output is whole words and at least two of them."""
+    if len(output) < TAIL_BYTES or len(output) % 4:
+        return None
+    return SpeculationReport(*struct.unpack("<II", output[-TAIL_BYTES:]))
+
+
+@record
+class CounterTail:
+    """Which output of a fused program ends in the two counters, and whether callers see it without them."""
+
+    output_index: Count
+    strip: bool = True
+
+
+class FusedResult(NamedTuple):
+    """What a fused dispatch did, and the outputs callers see."""
+
+    report: SpeculationReport
+    outputs: tuple[bytes, ...]
+
+
+def read_fused_result(outputs: Sequence[bytes], tail: CounterTail) -> FusedResult:
+    """The report of a fused dispatch and its outputs; raises ``InvalidProgram`` when there is no such report."""
+    if tail.output_index >= len(outputs):
+        raise InvalidProgram(
+            f"a fused program reports in output {tail.output_index}, but has {len(outputs)} output(s)",
+            fix="name the output whose last two u32 are the committed and rolled back counts.",
+        )
+    counted = outputs[tail.output_index]
+    report = parse_counter_tail(counted)
+    if report is None:
+        raise InvalidProgram(
+            f"output {tail.output_index} of a fused program has {len(counted)} bytes, which end in no two u32",
+            fix="append the committed and rolled back counts as two u32 to an output of whole words.",
+        )
+    seen = list(outputs)
+    if tail.strip:
+        seen[tail.output_index] = counted[:-TAIL_BYTES]
+    return FusedResult(report, tuple(seen))
+
+
+Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
+
+
+@record
+class SpeculatorSettings:
+    """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again after n dispatches
+    (0 = never).  ``reachable_band``: where the threshold can be reached, 100 % switches on (off = pinned).
+    """
+
+    threshold_pct: Percent = 15
+    probe_interval: U32 = 0
+    reachable_band: bool = False
+
+    @property
+    def threshold_ppm(self) -> int:
+        return self.threshold_pct * 10_000
+
+    @property
+    def on_ppm(self) -> int:
+        """The average that switches on: a quarter above the threshold."""
+        on = self.threshold_ppm + self.threshold_ppm // 4
+        return min(on, FULL_RATE_PPM) if self.reachable_band and self.threshold_ppm <= arith.PPM else on
+
+    @property
+    def off_ppm(self) -> int:
+        """The average below which it is switched off: a quarter below the threshold."""
+        return self.threshold_ppm - self.threshold_ppm // 4
+
+
+ADAPTIVE: Final = SpeculatorSettings(probe_interval=64, reachable_band=True)
+
+
+class SpeculationPath(Enum):
+    FUSED = "fused"
+    TWO_STAGE = "two_stage"
+    UNSUPPORTED = "unsupported"
+
+
+@record
+class SpeculatorState:
+    """Moving average of the commit rate (ppm), reports seen, whether speculation is on, dispatches since it was off."""
+
+    settings: SpeculatorSettings
+    ema_ppm: U32
+    samples: U64 = 0
+    enabled: bool = True
+    idle_dispatches: U64 = 0
+
+    @classmethod
+    def start(cls, settings: SpeculatorSettings | None = None) -> SpeculatorState:
+        """On, with the average at the threshold."""
+        chosen = settings or SpeculatorSettings()
+        return cls(chosen, min(chosen.threshold_ppm, arith.U32_MAX))
+
+    @property
+    def should_speculate(self) -> bool:
+        """On, or due for a probe."""
+        interval = self.settings.probe_interval
+        return self.enabled or (interval > 0 and self.idle_dispatches >= interval)
+
+    def record(self, report: SpeculationReport) -> SpeculatorState:
+        """The state after a report; an empty report changes nothing.
+
+        The average moves a quarter of the way, rounded down.
+        """
+        if report.attempted == 0:
+            return self
+        ema = self.ema_ppm + ((report.commit_rate_ppm - self.ema_ppm) >> 2)
+        ema = max(0, min(ema, arith.U32_MAX))
+        enabled = ema >= (self.settings.off_ppm if self.enabled else self.settings.on_ppm)
+        return SpeculatorState(self.settings, ema, self.samples + 1, enabled)
+
+    def after(self, path: SpeculationPath, report: SpeculationReport | None = None) -> SpeculatorState:
+        """The state after a dispatch by ``path``; None: it failed, or cannot tell.  A fused one was a probe if off."""
+        if report is not None and report.attempted:
+            return self.record(report)
+        if self.enabled:
+            return self
+        idle = 0 if path is SpeculationPath.FUSED else self.idle_dispatches + 1
+        return SpeculatorState(self.settings, self.ema_ppm, self.samples, False, idle)
+
+
+@record
+class PathInputs:
+    """``check_capability``: AUTO asks the backend (off = the pinned rule, which only FORCE does)."""
+
+    mode: SpeculationMode | None
+    supports_speculation: bool
+    speculator: SpeculatorState
+    check_capability: bool = False
+
+
+@verdict
+class PathVerdict:
+    """UNSUPPORTED means: FORCE on a backend that cannot."""
+
+    path: SpeculationPath
+    why: Reason = why_field()
+
+
+def choose_path(inputs: PathInputs) -> PathVerdict:
+    """Which way a speculative dispatch goes."""
+    match inputs.mode:
+        case SpeculationMode.FORCE:
+            if inputs.supports_speculation:
+                return PathVerdict(SpeculationPath.FUSED, Reason("forced"))
+            return PathVerdict(SpeculationPath.UNSUPPORTED, Reason("forced, but the backend cannot speculate"))
+        case SpeculationMode.DISABLE:
+            return PathVerdict(SpeculationPath.TWO_STAGE, Reason("disabled"))
+        case _:
+            if inputs.check_capability and not inputs.supports_speculation:
+                return PathVerdict(SpeculationPath.TWO_STAGE, Reason("the backend cannot speculate"))
+            rate = inputs.speculator.ema_ppm
+            if inputs.speculator.should_speculate:
+                return PathVerdict(SpeculationPath.FUSED, Reason("a commit rate of {} ppm pays", (rate,)))
+            return PathVerdict(SpeculationPath.TWO_STAGE, Reason("a commit rate of {} ppm does not pay", (rate,)))
+
+
+class RaceWinner(Enum):
+    CONSERVATIVE = "conservative"
+    SPECULATIVE = "speculative"
+
+
+@record
+class VariantRaceInputs:
+    """One dispatch and one compile time of each variant, in ns."""
+
+    conservative_dispatch_ns: U64
+    speculative_dispatch_ns: U64
+    conservative_compile_ns: U64
+    speculative_compile_ns: U64
+
+    @property
+    def conservative_total_ns(self) -> int:
+        return self.conservative_dispatch_ns + self.conservative_compile_ns
+
+    @property
+    def speculative_total_ns(self) -> int:
+        return self.speculative_dispatch_ns + self.speculative_compile_ns
+
+
+@verdict
+class RaceResult:
+    """``saved_ns``: how much faster the winner was."""
+
+    winner: RaceWinner
+    saved_ns: int
+    why: Reason = why_field()
+
+
+def race_variants(inputs: VariantRaceInputs) -> RaceResult:
+    """The faster variant, compile included; a tie goes to the conservative one."""
+    conservative, speculative = inputs.conservative_total_ns, inputs.speculative_total_ns
+    winner = RaceWinner.SPECULATIVE if speculative < conservative else RaceWinner.CONSERVATIVE
+    return RaceResult(
+        winner,
+        abs(conservative - speculative),
+        Reason("{} ns conservative, {} ns speculative, compiles included", (conservative, speculative)),
+    )
+
+
+@record
+class PairedWindow:
+    """Exact totals (ns) over all pairs so far; ``record`` returns the next window."""
+
+    pairs: U32 = 0
+    conservative_total_ns: U64 = 0
+    speculative_total_ns: U64 = 0
+    speculative_compile_total_ns: U64 = 0
+
+    def record(self, pair: VariantRaceInputs) -> PairedWindow:
+        """The window with one more pair; raises ``InvalidField`` when a total leaves 64 bits."""
+        return PairedWindow(
+            self.pairs + 1,
+            self.conservative_total_ns + pair.conservative_dispatch_ns,
+            self.speculative_total_ns + pair.speculative_dispatch_ns,
+            self.speculative_compile_total_ns + pair.speculative_compile_ns,
+        )
+
+    @property
+    def observation(self) -> SpeculationObservation:
+        """What ``decide_speculation`` asks: means rounded down, 0 before the first pair."""
+        pairs = self.pairs or 1
+        return SpeculationObservation(
+            baseline_dispatches=self.pairs,
+            baseline_mean_ns=self.conservative_total_ns // pairs,
+            speculative_dispatches=self.pairs,
+            speculative_mean_ns=self.speculative_total_ns // pairs,
+            side_compile_cost_ns=self.speculative_compile_total_ns,
+        )

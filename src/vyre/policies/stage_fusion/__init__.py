@@ -1,0 +1,1 @@
+"""Which kernels and pipeline stages become one launch."""

@@ -1,0 +1,80 @@
+"""Can neighbouring pipelines become one launch?
+
+Pairwise rule: when their accesses do not conflict (``arm_independence``).  The planner tests each newcomer against the
+union of what the open segment accesses, so that *every* pair inside a segment is independent.  The union needs no set
+of its own: inside a segment nothing is ordered, so a newcomer conflicts with it iff the hazard graph has an edge from
+the segment to it.  Cost: that of ``hazard_graph``, and O(slots) for each break.
+
+What the reference gets wrong: it tests neighbours alone, which lets the first and third of a segment conflict.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple, TypeAlias
+
+from vyre.policies.concurrency.arm_independence import ArmAccess, judge_arms
+from vyre.policies.concurrency.hazards import ConflictReason, HazardInputs, first_conflict, hazard_graph
+from vyre.policies.record import Reason, record, verdict, why_field
+
+
+@verdict
+class Fuse:
+    why: Reason = why_field()
+
+
+@verdict
+class KeepSeparate:
+    reason: ConflictReason
+    why: Reason = why_field()
+
+
+FusionVerdict: TypeAlias = Fuse | KeepSeparate
+
+
+def decide_cross_pipeline_fusion(earlier: ArmAccess, later: ArmAccess) -> FusionVerdict:
+    """``Fuse`` iff the two are independent."""
+    reason, why = judge_arms(earlier, later)
+    return Fuse(why) if reason is None else KeepSeparate(reason, why)
+
+
+@record
+class FusionPlanInputs:
+    """What each pipeline accesses, in launch order."""
+
+    summaries: tuple[ArmAccess, ...]
+
+
+class SegmentBreak(NamedTuple):
+    """Between pipelines ``earlier`` and ``later`` = ``earlier`` + 1 a new launch begins."""
+
+    earlier: int
+    later: int
+    reason: ConflictReason
+
+
+@verdict
+class FusionPlan:
+    """Half-open segments of pipelines that run as one launch."""
+
+    segments: tuple[tuple[int, int], ...]
+    breaks: tuple[SegmentBreak, ...]
+
+    @property
+    def contains_fused_segment(self) -> bool:
+        return any(end - start > 1 for start, end in self.segments)
+
+
+def plan_cross_pipeline_fusion(inputs: FusionPlanInputs) -> FusionPlan:
+    """Greedy maximal contiguous segments; a break's reason is the neighbour's conflict, else the segment's."""
+    accesses = tuple(summary.accesses for summary in inputs.summaries)
+    starts, breaks = [0] if accesses else [], []
+    for later, before in enumerate(hazard_graph(HazardInputs(accesses)).predecessors):
+        if not before or before[-1] < starts[-1]:
+            continue
+        segment = tuple(access for summary in accesses[starts[-1] : later] for access in summary)
+        conflict = first_conflict(accesses[later - 1], accesses[later]) or first_conflict(segment, accesses[later])
+        assert conflict is not None  # that is what the edge says
+        breaks.append(SegmentBreak(later - 1, later, conflict.reason))
+        starts.append(later)
+    return FusionPlan(tuple(pairwise([*starts, len(accesses)])), tuple(breaks))

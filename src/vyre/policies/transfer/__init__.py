@@ -1,0 +1,1 @@
+"""What stays on the device, and how copies between host and device are packed."""

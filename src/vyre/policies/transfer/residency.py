@@ -1,0 +1,485 @@
+"""What stays on the device between runs: upload counters, batches of graph queries, sessions over one graph, and
+frontier analyses of a token/fact graph.
+
+All figures are bytes or counts in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  An
+"avoided" figure is the naive cost (upload, allocate, fence and launch anew every time) minus the planned one.
+
+What the reference gets wrong: a batch of queries counts one graph at a time against its budget, although later groups
+rely on the earlier graphs still being there; ``graphs_stay_resident`` counts them all.  And the work queue of a
+token/fact analysis is sized by the items of all waves, although waves run one after the other;
+``QueueScope.LARGEST_LAYER`` counts those that may run together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from vyre.domain.errors import PlanError
+from vyre.domain.graphs.token_fact import TokenFactLayout
+from vyre.policies.frontiers.plan_cache import MegakernelPlanCache, PlanIdentity
+from vyre.policies.frontiers.topology import FrontierSample, GraphSize
+from vyre.policies.frontiers.waves import (
+    BarrierInputs,
+    Dependencies,
+    FrontierExecutionInputs,
+    FrontierExecutionPlan,
+    WaveEnvelope,
+    as_source,
+    fused_wave_bytes,
+    plan_barriers,
+    plan_frontier_execution,
+)
+from vyre.policies.launching.queueing import (
+    LAYOUTS,
+    NO_QUEUE,
+    ExpansionProfile,
+    HostSync,
+    QueueDiscipline,
+    QueuePlan,
+    plan_queue_with_expansion,
+)
+from vyre.policies.record import U32, U64, checked_u64, record, verdict
+
+_COUNTS = ("cold_uploads", "warm_reuses")
+_BYTES = ("upload_bytes", "avoided_upload_bytes")
+
+
+@record
+class ResidencyCounters:
+    """Uploads made and uploads saved by data that was still resident.  A commutative monoid under ``add``."""
+
+    cold_uploads: U64 = 0
+    warm_reuses: U64 = 0
+    upload_bytes: U64 = 0
+    avoided_upload_bytes: U64 = 0
+
+    def add(self, other: ResidencyCounters) -> ResidencyCounters:
+        """Field by field; raises ``CounterOverflow`` or ``ByteCounterOverflow``."""
+        return self._combined(other, 1, "Overflow")
+
+    def delta_since(self, earlier: ResidencyCounters) -> ResidencyCounters:
+        """What happened after ``earlier``; raises ``CounterUnderflow`` or ``ByteCounterUnderflow``."""
+        return self._combined(earlier, -1, "Underflow")
+
+    def _combined(self, other: ResidencyCounters, sign: int, failure: str) -> ResidencyCounters:
+        totals = {}
+        for names, prefix in ((_COUNTS, "Counter"), (_BYTES, "ByteCounter")):
+            for name in names:
+                total = getattr(self, name) + sign * getattr(other, name)
+                if not 0 <= total < 2**64:
+                    raise PlanError(prefix + failure, counter=name)
+                totals[name] = total
+        return ResidencyCounters(**totals)
+
+
+def _reuse(graph_bytes: int, uses: int, *, uploads: bool) -> ResidencyCounters:
+    """``uses`` of one graph, of which the first may have to upload it."""
+    warm = uses - uploads
+    avoided = checked_u64(warm * graph_bytes, "avoided graph upload bytes")
+    return ResidencyCounters(int(uploads), warm, graph_bytes * uploads, avoided)
+
+
+@record
+class GraphQuery:
+    """A traversal: ``graph_layout_hash`` names the graph, ``traversal_key`` the kernel."""
+
+    query: U32
+    graph_layout_hash: U64
+    traversal_key: U64
+    graph_upload_bytes: U64
+    frontier_bytes: U64
+    scratch_bytes: U64
+    output_bytes: U64
+
+
+@record
+class QueryBatch:
+    """``graphs_stay_resident``: graphs uploaded for earlier groups still occupy memory and count against the budget.
+
+    The pinned rule (False) counts one graph at a time, although it relies on the first one still being there.
+    """
+
+    queries: tuple[GraphQuery, ...]
+    budget_bytes: U64
+    graphs_stay_resident: bool = False
+
+
+@verdict
+class QueryGroup:
+    """Queries that run as one launch over one resident graph."""
+
+    graph_layout_hash: int
+    traversal_key: int
+    queries: tuple[int, ...]
+    graph_upload_bytes: int
+    frontier_bytes: int
+    peak_scratch_bytes: int
+    output_bytes: int
+    resident_bytes: int
+    avoided_launches: int
+    avoided_host_fences: int
+    avoided_graph_upload_bytes: int
+    graph_reuse: ResidencyCounters
+
+
+@verdict
+class QueryPlan:
+    """Groups in launch order, and their totals."""
+
+    groups: tuple[QueryGroup, ...]
+    launch_count: int
+    avoided_launches: int
+    avoided_host_fences: int
+    avoided_graph_upload_bytes: int
+    graph_reuse: ResidencyCounters
+    peak_resident_bytes: int
+    final_only_host_fence_per_group: bool = True
+
+
+def plan_queries(batch: QueryBatch) -> QueryPlan:
+    """Batch queries that share graph and traversal, as many to a launch as the budget holds.
+
+    A group needs ``graph + sum of frontiers + largest scratch + sum of outputs``.  Groups ascend by (graph, traversal),
+    their queries by id, and are cut greedily; a graph is uploaded once.  O(n log n).
+    """
+    if batch.budget_bytes == 0:
+        raise PlanError("ZeroBudget")
+    graph_bytes = _check_queries(batch.queries)
+    by_kernel: dict[tuple[int, int], list[GraphQuery]] = defaultdict(list)
+    for query in batch.queries:
+        by_kernel[query.graph_layout_hash, query.traversal_key].append(query)
+    uploaded: dict[int, int] = {}
+    groups: list[QueryGroup] = []
+    for (graph, _), queries in sorted(by_kernel.items()):
+        others = sum(uploaded.values()) - uploaded.get(graph, 0) if batch.graphs_stay_resident else 0
+        for chunk in _cut(sorted(queries, key=lambda q: q.query), others, batch.budget_bytes):
+            groups.append(_group(chunk, others, uploads=graph not in uploaded))
+            uploaded[graph] = graph_bytes[graph]
+    reuse = _total(group.graph_reuse for group in groups)
+    return QueryPlan(
+        groups=tuple(groups),
+        launch_count=len(groups),
+        avoided_launches=len(batch.queries) - len(groups),
+        avoided_host_fences=len(batch.queries) - len(groups),
+        avoided_graph_upload_bytes=reuse.avoided_upload_bytes,
+        graph_reuse=reuse,
+        peak_resident_bytes=max((group.resident_bytes for group in groups), default=0),
+    )
+
+
+def _total(counters: Iterable[ResidencyCounters]) -> ResidencyCounters:
+    """Their sum; a plan whose counters leave 64 bits is refused as ``ByteCountOverflow``, like one whose bytes do."""
+    total = ResidencyCounters()
+    for each in counters:
+        try:
+            total = total.add(each)
+        except PlanError as error:
+            raise PlanError("ByteCountOverflow", field="graph reuse counters") from error
+    return total
+
+
+def _check_queries(queries: tuple[GraphQuery, ...]) -> dict[int, int]:
+    """Bytes of each graph; the first size seen for a graph is the truth."""
+    seen: set[int] = set()
+    graph_bytes: dict[int, int] = {}
+    for q in queries:
+        if q.query in seen:
+            raise PlanError("DuplicateQuery", query=q.query)
+        seen.add(q.query)
+        for value, kind in (
+            (q.graph_layout_hash, "ZeroGraphHash"),
+            (q.traversal_key, "ZeroTraversalKey"),
+            (q.graph_upload_bytes, "ZeroGraphUploadBytes"),
+        ):
+            if value == 0:
+                raise PlanError(kind, query=q.query)
+        expected = graph_bytes.setdefault(q.graph_layout_hash, q.graph_upload_bytes)
+        if expected != q.graph_upload_bytes:
+            raise PlanError(
+                "GraphUploadBytesMismatch",
+                graph_layout_hash=q.graph_layout_hash,
+                expected_bytes=expected,
+                actual_bytes=q.graph_upload_bytes,
+                query=q.query,
+            )
+    return graph_bytes
+
+
+def _cut(queries: list[GraphQuery], others: int, budget: int) -> list[list[GraphQuery]]:
+    """Chunks that fit the budget beside ``others`` bytes of other graphs."""
+    chunks: list[list[GraphQuery]] = []
+    frontier = scratch = output = 0
+    for q in queries:
+        sizes = (frontier + q.frontier_bytes, max(scratch, q.scratch_bytes), output + q.output_bytes)
+        needed = _resident_bytes(q.graph_upload_bytes + others, *sizes)
+        if not chunks or needed > budget:
+            chunks.append([])
+            sizes = (q.frontier_bytes, q.scratch_bytes, q.output_bytes)
+            needed = _resident_bytes(q.graph_upload_bytes + others, *sizes)
+        if needed > budget:
+            raise PlanError(
+                "OverBudget",
+                fix="give the launch more memory, or split the query.",
+                graph_layout_hash=q.graph_layout_hash,
+                traversal_key=q.traversal_key,
+                required_bytes=needed,
+                budget_bytes=budget,
+            )
+        chunks[-1].append(q)
+        frontier, scratch, output = sizes
+    return chunks
+
+
+def _resident_bytes(graph: int, frontier: int, scratch: int, output: int) -> int:
+    return checked_u64(graph + frontier + scratch + output, "resident bytes")
+
+
+def _group(queries: list[GraphQuery], others: int, *, uploads: bool) -> QueryGroup:
+    first, count = queries[0], len(queries)
+    frontier = sum(q.frontier_bytes for q in queries)
+    scratch = max(q.scratch_bytes for q in queries)
+    output = sum(q.output_bytes for q in queries)
+    reuse = _reuse(first.graph_upload_bytes, count, uploads=uploads)
+    return QueryGroup(
+        graph_layout_hash=first.graph_layout_hash,
+        traversal_key=first.traversal_key,
+        queries=tuple(q.query for q in queries),
+        graph_upload_bytes=reuse.upload_bytes,
+        frontier_bytes=frontier,
+        peak_scratch_bytes=scratch,
+        output_bytes=output,
+        resident_bytes=_resident_bytes(first.graph_upload_bytes + others, frontier, scratch, output),
+        avoided_launches=count - 1,
+        avoided_host_fences=count - 1,
+        avoided_graph_upload_bytes=reuse.avoided_upload_bytes,
+        graph_reuse=reuse,
+    )
+
+
+class Readback(Enum):
+    """When outputs come back: once at the end, or after every run."""
+
+    FINAL_ONLY = "final_only"
+    PER_RUN = "per_run"
+
+
+@record
+class SessionProfile:
+    """``run_count`` runs over one graph; frontier and output bytes are those of one run."""
+
+    graph_layout_hash: U64
+    graph_bytes: U64
+    run_count: U64
+    per_run_frontier_bytes: U64
+    reusable_scratch_bytes: U64
+    per_run_output_bytes: U64
+    budget_bytes: U64
+    readback: Readback
+
+
+@verdict
+class SessionPlan:
+    """What a resident session uploads, holds and saves.  The flags say what it relies on."""
+
+    graph_layout_hash: int
+    one_time_graph_upload_bytes: int
+    total_frontier_refresh_bytes: int
+    peak_resident_bytes: int
+    avoided_graph_upload_bytes: int
+    graph_reuse: ResidencyCounters
+    avoided_device_allocations: int
+    avoided_host_fences: int
+    host_readback_bytes: int
+    graph_topology_resident: bool = True
+    scratch_reused: bool = True
+    final_only_host_readback: bool = True
+
+
+_BUFFERS_PER_RUN = 3
+"""Frontier, scratch and output: what a run without a session allocates."""
+
+
+def plan_session(profile: SessionProfile) -> SessionPlan:
+    """Upload the graph once, keep scratch, refresh the frontier each run, read back once.  O(1)."""
+    for value, kind in (
+        (profile.graph_layout_hash, "ZeroGraphHash"),
+        (profile.graph_bytes, "ZeroGraphBytes"),
+        (profile.run_count, "ZeroRuns"),
+        (profile.budget_bytes, "ZeroBudget"),
+    ):
+        if value == 0:
+            raise PlanError(kind)
+    if profile.readback is Readback.PER_RUN:
+        raise PlanError("PerRunReadbackRejected", fix="read back once, after the last run.")
+    peak = _resident_bytes(
+        profile.graph_bytes,
+        profile.per_run_frontier_bytes,
+        profile.reusable_scratch_bytes,
+        profile.per_run_output_bytes,
+    )
+    if peak > profile.budget_bytes:
+        raise PlanError("OverBudget", required_bytes=peak, budget_bytes=profile.budget_bytes)
+    runs = profile.run_count
+    reuse = _reuse(profile.graph_bytes, runs, uploads=True)
+    return SessionPlan(
+        graph_layout_hash=profile.graph_layout_hash,
+        one_time_graph_upload_bytes=profile.graph_bytes,
+        total_frontier_refresh_bytes=checked_u64(runs * profile.per_run_frontier_bytes, "frontier refresh bytes"),
+        peak_resident_bytes=peak,
+        avoided_graph_upload_bytes=reuse.avoided_upload_bytes,
+        graph_reuse=reuse,
+        avoided_device_allocations=checked_u64(_BUFFERS_PER_RUN * (runs - 1), "avoided allocations"),
+        avoided_host_fences=runs - 1,
+        host_readback_bytes=profile.per_run_output_bytes,
+    )
+
+
+class GraphResidency(Enum):
+    """Is the graph on the device already?"""
+
+    COLD_UPLOAD = "cold_upload"
+    WARM_RESIDENT = "warm_resident"
+
+
+class QueueScope(Enum):
+    """Whose active items the work queue holds at first: those of all waves, or of the largest set of waves that may
+    run together."""
+
+    ALL_WAVES = "all_waves"
+    LARGEST_LAYER = "largest_layer"
+
+
+@record
+class TokenFactFrontier:
+    """Waves over a token/fact graph; ``active_items``: nodes that are active in each wave."""
+
+    waves: tuple[WaveEnvelope, ...]
+    active_items: tuple[U64, ...]
+    dependencies: Dependencies
+
+
+@record
+class TokenFactProfile:
+    """A frontier analysis of a token/fact graph on a device, within ``budget_bytes``.
+
+    ``queue_scope``: the reference's rule adds up all waves, although they run one after the other.
+    """
+
+    identity: PlanIdentity
+    sample: FrontierSample
+    graph_layout: TokenFactLayout
+    graph_residency: GraphResidency
+    frontier_input: TokenFactFrontier
+    budget_bytes: U64
+    launch_overhead_ns: float
+    fusion_pressure: float
+    queue_scope: QueueScope = QueueScope.ALL_WAVES
+
+
+@verdict
+class TokenFactPlan:
+    """The waves' execution, their work queue, and what the graph costs and saves."""
+
+    waves: FrontierExecutionPlan
+    work_queue: QueuePlan
+    resident_payload_bytes: int
+    total_required_bytes: int
+    graph_reuse: ResidencyCounters
+    resident_graph_bytes: int
+
+
+_QUEUE: Final = LAYOUTS[QueueDiscipline.PHASED]
+
+
+def plan_token_fact(profile: TokenFactProfile, cache: MegakernelPlanCache) -> TokenFactPlan:
+    """Share the budget among payload, graph, work queue and waves.
+
+    The queue gets what payload, graph and the largest single wave leave, and has room for the active items and for the
+    edges that may leave them; the waves get what payload and queue leave.  O(waves + dependencies).
+
+    Raises ``PlanError``: ``ActiveItemWaveCountMismatch``, ``ZeroResidentGraphBytes``,
+    ``ResidentGraphByteEnvelopeMismatch``, ``PayloadExceedsBudget``, ``ByteCountOverflow``, and ``WorkQueue`` or
+    ``FrontierPlan`` with the error of that planner as ``source``.
+    """
+    layout, frontier = profile.graph_layout, profile.frontier_input
+    graph = _check_token_fact(profile)
+    beside_payload = profile.budget_bytes - layout.payload_bytes
+    queue = _token_fact_queue(profile, beside_payload - graph)
+    with as_source("FrontierPlan"):
+        execution = plan_frontier_execution(
+            FrontierExecutionInputs(
+                identity=profile.identity,
+                sample=profile.sample,
+                graph=GraphSize(layout.graph_shape.node_count, layout.graph_shape.edge_count),
+                bytes_per_node=layout.node_record_bytes,
+                bytes_per_edge=layout.edge_record_bytes,
+                waves=frontier.waves,
+                dependencies=frontier.dependencies,
+                budget_bytes=beside_payload - queue.resident_bytes,
+                launch_overhead_ns=profile.launch_overhead_ns,
+                fusion_pressure=profile.fusion_pressure,
+            ),
+            cache,
+        )
+    beside_waves = layout.payload_bytes + queue.resident_bytes
+    return TokenFactPlan(
+        waves=execution,
+        work_queue=queue,
+        resident_payload_bytes=layout.payload_bytes,
+        total_required_bytes=execution.execution.memory.required_bytes + beside_waves,
+        graph_reuse=_reuse(graph, 1, uploads=profile.graph_residency is GraphResidency.COLD_UPLOAD),
+        resident_graph_bytes=graph,
+    )
+
+
+def _check_token_fact(profile: TokenFactProfile) -> int:
+    """Bytes of the graph without payload, if the profile agrees with itself and its payload fits."""
+    layout, frontier = profile.graph_layout, profile.frontier_input
+    if len(frontier.active_items) != len(frontier.waves):
+        raise PlanError(
+            "ActiveItemWaveCountMismatch", waves=len(frontier.waves), active_items=len(frontier.active_items)
+        )
+    graph = checked_u64(layout.graph_bytes, "resident graph bytes")
+    if graph == 0:
+        raise PlanError("ZeroResidentGraphBytes")
+    expected = checked_u64(graph + layout.payload_bytes, "resident graph bytes")
+    if expected != layout.resident_bytes:
+        raise PlanError(
+            "ResidentGraphByteEnvelopeMismatch", expected_bytes=expected, actual_bytes=layout.resident_bytes
+        )
+    if layout.payload_bytes > profile.budget_bytes:
+        raise PlanError("PayloadExceedsBudget", payload_bytes=layout.payload_bytes, budget_bytes=profile.budget_bytes)
+    return graph
+
+
+def _token_fact_queue(profile: TokenFactProfile, beside_graph: int) -> QueuePlan:
+    """The queue in what the largest wave leaves of ``beside_graph`` bytes (which may be negative)."""
+    frontier = profile.frontier_input
+    active = _initial_items(frontier, profile.queue_scope)
+    with as_source("FrontierPlan"):
+        reserve = max(map(fused_wave_bytes, frontier.waves), default=0)
+    if active == 0:
+        return NO_QUEUE
+    with as_source("WorkQueue"):
+        return plan_queue_with_expansion(
+            ExpansionProfile(
+                initial_items=active,
+                expansion_items=profile.graph_layout.max_expansion(active),
+                entry_bytes=_QUEUE.entry_bytes,
+                control_bytes=_QUEUE.control_bytes,
+                budget_bytes=max(beside_graph - reserve, 0),
+                host_sync=HostSync.FINAL_ONLY,
+            )
+        )
+
+
+def _initial_items(frontier: TokenFactFrontier, scope: QueueScope) -> int:
+    items = frontier.active_items
+    if scope is QueueScope.ALL_WAVES:
+        return checked_u64(sum(items), "active items")
+    with as_source("FrontierPlan"), as_source("Barrier"):
+        layers = plan_barriers(BarrierInputs(len(items), frontier.dependencies)).groups
+    return checked_u64(max((sum(items[wave] for wave in layer) for layer in layers), default=0), "active items")

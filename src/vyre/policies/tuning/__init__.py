@@ -1,0 +1,1 @@
+"""What to measure, and when one candidate is faster for sure."""

@@ -1,0 +1,1 @@
+"""Which variant of an algorithm, a kernel or a set of passes is used."""

@@ -1,0 +1,77 @@
+"""Every decision is asked by code that runs, or stands on the list of those that wait, with what will ask it."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vyre
+
+DOCS = Path(__file__).parents[3] / "docs"
+SOURCE = Path(vyre.__file__).parent
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("decision_askers")
+
+
+def test_nobody_asks_exactly_those_that_wait(read: Any) -> None:
+    idle = {name for name, asked in read.askers(SOURCE).items() if not asked.anybody}
+    assert sorted(idle - set(read.WAITING)) == [], "asked by nobody; let something ask it, or say what will"
+    assert sorted(set(read.WAITING) - idle) == [], "asked by now; take it off the list"
+
+
+def test_who_asks_is_named(read: Any) -> None:
+    asked = read.askers(SOURCE)
+    assert "app/selection.py" in asked["backend_ranking"].by
+    assert asked["dispatch_policy"].by == () and "plan_execution" in asked["dispatch_policy"].through
+    assert asked["waves"].text.startswith("nobody yet: ")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SOURCE, tmp_path / "vyre", ignore=shutil.ignore_patterns("__pycache__", "testing")))
+
+
+def write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("from vyre.policies.launching.new import decide_new\n\ndef use() -> int:\n    return decide_new()\n", True),
+        ("from vyre.policies.launching import new\n\ndef use() -> int:\n    return new.decide_new()\n", True),
+        ("from vyre.policies.launching.new import decide_new\n", False),  # imported alone
+        ("from vyre.policies.launching.new import NewInputs\n\nINPUTS = NewInputs()\n", False),  # a record alone
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from vyre.policies.launching.new import decide_new\ndef use(new: decide_new) -> None: ...\n",
+            False,
+        ),
+    ],
+)
+def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, copy: Path, line: str, asked: bool) -> None:
+    new = "class NewInputs: ...\n\ndef decide_new() -> int:\n    return 1\n"
+    write(copy / "policies" / "launching" / "new.py", new)
+    assert not read.askers(copy)["new"].anybody
+    read.askers.cache_clear()
+    write(copy / "app" / "new_user.py", line)
+    assert read.askers(copy)["new"].anybody is asked
+    read.askers.cache_clear()
+
+
+def test_a_decision_that_loses_its_last_caller_is_seen(read: Any, copy: Path) -> None:
+    selection = copy / "app" / "selection.py"
+    write(
+        selection, selection.read_text("utf-8").replace("rank_candidates", "another").replace("capability_score", "x")
+    )
+    asked = read.askers(copy)
+    read.askers.cache_clear()
+    assert not asked["backend_ranking"].anybody

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from benchmarks.eviction_traces import Kernel
+from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.policies.caching.cache_eviction_heat import HeatThresholds
-from vyre.policies.caching.cost_eviction import CostEviction
 
 
 class Cache(Protocol):

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from benchmarks import gallery_trace
 from benchmarks.harness import Metric, Row, Samples, measure
-from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
+from vyre.app.shape_predictor import ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds
 
 Trace = Sequence[Hashable]
 MOST_ORDER: Final = 20

@@ -1,7 +1,7 @@
 """Who asks each decision, read from the source: which code that runs names one of its functions.
 
-A decision is asked if code of ``ports``, ``adapters`` or ``app`` names one of its public functions, or if a function of
-another decision that is asked names one.  Imports alone, types and tests do not count.
+A decision is asked if code of ``ports``, ``adapters`` or ``app`` that is itself imported names one of its public
+functions, or if a function of another decision that is asked names one.  Imports alone, types and tests do not count.
 """
 
 from __future__ import annotations
@@ -87,9 +87,10 @@ def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
     trees = {_dotted(path, source): ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
     decisions = {_dotted(path, source) for path in _decision_files(source)}
     held = {module: _named(trees[module], module, trees) for module in decisions}
+    imported = _imported(trees)
     direct: dict[Definition, set[str]] = {}
     for module, tree in trees.items():
-        if module.split(".")[0] in RUNNING and module not in decisions:
+        if module.split(".")[0] in RUNNING and module not in decisions and module in imported:
             for found in _mentions(tree, _imports(tree, trees)):
                 if found.module in decisions:
                     direct.setdefault(found, set()).add(f"{module.replace('.', '/')}.py")
@@ -113,6 +114,19 @@ def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
         )
         for module in sorted(decisions)
     }
+
+
+def _imported(trees: Mapping[str, ast.Module]) -> frozenset[str]:
+    """Modules that code other than tests imports, by statement or by name.  What nobody imports does not run."""
+    found: set[str] = set()
+    for module, tree in trees.items():
+        for node in ast.walk(tree) if module.split(".")[0] != "testing" else ():
+            match node:
+                case ast.ImportFrom(module=str(source), names=names):
+                    found |= {source, *(f"{source}.{alias.name}" for alias in names)}
+                case ast.Constant(value=str(text)) if text.startswith("vyre."):
+                    found.add(text)
+    return frozenset(name.removeprefix("vyre.") for name in found)
 
 
 def _asks(definition: Definition, module: str, trees: Mapping[str, ast.Module]) -> bool:

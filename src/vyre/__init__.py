@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
-    from vyre.policies.journal import DecisionJournal as DecisionJournal
+    from vyre.app.journal import DecisionJournal as DecisionJournal
 
     __version__: str
 # isort: on
@@ -120,7 +120,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.specialization": "SpecMap SpecValue",
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
-    "vyre.policies.journal": "DecisionJournal",
+    "vyre.app.journal": "DecisionJournal",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

@@ -20,8 +20,9 @@ import vyre.policies
 from support.profiles import examples
 from support.records import values
 from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import VyreError
-from vyre.policies.journal import DecisionJournal, Outcome, Policy, decide, from_lines, name_of, replay, to_lines
+from vyre.policies.journal import Outcome, Policy, decide, from_lines, name_of, replay, to_lines
 
 PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions)
 NOT_POLICIES: Final = ("journal", "record", "ptxas_hazard_table", "arith")

@@ -10,9 +10,10 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.memory_cache import Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
-from vyre.policies.caching.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.caching.cost_eviction import CostThresholds
 
 KEYS = st.integers(0, 6)
 SIZES = st.integers(0, 12)

@@ -10,16 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre.policies.caching.cost_eviction import (
-    CANDIDATES,
-    UNIT,
-    CostEviction,
-    CostThresholds,
-    EvictionInputs,
-    LeastWorth,
-    least_worth,
-)
-from vyre.policies.journal import DecisionJournal
+from vyre.adapters.caching.cost_eviction import CANDIDATES, CostEviction
+from vyre.app.journal import DecisionJournal
+from vyre.policies.caching.cost_eviction import UNIT, CostThresholds, EvictionInputs, LeastWorth, least_worth
 
 KEYS = st.integers(0, 7)
 FIGURES = st.integers(0, 40) | st.integers(0, 2**64 - 1)

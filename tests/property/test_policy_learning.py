@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vyre.app.shape_predictor import ShapePredictor
 from vyre.policies.prediction.shape_prediction import (
     LEARNING,
     PINNED,
     PredictionThresholds,
     ShapeHistory,
-    ShapePredictor,
     next_by_period,
 )
 from vyre.policies.prediction.speculate import SpeculationPath, SpeculationReport, SpeculatorSettings, SpeculatorState

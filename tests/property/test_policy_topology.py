@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from support.records import records
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
 from vyre.policies.frontiers.plan_cache import (
@@ -19,7 +20,6 @@ from vyre.policies.frontiers.plan_cache import (
     MegakernelAnalysisKind,
     MegakernelCachedPlan,
     MegakernelDeviceKey,
-    MegakernelPlanCache,
     MegakernelPlanCacheKey,
     PlanIdentity,
     TopologyLookup,

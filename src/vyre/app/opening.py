@@ -10,12 +10,12 @@ from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.system import ProcessEnvironment
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
+from vyre.app.journal import DecisionJournal
 from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
 from vyre.domain.errors import InvalidConfig
-from vyre.policies.journal import DecisionJournal
 
 if TYPE_CHECKING:
     from vyre.app.prediction import PredictionConfig

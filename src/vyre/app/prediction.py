@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from vyre.app.host_arrays import Shapes
 from vyre.app.pipeline import Pipeline
+from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import DecisionSink, decide
-from vyre.policies.prediction.shape_prediction import LEARNING, Prediction, PredictionThresholds, ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, Prediction, PredictionThresholds
 from vyre.policies.prediction.trace_jit import (
     DEFAULT_THRESHOLDS,
     Speculate,

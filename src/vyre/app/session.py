@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vyre.app.explain.explanation import Explanation
     from vyre.app.explain.service import CostsWanted
     from vyre.app.invalidation import InvalidationReport
+    from vyre.app.journal import DecisionJournal
     from vyre.app.prediction import Kind, PredictionConfig, PredictionReport
     from vyre.app.resident import ResidentArray
     from vyre.app.resident_dispatch import BoundResidentLaunch
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
     from vyre.domain.tuning_pins import Pins
-    from vyre.policies.journal import DecisionJournal
     from vyre.policies.tuning.paired_race import RaceThresholds
     from vyre.ports.support import Telemetry
 

@@ -1,22 +1,20 @@
 """What was decided, kept so that it can be decided again.
 
 A ``DecisionRecord`` holds the name of a policy, the version of its source, what it was given and what it answered.
-``replay`` asks the policy of now and compares.  ``decide`` is how code that wants its decisions recorded asks one;
-``DecisionJournal`` keeps the latest of them.
+``replay`` asks the policy of now and compares.  ``decide`` is how code that wants its decisions recorded asks one; a
+``DecisionSink`` is told.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, TypeVarTuple, get_type_hints
 
-from vyre.domain.errors import InvalidConfig, MalformedJson, VyreError
+from vyre.domain.errors import MalformedJson, VyreError
 from vyre.domain.strict_json import NotStrictJson, parse
 from vyre.domain.value_json import Json, canonical, from_json, to_json
 
@@ -26,7 +24,6 @@ Policy: TypeAlias = Callable[..., object]
 
 FORM: Final = 1
 """Version of the written form."""
-DEFAULT_LIMIT: Final = 65_536
 ERROR: Final = "$error"
 _FIX: Final = "use the journal as it was written."
 
@@ -98,41 +95,6 @@ class _Sifted(NamedTuple):
     def note(self, decision: Decision, /) -> None:
         if self.passes(decision):
             self.sink.note(decision)
-
-
-class DecisionJournal:
-    """The latest ``limit`` decisions, oldest first; any thread may use it.
-
-    Raises ``InvalidConfig`` for a limit that is not positive.
-    """
-
-    keeps: Final = True
-
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        if type(limit) is not int or limit < 1:
-            raise InvalidConfig(f"a journal of {limit!r} decisions", fix="keep at least one.")
-        self._kept: deque[Decision] = deque(maxlen=limit)
-        self._noted = 0
-        self._lock = Lock()
-
-    def note(self, decision: Decision, /) -> None:
-        with self._lock:
-            self._kept.append(decision)
-            self._noted += 1
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        with self._lock:
-            return tuple(self._kept)
-
-    @property
-    def dropped(self) -> int:
-        """Decisions that were noted, and left for later ones."""
-        with self._lock:
-            return self._noted - len(self._kept)
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
 
 def name_of(policy: Policy) -> str:

@@ -15,8 +15,9 @@ from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
 from vyre.adapters.telemetry.structured import StructlogTelemetry
+from vyre.app.journal import DecisionJournal
 from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
-from vyre.policies.journal import DecisionJournal, decide
+from vyre.policies.journal import decide
 from vyre.ports.support import NullTelemetry, Telemetry
 
 

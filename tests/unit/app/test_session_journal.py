@@ -29,6 +29,7 @@ from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.container import Container
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file
+from vyre.app.journal import DecisionJournal
 from vyre.app.pipeline import Inputs
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.dispatch import DispatchConfig
@@ -37,7 +38,7 @@ from vyre.domain.launch_costs import ASSUMED, KernelTime
 from vyre.gallery.example import Dispatcher, Example, mismatches
 from vyre.gallery.registry import BASICS, load
 from vyre.policies.caching.cost_eviction import EvictionInputs
-from vyre.policies.journal import Decision, DecisionJournal, Outcome
+from vyre.policies.journal import Decision, Outcome
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.tuning.paired_race import RaceThresholds
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole, BackendServices

@@ -13,12 +13,12 @@ import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
 from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.journal import DecisionJournal
 from vyre.app.pipeline import Inputs
 from vyre.app.specialized import Specialization, SpecializedPipeline
 from vyre.domain.dispatch import DispatchConfig, SpeculationMode
 from vyre.domain.errors import InvalidConfig, InvalidInput, KernelCompileFailed
 from vyre.domain.ir.program import Program
-from vyre.policies.journal import DecisionJournal
 from vyre.policies.prediction.speculate import PathVerdict, SpeculationPath, choose_path
 from vyre.policies.tuning.paired_race import RaceThresholds
 

@@ -157,7 +157,7 @@ def test_a_tampered_verdict_is_told(vyre: Vyre) -> None:
     found = vyre("explain", "--replay", "d.jsonl")
     assert found.code == 1
     assert found.out.splitlines() == [
-        "decision 4: plan_execution.plan_execution: different verdict",
+        "decision 4: plan_execution: different verdict",
         '  $.mode: "FUSED" -> "PLAIN"',
         "3 same verdict, 1 different verdict, 0 changed policy version, 0 unknown policy",
     ]

@@ -19,11 +19,12 @@ from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
 from vyre.adapters.cuda.runtime.code import CodeMaker, Emitter, KernelSource
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.kernels import KernelCache
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import BackendId, Program
 from vyre.policies.caching.cost_eviction import EvictionInputs
-from vyre.policies.journal import DecisionJournal, DecisionSink
+from vyre.policies.journal import DecisionSink
 from vyre.ports.backend import NO_SERVICES, BackendServices
 
 

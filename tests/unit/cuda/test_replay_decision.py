@@ -15,9 +15,9 @@ from vyre.adapters.cuda.runtime.replay_decision import (
     Work,
 )
 from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.app.journal import DecisionJournal
 from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.journal import DecisionJournal
 from vyre.policies.launching.cost_observation import CostCorrected
 from vyre.policies.launching.execution_prices import ExecutionMode
 

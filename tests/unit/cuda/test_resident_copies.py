@@ -18,13 +18,13 @@ from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.chunks import CHUNK
 from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.app.journal import DecisionJournal
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import DispatchTimeout, TrapError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.policies.concurrency.async_copy_overlap import Overlap, can_overlap_copy_with_kernel
-from vyre.policies.journal import DecisionJournal
 from vyre.ports.backend import (
     Backend,
     BackendServices,

@@ -6,18 +6,11 @@ from typing import Any
 
 import pytest
 
+from vyre.adapters.caching.cost_eviction import CANDIDATES, CostEviction
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidField
-from vyre.policies.caching.cost_eviction import (
-    CANDIDATES,
-    UNIT,
-    Candidate,
-    CostEviction,
-    CostThresholds,
-    EvictionInputs,
-    LeastWorth,
-    least_worth,
-)
-from vyre.policies.journal import Decision, DecisionJournal, DecisionSink
+from vyre.policies.caching.cost_eviction import UNIT, Candidate, CostThresholds, EvictionInputs, LeastWorth, least_worth
+from vyre.policies.journal import Decision, DecisionSink
 
 U64_MAX = 2**64 - 1
 NEVER_REVIEWED = CostThresholds(review_interval=1 << 20)

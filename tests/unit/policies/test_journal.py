@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidConfig, InvalidField, MalformedJson, PlanError
 from vyre.domain.value_json import MAX_VALUE_DEPTH
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.frontiers.fixpoint import ConvergenceInputs, plan_convergence
 from vyre.policies.journal import (
     Decision,
-    DecisionJournal,
     DecisionRecord,
     Known,
     Outcome,

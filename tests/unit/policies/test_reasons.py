@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.dispatch import SpeculationMode
 from vyre.policies.concurrency.arm_independence import ArmAccess, can_dispatch_concurrently
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs, can_overlap_copy_with_kernel
@@ -36,7 +37,7 @@ from vyre.policies.launching.persistent_kernel import (
     StandardLaunches,
     decide_persistent_kernel,
 )
-from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds, ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, PredictionThresholds
 from vyre.policies.prediction.speculate import (
     PathInputs,
     SpeculatorSettings,

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from vyre.adapters.caching.cost_eviction import CostEviction
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import VyreError
 from vyre.policies import arith
 from vyre.policies.caching.cache_invalidation import InvalidationInputs
-from vyre.policies.caching.cost_eviction import CostEviction
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.concurrency.async_copy_overlap import CopyOverlapInputs
 from vyre.policies.concurrency.hazards import Access, AccessMode
@@ -28,7 +29,6 @@ from vyre.policies.evidence.claims import (
 from vyre.policies.evidence.claims import validate as validate_samples
 from vyre.policies.frontiers import fixpoint
 from vyre.policies.frontiers.fusion_pressure import FusionPressureInputs, fusion_pressures
-from vyre.policies.frontiers.plan_cache import MegakernelPlanCache
 from vyre.policies.frontiers.topology import FrontierSample, Topology, WaveMemory, memory_of
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport
 from vyre.policies.launching.command_reuse import CommandReuseInputs

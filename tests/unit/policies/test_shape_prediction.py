@@ -8,14 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from vyre.policies.prediction.shape_prediction import (
-    LEARNING,
-    PINNED,
-    Prediction,
-    PredictionThresholds,
-    ShapeHistory,
-    ShapePredictor,
-)
+from vyre.app.shape_predictor import ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, PINNED, Prediction, PredictionThresholds, ShapeHistory
 
 K = TypeVar("K", bound=Hashable)
 

@@ -18,11 +18,17 @@ import pytest
 
 import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
+from vyre.adapters.caching import cost_eviction
+from vyre.adapters.caching import plan_cache as plan_cache_held
+from vyre.adapters.caching.cost_eviction import CostEviction
+from vyre.adapters.caching.plan_cache import DEFAULT_CAPACITY
+from vyre.app import shape_predictor
+from vyre.app.shape_predictor import ShapePredictor
 from vyre.domain.analysis.lane_facts import LaneFacts
 from vyre.domain.errors import PlanError
 from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
-from vyre.policies.caching.cost_eviction import CostEviction, CostThresholds
+from vyre.policies.caching.cost_eviction import CostThresholds
 from vyre.policies.concurrency.arm_independence import ArmAccess
 from vyre.policies.egraphs.device_extraction import AutotuneRecord, BiasThresholds, ENode, ExtractionInputs, node_cost
 from vyre.policies.egraphs.egraph_kernels import LaunchConfig
@@ -42,7 +48,6 @@ from vyre.policies.evidence.claims import (
     claim_from_repetitions,
     validate,
 )
-from vyre.policies.frontiers import plan_cache
 from vyre.policies.frontiers.fixpoint import FixpointProfile, choose_executor
 from vyre.policies.launching.bindless import BindlessInputs, BindlessSupport, decide_bindless
 from vyre.policies.launching.command_reuse import CommandReuseInputs
@@ -63,7 +68,7 @@ from vyre.policies.launching.param_inlining import (
 )
 from vyre.policies.launching.persistent_kernel import PersistentKernelInputs
 from vyre.policies.launching.plan_execution import ExecutionInputs, ExecutionThresholds, plan_execution
-from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory, ShapePredictor
+from vyre.policies.prediction.shape_prediction import LEARNING, PredictionThresholds, ShapeHistory
 from vyre.policies.prediction.speculate import ADAPTIVE, SpeculatorSettings
 from vyre.policies.prediction.trace_jit import TraceJitInputs
 from vyre.policies.stage_fusion import fusion
@@ -165,6 +170,7 @@ def moved(value: Any, path: tuple[str | int, ...]) -> Any:
 def modules() -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(vyre.policies.__path__, "vyre.policies."):
         yield importlib.import_module(found.name)
+    yield from (cost_eviction, plan_cache_held, shape_predictor)
 
 
 def found_defaults() -> dict[Default, Any]:
@@ -195,10 +201,11 @@ def seen_by_vectors(default: Default, monkeypatch: pytest.MonkeyPatch) -> bool:
     record = ALL[default]
     other = moved(record, default.path)
     with monkeypatch.context() as patch:
-        for function in functions(getattr(vyre.policies, default.module)):
-            positional, named = function.__defaults__ or (), function.__kwdefaults__ or {}
+        named = [module for module in modules() if module.__name__.rpartition(".")[2] == default.module]
+        for function in (function for module in named for function in functions(module)):
+            positional, keywords = function.__defaults__ or (), function.__kwdefaults__ or {}
             patch.setattr(function, "__defaults__", tuple(other if d is record else d for d in positional))
-            patch.setattr(function, "__kwdefaults__", {n: other if d is record else d for n, d in named.items()})
+            patch.setattr(function, "__kwdefaults__", {n: other if d is record else d for n, d in keywords.items()})
         return failures(default.module) > 0
 
 
@@ -413,7 +420,7 @@ def test_the_vectors_pass_with_the_defaults_as_they_are() -> None:
         (LaunchConfig(), LaunchConfig(256, 65_535)),
         (ShapeHistory().window, 16),
         (LEARNING, PredictionThresholds(20, 4096, 8, 8_000, 9_800, 1)),
-        (plan_cache.DEFAULT_CAPACITY, 256),
+        (DEFAULT_CAPACITY, 256),
     ],
     ids=str,
 )

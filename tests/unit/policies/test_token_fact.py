@@ -9,14 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.token_fact import LayoutInputs, TokenFactLayout, token_fact_layout
-from vyre.policies.frontiers.plan_cache import (
-    MegakernelAnalysisKind,
-    MegakernelDeviceKey,
-    MegakernelPlanCache,
-    PlanIdentity,
-)
+from vyre.policies.frontiers.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
 from vyre.policies.frontiers.topology import FrontierSample
 from vyre.policies.frontiers.waves import Dependencies, WaveEnvelope, fused_wave_bytes
 from vyre.policies.launching.queueing import NO_QUEUE
@@ -49,7 +45,7 @@ PROFILE = TokenFactProfile(
 
 
 def plan(profile: TokenFactProfile) -> TokenFactPlan:
-    return plan_token_fact(profile, MegakernelPlanCache())
+    return plan_token_fact(profile, MegakernelPlanCache().get_or_plan_execution)
 
 
 def error_of(profile: TokenFactProfile) -> PlanError:

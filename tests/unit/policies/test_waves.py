@@ -6,13 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.plan_cache import (
-    MegakernelAnalysisKind,
-    MegakernelDeviceKey,
-    MegakernelPlanCache,
-    PlanIdentity,
-)
+from vyre.policies.frontiers.plan_cache import MegakernelAnalysisKind, MegakernelDeviceKey, PlanIdentity
 from vyre.policies.frontiers.topology import FrontierSample, GraphSize, Topology
 from vyre.policies.frontiers.waves import (
     BarrierInputs,
@@ -149,7 +145,7 @@ EXECUTION = FrontierExecutionInputs(
 
 
 def test_the_shape_is_planned_for_the_peaks() -> None:
-    plan = plan_frontier_execution(EXECUTION, MegakernelPlanCache())
+    plan = plan_frontier_execution(EXECUTION, MegakernelPlanCache().get_or_plan_execution)
     frontier, memory = plan.frontier, plan.execution.memory
     assert frontier == plan_frontier(FrontierInputs(WAVES, ((0, 1),), 100, 1000, 3))
     assert (memory.graph_bytes, memory.frontier_bytes, memory.output_bytes) == (100, 30, 10)
@@ -168,12 +164,15 @@ def test_the_largest_output_is_what_is_read_back() -> None:
             launch_overhead_ns=500.0,
             fusion_pressure=0.9,
         )
-        assert plan_frontier_execution(inputs, MegakernelPlanCache()).execution.topology is topology
+        assert (
+            plan_frontier_execution(inputs, MegakernelPlanCache().get_or_plan_execution).execution.topology is topology
+        )
 
 
 def test_execution_remembers_shapes() -> None:
     cache = MegakernelPlanCache()
-    assert plan_frontier_execution(EXECUTION, cache) == plan_frontier_execution(EXECUTION, cache)
+    plan = cache.get_or_plan_execution
+    assert plan_frontier_execution(EXECUTION, plan) == plan_frontier_execution(EXECUTION, plan)
     assert (cache.stats.hits, cache.stats.misses) == (1, 1)
 
 
@@ -181,6 +180,6 @@ def test_a_kernel_that_does_not_fit_is_the_source() -> None:
     waves = (WaveEnvelope(100, 0, 0), WaveEnvelope(0, 25, 0), WaveEnvelope(0, 0, 100))
     apart = replace(EXECUTION, waves=waves, dependencies=(), budget_bytes=200)
     with pytest.raises(PlanError) as error:
-        plan_frontier_execution(apart, MegakernelPlanCache())
+        plan_frontier_execution(apart, MegakernelPlanCache().get_or_plan_execution)
     source = error.value.fields["source"]
     assert error.value.kind == "Memory" and isinstance(source, PlanError) and source.kind == "OverBudget"

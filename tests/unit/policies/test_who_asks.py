@@ -63,6 +63,12 @@ def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, copy: Pat
     assert not read.askers(copy)["new"].anybody
     read.askers.cache_clear()
     write(copy / "app" / "new_user.py", line)
+    assert not read.askers(copy)["new"].anybody, "nobody imports what asks"
+    read.askers.cache_clear()
+    write(
+        copy / "app" / "services.py",
+        f"{(copy / 'app' / 'services.py').read_text()}\nimport_module('vyre.app.new_user')\n",
+    )
     assert read.askers(copy)["new"].anybody is asked
     read.askers.cache_clear()
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
+from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.domain.errors import InvalidField
 from vyre.domain.record import U64, IntRange, record
-from vyre.policies.caching.cost_eviction import CostEviction
 from vyre.policies.record import U64_MAX, Reason
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from vyre.adapters.caching.cost_eviction import CANDIDATES, Evicted
 from vyre.domain.record import U32_MAX
 from vyre.policies.caching.cache_eviction_heat import (
     DEFAULT_THRESHOLDS,
@@ -14,7 +15,6 @@ from vyre.policies.caching.cache_eviction_heat import (
     HeatThresholds,
     entries_to_evict,
 )
-from vyre.policies.caching.cost_eviction import CANDIDATES, Evicted
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.record import Reason
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.complaints import Complaints
@@ -27,7 +28,6 @@ from vyre.adapters.disk.space import RECENT_NS, Space
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import VyreError
-from vyre.policies.caching.cost_eviction import CostEviction
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact, StoredEntry, StoreStats
 
 if TYPE_CHECKING:

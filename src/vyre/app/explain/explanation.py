@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from vyre.app.journal import DecisionJournal
 from vyre.domain.analysis.lane_facts import lane_facts
 from vyre.domain.launch_costs import LaunchCosts, Measured, Provenance
-from vyre.policies.journal import Decision, DecisionJournal, DecisionSink, decide, name_of, verdict_label
+from vyre.policies.journal import Decision, DecisionSink, decide, name_of, verdict_label
 from vyre.policies.launching.bindless import plan_resource_table
 from vyre.policies.launching.execution_prices import ExecutionMode, Price, PriceInputs, Workload, quote
 from vyre.policies.launching.grid_sync_mode import choose_grid_sync

@@ -8,8 +8,9 @@ from typing import Final
 
 from vyre.adapters.files import read_file, write_files
 from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidConfig, MalformedJson
-from vyre.policies.journal import Decision, DecisionJournal, Replayed, from_lines, replay, to_lines
+from vyre.policies.journal import Decision, Replayed, from_lines, replay, to_lines
 
 MAX_BYTES: Final = 1 << 28
 """Of a journal that is read."""

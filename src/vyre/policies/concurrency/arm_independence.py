@@ -10,7 +10,7 @@ by byte interval, as ``hazards`` has it.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from vyre.policies.concurrency.hazards import Access, AccessMode, ConflictReason, first_conflict
 from vyre.policies.record import U32, Reason, record, verdict, why_field
@@ -74,7 +74,7 @@ def _judge_bytes(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Rea
     return _conflict(found.reason, frozenset({found.resource}))
 
 
-_TEMPLATES = {
+_TEMPLATES: Final = {
     ConflictReason.WRITE_WRITE: "both arms write slot(s) {}",
     ConflictReason.READ_AFTER_WRITE: "the later arm reads slot(s) {}",
     ConflictReason.WRITE_AFTER_READ: "the later arm overwrites slot(s) {}",

@@ -8,16 +8,15 @@ What the reference gets wrong: it renumbers its entries when a 64-bit serial run
 entries when the one it used last leaves.  An ordered dictionary needs no serial, and an entry that leaves because it
 is the oldest of all is the only one of its identity.  Its limits of the buckets are unmeasured; here they are a value.
 A decision that is repeated was made for another wave of the same bucket: what must hold for the wave at hand, that its
-bytes fit the budget, is checked again by ``get_or_plan_execution``.
+bytes fit the budget, is checked again by ``plan_remembered``.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Callable
 from enum import Enum
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from vyre.domain.errors import InvalidField
 from vyre.policies.arith import float_ratio_bps, float_unit_bps, round_half_away, unit
 from vyre.policies.devices.occupancy import DeviceEnvelope
 from vyre.policies.frontiers.topology import (
@@ -36,11 +35,10 @@ from vyre.policies.frontiers.topology import (
     select,
     smallest_demand,
 )
-from vyre.policies.record import U32, U32_MAX, U64, U64_MAX, BasisPoints, IntRange, record, verdict
+from vyre.policies.record import U32, U32_MAX, U64, BasisPoints, IntRange, record, verdict
 
 U16: TypeAlias = Annotated[int, IntRange(0, 2**16 - 1)]
 Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
-DEFAULT_CAPACITY: Final = 256
 
 
 @record
@@ -200,116 +198,72 @@ class MegakernelPlanCacheStats:
     entries: int
 
 
-class MegakernelPlanCache:
-    """Decisions by key, at most ``max_entries`` of them (0 remembers nothing).
+WavePlanner: TypeAlias = Callable[[ExecutionLookup], ExecutionPlan]
+"""Answers with the shape and the memory of a wave, be it remembered or new."""
 
-    It changes in place: it is state, not a value, and its answers depend on what was asked before.
+
+def usable_fusion_pressure(lookup: TopologyLookup) -> float:
+    """The fusion pressure of a wave; 0 without the grid-wide barrier that one kernel for all waves needs."""
+    return lookup.fusion_pressure if lookup.identity.device.supports_grid_sync else 0.0
+
+
+def lookup_key(lookup: TopologyLookup, buckets: BucketThresholds = DEFAULT_BUCKETS) -> MegakernelPlanCacheKey:
+    """The key under which the shape of a wave is remembered."""
+    sample = lookup.sample
+    launch = float_ratio_bps(
+        lookup.launch_overhead_ns,
+        sample.dispatch_cost_ns,
+        rounded=False,
+        if_bad_numerator=U32_MAX,
+        if_bad_denominator=0,
+    )
+    pressures = WavePressures(
+        frontier_density=sample.frontier_density,
+        memory_pressure_bps=memory_pressure_bps(lookup.memory),
+        readback_bytes=sample.readback_bytes,
+        launch_pressure_bps=launch,
+        fusion_pressure=usable_fusion_pressure(lookup),
+    )
+    return plan_key(lookup.identity, pressures, buckets)
+
+
+def decide_topology(
+    lookup: TopologyLookup, previous: Topology | None, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS
+) -> MegakernelCachedPlan:
+    """A new decision for a wave whose key is not remembered; ``previous``: the shape that its identity used last."""
+    decision = select(
+        TopologyInputs(
+            sample=lookup.sample,
+            graph=lookup.graph,
+            memory=lookup.memory,
+            launch_overhead_ns=lookup.launch_overhead_ns,
+            fusion_pressure=usable_fusion_pressure(lookup),
+            previous_topology=previous,
+        ),
+        thresholds,
+    )
+    return MegakernelCachedPlan(decision.topology, decision)
+
+
+def topology_lookup(lookup: ExecutionLookup) -> TopologyLookup:
+    """The question about the shape in a question about shape and memory.
+
+    Raises ``PlanError`` for bytes that leave 64 bits in the smallest shape.
     """
+    wave = lookup.wave
+    return TopologyLookup(
+        identity=lookup.identity,
+        sample=lookup.sample,
+        graph=GraphSize(wave.node_count, wave.edge_count),
+        launch_overhead_ns=lookup.launch_overhead_ns,
+        fusion_pressure=lookup.fusion_pressure,
+        memory=smallest_demand(wave),
+    )
 
-    def __init__(
-        self,
-        max_entries: int = DEFAULT_CAPACITY,
-        *,
-        thresholds: TopologyThresholds = DEFAULT_THRESHOLDS,
-        buckets: BucketThresholds = DEFAULT_BUCKETS,
-    ) -> None:
-        if type(max_entries) is not int or not 0 <= max_entries <= U64_MAX:
-            raise InvalidField(
-                record="MegakernelPlanCache",
-                field="max_entries",
-                value=max_entries,
-                expected=f"an int in 0..{U64_MAX}",
-            )
-        self._max_entries, self._thresholds, self._buckets = max_entries, thresholds, buckets
-        self._entries: OrderedDict[MegakernelPlanCacheKey, MegakernelCachedPlan] = OrderedDict()
-        self._last_used: dict[PlanIdentity, MegakernelPlanCacheKey] = {}
-        self._hits = self._misses = self._evictions = 0
 
-    @property
-    def stats(self) -> MegakernelPlanCacheStats:
-        return MegakernelPlanCacheStats(self._hits, self._misses, self._evictions, len(self._entries))
+def plan_remembered(remembered: MegakernelCachedPlan, wave: WaveMemory) -> ExecutionPlan:
+    """Memory for the remembered or newly chosen shape, or for the smallest one where that shape does not fit.
 
-    def clear(self) -> None:
-        """Forget every decision; the counters go on."""
-        self._entries.clear()
-        self._last_used.clear()
-
-    def get_or_select_topology(self, lookup: TopologyLookup) -> MegakernelCachedPlan:
-        """The remembered decision of an equal key, the very object; else a new one, remembered.
-
-        Fusion pressure counts as 0 on a device without a grid-wide barrier, which one kernel for all waves needs.
-        """
-        fusion = lookup.fusion_pressure if lookup.identity.device.supports_grid_sync else 0.0
-        key = self._key(lookup, fusion)
-        found = self._entries.get(key)
-        if found is not None:
-            self._hits += 1
-            self._entries.move_to_end(key)
-        else:
-            self._misses += 1
-            found = self._decide(lookup, fusion)
-            if self._max_entries == 0:
-                return found
-            while len(self._entries) >= self._max_entries:
-                self._evict()
-            self._entries[key] = found
-        self._last_used[lookup.identity] = key
-        return found
-
-    def get_or_plan_execution(self, lookup: ExecutionLookup) -> ExecutionPlan:
-        """Memory for the remembered or newly chosen shape, or for the smallest one where that shape does not fit.
-
-        Raises ``PlanError`` like ``fit``; bytes that leave 64 bits in the smallest shape raise before
-        anything is looked up.
-        """
-        wave = lookup.wave
-        found = self.get_or_select_topology(
-            TopologyLookup(
-                identity=lookup.identity,
-                sample=lookup.sample,
-                graph=GraphSize(wave.node_count, wave.edge_count),
-                launch_overhead_ns=lookup.launch_overhead_ns,
-                fusion_pressure=lookup.fusion_pressure,
-                memory=smallest_demand(wave),
-            )
-        )
-        return fit(found.topology, wave)
-
-    def _key(self, lookup: TopologyLookup, fusion_pressure: float) -> MegakernelPlanCacheKey:
-        sample = lookup.sample
-        launch = float_ratio_bps(
-            lookup.launch_overhead_ns,
-            sample.dispatch_cost_ns,
-            rounded=False,
-            if_bad_numerator=U32_MAX,
-            if_bad_denominator=0,
-        )
-        pressures = WavePressures(
-            frontier_density=sample.frontier_density,
-            memory_pressure_bps=memory_pressure_bps(lookup.memory),
-            readback_bytes=sample.readback_bytes,
-            launch_pressure_bps=launch,
-            fusion_pressure=fusion_pressure,
-        )
-        return plan_key(lookup.identity, pressures, self._buckets)
-
-    def _decide(self, lookup: TopologyLookup, fusion_pressure: float) -> MegakernelCachedPlan:
-        last = self._last_used.get(lookup.identity)
-        decision = select(
-            TopologyInputs(
-                sample=lookup.sample,
-                graph=lookup.graph,
-                memory=lookup.memory,
-                launch_overhead_ns=lookup.launch_overhead_ns,
-                fusion_pressure=fusion_pressure,
-                previous_topology=None if last is None else self._entries[last].topology,
-            ),
-            self._thresholds,
-        )
-        return MegakernelCachedPlan(decision.topology, decision)
-
-    def _evict(self) -> None:
-        key, _ = self._entries.popitem(last=False)
-        self._evictions += 1
-        if self._last_used[key.identity] == key:  # then it was the only one: others would have left before it
-            del self._last_used[key.identity]
+    Raises ``PlanError`` like ``topology.fit``.
+    """
+    return fit(remembered.topology, wave)

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from vyre.domain.errors import PlanError
-from vyre.policies.frontiers.plan_cache import ExecutionLookup, MegakernelPlanCache, PlanIdentity
+from vyre.policies.frontiers.plan_cache import ExecutionLookup, PlanIdentity, WavePlanner
 from vyre.policies.frontiers.topology import (
     FUSED_SCRATCH_FACTOR,
     ExecutionPlan,
@@ -159,11 +159,11 @@ def plan_frontier(inputs: FrontierInputs) -> FrontierPlan:
     )
 
 
-def plan_frontier_execution(inputs: FrontierExecutionInputs, cache: MegakernelPlanCache) -> FrontierExecutionPlan:
+def plan_frontier_execution(inputs: FrontierExecutionInputs, plan_wave: WavePlanner) -> FrontierExecutionPlan:
     """Groups of waves, and the shape of the kernel that runs them.
 
     The shape is chosen for the largest sums of any group.  Raises like ``plan_frontier``, and ``Memory`` with the error
-    of the cache's plan as ``source``.
+    of ``plan_wave`` as ``source``.
     """
     size = inputs.graph
     frontier = plan_frontier(
@@ -186,7 +186,7 @@ def plan_frontier_execution(inputs: FrontierExecutionInputs, cache: MegakernelPl
         budget_bytes=inputs.budget_bytes,
     )
     with as_source("Memory"):
-        execution = cache.get_or_plan_execution(
+        execution = plan_wave(
             ExecutionLookup(
                 identity=inputs.identity,
                 sample=replace(inputs.sample, readback_bytes=frontier.amortized_readback_bytes),

@@ -19,7 +19,7 @@ from typing import Final
 
 from vyre.domain.errors import PlanError
 from vyre.domain.graphs.token_fact import TokenFactLayout
-from vyre.policies.frontiers.plan_cache import MegakernelPlanCache, PlanIdentity
+from vyre.policies.frontiers.plan_cache import PlanIdentity, WavePlanner
 from vyre.policies.frontiers.topology import FrontierSample, GraphSize
 from vyre.policies.frontiers.waves import (
     BarrierInputs,
@@ -394,7 +394,7 @@ class TokenFactPlan:
 _QUEUE: Final = LAYOUTS[QueueDiscipline.PHASED]
 
 
-def plan_token_fact(profile: TokenFactProfile, cache: MegakernelPlanCache) -> TokenFactPlan:
+def plan_token_fact(profile: TokenFactProfile, plan_wave: WavePlanner) -> TokenFactPlan:
     """Share the budget among payload, graph, work queue and waves.
 
     The queue gets what payload, graph and the largest single wave leave, and has room for the active items and for the
@@ -422,7 +422,7 @@ def plan_token_fact(profile: TokenFactProfile, cache: MegakernelPlanCache) -> To
                 launch_overhead_ns=profile.launch_overhead_ns,
                 fusion_pressure=profile.fusion_pressure,
             ),
-            cache,
+            plan_wave,
         )
     beside_waves = layout.payload_bytes + queue.resident_bytes
     return TokenFactPlan(

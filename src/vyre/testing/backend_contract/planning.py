@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from vyre.app.journal import DecisionJournal
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidInput
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
-from vyre.policies.journal import DecisionJournal
 from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.plan_execution import plan_execution
 from vyre.ports.planning import DispatchWork, ExecutionPlanning, PlannedExecution

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.domain.errors import PlanError
 from vyre.policies.devices.occupancy import DeviceEnvelope
 from vyre.policies.frontiers.fusion_pressure import fusion_pressures, sample_from_telemetry
@@ -13,7 +14,6 @@ from vyre.policies.frontiers.plan_cache import (
     ExecutionLookup,
     MegakernelAnalysisKind,
     MegakernelDeviceKey,
-    MegakernelPlanCache,
     MegakernelPlanCacheKey,
     PlanIdentity,
     TopologyLookup,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from vyre.adapters.caching.plan_cache import MegakernelPlanCache
 from vyre.policies.frontiers.frontier_ir import (
     FrontierIr,
     FrontierIrPlan,
@@ -14,7 +15,6 @@ from vyre.policies.frontiers.frontier_ir import (
     plan_frontier_ir,
     waves_from_frontier_ir,
 )
-from vyre.policies.frontiers.plan_cache import MegakernelPlanCache
 from vyre.policies.frontiers.waves import (
     BarrierInputs,
     BarrierPlan,
@@ -76,7 +76,7 @@ def _frontier(inputs: FrontierInputs) -> Given:
 
 def _execution(given: Given) -> Given:
     inputs = CODEC.decode(FrontierExecutionInputs, _identified(given))
-    return _encode_execution(plan_frontier_execution(inputs, MegakernelPlanCache()))
+    return _encode_execution(plan_frontier_execution(inputs, MegakernelPlanCache().get_or_plan_execution))
 
 
 def _frontier_ir(ir: FrontierIr) -> Given:
@@ -92,7 +92,7 @@ def _frontier_waves(sizes: FrontierWaveSizes) -> Given:
 
 def _token_fact(given: Given) -> Given:
     profile = CODEC.decode(TokenFactProfile, _identified(given))
-    plan = plan_token_fact(profile, MegakernelPlanCache())
+    plan = plan_token_fact(profile, MegakernelPlanCache().get_or_plan_execution)
     return {
         "plan": {
             "frontier": _encode_execution(plan.waves),

@@ -11,16 +11,18 @@ from typing import Any
 
 import pytest
 
+from vyre.adapters.caching.cost_eviction import CANDIDATES, CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.memory_cache import DEPARTURES, LOG, Built, Cause, MemoryBudget, MemoryCache
 from vyre.adapters.caching.retention import HeatRetention
 from vyre.adapters.disk.artifact_store import retention_of
 from vyre.adapters.policy_sources import find_policy, version_of
+from vyre.app.journal import DecisionJournal
 from vyre.domain.cache_config import Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.caching.cache_eviction_heat import entries_to_evict
-from vyre.policies.caching.cost_eviction import CANDIDATES, CostEviction, EvictionInputs, least_worth
-from vyre.policies.journal import Decision, DecisionJournal, Outcome, decide, from_lines, replay, to_lines
+from vyre.policies.caching.cost_eviction import EvictionInputs, least_worth
+from vyre.policies.journal import Decision, Outcome, decide, from_lines, replay, to_lines
 
 
 class Kernel:

@@ -1,0 +1,94 @@
+"""The shapes that were chosen for waves of graph analyses, remembered by graph, device and level of pressure.
+
+The rules are those of ``vyre.policies.plan_cache``; here is what they remember.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from vyre.domain.errors import InvalidField
+from vyre.policies.frontiers.plan_cache import (
+    DEFAULT_BUCKETS,
+    BucketThresholds,
+    ExecutionLookup,
+    MegakernelCachedPlan,
+    MegakernelPlanCacheKey,
+    MegakernelPlanCacheStats,
+    PlanIdentity,
+    TopologyLookup,
+    decide_topology,
+    lookup_key,
+    plan_remembered,
+    topology_lookup,
+)
+from vyre.policies.frontiers.topology import DEFAULT_THRESHOLDS, ExecutionPlan, TopologyThresholds
+from vyre.policies.record import U64_MAX
+
+DEFAULT_CAPACITY: Final = 256
+
+
+class MegakernelPlanCache:
+    """Decisions by key, at most ``max_entries`` of them (0 remembers nothing); the least recently used leaves first."""
+
+    def __init__(
+        self,
+        max_entries: int = DEFAULT_CAPACITY,
+        *,
+        thresholds: TopologyThresholds = DEFAULT_THRESHOLDS,
+        buckets: BucketThresholds = DEFAULT_BUCKETS,
+    ) -> None:
+        if type(max_entries) is not int or not 0 <= max_entries <= U64_MAX:
+            raise InvalidField(
+                record="MegakernelPlanCache",
+                field="max_entries",
+                value=max_entries,
+                expected=f"an int in 0..{U64_MAX}",
+            )
+        self._max_entries, self._thresholds, self._buckets = max_entries, thresholds, buckets
+        self._entries: OrderedDict[MegakernelPlanCacheKey, MegakernelCachedPlan] = OrderedDict()
+        self._last_used: dict[PlanIdentity, MegakernelPlanCacheKey] = {}
+        self._hits = self._misses = self._evictions = 0
+
+    @property
+    def stats(self) -> MegakernelPlanCacheStats:
+        return MegakernelPlanCacheStats(self._hits, self._misses, self._evictions, len(self._entries))
+
+    def clear(self) -> None:
+        """Forget every decision; the counters go on."""
+        self._entries.clear()
+        self._last_used.clear()
+
+    def get_or_select_topology(self, lookup: TopologyLookup) -> MegakernelCachedPlan:
+        """The remembered decision of an equal key, the very object; else a new one, remembered."""
+        key = lookup_key(lookup, self._buckets)
+        found = self._entries.get(key)
+        if found is not None:
+            self._hits += 1
+            self._entries.move_to_end(key)
+        else:
+            self._misses += 1
+            last = self._last_used.get(lookup.identity)
+            found = decide_topology(lookup, None if last is None else self._entries[last].topology, self._thresholds)
+            if self._max_entries == 0:
+                return found
+            while len(self._entries) >= self._max_entries:
+                self._evict()
+            self._entries[key] = found
+        self._last_used[lookup.identity] = key
+        return found
+
+    def get_or_plan_execution(self, lookup: ExecutionLookup) -> ExecutionPlan:
+        """Memory for the remembered or newly chosen shape, or for the smallest one where that shape does not fit.
+
+        Raises ``PlanError`` like ``fit``; bytes that leave 64 bits in the smallest shape raise before
+        anything is looked up.
+        """
+        return plan_remembered(self.get_or_select_topology(topology_lookup(lookup)), lookup.wave)
+
+    def _evict(self) -> None:
+        key, _ = self._entries.popitem(last=False)
+        self._evictions += 1
+        if self._last_used[key.identity] == key:  # then it was the only one: others would have left before it
+            del self._last_used[key.identity]

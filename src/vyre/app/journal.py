@@ -1,0 +1,47 @@
+"""The decisions of a session, kept in memory until they are written or replayed."""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import Final
+
+from vyre.domain.errors import InvalidConfig
+from vyre.policies.journal import Decision
+
+DEFAULT_LIMIT: Final = 65_536
+
+
+class DecisionJournal:
+    """The latest ``limit`` decisions, oldest first; any thread may use it.
+
+    Raises ``InvalidConfig`` for a limit that is not positive.
+    """
+
+    keeps: Final = True
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        if type(limit) is not int or limit < 1:
+            raise InvalidConfig(f"a journal of {limit!r} decisions", fix="keep at least one.")
+        self._kept: deque[Decision] = deque(maxlen=limit)
+        self._noted = 0
+        self._lock = Lock()
+
+    def note(self, decision: Decision, /) -> None:
+        with self._lock:
+            self._kept.append(decision)
+            self._noted += 1
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        with self._lock:
+            return tuple(self._kept)
+
+    @property
+    def dropped(self) -> int:
+        """Decisions that were noted, and left for later ones."""
+        with self._lock:
+            return self._noted - len(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -1,0 +1,123 @@
+"""Experts that learn which shape follows which: the rules of ``vyre.policies.shape_prediction`` over what was seen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from vyre.policies.prediction.shape_prediction import PINNED, WINDOW, Prediction, PredictionThresholds, next_by_period
+from vyre.policies.record import Reason
+
+K = TypeVar("K", bound=Hashable)
+
+_UNIT: Final = 1 << 20
+"""The weight of one sighting, or of one checked guess: weights are whole numbers, so that all machines agree."""
+_DENSE: Final = 8
+_STRIDE: Final = 4
+"""Contexts have every length up to the one, and then multiples of the other."""
+_LEVELS: Final = 8
+"""Guesses of one expert are told apart by the share of their context's weight, in so many steps."""
+
+
+class _Guess(NamedTuple, Generic[K]):
+    """``share_bps``: of the weight in its context.  ``track``: of guesses like it, by expert and share."""
+
+    shape: K
+    share_bps: int
+    track: int
+
+
+class ShapePredictor(Generic[K]):
+    """What followed each recent context of shapes, and how often each way to guess was right.
+
+    Shapes are any hashable keys; the same calls give the same answers.  Both calls are
+    O(max_order * (max_order + max_followers) + window^2); memory is bounded by the thresholds, where contexts seen
+    longest ago leave first, then the lightest follower of a context.
+    """
+
+    def __init__(self, thresholds: PredictionThresholds = PINNED) -> None:
+        self._thresholds = thresholds
+        self._recent: tuple[K, ...] = ()
+        most = thresholds.max_order
+        self._orders: Final = (
+            *range(most - most % _STRIDE, _DENSE, -_STRIDE),
+            *range(min(most, _DENSE), -1, -1),
+        )
+        self._contexts: list[tuple[K, ...]] = [()] if thresholds.max_order else []
+        self._followers: OrderedDict[tuple[K, ...], dict[K, int]] = OrderedDict()
+        self._guesses: list[_Guess[K]] = []
+        self._period, self._same = thresholds.max_order + 1, thresholds.max_order + 2
+        self._right, self._made = ([0] * (_LEVELS * (self._same + 1)) for _ in range(2))
+
+    def __len__(self) -> int:
+        """Contexts kept."""
+        return len(self._followers)
+
+    def record(self, shape: K) -> None:
+        """Learn that ``shape`` came next: who guessed it, and what it followed."""
+        t, right, made = self._thresholds, self._right, self._made
+        for guessed, _, track in self._guesses:
+            right[track] = right[track] * t.track_fade_bps // 10_000 + (_UNIT if guessed == shape else 0)
+            made[track] = made[track] * t.track_fade_bps // 10_000 + _UNIT
+        for context in self._contexts:
+            self._sighted(context, shape)
+        while len(self._followers) > t.capacity:
+            self._followers.popitem(last=False)
+        self._recent = (*self._recent, shape)[-max(WINDOW, t.max_order) :]
+        if t.max_order:
+            seen = len(self._recent)
+            self._contexts = [self._recent[seen - order :] for order in self._orders if order <= seen]
+        self._guesses = self._ask()
+
+    def predict(self) -> Prediction[K] | None:
+        """The guess most likely to come true, of equal ones that from the longest context; None if nobody guesses."""
+        if not self._guesses:
+            return None
+        rates = list(map(self._rate, self._guesses))
+        likeliest = max(rates)
+        best = self._guesses[rates.index(likeliest)]
+        made = self._made[best.track] / _UNIT
+        why = Reason("by {}; {} bps of {:.1f} guesses like it came true", (self._name(best), likeliest, made))
+        return Prediction(best.shape, likeliest, why)
+
+    # ---- details
+    def _sighted(self, context: tuple[K, ...], shape: K) -> None:
+        t = self._thresholds
+        weights = self._followers.setdefault(context, {})
+        self._followers.move_to_end(context)
+        for seen in weights:
+            weights[seen] = weights[seen] * t.fade_bps // 10_000
+        weights[shape] = weights.get(shape, 0) + _UNIT
+        if len(weights) > t.max_followers:
+            del weights[min(weights, key=weights.__getitem__)]
+
+    def _ask(self) -> list[_Guess[K]]:
+        """The guess of every expert that has one, from longer contexts first."""
+        found: list[_Guess[K]] = []
+        for context in self._contexts:
+            if weights := self._followers.get(context):
+                shape = max(weights, key=weights.__getitem__)
+                share = weights[shape] * 10_000 // sum(weights.values())
+                found.append(_guess(shape, share, len(context)))
+        expected = next_by_period(self._recent[-WINDOW:])
+        if expected is not None:
+            found.append(_guess(expected, 10_000, self._period))
+        if self._thresholds.max_order:
+            found.append(_guess(self._recent[-1], 0, self._same))
+        return found
+
+    def _rate(self, guess: _Guess[K]) -> int:
+        """How often guesses like this one came true, in bps; half its share is supposed beforehand."""
+        prior = self._thresholds.prior_guesses * _UNIT
+        right, made = self._right[guess.track], self._made[guess.track]
+        return (right * 10_000 + prior * (guess.share_bps // 2)) // max(made + prior, 1)
+
+    def _name(self, guess: _Guess[K]) -> str:
+        expert = guess.track // _LEVELS
+        named = {self._period: "the period of the window", self._same: "repetition"}
+        return named.get(expert, f"what followed the last {expert} shape(s)")
+
+
+def _guess(shape: K, share_bps: int, expert: int) -> _Guess[K]:
+    return _Guess(shape, share_bps, _LEVELS * expert + share_bps * _LEVELS // 10_001)

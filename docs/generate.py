@@ -25,6 +25,7 @@ from vyre.domain.ir.operators import (
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import print_program
 from vyre.domain.ir.types import ScalarType as T
+from vyre.domain.lints.catalogue import LINTS
 from vyre.domain.validation.rules import render_catalogue
 from vyre.gallery.registry import APPLICATIONS, BASICS, load
 
@@ -221,7 +222,7 @@ def pages() -> dict[Path, str]:
     """Path and content of every generated page."""
     return {
         ROOT / "docs" / "semantics.md": semantics(),
-        ROOT / "docs" / "validation.md": render_catalogue(),
+        ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),
         **{DECISIONS / path: text for path, text in decision_catalogue.pages().items()},
     }

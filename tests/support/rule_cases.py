@@ -286,8 +286,6 @@ _case("V124", "twice", kernel(*(Region("p#self-exclusive", ()),) * 2), kernel(*(
 _case("V205", "break", Break(), loop("k", lit(3), Break()))
 _case("V205", "continue in an if", when(TRUE, Continue()), loop("k", lit(3), when(TRUE, Continue())))
 _case("V206", "a literal", loop("k", lit(3), step=lit(0)), loop("k", lit(3), step=SpecConst("n", lit(0))))
-_case("V219", "an if", when(TRUE), when(TRUE, otherwise=(store(lit(1)),)))
-_case("V219", "a loop", loop("k", lit(3)), loop("k", lit(3), store(lit(1))))
 
 # Atomics.
 _case("V009", "read-only", _let(_atomic("inp")), _let(_atomic("out")))

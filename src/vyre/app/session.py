@@ -496,7 +496,7 @@ class Session:
         return {} if source is None else source.metrics()
 
     def validate(self, program: Program) -> Report:
-        """Every diagnostic of the program; the same as ``vyre.validate``."""
+        """Every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
         return validate(program)
 
     # ---------------------------------------------------------------- lifetime

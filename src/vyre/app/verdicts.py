@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from vyre.domain.validation.validator import is_validated, validate
+from vyre.domain.validation.validator import check_rules, is_validated
 
 if TYPE_CHECKING:
     from vyre.domain.artifact_key import ArtifactKey
@@ -29,7 +29,7 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
         return
     store = None if artifacts is None or is_validated(program) else artifacts()
     if store is None:
-        validate(program).raise_if_invalid()
+        check_rules(program).raise_if_invalid()
     else:
         _require_valid(program, store)
     program._cache[_KNOWN] = True
@@ -42,7 +42,7 @@ def _require_valid(program: Program, store: ArtifactStore) -> None:
     if key is not None and store.get(key) is not None:
         return
     started = time.perf_counter_ns()
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     if key is not None:
         store.put(key, Artifact(b"", VALID, time.perf_counter_ns() - started))
 

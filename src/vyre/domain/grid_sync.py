@@ -15,7 +15,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Block, Body, Let, Region, Stmt, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.validation.grid_barriers import is_grid_barrier
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 _CACHED: Final = "grid_sync_plan"
 
@@ -39,7 +39,7 @@ def has_grid_barriers(program: Program) -> bool:
 def _plan(program: Program) -> tuple[Program, ...]:
     if not has_grid_barriers(program):
         return (program,)
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     return tuple(replace(program, body=body) for body in _split(program.body))
 
 

@@ -27,7 +27,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.upstream import import_upstream
 from vyre.domain.printable import indented
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
 from vyre.testing.operator_tables import Untested, table_case
@@ -142,7 +142,7 @@ def _oracle_case(record: Mapping[str, Any]) -> Case:
 def _judge_program(name: str, load: Callable[[], Program], wanted: _Expectation, subject: Subject) -> Outcome:
     try:
         program = load()
-        validate(program).raise_if_invalid()
+        check_rules(program).raise_if_invalid()
     except VyreError as error:
         return _judge_refusal(name, error, wanted)
     if wanted.must_refuse:
@@ -186,7 +186,7 @@ def _table_case(table: Mapping[str, Any]) -> Case:
             case = table_case(table)
         except Untested as rule:
             return Outcome(name, Verdict.SKIPPED, str(rule))
-        validate(case.program).raise_if_invalid()
+        check_rules(case.program).raise_if_invalid()
         # Each row has an element of its own: atomics of a table have one answer in any order.
         any_order = subject._replace(canonical_order=True)
         return _compare(name, case.program, case.inputs, case.expected, DispatchConfig(), case.tolerance_ulp, any_order)
@@ -204,7 +204,7 @@ def _compare(
     tolerance_ulp: int,
     subject: Subject,
 ) -> Outcome:
-    if not subject.canonical_order and validate(program).order_sensitive:
+    if not subject.canonical_order and check_rules(program).order_sensitive:
         return Outcome(name, Verdict.SKIPPED, ORDER_SENSITIVE)
     outputs = execute(subject.backend, program, inputs, config)
     for buffer in program.abi_buffers:

@@ -23,7 +23,7 @@ from vyre.domain.errors import BackendError, MalformedText, UnreadableFile, Unsu
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.printable import indented
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, execute, find_scheduled
 from vyre.testing.filetest_checks import judge_checks
@@ -55,14 +55,14 @@ def run_filetest(
     skipped.  ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
     """
     yield _judge_findings(test)
-    if test.program is None or not validate(test.program).ok:
+    if test.program is None or not check_rules(test.program).ok:
         for line in (*(run.line for run in test.runs), *(check.line for check in test.checks)):
             yield Outcome(f"{test.filename}:{line}", Verdict.FAILED, "the program is invalid and cannot run")
         return
     for line, difference in judge_checks(test.program, test.checks):
         verdict = Verdict.PASSED if difference is None else Verdict.FAILED
         yield Outcome(f"{test.filename}:{line}", verdict, difference or "")
-    comparable = canonical_order or not validate(test.program).order_sensitive
+    comparable = canonical_order or not check_rules(test.program).order_sensitive
     for run in test.runs:
         if not comparable:
             yield Outcome(f"{test.filename}:{run.line}", Verdict.SKIPPED, ORDER_SENSITIVE)
@@ -77,7 +77,7 @@ def _judge_findings(test: Filetest) -> Outcome:
         found = [("error", test.malformed.code.name, loc.line if loc is not None else None)]
     else:
         assert test.program is not None
-        report = validate(test.program)
+        report = check_rules(test.program)
         found = [
             (d.severity.value, d.code, d.loc.line if d.loc is not None else None)
             for d in (*report.errors, *report.warnings)

@@ -8,7 +8,7 @@ from vyre.app.host_arrays import HostInputs
 from vyre.app.pipeline import Inputs
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 __all__ = ["RaceReport", "races"]
 
@@ -19,5 +19,5 @@ def races(program: Program, inputs: Inputs, config: DispatchConfig = DEFAULT_CON
     The program runs lane by lane, which takes some ten microseconds an operation.  Raises what a dispatch raises,
     but not ``DataRaceError``.
     """
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     return race_report(program, HostInputs(program).views(inputs), config)

@@ -38,7 +38,7 @@ def validations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(each.name or "")
         return validate(each)
 
-    monkeypatch.setattr(verdicts, "validate", watched)
+    monkeypatch.setattr(verdicts, "check_rules", watched)
     return seen
 
 

@@ -16,6 +16,7 @@ from vyre.app.demo import DemoRow
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import i32, u8, u32
+from vyre.domain.validation.validator import validate
 
 SCALAR = ("--backend", "reference-scalar")
 EXTENSIONS = {"vyre": ProgramForm.TEXT, "vyrb": ProgramForm.WIRE, "json": ProgramForm.JSON}
@@ -243,6 +244,19 @@ def test_show_summary(vyre: Vyre) -> None:
     assert facts["digest"] == program.digest.hex()
     assert [b["name"] for b in facts["buffers"]] == ["a", "x", "y"]
     assert vyre("show", path, "--as", "pdf").code == 2
+
+
+def test_validate_prints_lints_as_notes_and_accepts_the_program(vyre: Vyre) -> None:
+    text = saxpy_program().to_text().replace("gid.x < len(x)", "gid.x < len(x) and gid.x >= 0u")
+    path = Path("noted.vyre")
+    path.write_text(text)
+    found = vyre("validate", path)
+    assert found.code == 0
+    assert "note[L001]: `>=` with 0 is always true for u32" in found.out
+    assert "the program is valid: 1 note" in found.out
+    assert found.out == f"{path}: {validate(Program.from_text(text, 'noted.vyre')).render(text)}\n"
+    (report,) = vyre("validate", path, "--json").json
+    assert report["ok"] and [lint["code"] for lint in report["lints"]] == ["L001"]
 
 
 def test_validate_underlines_the_line(vyre: Vyre) -> None:

@@ -9,7 +9,7 @@ from vyre.adapters.program_files import LoadedProgram, parse_program_file
 from vyre.adapters.terminal import complain
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
 from vyre.domain.printable import indented, one_line
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 
 class InvalidSource(Exception):
@@ -34,7 +34,7 @@ def load_valid(path: Path) -> LoadedProgram:
     """A program that is fit to run; an invalid one is reported against its text."""
     loaded = load(path)
     try:
-        validate(loaded.program).raise_if_invalid()
+        check_rules(loaded.program).raise_if_invalid()
     except InvalidProgram as error:
         raise InvalidSource(error, loaded.source) from None
     for note in loaded.notes:

@@ -25,7 +25,7 @@ from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.printable import indented, one_line
 from vyre.domain.specialization import spec_constants
 from vyre.domain.validation.report import Report
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -169,7 +169,7 @@ def _first(array: npt.NDArray[Any]) -> str:
 # ---------------------------------------------------------------- programs
 def summary(program: Program, *, as_json: bool) -> str:
     """Name, digest, shape, buffers, constants and node counts."""
-    report = validate(program)
+    report = check_rules(program)
     statements = Counter(type(stmt).__name__ for stmt in walk_statements(program.body))
     expressions = Counter(type(expr).__name__ for expr in unique_expressions(program))
     facts: dict[str, Any] = {

@@ -23,7 +23,7 @@ from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.domain.tuning import Candidate, TuningKey
 from vyre.domain.tuning_pins import Pin, Pins, pins_text
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ class TuningService:
         bound = self._bound.get(id(program))
         if bound is None:
             self._lease.check_open()
-            validate(program).raise_if_invalid()
+            check_rules(program).raise_if_invalid()
             if len(self._bound) >= _REMEMBERED:
                 self._bound.clear()
             bound = self._bound[id(program)] = _Bound(program, HostInputs(program))

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.analysis.index_meanings import Meanings, Version
 from vyre.domain.analysis.index_proofs import Fact, Proofs
-from vyre.domain.analysis.index_values import Value
+from vyre.domain.analysis.index_values import Atom, Value
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import (
     Atomic,
@@ -92,9 +92,15 @@ class Bounds(NamedTuple):
 class IndexFlow:
     """What the walk found; nodes are keyed by identity."""
 
-    __slots__ = ("indices", "local_ids", "loops", "proven", "runs", "scans")
+    __slots__ = ("absent", "ids", "indices", "local_ids", "loops", "proven", "runs", "scans", "uniform")
 
     def __init__(self) -> None:
+        self.absent: dict[int, bool] = {}
+        """Accesses, if the walk was a survey: are all their occurrences certainly out of range?"""
+        self.ids: dict[tuple[IdKind, int], Value] = {}
+        """Launch ids by kind and axis, as far as a survey met them."""
+        self.uniform: frozenset[Atom] = frozenset()
+        """Atoms on which all lanes of a launch agree, as far as a survey met them."""
         self.proven: dict[int, bool] = {}
         """Accesses: are all their occurrences certainly in range?"""
         self.indices: dict[int, Value | None] = {}
@@ -126,6 +132,11 @@ def index_flow(
     flow = _Walk(program, *key).result
     program._cache[_CACHED] = (key, flow)
     return flow
+
+
+def survey(program: Program) -> IndexFlow:
+    """The facts of a valid program that ``index_flow`` finds, and those that only lints ask for; not cached."""
+    return _Survey(program, program.workgroup_size, frozenset(), same_length=False).result
 
 
 _CACHED: Final = "index flow"
@@ -366,6 +377,22 @@ class _Walk:
         self._visit(*operands(stmt))
         self._end_run()
         return False
+
+
+class _Survey(_Walk):
+    """Looks for accesses out of range too, and keeps what the values of ids and lengths are."""
+
+    def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
+        super().__init__(program, size, in_range, same_length)
+        self.result.ids = self._meanings.ids()
+        self.result.uniform = self._meanings.uniform_atoms()
+
+    def _access(self, access: Access, step: Step | None) -> None:
+        if not self._buffers[access.buffer].is_push:
+            index, length = self._meanings.value(access.index), self._meanings.length(access.buffer)
+            absent = self._proofs.is_at_least(index, length)
+            self.result.absent[id(access)] = absent and self.result.absent.get(id(access), True)
+        super()._access(access, step)
 
 
 def _assigned_names(body: Body) -> set[str]:

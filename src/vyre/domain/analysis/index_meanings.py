@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from vyre.domain.analysis.index_proofs import Fact
-from vyre.domain.analysis.index_values import U32_MAX, Value, Values
+from vyre.domain.analysis.index_values import U32_MAX, Atom, Value, Values
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -44,6 +44,7 @@ _DEPTH: Final = 40
 """Operators that a value is followed through; beyond that it is unknown."""
 _EVALUATIONS: Final = 6_000
 """Operators that are evaluated for one program; what comes after them is unknown."""
+_UNIFORM: Final = frozenset({"length", "parameter", "constant"})
 _CONDITIONS: Final = 64
 """Terms of a condition that are looked at."""
 
@@ -112,6 +113,15 @@ class Meanings:
     def local_ids(self) -> dict[int, Value]:
         """Local ids by axis, as far as they were asked for."""
         return {axis: found for (kind, axis), found in self._ids.items() if kind is IdKind.LOCAL}
+
+    def ids(self) -> dict[tuple[IdKind, int], Value]:
+        """Launch ids by kind and axis, as far as they were asked for."""
+        return dict(self._ids)
+
+    def uniform_atoms(self) -> frozenset[Atom]:
+        """Lengths, parameters and constants, as far as they were asked for."""
+        atoms = (found.atom for key, found in self.values.named_values() if key[0] in _UNIFORM)
+        return frozenset(atom for atom in atoms if atom is not None)
 
     def value(self, expr: Expr) -> Value:
         """The value of an expression (u32) of the running statement."""

@@ -84,6 +84,16 @@ class Proofs:
         self._steps_left -= before - self._steps
         return found
 
+    def is_at_least(self, value: Value, limit: Value) -> bool:
+        """Is ``value >= limit`` certain here?"""
+        if value.low >= limit.high:
+            return True
+        self._steps = min(_STEPS_OF_A_PROOF, self._steps_left)
+        before = self._steps
+        found = self._below(limit, value, 0, _DEPTH)
+        self._steps_left -= before - self._steps
+        return found
+
     def _exhausted(self) -> bool:
         self._steps -= 1
         return self._steps < 0

@@ -178,6 +178,10 @@ class Values:
             found = self._named[key] = self.fresh(low, high)
         return found
 
+    def named_values(self) -> list[tuple[tuple[Hashable, ...], Value]]:
+        """Names, with the values that ``named`` gave for them."""
+        return [(key, value) for key, value in self._named.items() if isinstance(key, tuple)]
+
     def identify(self, outer: Value, factor: int, inner: Value, sum_: Value) -> None:
         """From now on ``outer * factor + inner`` is the atom ``sum_``; all three are atoms."""
         assert outer.atom is not None and inner.atom is not None and sum_.atom is not None

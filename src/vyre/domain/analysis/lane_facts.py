@@ -49,7 +49,7 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions, unique_nodes
 from vyre.domain.record import U32_MAX, IntRange, record
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 
 @record
@@ -120,7 +120,7 @@ def lane_facts(program: Program) -> LaneFacts:
         async_copies=_any(statements, *_ASYNC),
         indirect=_any(statements, IndirectDispatch),
         traps=_any(statements, Trap),
-        order_sensitive=validate(program).order_sensitive,
+        order_sensitive=check_rules(program).order_sensitive,
         shared_writes=scan.shared_writes(),
         stride=scan.stride,
         bounds=tuple(sorted(scan.bounds, key=lambda bound: (bound.buffer, bound.stride, bound.lanes))),

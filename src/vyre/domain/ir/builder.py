@@ -126,9 +126,9 @@ class ProgramBuilder(ForeignBuilderUse):
             tuple(self._buffers), self._workgroup, tuple(self._recorder.frames[0].body), self._name, loc=self._loc
         )
         if check:
-            from vyre.domain.validation.validator import validate
+            from vyre.domain.validation.validator import check_rules
 
-            validate(program).raise_if_invalid()
+            check_rules(program).raise_if_invalid()
         return program
 
     # -- buffers, parameters, constants -------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from vyre.domain.diagnostics import Diagnostic, Severity
 from vyre.domain.ir.node import Node
 from vyre.domain.validation.report import Report
-from vyre.domain.validation.rules import RULES
+from vyre.domain.validation.rules import RULES, Rule
 
 Path: TypeAlias = tuple[int, ...]
 """Position of a statement: for each body around it, which body of its parent that is and the index in it.
@@ -17,22 +18,26 @@ Paths compare in program order; the empty path is the header."""
 class Findings:
     """A sink shared by all checks.  ``path`` is kept by the check that walks statements."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
+        self._rules = rules
         self._found: dict[tuple[Path, str, str], Diagnostic] = {}
         self.path: list[int] = []
 
     def add(self, code: str, message: str, *nodes: Node, fix: str | None = None, path: Path | None = None) -> None:
         """Reports a rule broken at the first of ``nodes`` that has a source location."""
-        rule = RULES[code]
+        rule = self._rules[code]
         key = (tuple(self.path) if path is None else path, code, message)
         if key not in self._found:
             loc = next((node.loc for node in nodes if node.loc is not None), None)
             self._found[key] = Diagnostic(rule.severity, code, message, fix or rule.fix, loc)
 
+    def found(self) -> tuple[Diagnostic, ...]:
+        """All findings in program order."""
+        return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
+
     def report(self, *, order_sensitive: bool) -> Report:
         by_severity: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
-        for key in sorted(self._found, key=lambda key: key[0]):
-            diagnostic = self._found[key]
+        for diagnostic in self.found():
             by_severity[diagnostic.severity].append(diagnostic)
         return Report(
             tuple(by_severity[Severity.ERROR]),

@@ -13,6 +13,7 @@ from vyre.domain.errors import InvalidProgram
 class Report:
     """Every diagnostic of a program, each list in program order.
 
+    ``lints`` are notes on what is legal and hardly meant; ``validate`` looks for them in valid programs.
     ``order_sensitive``: results may depend on the order in which lanes reach atomics, so that schedules and
     backends are compared only under the canonical schedule.
     """
@@ -21,6 +22,7 @@ class Report:
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
     order_sensitive: bool = False
+    lints: tuple[Diagnostic, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -28,8 +30,8 @@ class Report:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Errors, then warnings, then notes."""
-        return self.errors + self.warnings + self.notes
+        """Errors, then warnings, then notes, then lints."""
+        return self.errors + self.warnings + self.notes + self.lints
 
     def raise_if_invalid(self) -> None:
         """Raises ``InvalidProgram`` with this report if there are errors; its message is the first of them."""
@@ -46,7 +48,7 @@ class Report:
 
     def render(self, source: str | None = None) -> str:
         """Text for people: every diagnostic, and a last line that counts them."""
-        counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes))
+        counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes + self.lints))
         summary = ", ".join(f"{len(found)} {word}{'s' * (len(found) > 1)}" for word, found in counts if found)
         blocks = [diagnostic.render(source) for diagnostic in self.diagnostics]
         verdict = "the program is valid" if self.ok else "the program is invalid"
@@ -60,4 +62,5 @@ class Report:
             "errors": [diagnostic.to_json() for diagnostic in self.errors],
             "warnings": [diagnostic.to_json() for diagnostic in self.warnings],
             "notes": [diagnostic.to_json() for diagnostic in self.notes],
+            "lints": [diagnostic.to_json() for diagnostic in self.lints],
         }

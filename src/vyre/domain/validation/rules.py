@@ -6,6 +6,7 @@ have no number there, V2xx are rules of this language.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from vyre.domain.diagnostics import Severity
@@ -385,13 +386,6 @@ _CATALOGUE: Final = (
         "ignore this if the order cannot matter; else compare results only under the canonical schedule.",
         _NOTE,
     ),
-    Rule(
-        "V219",
-        "branch or loop without statements",
-        "An `if` has no statement in either branch, or a loop has none in its body.",
-        "leave it out; in Python, `c += 1` records a statement only if c is a p.var.",
-        _NOTE,
-    ),
 )
 
 RULES: Final[dict[str, Rule]] = {rule.code: rule for rule in _CATALOGUE}
@@ -420,10 +414,17 @@ RETIRED: Final[dict[str, str]] = {
 """Codes of the reference system that are not reported here, and why."""
 
 
-def render_catalogue() -> str:
-    """``docs/validation.md``: every code with its meaning and remedy, as Markdown."""
-    lines = ["# Validation rules", ""]
-    for rule in _CATALOGUE:
+_LINT_PREFACE: Final = (
+    "A program with an error is invalid and is not run. Warnings and notes leave it valid. Codes that begin with L are",
+    "lints: notes on what is legal and hardly meant. `vyre.validate` and `vyre validate` look for them, and a dispatch",
+    "does not, so that they cost it nothing. That results depend on the order of atomics is noted as V218.",
+)
+
+
+def render_catalogue(lints: Iterable[Rule] = ()) -> str:
+    """``docs/validation.md``: every code, of rules and of ``lints``, with its meaning and remedy, as Markdown."""
+    lines = ["# Validation rules", "", *_LINT_PREFACE, ""]
+    for rule in (*_CATALOGUE, *lints):
         lines += [f"## {rule.code}: {rule.title}", ""]
         if rule.severity is not Severity.ERROR:
             lines += [f"Severity: {rule.severity.value}.", ""]

@@ -158,8 +158,6 @@ class StatementChecker:
     def _if(self, stmt: If) -> None:
         self._typer.require(stmt.condition, ScalarType.BOOL, "V115", "the condition of `if`")
         self._note_atomics(stmt)
-        if not stmt.then and not stmt.otherwise:
-            self._findings.add("V219", "the `if` has no statements", stmt)
         self._body(stmt.then, 0)
         self._body(stmt.otherwise, 1)
 
@@ -169,8 +167,6 @@ class StatementChecker:
         self._note_atomics(stmt)
         if isinstance(stmt.step, Literal) and stmt.step.dtype is _U32 and stmt.step.bits == 0:
             self._error("V206", f"the loop over `{stmt.var}` has the step 0", stmt.step, stmt)
-        if not stmt.body:
-            self._findings.add("V219", f"the loop over `{stmt.var}` has no statements", stmt)
         if stmt.var in self._typer.locals:
             self._error("V008", f"loop variable `{stmt.var}` is visible already", stmt)
         self._loops += 1

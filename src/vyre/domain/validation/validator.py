@@ -1,7 +1,8 @@
-"""``validate``: every rule of the language, checked on a whole program."""
+"""``validate``: every rule of the language, checked on a whole program, and the lints of a valid one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from vyre.domain.ir.program import Program
@@ -16,30 +17,45 @@ from vyre.domain.validation.structure import check_structure
 from vyre.domain.validation.uniform_flow import check_uniform_flow
 
 _CACHED: Final = "validation"
+_WITH_LINTS: Final = "validation with lints"
 
 
 def validate(program: Program) -> Report:
-    """Every diagnostic of the program, in program order; the report is cached on the program.
+    """Every diagnostic of the program, in program order, and its lints; the report is cached on the program.
 
     Raises nothing, whatever the program: ``Report.raise_if_invalid`` does.
     """
+    report = program._cache.get(_WITH_LINTS)
+    if not isinstance(report, Report):
+        report = check_rules(program)
+        if report.ok:
+            from vyre.domain.lints.checker import find_lints  # not on the way to a dispatch
+
+            lints = find_lints(program)
+            report = replace(report, lints=lints) if lints else report
+        program._cache[_WITH_LINTS] = report
+    return report
+
+
+def check_rules(program: Program) -> Report:
+    """What ``validate`` reports, without lints, for whom only validity matters; cached on the program."""
     report = program._cache.get(_CACHED)
     if not isinstance(report, Report):
-        report = program._cache[_CACHED] = _validate(program)
+        report = program._cache[_CACHED] = _check_rules(program)
     return report
 
 
 def is_validated(program: Program) -> bool:
-    """Whether ``validate`` would answer from what it knows."""
+    """Whether ``check_rules`` would answer from what it knows."""
     return _CACHED in program._cache
 
 
 def order_sensitive(program: Program) -> bool:
     """Whether results may depend on the order in which lanes reach atomics."""
-    return validate(program).order_sensitive
+    return check_rules(program).order_sensitive
 
 
-def _validate(program: Program) -> Report:
+def _check_rules(program: Program) -> Report:
     findings = Findings()
     if not check_structure(program, findings):
         return findings.report(order_sensitive=False)

@@ -16,7 +16,7 @@ from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature, VyreError
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.ir.program import Dim3, Program
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.ports.backend import (
     AsyncExecutor,
     Backend,
@@ -53,7 +53,7 @@ _GARBAGE: Final = 0xA5
 def parsed(text: str) -> Program:
     """The valid program of ``.vyre`` text."""
     program = Program.from_text(text)
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     return program
 
 

@@ -29,7 +29,7 @@ from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, f32, f64, 
 from vyre.domain.numerics import scalar
 from vyre.domain.numerics.evaluate import evaluate_bits
 from vyre.domain.numerics.transcendentals import transcendental
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.testing.backend_contract.bench import Bench
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import Violation, equal
@@ -104,7 +104,7 @@ def check(bench: Bench, operation: Operation) -> None:
     buffers.append(Buffer.make("y", len(operands), Access.READ_WRITE, result, len(rows), is_output=True))
     value = operation.apply([Load(f"x{i}", _LANE) for i in range(len(operands))])
     program = Program(tuple(buffers), (64, 1, 1), (Store("y", _LANE, value),))
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     inputs = [b"".join(row[i].to_bytes(dtype.size, "little") for row in rows) for i, dtype in enumerate(operands)]
     (found,) = bench.run(program, *inputs)
     size = result.size

@@ -11,7 +11,7 @@ from vyre.domain.errors import InvalidConfig
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import spec_literals
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 
 def build_bundle(
@@ -23,7 +23,7 @@ def build_bundle(
     """
     from importlib.metadata import version
 
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     if not targets or len(set(targets)) < len(targets):
         raise InvalidConfig(
             f"the targets are {', '.join(targets) or 'none'}", fix="name at least one target, each of them once."

@@ -22,7 +22,7 @@ from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink, decide
 
 EMITTER_VERSION: Final = 1
@@ -116,7 +116,7 @@ def _written(
     *,
     traced: bool = False,
 ) -> list[_Written]:
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     _check_target(program, options)
     parts = (program,) if options.native_grid_sync else plan_grid_sync(program)
     name = entry_name(program, options, spec)

@@ -25,7 +25,7 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class VectorKernel:
         self._execute = compiler.body(program.body)
         self._slots = compiler.slot_count
         self._loops = compiler.loop_count
-        self._order_sensitive = validate(program).order_sensitive
+        self._order_sensitive = check_rules(program).order_sensitive
         self._any_chunk = not self._order_sensitive or touches_written_buffers_once(program)
         self._shared_nbytes = sum(b.static_nbytes or 0 for b in self._shared)
         self._rules = {name: ElementRules.of(element) for name, element in elements.items()}

@@ -22,7 +22,7 @@ from vyre.domain.ir.operators import (
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bf16, bool_, f16, f32, f64, i8, i16, u8, u16, u32
-from vyre.domain.validation.validator import validate
+from vyre.domain.validation.validator import check_rules
 from vyre.testing.backend_contract.operators import samples
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
@@ -110,7 +110,7 @@ def _case(name: str, operands: tuple[ScalarType, ...], outputs: Mapping[str, tup
     ]
     body = tuple(Store(output, _LANE, value) for output, (_, value) in outputs.items())
     program = Program((*inputs, *results), (64, 1, 1), body, name=name)
-    validate(program).raise_if_invalid()
+    check_rules(program).raise_if_invalid()
     data = {
         f"x{k}": b"".join(row[k].to_bytes(dtype.size, "little") for row in rows) for k, dtype in enumerate(operands)
     }

@@ -1,0 +1,1 @@
+"""Notes on valid programs: what is legal and hardly meant."""

@@ -1,0 +1,152 @@
+"""Lints on single expressions: ranges of types against literals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from vyre.domain.ir.bits import integer_range
+from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Select, Unary
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BINARY, BinaryOp, UnaryOp
+from vyre.domain.ir.program import Buffer
+from vyre.domain.ir.types import ScalarType
+
+
+class Lint(NamedTuple):
+    code: str
+    message: str
+
+
+class ExpressionLints:
+    """``type_of`` gives the static type of an expression at the place that is looked at."""
+
+    def __init__(self, buffers: Mapping[str, Buffer], type_of: Callable[[Expr], ScalarType | None]) -> None:
+        self._buffers = buffers
+        self._type_of = type_of
+
+    def of(self, expr: Expr) -> Lint | None:
+        """The lint on an expression itself, not on its operands."""
+        check = _CHECKS.get(type(expr))
+        return None if check is None else check(self, expr)
+
+    def _binary(self, expr: Binary) -> Lint | None:
+        check = _OF_OPERATOR.get(expr.op)
+        return None if check is None else check(self, expr)
+
+    def _comparison(self, expr: Binary) -> Lint | None:
+        left, right = self._range(expr.left), self._range(expr.right)
+        if left is None or right is None:
+            return self._with_nan(expr)
+        literal = expr.right if isinstance(expr.right, Literal) else expr.left
+        if not isinstance(literal, Literal):
+            return None
+        outcome = _OUTCOME[expr.op](left, right)
+        if outcome is None:
+            return None
+        other = expr.left if literal is expr.right else expr.right
+        what = f"`{BINARY[expr.op].text}` with {literal.value} is always {str(outcome).lower()}"
+        return Lint("L001", f"{what} for {self._type_text(other, literal)}")
+
+    def _with_nan(self, expr: Binary) -> Lint | None:
+        for operand in (expr.left, expr.right):
+            if isinstance(operand, Literal) and operand.dtype.is_float and math.isnan(operand.value):
+                outcome = str(expr.op is BinaryOp.NE).lower()
+                return Lint("L001", f"`{BINARY[expr.op].text}` with NaN is always {outcome}; `is_nan` asks for NaN")
+        return None
+
+    def _extremum(self, expr: Binary) -> Lint | None:
+        literal, other = (expr.right, expr.left) if isinstance(expr.right, Literal) else (expr.left, expr.right)
+        if not isinstance(literal, Literal) or not literal.dtype.is_integer:
+            return None
+        limits = self._range(other)
+        if limits is None:
+            return None
+        low, high = limits
+        value = int(literal.value)
+        below, above = value <= low, value >= high
+        if not below and not above:
+            return None
+        keeps_operand = below if expr.op is BinaryOp.MAX else above
+        result = "the other operand" if keeps_operand else str(value)
+        what = f"`{BINARY[expr.op].text}` with {value} is always {result}"
+        return Lint("L002", f"{what} for {self._type_text(other, literal)}")
+
+    def _absolute(self, expr: Unary) -> Lint | None:
+        dtype = self._type_of(expr.operand) if expr.op is UnaryOp.ABS else None
+        if dtype is None or not dtype.is_integer or dtype.is_signed:
+            return None
+        return Lint("L002", f"`abs` is always the operand itself for {dtype.text}")
+
+    def _shift(self, expr: Binary) -> Lint | None:
+        dtype = self._type_of(expr.left) if isinstance(expr.right, Literal) else None
+        if dtype is None or not isinstance(expr.right, Literal):
+            return None
+        count = int(expr.right.value)
+        if 0 <= count < dtype.bits:
+            return None
+        return Lint("L007", f"`{BINARY[expr.op].text}` by {count} shifts by {count % dtype.bits} for {dtype.text}")
+
+    def _division(self, expr: Binary) -> Lint | None:
+        divisor = expr.right
+        if isinstance(divisor, Literal) and divisor.dtype.is_float and divisor.value == 0:
+            return Lint("L010", f"every quotient by {divisor.value} is infinite or NaN")
+        return None
+
+    def _select(self, expr: Select) -> Lint | None:
+        if isinstance(expr.condition, Literal):
+            return Lint("L008", f"the condition of this `select` is {str(bool(expr.condition.value)).lower()}")
+        return None
+
+    def _range(self, expr: Expr) -> tuple[int, int] | None:
+        """Least and greatest value of an integer; None for other types."""
+        if isinstance(expr, Literal):
+            return (int(expr.value), int(expr.value)) if expr.dtype.is_integer else None
+        dtype = self._type_of(expr)
+        if isinstance(expr, Load):
+            element = self._buffers[expr.buffer].element
+            dtype = element if isinstance(element, ScalarType) else dtype
+        return integer_range(dtype) if dtype is not None and dtype.is_integer else None
+
+    def _type_text(self, other: Expr, literal: Literal) -> str:
+        """The type whose range decided."""
+        return self._buffers[other.buffer].element.text if isinstance(other, Load) else literal.dtype.text
+
+
+def _less(left: tuple[int, int], right: tuple[int, int]) -> bool | None:
+    return True if left[1] < right[0] else False if left[0] >= right[1] else None
+
+
+def _equal(left: tuple[int, int], right: tuple[int, int]) -> bool | None:
+    if left[0] == left[1] == right[0] == right[1]:
+        return True
+    return False if left[1] < right[0] or right[1] < left[0] else None
+
+
+def _opposite(outcome: bool | None) -> bool | None:
+    return None if outcome is None else not outcome
+
+
+_Outcome = Callable[[tuple[int, int], tuple[int, int]], bool | None]
+_OUTCOME: Final[dict[BinaryOp, _Outcome]] = {
+    BinaryOp.LT: _less,
+    BinaryOp.GT: lambda left, right: _less(right, left),
+    BinaryOp.LE: lambda left, right: _opposite(_less(right, left)),
+    BinaryOp.GE: lambda left, right: _opposite(_less(left, right)),
+    BinaryOp.EQ: _equal,
+    BinaryOp.NE: lambda left, right: _opposite(_equal(left, right)),
+}
+_OF_OPERATOR: Final[dict[BinaryOp, Callable[[ExpressionLints, Binary], Lint | None]]] = {
+    **dict.fromkeys(_OUTCOME, ExpressionLints._comparison),
+    BinaryOp.MIN: ExpressionLints._extremum,
+    BinaryOp.MAX: ExpressionLints._extremum,
+    BinaryOp.SHL: ExpressionLints._shift,
+    BinaryOp.SHR: ExpressionLints._shift,
+    BinaryOp.DIV: ExpressionLints._division,
+}
+_CHECKS: Final[dict[type[Node], Callable[[ExpressionLints, Any], Lint | None]]] = {
+    Binary: ExpressionLints._binary,
+    Unary: ExpressionLints._absolute,
+    Select: ExpressionLints._select,
+}

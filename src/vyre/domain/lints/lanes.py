@@ -1,0 +1,215 @@
+"""Which lanes of a workgroup reach a statement, and which values differ between them.
+
+Both err on one side, so that a race is reported only where it is certain that several lanes get there: a condition
+that is not recognised may let one lane pass, and a value that is not recognised may differ or agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    BufferLength,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLane,
+    SubgroupShuffle,
+    Unary,
+    Var,
+    children,
+)
+from vyre.domain.ir.operators import BinaryOp, UnaryOp
+from vyre.domain.ir.program import Dim3, Program
+from vyre.domain.ir.stmt import Assign, walk_statements
+
+UNKNOWN: Final = 8
+"""Beside a bit for each axis (1, 2, 4): in a way that is not followed."""
+ALL: Final = 15
+_PLENTY: Final = 2
+"""Lanes that pass a bound known at run time only, which is taken to let more than one pass."""
+_OPPOSITE: Final = {
+    BinaryOp.LT: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LT,
+    BinaryOp.GT: BinaryOp.LE,
+    BinaryOp.LE: BinaryOp.GT,
+    BinaryOp.EQ: BinaryOp.NE,
+    BinaryOp.NE: BinaryOp.EQ,
+}
+_MIRRORED: Final = {
+    BinaryOp.LT: BinaryOp.GT,
+    BinaryOp.GT: BinaryOp.LT,
+    BinaryOp.LE: BinaryOp.GE,
+    BinaryOp.GE: BinaryOp.LE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The lanes that certainly get to a place: ``first`` up to ``end`` along each axis.
+
+    ``narrowed`` has the bits of the axes along which possibly one lane gets there; ``bounded`` those whose end is
+    known at run time only.
+    """
+
+    first: Dim3
+    end: Dim3
+    narrowed: int = 0
+    bounded: int = 0
+
+    def lanes(self, axis: int) -> int:
+        """Lanes in a row along an axis that get there together; 1 if nothing is known."""
+        if self.narrowed & (1 << axis | UNKNOWN):
+            return 1
+        count = max(self.end[axis] - self.first[axis], 1)
+        return min(count, _PLENTY) if self.bounded & 1 << axis else count
+
+    def narrow(self, bits: int) -> Reach:
+        return replace(self, narrowed=self.narrowed | bits)
+
+    def ending(self, axis: int, end: int) -> Reach:
+        return replace(self, end=_with(self.end, axis, min(self.end[axis], end)))
+
+    def starting(self, axis: int, first: int) -> Reach:
+        return replace(self, first=_with(self.first, axis, max(self.first[axis], first)))
+
+
+def _with(sizes: Dim3, axis: int, size: int) -> Dim3:
+    x, y, z = (size if at == axis else old for at, old in enumerate(sizes))
+    return x, y, z
+
+
+class Lanes:
+    """Follows the locals of one program; the walk that uses it declares and assigns them in order."""
+
+    def __init__(self, program: Program) -> None:
+        self._buffers = program.buffers_by_name
+        self._sizes = program.workgroup_size
+        statements = list(walk_statements(program.body))
+        self._assigned = {stmt.name for stmt in statements if isinstance(stmt, Assign)}
+        self._written = {use.buffer for stmt in statements for use in accesses(stmt) if use.touch is not Touch.READ}
+        self._differs: dict[str, int] = {}
+        self._ids: dict[str, LaunchId] = {}
+        self._known: dict[int, int] = {}
+
+    def everywhere(self) -> Reach:
+        x, y, z = self._sizes
+        return Reach((0, 0, 0), (x, y, z))
+
+    # ---- locals
+    def declare(self, name: str, value: Expr) -> None:
+        bits = self.differs(value)
+        if name in self._assigned:
+            bits |= UNKNOWN
+        self._set(name, bits)
+        launch_id = self._id(value)
+        if launch_id is None or name in self._assigned:
+            self._ids.pop(name, None)
+        else:
+            self._ids[name] = launch_id
+
+    def declare_counter(self, name: str, start: Expr, step: Expr) -> None:
+        """The variable of a loop: lanes in the same round agree on it as far as they do on its start and step."""
+        self._ids.pop(name, None)
+        self._set(name, self.differs(start) | self.differs(step))
+
+    def assign(self, name: str, value: Expr) -> None:
+        self._set(name, self._differs.get(name, 0) | self.differs(value) | UNKNOWN)
+
+    def _set(self, name: str, bits: int) -> None:
+        if self._differs.get(name, bits) != bits:
+            self._known = {}
+        self._differs[name] = bits
+
+    # ---- values
+    def differs(self, expr: Expr) -> int:
+        """Axes along which the lanes of a workgroup may disagree about a value; ``UNKNOWN`` if not only along these."""
+        key = id(expr)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._find(expr)
+        return found
+
+    def _find(self, expr: Expr) -> int:
+        match expr:
+            case Var(name):
+                return self._differs.get(name, ALL)
+            case LaunchId(kind, axis):
+                in_workgroup = kind in (IdKind.LOCAL, IdKind.GLOBAL) and self._sizes[axis] > 1
+                return 1 << axis if in_workgroup else 0
+            case SubgroupLane() | SubgroupAdd() | SubgroupBallot() | SubgroupShuffle() | Atomic():
+                return UNKNOWN
+            case Load(buffer, index):
+                return self.differs(index) | (UNKNOWN if buffer in self._written else 0)
+        bits = 0
+        for child in children(expr):
+            bits |= self.differs(child)
+        return bits
+
+    def _id(self, expr: Expr) -> LaunchId | None:
+        """The local or global id that an expression is."""
+        if isinstance(expr, Var):
+            return self._ids.get(expr.name)
+        if isinstance(expr, LaunchId) and expr.kind in (IdKind.LOCAL, IdKind.GLOBAL):
+            return expr if self._sizes[expr.axis] > 1 else None
+        return None
+
+    # ---- conditions
+    def behind(self, reach: Reach, condition: Expr, holds: bool) -> Reach:
+        """The lanes of ``reach`` for which a condition holds, or fails."""
+        if self.differs(condition) == 0:
+            return reach
+        if isinstance(condition, Unary) and condition.op is UnaryOp.LOGICAL_NOT:
+            return self.behind(reach, condition.operand, not holds)
+        if isinstance(condition, Binary):
+            if condition.op is (BinaryOp.AND if holds else BinaryOp.OR):
+                return self.behind(self.behind(reach, condition.left, holds), condition.right, holds)
+            compared = self._compared(reach, condition, holds)
+            if compared is not None:
+                return compared
+        differs = self.differs(condition)
+        return reach.narrow(ALL if differs & UNKNOWN else differs)
+
+    def _compared(self, reach: Reach, condition: Binary, holds: bool) -> Reach | None:
+        """An id compared with a bound on which the lanes agree; None for all else."""
+        if condition.op not in _OPPOSITE:
+            return None
+        op = condition.op if holds else _OPPOSITE[condition.op]
+        left, right = condition.left, condition.right
+        launch_id = self._id(left)
+        if launch_id is None:
+            launch_id, right, op = self._id(right), left, _MIRRORED.get(op, op)
+        if launch_id is None or self.differs(right) != 0:
+            return None
+        axis, bound = launch_id.axis, self._constant(right)
+        match op:
+            case BinaryOp.LT if bound is None:
+                return replace(reach, bounded=reach.bounded | 1 << axis)
+            case BinaryOp.LE if bound is None:
+                return replace(reach, bounded=reach.bounded | 1 << axis)
+            case BinaryOp.LT if bound is not None:
+                return reach.ending(axis, bound)
+            case BinaryOp.LE if bound is not None:
+                return reach.ending(axis, bound + 1)
+            case BinaryOp.GE if bound is not None:
+                return reach.starting(axis, bound)
+            case BinaryOp.GT if bound is not None:
+                return reach.starting(axis, bound + 1)
+            case BinaryOp.NE if bound == 0:
+                return reach.starting(axis, 1)
+        return None
+
+    def _constant(self, expr: Expr) -> int | None:
+        if isinstance(expr, Literal):
+            return int(expr.value)
+        if isinstance(expr, BufferLength):
+            return self._buffers[expr.buffer].count or None
+        return None

@@ -61,12 +61,20 @@ def build_bundle(
     """
     from vyre.adapters.cuda.aot import builder, files
     from vyre.adapters.cuda.aot.bundle import MemberKind
+    from vyre.adapters.cuda.aot.emitters import AotRegistry
+    from vyre.domain.arguments import expect, items_of, path_of
     from vyre.domain.dispatch import DispatchConfig
+    from vyre.domain.ir.program import Program
     from vyre.domain.specialization import resolve_spec
 
+    target = path_of("path", path)
+    expect("program", program, Program, "a Program")
+    names = tuple(items_of("targets", targets))
+    for name in names:
+        expect("a target", name, str, "a name such as sm_75")
+    expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(program, spec))
-    bundle = builder.build_bundle(program, targets, aot_emitters() if emitters is None else emitters, config)
-    target = Path(path)
+    bundle = builder.build_bundle(program, names, aot_emitters() if emitters is None else emitters, config)
     digest = files.write_bundle(target, bundle)
     made = [m.version for build in bundle.builds for m in build.members if m.kind is MemberKind.CUBIN]
     return WrittenBundle(

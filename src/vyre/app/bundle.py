@@ -17,6 +17,8 @@ from vyre.app.launches import Launches
 from vyre.app.output_shapes import OutputShapes
 from vyre.app.result import Result
 from vyre.app.shorthand import merged
+from vyre.domain.arguments import expect as expect_kind
+from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, InvalidResource, used_in_a_fork
 from vyre.domain.ir.buffers import Buffer
@@ -40,7 +42,9 @@ def load_bundle(path: Path | str, *, backend: str = "cuda", expect: str | None =
     Raises ``UnreadableFile``, ``MalformedBundle`` for anything but a whole bundle, ``UnexpectedDigest``,
     ``BackendUnavailable``, and ``UnusableBundle`` with every member and the reason if none runs on the device.
     """
-    loaded = read_bundle(Path(path), expect)
+    expect_kind("backend", backend, str, "the name of a backend")
+    expect_kind("expect", expect, (str, type(None)), "a digest in hexadecimal, or None")
+    loaded = read_bundle(path_of("path", path), expect)
     return LoadedBundle(loaded, open_runner(loaded.bundle, backend))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.kernel import EmittedModule
@@ -35,8 +37,10 @@ def emit(
     unknown target or option.
     """
     from vyre.adapters.cuda.ptx.emit import emit as emit_ptx
+    from vyre.domain.ir.program import Program
     from vyre.domain.specialization import spec_literals
 
+    expect("program", program, Program, "a Program")
     return emit_ptx(program, _options(target, assume, grid_sync), spec_literals(program, spec))
 
 
@@ -53,8 +57,10 @@ def ptx_key(
     Raises ``InvalidProgram`` if a name in the program does not resolve, and ``InvalidConfig`` as ``emit`` does.
     """
     from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
+    from vyre.domain.ir.program import Program
     from vyre.domain.specialization import complete_spec
 
+    expect("program", program, Program, "a Program")
     return ptx_keys(_options(target, assume, grid_sync)).key(program, complete_spec(program, spec))
 
 
@@ -63,14 +69,17 @@ def _options(target: str, assume: Collection[str], grid_sync: str) -> EmitOption
     from vyre.adapters.cuda.ptx.kernel import Assumption
     from vyre.adapters.cuda.ptx.options import EmitOptions
 
+    expect("target", target, str, "a name such as sm_90")
+    expect("grid_sync", grid_sync, str, f"one of {', '.join(GRID_SYNC_MODES)}")
     known = {assumption.value: assumption for assumption in Assumption}
-    for name in assume:
-        if name not in known:
-            raise InvalidConfig(f"unknown assumption {name!r}", fix=f"use some of {', '.join(known)}.")
+    names = tuple(items_of("assume", assume))
+    for name in names:
+        if not isinstance(name, str) or name not in known:
+            raise InvalidConfig(f"unknown assumption {shown(name)}", fix=f"use some of {', '.join(known)}.")
     if grid_sync not in GRID_SYNC_MODES:
         raise InvalidConfig(f"grid_sync={grid_sync!r} is no mode", fix=f"use one of {', '.join(GRID_SYNC_MODES)}.")
     return EmitOptions(
         target=sm_number(target),
-        assume=frozenset(known[name] for name in assume),
+        assume=frozenset(known[name] for name in names),
         native_grid_sync=grid_sync == "native",
     )

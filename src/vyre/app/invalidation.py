@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.domain.arguments import expect
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Program
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 OLD: Final = "old"
 """The emitter of everything that the present one did not make."""
 LEAST_DIGITS: Final = 8
+_OBJECTS: Final[dict[str, tuple[type, ...]]] = {"key": (ArtifactKey,), "program": (Program,)}
 _DIGITS: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 
@@ -45,6 +47,9 @@ class Invalid:
     target: str | None = None
 
     def __post_init__(self) -> None:
+        for name in self.__slots__:
+            kinds = (str, type(None), *_OBJECTS.get(name, ()))
+            expect(name, getattr(self, name), kinds, "a text, or None")
         named = [value for value in (getattr(self, name) for name in self.__slots__) if value is not None]
         if not named or any(isinstance(value, str) and not value.strip() for value in named):
             wanted = ", ".join(self.__slots__)

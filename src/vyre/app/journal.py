@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from threading import Lock
 from typing import Final
 
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.shown import shown
 from vyre.policies.journal import Decision
 
 DEFAULT_LIMIT: Final = 65_536
@@ -21,8 +23,8 @@ class DecisionJournal:
     keeps: Final = True
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        if type(limit) is not int or limit < 1:
-            raise InvalidConfig(f"a journal of {limit!r} decisions", fix="keep at least one.")
+        if type(limit) is not int or not 1 <= limit <= sys.maxsize:
+            raise InvalidConfig(f"a journal of {shown(limit)} decisions", fix="keep at least one.")
         self._kept: deque[Decision] = deque(maxlen=limit)
         self._noted = 0
         self._lock = Lock()

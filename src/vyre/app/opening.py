@@ -15,11 +15,13 @@ from vyre.app.selection import AUTO, FORCE_VARIABLE, BackendSelector
 from vyre.app.services import backend_services
 from vyre.app.session import Session
 from vyre.app.tuning.sources import PinsOption, reference_of, tuning_sources
+from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
+from vyre.domain.shown import shown
+from vyre.ports.backend import BackendCatalog
 
 if TYPE_CHECKING:
     from vyre.app.prediction import PredictionConfig
-    from vyre.ports.backend import BackendCatalog
     from vyre.ports.support import Environment, Telemetry
 
 
@@ -47,12 +49,23 @@ def open(
     ``UnreadableFile`` and ``MalformedJson``.
     """
     if journal is not None and not isinstance(journal, DecisionJournal):
-        raise InvalidConfig(f"journal={journal!r}", fix="pass a vyre.DecisionJournal().")
-    telemetry = telemetry or ApplicationTelemetry()
-    environment = environment or ProcessEnvironment()
+        raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
+    expect("backend", backend, str, "the name of a backend")
+    expect("catalog", catalog, (BackendCatalog, type(None)), "a BackendCatalog, or None")
+    telemetry = ApplicationTelemetry() if telemetry is None else telemetry
+    environment = ProcessEnvironment() if environment is None else environment
+    _expect_methods("telemetry", telemetry, "count", "event")
+    _expect_methods("environment", environment, "get")
     services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)
     tuning = tuning_sources(cache, pins, environment, telemetry, partial(reference_of, catalog, telemetry))
     return Session(selector.select(backend), telemetry, tuning, predict, journal)
+
+
+def _expect_methods(name: str, value: object, *methods: str) -> None:
+    if not all(callable(getattr(value, method, None)) for method in methods):
+        raise InvalidConfig(
+            f"{name}={shown(value)} has no {' and '.join(methods)}", fix="pass an object that has, or None."
+        )

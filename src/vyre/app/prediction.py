@@ -12,10 +12,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
 
 from vyre.app.host_arrays import Shapes
 from vyre.app.pipeline import Pipeline
@@ -31,7 +31,7 @@ from vyre.policies.prediction.trace_jit import (
     TraceJitVerdict,
     decide_trace_jit_speculation,
 )
-from vyre.policies.record import U32_MAX
+from vyre.policies.record import U32_MAX, IntRange, record
 from vyre.ports.backend import PreparablePipeline
 
 if TYPE_CHECKING:
@@ -47,23 +47,25 @@ if TYPE_CHECKING:
     from vyre.ports.backend import HostBytes, Phases
     from vyre.ports.support import Telemetry
 
+Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 _LEARNED_AT_ONCE: Final = 8
 """Log entries that one dispatch learns from at most, so that a long log delays none for long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PredictionConfig:
     """``learning``, ``jit``: thresholds of the two policies.  ``patience``: dispatches after which asking ends if it
     was of no use.  The rest are bounds: ``shapes`` remembered, ``log`` of dispatches to learn from, ``decisions`` kept
     to be looked at.
     """
 
+    _: KW_ONLY
     learning: PredictionThresholds = LEARNING
     jit: TraceJitThresholds = DEFAULT_THRESHOLDS
-    shapes: int = 1024
-    log: int = 256
-    patience: int = 1024
-    decisions: int = 32
+    shapes: Bound = 1024
+    log: Bound = 256
+    patience: Annotated[int, IntRange(0, U32_MAX)] = 1024
+    decisions: Annotated[int, IntRange(0, U32_MAX)] = 32
 
 
 class Decision(NamedTuple):

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from vyre.app.host_memory import Array, host_memory
+from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
 from vyre.ports.backend import ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
 
 if TYPE_CHECKING:
@@ -24,8 +27,8 @@ _BYTE: Final = np.dtype(np.uint8)
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
     """Allocate, and upload ``data`` unless it is a size in bytes (the memory is then zero)."""
     if type(data) is int:
-        if data < 0:
-            raise InvalidInput(f"a resident buffer of {data} bytes", fix="give a size of 0 or more.")
+        if not 0 <= data <= U64_MAX:
+            raise InvalidInput(f"a resident buffer of {shown(data)} bytes", fix="give a size of 0 or more.")
         return ResidentArray(memory.allocate(data, label=label), memory, _BYTE, (data,))
     if isinstance(data, bool | np.generic):
         raise InvalidInput(
@@ -86,6 +89,7 @@ class ResidentArray:
         Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
         memory that was made from a size takes any.
         """
+        expect("offset", offset, int, "an int", InvalidInput)
         given = host_memory(data, "upload")
         if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self._word_dtype) and self.dtype != _BYTE:
             raise InvalidInput(
@@ -141,6 +145,6 @@ class ResidentArray:
     def _check_range(self, offset: int, nbytes: int, what: str) -> None:
         if offset < 0 or offset + nbytes > self.nbytes:
             raise InvalidInput(
-                f"{what} of {nbytes} bytes at offset {offset} does not fit the {self.nbytes} bytes of {self!r}",
+                f"{what} of {nbytes} bytes at offset {shown(offset)} does not fit the {self.nbytes} bytes of {self!r}",
                 fix="stay inside the allocation.",
             )

@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
+from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
+from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
 from vyre.ports.backend import ResidentSequence, ResidentStep
 
 
@@ -41,6 +44,7 @@ class StepSequence:
         remember: Callable[[DispatchTiming], None],
     ) -> None:
         lease.check_open()
+        steps, first = tuple(items_of("steps", steps)), tuple(items_of("first", first))
         if not steps and not first:
             raise InvalidInput("a sequence without steps", fix="give at least one.")
         lease.backend.require_resident_executor()
@@ -54,8 +58,8 @@ class StepSequence:
 
         Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
         """
-        if type(rounds) is not int or rounds < 0:
-            raise InvalidConfig(f"rounds={rounds!r}", fix="give an int that is not negative.")
+        if type(rounds) is not int or not 0 <= rounds <= U64_MAX:
+            raise InvalidConfig(f"rounds={shown(rounds)}", fix="give an int that is not negative.")
         self._lease.check_open()
         sequence = ResidentSequence(prefix=self._first, repeated=self._steps, repeat_count=rounds)
         try:
@@ -77,9 +81,10 @@ def _bound(
     part: str, steps: Sequence[Step], compile: Callable[[Program, DispatchConfig | None], Pipeline]
 ) -> tuple[ResidentStep, ...]:
     found = []
-    for number, (program, inputs, config) in enumerate(steps):
+    for number, step in enumerate(steps):
+        expect(f"{part}[{number}]", step, Step, "a Step", InvalidInput)
         try:
-            found.append(compile(program, config).resident_step(inputs))
+            found.append(compile(step.program, step.config).resident_step(step.inputs))
         except BackendError as error:
             error.add_note(f"{part}[{number}]")
             raise

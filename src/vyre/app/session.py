@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from threading import Lock, RLock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
@@ -18,12 +18,14 @@ from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
+from vyre.app.shorthand import Keywords
 from vyre.app.submitted import SubmitThreads, results_of
 from vyre.app.tuning.sources import TuningSources
 from vyre.app.verdicts import require_valid
+from vyre.domain.arguments import expect, items_of, path_of
 from vyre.domain.cost_limits import MAX_AGE_S, USUAL_SAMPLES
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, OutputArena
-from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.errors import InvalidInput, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.op_ids import required_ops
 from vyre.domain.validation.report import Report
@@ -90,10 +92,11 @@ class Session:
         self._closing = RLock()
         self._threads = SubmitThreads()
         self._observer = None
-        if predict:
+        if predict is not False:
             from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
 
             settings = PredictionConfig() if predict is True else predict
+            expect("predict", settings, PredictionConfig, "True, False or a PredictionConfig")
             self._observer = ShapeObserver(
                 settings, telemetry, self._background, self._pipelines, self._prepare, self._decisions
             )
@@ -134,12 +137,15 @@ class Session:
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DataRaceError``, ``DispatchTimeout``,
         ``DispatchFailed`` and other ``BackendError``s from the run.  A failed dispatch has no outputs.
         """
-        if tune:
+        if tune is not False:
+            expect("tune", tune, bool, "True or False")
             declared = merged_for(program, config, spec, grid, extent, output_counts, race_check)
             config = self._tuning().tuned(program, inputs, declared).config
             spec = grid = extent = output_counts = None
             race_check = False
-        pipeline = self._pipeline(program, config, spec, grid, extent, output_counts, race_check)
+        pipeline = self.compile(
+            program, config, spec=spec, grid=grid, extent=extent, output_counts=output_counts, race_check=race_check
+        )
         return pipeline(inputs, out=out, outputs=outputs)
 
     def compile(
@@ -155,17 +161,31 @@ class Session:
     ) -> Pipeline:
         """The program, validated and compiled; call the pipeline with inputs to run it.
 
-        Threads that ask for the same at once share one compilation, and its error if it fails; ``timeout_s`` of the
-        config bounds how long they wait for it (``DispatchTimeout``).
+        The keywords are fields of the config, as for ``dispatch``; other methods call them ``shorthand``.  Threads that
+        ask for the same at once share one compilation, and its error if it fails; ``timeout_s`` of the config bounds
+        how long they wait for it (``DispatchTimeout``).
         """
-        return self._pipeline(program, config, spec, grid, extent, output_counts, race_check)
+        # A pipeline keeps program and config alive: while it is in the table, their ids are theirs.
+        key: Key
+        if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
+            key = id(program), id(config)
+        else:
+            key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
+        try:
+            return self._prepared[key][0]
+        except (KeyError, TypeError):  # not at hand, or refused below: only what is wrong has no hash
+            pass
+        self._lease.check_process()
+        merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
+        make = self._compiled if self._observer is None else self._observer.compile
+        return self._pipelines.get(Wanted(key, program, config, merged), make)
 
-    def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Any) -> None:
+    def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]) -> None:
         """Validate and compile ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
         self.compile(program, config, **shorthand)
 
     def bind(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundLaunch:
         """A launch with its inputs bound: checked once, run by calling it.  ``shorthand`` as for ``compile``.
 
@@ -176,7 +196,7 @@ class Session:
         return BoundLaunch(pipeline, pipeline.views(inputs), pipeline.shapes(inputs))
 
     def bind_resident(
-        self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Any
+        self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundResidentLaunch:
         """A launch on resident memory, prepared once: the cheapest way to run it again and again.
 
@@ -198,7 +218,7 @@ class Session:
         return StepSequence(self._lease, self.compile, steps, first, self._sequence_timings.append)
 
     def submit(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> Future[Result]:
         """Start a dispatch and return at once.  ``shorthand`` as for ``compile``.
 
@@ -214,7 +234,11 @@ class Session:
         return pipeline.submit(snapshot, shapes) or self._threads.submit(run)
 
     def dispatch_many(
-        self, program: Program, batch: Iterable[Inputs], config: DispatchConfig | None = None, **shorthand: Any
+        self,
+        program: Program,
+        batch: Iterable[Inputs],
+        config: DispatchConfig | None = None,
+        **shorthand: Unpack[Keywords],
     ) -> list[Result]:
         """Run ``program`` once for each item of ``batch``; results in the order of the batch.
 
@@ -222,9 +246,10 @@ class Session:
         started have ended.  ``shorthand`` as for ``compile``.
         """
         pipeline = self.compile(program, config, **shorthand)
+        items = items_of("batch", batch)
         if self._lease.backend.async_executor is None:
-            return [pipeline(inputs) for inputs in batch]
-        return results_of(self.submit(program, inputs, config, **shorthand) for inputs in batch)
+            return [pipeline(inputs) for inputs in items]
+        return results_of(self.submit(program, inputs, config, **shorthand) for inputs in items)
 
     # ---------------------------------------------------------------- tuning
     def tune(
@@ -234,7 +259,7 @@ class Session:
         config: DispatchConfig | None = None,
         *,
         settings: TuningSettings | None = None,
-        **shorthand: Any,
+        **shorthand: Unpack[Keywords],
     ) -> TuningReport:
         """Measure what may stand in for ``config`` on launches like this one, and remember it.
 
@@ -246,14 +271,14 @@ class Session:
         Raises what ``dispatch`` raises, ``InvalidConfig`` for a config under which there is nothing to tune, and
         ``DispatchFailed`` where backend and reference disagree on ``config`` itself.
         """
-        from vyre.app.tuning.tuner import DEFAULT_SETTINGS
+        from vyre.app.tuning.tuner import DEFAULT_SETTINGS, TuningSettings
 
-        return self._tuning().tune(
-            program, inputs, merged_for(program, config, **shorthand), settings or DEFAULT_SETTINGS
-        )
+        settings = DEFAULT_SETTINGS if settings is None else settings
+        expect("settings", settings, TuningSettings, "TuningSettings, or None")
+        return self._tuning().tune(program, inputs, merged_for(program, config, **shorthand), settings)
 
     def tuned(
-        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Any
+        self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> Tuned:
         """What is pinned for launches like this one, else what ``tune`` remembers of them, else ``config`` as it is.
 
@@ -292,15 +317,15 @@ class Session:
         from vyre.app.tuning.race import VariantRace
         from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS
 
+        expect("variants", variants, Mapping, "a mapping from names to variants")
         pipelines = {
             name: self.compile(program, variant)
             if isinstance(variant, DispatchConfig)
             else self.compile(program, config, spec=variant)
             for name, variant in variants.items()
         }
-        return VariantRace(
-            self._lease.backend, pipelines, inputs, thresholds or DEFAULT_THRESHOLDS, sink=self._decisions
-        ).run()
+        thresholds = DEFAULT_THRESHOLDS if thresholds is None else thresholds
+        return VariantRace(self._lease.backend, pipelines, inputs, thresholds, sink=self._decisions).run()
 
     # ---------------------------------------------------------------- costs
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
@@ -323,14 +348,14 @@ class Session:
         ``vyre calibrate -o`` instead of what was kept.  ``assume`` False: raise ``UnusableCosts`` for costs that are
         missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
         """
-        return self._calibration().known(None if path is None else Path(path), max_age_s, assume=assume)
+        return self._calibration().known(None if path is None else path_of("path", path), max_age_s, assume=assume)
 
     def specialize(
         self,
         program: Program,
         parameters: Sequence[str] | None = None,
         config: DispatchConfig | None = None,
-        **shorthand: Any,
+        **shorthand: Unpack[Keywords],
     ) -> SpecializedPipeline:
         """A pipeline that guesses scalar parameters to be what they were, and runs code made for these values.
 
@@ -355,6 +380,7 @@ class Session:
         """
         from vyre.app.resident import make_resident
 
+        expect("label", label, (str, type(None)), "a text, or None")
         self._lease.check_open()
         array = make_resident(self._lease.backend.require_memory(), data, label)
         self._lease.adopt(array)
@@ -368,6 +394,7 @@ class Session:
         """
         from vyre.app.resident import adopt_array
 
+        expect("label", label, (str, type(None)), "a text, or None")
         self._lease.check_open()
         backend = self._lease.backend
         foreign = require(backend.foreign_memory, feature="memory of other libraries", backend=backend.id)
@@ -395,6 +422,7 @@ class Session:
         from vyre.app.invalidation import Invalid, invalidate
 
         self._lease.check_open()
+        expect("dry_run", dry_run, bool, "True or False")
         backend, services = self._lease.backend, self._selection.services
         invalid = Invalid(key=key, program=program, driver=driver, tool=tool, emitter=emitter, target=target)
         store = services.artifacts() if backend.stores_code else None
@@ -429,7 +457,7 @@ class Session:
         repeats: int = 1,
         costs: CostsWanted = None,
         kernel_time_ns: int | None = None,
-        **shorthand: Any,
+        **shorthand: Unpack[Keywords],
     ) -> Explanation: ...
     def explain(
         self,
@@ -441,7 +469,7 @@ class Session:
         repeats: int = 1,
         costs: CostsWanted = None,
         kernel_time_ns: int | None = None,
-        **shorthand: Any,
+        **shorthand: Unpack[Keywords],
     ) -> SelectionReport | Explanation:
         """Why this backend, and what it has planned so far; of a program, what would be decided about it, and why.
 
@@ -457,6 +485,7 @@ class Session:
             self._lease.check_process()
             planning = self._lease.backend.planning
             return replace(self._selection.report, planned=() if planning is None else planning.plans())
+        expect("program", program, Program, "a Program, or None", InvalidInput)
         from vyre.app.explain.service import Asked, explain_program, known_costs  # who asks nothing needs none of it
 
         self._lease.check_open()
@@ -477,7 +506,7 @@ class Session:
         from vyre.app.explain.journals import write_journal
 
         self._lease.check_process()
-        return write_journal(self._journal, Path(path))
+        return write_journal(self._journal, path_of("path", path))
 
     def predictions(self) -> PredictionReport:
         """What was predicted, prepared ahead and used, and the last decisions.  ``print`` it.
@@ -552,34 +581,6 @@ class Session:
             self._lease.close()
 
     # ---------------------------------------------------------------- preparing
-    def _pipeline(
-        self,
-        program: Program,
-        config: DispatchConfig | None,
-        spec: Mapping[str, SpecInput] | None,
-        grid: Grid | None,
-        extent: Grid | None,
-        output_counts: Mapping[str, int] | None,
-        race_check: bool,
-    ) -> Pipeline:
-        """The prepared record: one dictionary hit when the same objects come again.
-
-        The pipeline keeps program and config alive, so while it is in the table their ids belong to them.
-        """
-        key: Key
-        if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
-            key = id(program), id(config)
-        else:
-            key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
-        try:
-            return self._prepared[key][0]
-        except (KeyError, TypeError):  # not at hand, or refused below: only what is wrong has no hash
-            pass
-        self._lease.check_process()
-        merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
-        make = self._compiled if self._observer is None else self._observer.compile
-        return self._pipelines.get(Wanted(key, program, config, merged), make)
-
     def _compiled(self, wanted: Wanted) -> Pipeline:
         return self._prepare(wanted.program, wanted.merged)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from vyre.domain.arguments import expect
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
@@ -13,7 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre.domain.names import Grid
-    from vyre.domain.specialization import SpecMap
+    from vyre.domain.specialization import SpecInput, SpecMap
+
+
+class Keywords(TypedDict, total=False):
+    """Keywords that every function takes that takes a ``config``: fields of a ``DispatchConfig``, of the same meaning.
+
+    A field may be given here or in the config, not in both (``InvalidConfig``).  ``spec``: values of specialization
+    constants by name; plain numbers take the type of the constant.  ``grid``: workgroups, and ``extent``: lanes, as an
+    int or a tuple of one to three ints.  ``output_counts``: elements of outputs of open size, by name.  ``race_check``:
+    report data races.  None and False are as good as nothing.
+    """
+
+    spec: Mapping[str, SpecInput] | None
+    grid: Grid | None
+    extent: Grid | None
+    output_counts: Mapping[str, int] | None
+    race_check: bool
 
 
 def merged(
@@ -24,7 +40,7 @@ def merged(
     spec: SpecMap | None = None,
     race_check: bool = False,
 ) -> DispatchConfig:
-    """``config`` with what is not None folded in.  Raises ``InvalidConfig`` for what the config has set too."""
+    """``config`` with what is given folded in.  Raises ``InvalidConfig`` for what the config has set too."""
     base = config if config is not None else DEFAULT_CONFIG
     expect("config", base, DispatchConfig, "a DispatchConfig, or None and keywords")
     passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}

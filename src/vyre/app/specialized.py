@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.app.resident_dispatch import has_resident
 from vyre.app.tuning.race import RaceReport, VariantRace
+from vyre.domain.arguments import expect, items_of
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.bake import baked, parameter_literal
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
@@ -115,7 +116,9 @@ class SpecializedPipeline:
         self._path: SpeculationPath | None = None
         inputs = [buffer for buffer in general.program.abi_buffers if buffer.takes_input]
         scalars = {buffer.name: place for place, buffer in enumerate(inputs) if buffer.is_push}
-        names = tuple(scalars if parameters is None else parameters)
+        names = tuple(scalars if parameters is None else items_of("parameters", parameters))
+        for name in names:
+            expect("a name in parameters", name, str, "the name of a scalar parameter", InvalidInput)
         wrong = [name for name in names if name not in scalars]
         if wrong or not names:
             title = general.program.name or "the program"

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
 
-from vyre.domain.errors import InvalidConfig, VyreError
+from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
+from vyre.domain.shown import shown
 
-_LONGEST: Final = 80
-_LARGEST: Final = 10**40
-
-
-def shown(value: object) -> str:
-    """``value`` for an error message: shortened, and also where Python refuses to print it."""
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return f"an int of {value.bit_length()} bits"
-    try:
-        text = repr(value)
-    except Exception as error:  # of the caller's own type; the message is about the argument
-        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+T = TypeVar("T")
 
 
 def expect(
@@ -27,3 +19,25 @@ def expect(
     """Raises ``error`` unless ``value`` is one of ``kinds``; a bool is an int only where ``bool`` is among them."""
     if not isinstance(value, kinds) or (type(value) is bool and kinds is int):
         raise error(f"{name}={shown(value)} is a {type(value).__name__}, not {wanted}", fix=f"pass {wanted}.")
+
+
+def items_of(name: str, value: Iterable[T]) -> Iterator[T]:
+    """Raises ``InvalidInput`` for what has no items, and for a text, whose characters are none."""
+    try:
+        if isinstance(value, str | bytes | bytearray):
+            raise TypeError
+        return iter(value)
+    except TypeError:
+        raise InvalidInput(f"{name}={shown(value)} is a {type(value).__name__}", fix="pass a list.") from None
+
+
+def path_of(name: str, value: Path | str) -> Path:
+    """Raises ``InvalidConfig`` for what cannot be the name of a file."""
+    expect(name, value, (str, Path), "a path")
+    path = Path(value)
+    try:
+        if b"\0" not in os.fsencode(path):
+            return path
+    except UnicodeEncodeError:
+        pass
+    raise InvalidConfig(f"{name}={shown(value)} is no name of a file", fix="pass a path.")

@@ -6,6 +6,8 @@ from typing import Final
 
 LEAST_SAMPLES: Final = 5
 """Fewer have no quartiles to speak of."""
+MOST_ROUNDS: Final = 100_000
+"""More take hours and tell no more."""
 USUAL_SAMPLES: Final = 15
 """Of each cost, unless the caller says otherwise."""
 SETTLING_SAMPLES: Final = 9

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vyre.domain.arguments import expect, shown
+from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.names import Dim3, Grid
+from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt

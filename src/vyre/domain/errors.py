@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vyre.domain.races import races_text
+from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.domain.ir.node import SourceLocation
@@ -354,7 +355,7 @@ class InvalidField(VyreError):
         self.record: str = record
         self.field: str = field
         self.expected: str = expected
-        super().__init__(f"{record}.{field} = {value!r} is not {expected}", fix=f"pass {expected}.")
+        super().__init__(f"{record}.{field} = {shown(value)} is not {expected}", fix=f"pass {expected}.")
 
 
 class PlanError(VyreError):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import (
     Annotated,
     Any,
     ClassVar,
     Final,
+    Literal,
     NamedTuple,
     TypeAlias,
     TypeVar,
@@ -46,9 +47,11 @@ class FloatRange(NamedTuple):
     above: bool = False
 
     def __contains__(self, value: object) -> bool:
-        if not isinstance(value, float | int) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, float | int) or isinstance(value, bool):
             return False
-        return self.low <= value <= self.high and not (self.above and value == self.low)
+        return (
+            -math.inf < value < math.inf and self.low <= value <= self.high and not (self.above and value == self.low)
+        )
 
     def __str__(self) -> str:
         upper = "" if self.high == math.inf else f" and at most {self.high:g}"
@@ -90,10 +93,11 @@ def record(cls: type[T]) -> type[T]:
     """Frozen, slotted dataclass whose fields are checked by type and range at construction.
 
     A field outside its domain raises ``InvalidField`` naming record, field and expectation.
-    An own ``__post_init__`` runs after the checks.
+    An own ``__post_init__`` runs after the checks.  Fields after ``_: KW_ONLY`` are keywords.
     """
     hints = get_type_hints(cls, include_extras=True)
-    checks = tuple((name, _checker(hint)) for name, hint in hints.items() if get_origin(hint) is not ClassVar)
+    values = {name: hint for name, hint in hints.items() if hint is not KW_ONLY and get_origin(hint) is not ClassVar}
+    checks = tuple((name, _checker(hint)) for name, hint in values.items())
     extra: Callable[[Any], None] | None = cls.__dict__.get("__post_init__")
     title = cls.__name__
 
@@ -127,6 +131,11 @@ def _checker(hint: Any) -> _Checker:
         return _int_checker(IntRange(-(2**63), 2**63 - 1))
     if hint is float:
         return lambda v: None if isinstance(v, float | int) and not isinstance(v, bool) else "a float"
+    if origin is Literal:
+        words = get_args(hint)
+        return lambda v: None if isinstance(v, str) and v in words else " or ".join(map(repr, words))
+    if origin is Callable:
+        return lambda v: None if callable(v) else "a function"
     if hint is Any or (origin is not None and origin.__module__ == "collections.abc"):
         return lambda v: None
     return _class_checker(origin or hint)

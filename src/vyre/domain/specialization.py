@@ -16,13 +16,14 @@ from typing import Any, Final, TypeAlias
 
 from blake3 import blake3
 
-from vyre.domain.arguments import expect, shown
+from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.bits import argument_bits, python_number
 from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.shown import shown
 
 U64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 _FNV_OFFSET: Final = 0xCBF2_9CE4_8422_2325
@@ -178,6 +179,7 @@ class SpecMap(Mapping[str, SpecValue]):
 
     def with_value(self, name: str, value: SpecInput) -> SpecMap:
         """A map with ``name`` inserted or replaced."""
+        expect("name", name, str, "the name of a constant")
         return SpecMap({**self._entries, name: value})
 
     def __getitem__(self, name: str) -> SpecValue:
@@ -300,7 +302,7 @@ def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dic
     Raises ``InvalidConfig`` as ``resolve_spec`` does.
     """
     literals = dict(spec_constants(program))
-    if spec:
+    if spec is not None:
         literals |= {name: value.as_literal() for name, value in resolve_spec(program, spec).items()}
     return literals
 

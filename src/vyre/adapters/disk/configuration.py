@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from vyre.domain.arguments import path_of
 from vyre.domain.cache_config import CacheConfig, Durability, Eviction
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.record import U64_MAX
+from vyre.domain.shown import shown
 from vyre.ports.support import Environment
 
 T = TypeVar("T")
@@ -93,8 +95,8 @@ def config_of(cache: CacheOption) -> CacheConfig:
         case None | False:
             return CacheConfig()
         case Path() | str() if str(cache):
-            return CacheConfig(directory=Path(cache))
-    raise InvalidConfig(f"cache={cache!r} is no cache", fix="pass a directory, a CacheConfig or False.")
+            return CacheConfig(directory=path_of("cache", cache))
+    raise InvalidConfig(f"cache={shown(cache)} is no cache", fix="pass a directory, a CacheConfig or False.")
 
 
 def _absolute(path: Path) -> Path:

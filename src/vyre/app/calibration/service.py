@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from vyre.app.calibration.observed import Observed, kernel_times, merged_kernels, most_telling, observed
 from vyre.app.calibration.review import CostReview
 from vyre.app.tuning.keys import host_name, host_versions, time_kind
-from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, USUAL_SAMPLES
+from vyre.domain.arguments import expect
+from vyre.domain.cost_limits import LEAST_SAMPLES, MAX_AGE_S, MOST_ROUNDS, USUAL_SAMPLES
 from vyre.domain.errors import InvalidConfig, UnusableCosts, VyreError
 from vyre.domain.launch_costs import ASSUMED, CostSource, LaunchCosts, Provenance, age_s, check_usable, of_samples
+from vyre.domain.shown import shown
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.launching.cost_observation import CostCorrected, CostSamples, judge_cost
 from vyre.ports.backend import Backend, require
@@ -88,9 +90,10 @@ class CalibrationService:
     def calibrate(self, rounds: int = USUAL_SAMPLES, warm_up: int = WARM_UP) -> KnownCosts:
         """As ``Session.calibrate``."""
         self._lease.check_open()
-        if type(rounds) is not int or rounds < LEAST_SAMPLES:
+        if type(rounds) is not int or not LEAST_SAMPLES <= rounds <= MOST_ROUNDS:
             raise InvalidConfig(
-                f"rounds={rounds!r} are no number, or too few", fix=f"measure at least {LEAST_SAMPLES} rounds."
+                f"rounds={shown(rounds)} are no number, too few or too many",
+                fix=f"measure {LEAST_SAMPLES} to {MOST_ROUNDS} rounds.",
             )
         backend = self._lease.backend
         probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
@@ -145,6 +148,8 @@ class CalibrationService:
         The backend plans with the answer from now on, unless it is that of a file, or stands in for costs that cannot
         be used: then only with what was corrected, and only if it had no others.
         """
+        expect("max_age_s", max_age_s, int, "seconds as an int")
+        expect("assume", assume, bool, "True or False")
         believed = self._handed_over
         problem: VyreError | None = None
         try:

@@ -13,6 +13,7 @@ from vyre.app.verdicts import require_valid
 from vyre.domain.binding import plan_bindings
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
+from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.app.calibration.service import KnownCosts
@@ -56,12 +57,12 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
     """Raises what ``costs_of`` raises, unless nothing in particular is wanted, and ``InvalidConfig``."""
     if isinstance(wanted, LaunchCosts):
         return Known(wanted, "given by the caller")
-    if wanted == ASSUMED_COSTS:
-        return Known(ASSUMED, "assumed, as asked for")
     if wanted is None:
         return _filled(costs_of())
     if not isinstance(wanted, str | Path):
-        raise InvalidConfig(f"costs={wanted!r}", fix='pass costs, a path, "measured", "assumed" or None.')
+        raise InvalidConfig(f"costs={shown(wanted)}", fix='pass costs, a path, "measured", "assumed" or None.')
+    if wanted == ASSUMED_COSTS:
+        return Known(ASSUMED, "assumed, as asked for")
     found = costs_of(None if wanted == MEASURED_COSTS else wanted, assume=False)
     return Known(found.costs, found.why)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre.app.tuning.keys import time_kind
 from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
+from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import Decision, DecisionSink, decide, sifted
@@ -71,6 +72,7 @@ class VariantRace:
         now_ns: Callable[[], int] = time.perf_counter_ns,
         sink: DecisionSink | None = None,
     ) -> None:
+        expect("thresholds", thresholds, RaceThresholds, "RaceThresholds")
         if len(variants) < 2:
             raise InvalidConfig(f"{len(variants)} variant(s) make no race", fix="give the one in use, then others.")
         self._backend, self._variants = backend, variants

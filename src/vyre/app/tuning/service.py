@@ -18,6 +18,7 @@ from vyre.app.tuning.launches import TunedLaunch, limits_of, tuned_launch
 from vyre.app.tuning.remembered import told, winners
 from vyre.app.tuning.report import Source, Tuned, TuningReport
 from vyre.app.tuning.tuner import DEFAULT_SETTINGS, Lent, Tuner, TuningSettings, check_tunable
+from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
@@ -104,7 +105,7 @@ class TuningService:
         if store is None:
             raise InvalidConfig("nothing is remembered: the cache is turned off", fix="open the session with a cache.")
         pins = winners(store.records())
-        write_files({Path(path): pins_text(pins).encode("ascii")})
+        write_files({path_of("path", path): pins_text(pins).encode("ascii")})
         return pins
 
     # ---- choosing

@@ -11,7 +11,9 @@ from vyre.adapters.discovery import load_catalog
 from vyre.adapters.disk.configuration import CacheOption, cache_settings
 from vyre.adapters.files import read_file
 from vyre.app.selection import BackendSelector
+from vyre.domain.arguments import path_of
 from vyre.domain.errors import InvalidConfig, MalformedJson, UnsupportedFeature
+from vyre.domain.shown import shown
 from vyre.ports.backend import BackendRole
 
 if TYPE_CHECKING:
@@ -75,8 +77,10 @@ def load_pins(pins: PinsOption) -> Pins | None:
         case Pins():
             return pins
         case Path() | str() if str(pins):
-            return _pins_of_file(Path(pins))
-    raise InvalidConfig(f"pins={pins!r} are no pins", fix="pass the path of a file that `vyre tune --export` wrote.")
+            return _pins_of_file(path_of("pins", pins))
+    raise InvalidConfig(
+        f"pins={shown(pins)} are no pins", fix="pass the path of a file that `vyre tune --export` wrote."
+    )
 
 
 def _pins_of_file(path: Path) -> Pins:

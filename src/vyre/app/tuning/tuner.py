@@ -10,8 +10,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import KW_ONLY, replace
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from vyre.app.pipeline import Pipeline
 from vyre.app.tuning.keys import time_kind, tuning_key
@@ -22,6 +22,7 @@ from vyre.app.tuning.timing import WARM_UP, bytes_of, estimated_cost, run_ns
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import BackendError, DispatchFailed, InvalidConfig
 from vyre.domain.ir.program import Program
+from vyre.domain.record import FloatRange, record
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
 from vyre.policies.journal import DecisionSink, decide
 from vyre.policies.tuning.successive_halving import DEFAULT_THRESHOLDS, HalvingThresholds, Step
@@ -37,16 +38,17 @@ _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
 """Fields of a config under which there is nothing to tune."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TuningSettings:
     """``thresholds``: of the race.  ``profiles``: also try ways of generating code.  ``budget_s``: seconds of measuring
     after which nobody wins; None: as long as it takes.  ``again``: measure even if the store knows.  ``now_ns``: the
     clock of times on the host.  ``now_s``: seconds since the epoch.  ``new_run``: a name that no other run has.
     """
 
+    _: KW_ONLY
     thresholds: HalvingThresholds = DEFAULT_THRESHOLDS
     profiles: bool = True
-    budget_s: float | None = None
+    budget_s: Annotated[float, FloatRange(0.0)] | None = None
     again: bool = False
     now_ns: Callable[[], int] = time.perf_counter_ns
     now_s: Callable[[], int] = lambda: int(time.time())

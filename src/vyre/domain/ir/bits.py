@@ -6,8 +6,8 @@ import math
 import struct
 from typing import Any, Final
 
-from vyre.domain.arguments import shown
 from vyre.domain.ir.types import ScalarType, TypeKind
+from vyre.domain.shown import shown
 
 _FLOAT_FORMAT: Final = {ScalarType.F32: ("<f", "<I"), ScalarType.F64: ("<d", "<Q")}
 _INFINITY: Final = {ScalarType.F32: 0x7F80_0000, ScalarType.F64: 0x7FF0_0000_0000_0000}

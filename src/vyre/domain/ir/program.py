@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vyre.domain.arguments import expect
+from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.buffers import (
     DEFAULT_KIND,
     NO_HINTS,
@@ -92,6 +94,8 @@ class Program(Node):
         """The program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
         from vyre.domain.ir.text_parser import parse
 
+        expect("text", text, str, "a text", InvalidInput)
+        expect("filename", filename, str, "a name", InvalidInput)
         return parse(text, filename, cls)
 
     def to_wire(self) -> bytes:
@@ -105,6 +109,7 @@ class Program(Node):
         """The program of ``.vyrb`` bytes; raises ``MalformedWire``."""
         from vyre.domain.ir.wire import decode
 
+        expect("data", data, (bytes, bytearray, memoryview), "bytes", InvalidInput)
         return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:

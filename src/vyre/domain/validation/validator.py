@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.program import Program
 from vyre.domain.validation.async_copies import check_async_copies
 from vyre.domain.validation.declarations import check_declarations
@@ -25,6 +26,8 @@ def validate(program: Program) -> Report:
 
     Raises nothing, whatever the program: ``Report.raise_if_invalid`` does.
     """
+    if not isinstance(program, Program):
+        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
     report = program._cache.get(_WITH_LINTS)
     if not isinstance(report, Report):
         report = check_rules(program)

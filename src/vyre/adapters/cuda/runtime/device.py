@@ -17,11 +17,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from enum import Enum
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 from weakref import WeakValueDictionary
 
 from vyre.adapters.cuda.codes import is_sticky
@@ -39,18 +39,19 @@ from vyre.adapters.cuda.seam import (
     Stream,
 )
 from vyre.domain.errors import BackendError, BackendUnavailable, DeviceLost, DispatchFailed, used_in_a_fork
+from vyre.domain.launch_costs import LaunchCosts
 from vyre.domain.names import BackendId
+from vyre.domain.record import U64, U64_MAX, Count, FloatRange, IntRange, record
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.modules import LoadedModule
-    from vyre.domain.launch_costs import LaunchCosts
 
 MIB: Final = 1024 * 1024
 SETTLE_POLL_S: Final = 0.001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CudaOptions:
     """What a user may choose about the backend.
 
@@ -67,19 +68,20 @@ class CudaOptions:
     ``copy_overlap``: host bytes of a step on resident memory are copied while the steps before it run.
     """
 
-    ordinal: int = 0
+    _: KW_ONLY
+    ordinal: Count = 0
     own_context: bool = False
     allow_primary_reset: bool = False
-    close_timeout_s: float = 5.0
-    pool_bytes: int = 0
-    cached_device_bytes: int = 256 * MIB
-    cached_host_bytes: int = 128 * MIB
-    lanes: int = 128
+    close_timeout_s: Annotated[float, FloatRange(0.0)] = 5.0
+    pool_bytes: U64 = 0
+    cached_device_bytes: U64 = 256 * MIB
+    cached_host_bytes: U64 = 128 * MIB
+    lanes: Annotated[int, IntRange(1, U64_MAX)] = 128
     grid_sync: GridSyncMode | None = None
     exports: bool = True
-    graph_after: int | Literal["costs"] | None = "costs"
+    graph_after: Count | Literal["costs"] | None = "costs"
     costs: LaunchCosts | None = None
-    graphs: int = 128
+    graphs: Annotated[int, IntRange(1, U64_MAX)] = 128
     side_by_side: bool = True
     copy_overlap: bool = True
     jit: JitOptions = DEFAULT_JIT

@@ -1,0 +1,459 @@
+"""Arguments of wrong kinds: every public function refuses them with an error of ours, and takes nothing for another.
+
+A row is a function, and arguments that are right.  Each argument in turn is replaced by a value of every kind.  What
+its annotation takes may pass; for all else one of our errors is raised.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pytest
+
+import vyre
+from support.small_programs import saxpy_program
+from vyre.adapters.cuda.runtime.device import CudaOptions
+from vyre.app.aot import aot_emitters
+from vyre.app.resident_dispatch import BoundResidentLaunch
+from vyre.domain.errors import VyreError
+from vyre.domain.ir import functions
+from vyre.policies.tuning.paired_race import RaceThresholds
+from vyre.testing import cuda_machine
+
+SAXPY: Final = saxpy_program()
+X: Final = np.arange(4, dtype=np.float32)
+INPUTS: Final[dict[str, Any]] = {"a": 2.0, "x": X, "y": X}
+
+
+def constant_program() -> vyre.Program:
+    with vyre.ProgramBuilder("constant", workgroup=1) as p:
+        y = p.output("y", vyre.f32)
+        y[p.global_id()] = p.spec("k", 1.0)
+    return p.build()
+
+
+CONSTANT: Final = constant_program()
+
+
+class Nothing:
+    """An object that is good for nothing."""
+
+
+# One value of every kind; a callable makes one anew.
+KINDS: Final[dict[str, Any]] = {
+    "none": None,
+    "true": True,
+    "false": False,
+    "one": 1,
+    "zero": 0,
+    "negative": -1,
+    "huge": 10**5000,
+    "float": 1.5,
+    "whole float": 1.0,
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "complex": 1j,
+    "decimal": Decimal(1),
+    "fraction": Fraction(1, 2),
+    "text": "text",
+    "no text": "",
+    "digits": "7",
+    "surrogate": "\ud800",
+    "null character": "\0",
+    "bytes": b"bytes",
+    "bytearray": bytearray(b"bytes"),
+    "list": [1],
+    "no list": [],
+    "tuple": (1,),
+    "no tuple": (),
+    "tuple of texts": ("text",),
+    "tuple of bools": (True,),
+    "four": (1, 1, 1, 1),
+    "nested": ([1],),
+    "dict": {"text": 1},
+    "no dict": {},
+    "numbered": {1: 1},
+    "dict of none": {"y": None},
+    "dict of complex": {"k": 1j},
+    "dict of lists": {"k": [1]},
+    "dict of arrays": {"k": np.ones(1)},
+    "dict of digits": {"k": "7"},
+    "dict of bools": {"k": True, "y": True},
+    "set": {1},
+    "generator": lambda: (number for number in (1,)),
+    "range": range(1),
+    "function": lambda: len,
+    "class": lambda: int,
+    "object": Nothing,
+    "ellipsis": ...,
+    "path": Path("nowhere"),
+    "numpy int": np.int64(1),
+    "numpy float": np.float32(1),
+    "numpy bool": np.True_,
+    "array": np.ones(1, np.float32),
+    "array without axes": np.array(1.0),
+    "texts": np.array(["text"]),
+    "masked": np.ma.masked_array(X, X < 2),
+    "program": SAXPY,
+    "config": vyre.DispatchConfig(),
+    "type": vyre.f32,
+    "kind of error": VyreError,
+}
+NUMBERS: Final = {"one", "zero", "negative", "huge", "float", "whole float", "nan", "infinity"}
+INTS: Final = {"one", "zero", "negative", "huge"}  # out of range is refused elsewhere
+NUMPY_NUMBERS: Final = {"numpy int", "numpy float", "array without axes"}
+TEXTS: Final = {"text", "no text", "digits", "surrogate", "null character"}
+FLAGS: Final = {"true", "false"}
+AXES: Final = {"one", "tuple"}
+EMPTY: Final = {"no list", "no tuple", "no dict", "range"}
+PATHS: Final = TEXTS | {"path"}
+DICTS: Final = {kind for kind in KINDS if "dict" in kind or kind in ("none", "numbered")}
+CALLABLE: Final = {"function", "class", "type", "kind of error"}
+
+# What an annotation takes; any other takes nothing but None.
+TAKES: Final[dict[str, set[str]]] = {
+    "Any": set(KINDS),
+    "DispatchConfig": {"config"},
+    "Grid": AXES,
+    "Inputs": {"no list", "no tuple", "no dict"},
+    "Mapping[str, SpecInput]": {"no dict"},
+    "Mapping[str, int]": {"no dict"},
+    "OutArrays": {"no dict"},
+    "OutputArena": set(),
+    "Path": {"path"},
+    "Path | str": PATHS,
+    "Program": {"program"},
+    "None": {"none"},
+    "bool": FLAGS,
+    "float": {*NUMBERS},
+    "int": INTS,
+    "str": TEXTS,
+}
+
+
+class Row(NamedTuple):
+    """``function``, and arguments with which it ends without an error, unless they are ``refused`` too.  ``takes``:
+    kinds that an argument takes, where its annotation does not tell.
+    """
+
+    function: Callable[..., Any]
+    right: Mapping[str, Any]
+    takes: Mapping[str, set[str]] = {}
+    refused: bool = False
+
+
+class Exporter:
+    """What another library's device array looks like."""
+
+    def __init__(self, memory: vyre.ResidentArray) -> None:
+        self.memory = memory
+        self.__cuda_array_interface__ = dict(memory.__cuda_array_interface__)
+
+
+SHORTHAND: Final = {"spec": None, "grid": None, "extent": None, "output_counts": None, "race_check": False}
+COMPILED: Final = {"program": SAXPY, "config": None} | SHORTHAND
+BOUND: Final = {"program": SAXPY, "inputs": INPUTS, "config": None} | SHORTHAND
+COUNTED: Final = {
+    "grid": AXES,
+    "extent": AXES,
+    "spec": {"no dict"},
+    "output_counts": {"no dict", "dict"},
+    "race_check": FLAGS,
+}
+"""The program has no constant.  Counts of buffers that it has not are told when it runs."""
+
+
+class World:
+    """Everything that has public functions, made once."""
+
+    def __init__(self, session: vyre.Session, exporting: vyre.Session, folder: Path) -> None:
+        self.session, self.exporting, self.folder = session, exporting, folder
+        self.exporter = Exporter(exporting.resident(X))
+        self.pipeline = session.compile(SAXPY)
+        self.bound = session.bind(SAXPY, INPUTS)
+        self.special = session.specialize(SAXPY)
+        self.memory = session.resident(X)
+        self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
+        self.bundle_file = folder / "saxpy.vyrz"
+        vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
+        self.bundle = vyre.load_bundle(self.bundle_file, backend="cuda-machine")
+
+    def session_rows(self) -> dict[str, Row]:
+        session, out = self.session, {"out": {"no dict"}}
+        race = {"program": SAXPY, "inputs": INPUTS, "config": None, "thresholds": None}
+        race |= {"variants": {"one": {}, "two": vyre.DispatchConfig(workgroup=32)}}
+        launched = {"inputs": set[str]()}
+        return {
+            "dispatch": Row(
+                session.dispatch, BOUND | {"out": None, "outputs": None, "tune": False}, COUNTED | out | launched
+            ),
+            "compile": Row(session.compile, COMPILED, COUNTED),
+            "prepare": Row(session.prepare, COMPILED, COUNTED),
+            "bind": Row(session.bind, BOUND, COUNTED | launched),
+            "bind_resident": Row(
+                session.bind_resident, BOUND | {"inputs": INPUTS | {"y": self.memory}}, COUNTED | launched
+            ),
+            "submit": Row(session.submit, BOUND, COUNTED | launched),
+            "dispatch_many": Row(
+                session.dispatch_many,
+                {"program": SAXPY, "batch": [INPUTS], "config": None} | SHORTHAND,
+                COUNTED | {"batch": EMPTY},
+            ),
+            "sequence": Row(
+                session.sequence,
+                {"steps": [vyre.Step(SAXPY, INPUTS | {"y": self.memory})], "first": ()},
+                {"first": EMPTY},
+            ),
+            "tune": Row(session.tune, BOUND | {"settings": QUICK}, COUNTED | launched),
+            "tuned": Row(session.tuned, BOUND, COUNTED | launched),
+            "export_pins": Row(session.export_pins, {"path": self.folder / "pins.json"}),
+            "race": Row(session.race, race, launched),
+            "calibrate": Row(session.calibrate, {"rounds": 5}, {"rounds": set()}),
+            "launch_costs": Row(session.launch_costs, {"path": None, "max_age_s": 10, "assume": True}),
+            "specialize": Row(session.specialize, COMPILED | {"parameters": None}, COUNTED | {"parameters": {"none"}}),
+            "resident": Row(
+                session.resident,
+                {"data": X, "label": None},
+                {"data": {"one", "zero", "bytes", "bytearray", "array", "array without axes", "texts"}},
+            ),
+            "adopt": Row(self.exporting.adopt, {"array": self.exporter, "label": None}, {"array": set()}),
+            "invalidate": Row(
+                session.invalidate,
+                {"program": SAXPY, "key": None, "driver": None, "tool": None, "emitter": None, "target": None}
+                | {"dry_run": True},
+                {"program": {"program"}, "key": {"none"}},
+            ),
+            "explain": Row(
+                session.explain,
+                COMPILED | {"inputs": None, "batch": 1, "repeats": 1, "costs": None, "kernel_time_ns": None},
+                COUNTED | {"program": {"program", "none"}, "costs": {"none"}, "inputs": {"none"}},
+            ),
+            "write_journal": Row(session.write_journal, {"path": self.folder / "journal"}),
+            "Session.validate": Row(session.validate, {"program": SAXPY}),
+        }
+
+    def object_rows(self) -> dict[str, Row]:
+        run = {"inputs": INPUTS, "out": None, "outputs": None}
+        takes = {"inputs": set[str](), "out": {"none", "no dict"}}
+        bundle = {"inputs": INPUTS, "config": None, "grid": None, "extent": None, "output_counts": None}
+        return {
+            "Pipeline": Row(self.pipeline, run, takes),
+            "Pipeline.snapshot": Row(self.pipeline.snapshot, {"inputs": INPUTS}, takes),
+            "Pipeline.views": Row(self.pipeline.views, {"inputs": INPUTS}, takes),
+            "Pipeline.bind_resident": Row(self.pipeline.bind_resident, {"inputs": INPUTS | {"y": self.memory}}, takes),
+            "Pipeline.resident_step": Row(self.pipeline.resident_step, {"inputs": INPUTS | {"y": self.memory}}, takes),
+            "BoundLaunch": Row(self.bound, {"out": None, "outputs": None}, takes),
+            "SpecializedPipeline": Row(self.special, run, takes),
+            "SpecializedPipeline.race": Row(
+                self.special.race,
+                {"inputs": INPUTS, "thresholds": RaceThresholds()},
+                takes | {"thresholds": set()},
+                refused=True,
+            ),
+            "StepSequence": Row(self.sequence, {"rounds": 1}, {"rounds": {"one", "zero"}}),
+            "ResidentArray.upload": Row(
+                self.memory.upload,
+                {"data": X, "offset": 0},
+                {"data": {"bytes", "bytearray", "array", "numpy float"}, "offset": {"zero", "one"}},
+            ),
+            "LoadedBundle": Row(self.bundle, bundle, COUNTED | takes),
+        }
+
+    def function_rows(self) -> dict[str, Row]:
+        open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
+        open_right |= {"catalog": None, "telemetry": None, "environment": None}
+        emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None}
+        build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
+        build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
+        return {
+            "open": Row(
+                vyre.open,
+                open_right,
+                {
+                    "backend": set(),
+                    "catalog": {"none"},
+                    "telemetry": {"none"},
+                    "environment": DICTS,
+                }
+                | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
+            ),
+            "validate": Row(vyre.validate, {"program": SAXPY}),
+            "emit": Row(vyre.emit, emit, {"target": set(), "assume": EMPTY | {"set"}, "grid_sync": set()}),
+            "build_bundle": Row(vyre.build_bundle, build, {"targets": set(), "emitters": {"none"}, "workgroup": AXES}),
+            "load_bundle": Row(
+                vyre.load_bundle,
+                {"path": self.bundle_file, "backend": "cuda-machine", "expect": None},
+                {"path": PATHS, "backend": set(), "expect": {"none"}},
+            ),
+        }
+
+    def value_rows(self) -> dict[str, Row]:
+        config = {f.name: f.default for f in fields(vyre.DispatchConfig)}
+        seconds = {"one", "float", "whole float", "numpy float"}
+        return {
+            "DispatchConfig": Row(
+                vyre.DispatchConfig,
+                config,
+                {"grid": AXES, "extent": AXES, "workgroup": AXES, "spec": {"no dict"} | {"dict", "dict of bools"}}
+                | {"output_counts": {"no dict", "dict"}, "timeout_s": seconds},
+            ),
+            "CacheConfig": Row(
+                vyre.CacheConfig,
+                {f.name: f.default for f in fields(vyre.CacheConfig)},
+                {"max_bytes": {"one"}, "max_entries": {"one"}, "layers": {"no tuple"}},
+            ),
+            "PredictionConfig": Row(
+                vyre.PredictionConfig,
+                {f.name: f.default for f in fields(vyre.PredictionConfig)},
+                {"shapes": {"one"}, "log": {"one"}, "patience": {"one", "zero"}, "decisions": {"one", "zero"}},
+            ),
+            "TuningSettings": Row(
+                vyre.TuningSettings,
+                {f.name: f.default for f in fields(vyre.TuningSettings)},
+                {"budget_s": NUMBERS} | dict.fromkeys(("now_ns", "now_s", "new_run"), CALLABLE),
+            ),
+            "CudaOptions": Row(
+                CudaOptions,
+                {f.name: f.default for f in fields(CudaOptions)},
+                dict.fromkeys(("ordinal", "pool_bytes", "cached_device_bytes", "cached_host_bytes"), INTS)
+                | dict.fromkeys(("lanes", "graphs"), INTS)
+                | {"close_timeout_s": NUMBERS, "grid_sync": {"none"}, "graph_after": INTS | {"none"}},
+            ),
+            "DecisionJournal": Row(vyre.DecisionJournal, {"limit": 4}),
+            "SpecMap": Row(
+                lambda entries: vyre.SpecMap(entries),
+                {"entries": {}},
+                {"entries": EMPTY | {"no text", "dict", "dict of bools"}},
+            ),
+            "SpecMap.with_value": Row(
+                vyre.SpecMap().with_value,
+                {"name": "k", "value": 1},
+                {"value": FLAGS | NUMBERS | NUMPY_NUMBERS | {"numpy bool", "type"}},
+            ),
+            "SpecValue.scalar": Row(
+                vyre.SpecValue.scalar,
+                {"dtype": vyre.f32, "value": 1.0},
+                {"dtype": {"type"}, "value": NUMBERS | NUMPY_NUMBERS},
+            ),
+            "SpecValue.u32": Row(vyre.SpecValue.u32, {"value": 1}, {"value": INTS | {"numpy int"}}),
+            "SpecValue.i32": Row(vyre.SpecValue.i32, {"value": 1}, {"value": INTS | {"numpy int"}}),
+            "SpecValue.f32": Row(vyre.SpecValue.f32, {"value": 1.0}, {"value": NUMBERS | NUMPY_NUMBERS}),
+            "SpecValue.bool_": Row(vyre.SpecValue.bool_, {"value": True}, {"value": FLAGS | {"numpy bool"}}),
+            "SpecValue.dtype": Row(vyre.SpecValue.dtype, {"value": vyre.f32}, {"value": {"type"}}),
+            "SpecValue.of": Row(
+                vyre.SpecValue.of, {"value": 1.0}, {"value": FLAGS | NUMBERS | NUMPY_NUMBERS | {"numpy bool", "type"}}
+            ),
+            "Program.from_text": Row(vyre.Program.from_text, {"text": SAXPY.to_text(), "filename": "a"}),
+            "Program.from_wire": Row(vyre.Program.from_wire, {"data": SAXPY.to_wire()}),
+            "Program.from_json": Row(vyre.Program.from_json, {"value": SAXPY.to_json()}),
+        }
+
+
+QUICK: Final = vyre.TuningSettings(profiles=False)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("world")
+    with (
+        vyre.open("cuda-machine", cache=folder / "cache", journal=vyre.DecisionJournal()) as session,
+        cuda_machine(export_fake=True).open() as exporting,
+    ):
+        yield World(session, exporting, folder)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files with the names of some kinds are written here."""
+    monkeypatch.chdir(tmp_path)
+
+
+def taken(row: Row, name: str) -> set[str]:
+    """The kinds that an argument takes."""
+    if name in row.takes:
+        return row.takes[name] | ({"none"} if row.right[name] is None else set())
+    parameter = inspect.signature(row.function).parameters.get(name)
+    found = set[str]()
+    for part in str(parameter.annotation if parameter else "None").split(" | "):
+        found |= TAKES.get(part.strip(), set())
+    return found
+
+
+def ended(result: Any) -> None:
+    if isinstance(result, vyre.Session | vyre.LoadedBundle | vyre.ResidentArray | BoundResidentLaunch):
+        result.close()
+
+
+def problems(label: str, row: Row) -> Iterator[str]:
+    """What is wrong about the answers to arguments of every kind."""
+    if not row.refused:
+        ended(row.function(**row.right))
+    for name in row.right:
+        takes = taken(row, name)
+        for kind, value in KINDS.items():
+            given = value() if inspect.isfunction(value) or value is Nothing else value
+            try:
+                result = row.function(**{**row.right, name: given})
+            except VyreError as error:
+                if "Fix: " not in str(error):
+                    yield f"{label}({name}={kind}): no fix in {error}"
+            except Exception as error:
+                yield f"{label}({name}={kind}): {type(error).__name__}"
+            else:
+                ended(result)
+                if kind not in takes:
+                    yield f"{label}({name}={kind}): was taken"
+
+
+GROUPS: Final = ("session", "object", "function", "value")
+NOT_CALLED: Final = {
+    # what vyre hands out
+    "DataRaceError", "Diagnostic", "DispatchTiming", "LaunchGeometry", "PredictionReport", "RaceReport", "Report",
+    "Result",
+    "SpecializationReport", "Tuned", "TuningReport",
+    # records of the port, which the application makes and checks
+    "DecisionJournal.note", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
+    # the language, whose builder and forms have tests of their own
+    "Buffer", "BufferHandle", "Program", "ProgramBuilder", "Value", "Variable",
+    # without arguments, or checked where they are used
+    "OutputArena", "Step",
+}  # fmt: skip
+
+
+def public() -> Iterator[str]:
+    """Public functions and methods with arguments, classes that are made by their name."""
+    for name in vyre.__all__:
+        found = getattr(vyre, name)
+        if not callable(found) or isinstance(found, vyre.ScalarType) or inspect.getmodule(found) is functions:
+            continue
+        if not inspect.isclass(found):
+            yield name
+        elif not issubclass(found, Exception | Enum) and name not in NOT_CALLED:
+            if name not in ("ResidentArray", "Session"):  # neither made nor called by users
+                yield name
+            for method, function in inspect.getmembers(found, inspect.isroutine):
+                is_ours = not method.startswith("_") and not hasattr(Mapping, method)
+                if is_ours and len(inspect.signature(function).parameters) > inspect.isfunction(function):
+                    yield f"{name}.{method}"
+
+
+def test_no_public_function_is_left_out(world: World) -> None:
+    rows = {label for group in GROUPS for label in getattr(world, f"{group}_rows")()}
+    rows |= {f"Session.{label}" for label in world.session_rows()}
+    left_out = sorted({*public()} - rows - NOT_CALLED)
+    assert not left_out, ", ".join(left_out)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_wrong_arguments_are_refused_with_errors_of_ours(world: World, group: str) -> None:
+    rows: dict[str, Row] = getattr(world, f"{group}_rows")()
+    found = [problem for label, row in rows.items() for problem in problems(label, row)]
+    assert not found, "\n".join(["", *found])

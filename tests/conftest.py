@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import settings
 
-if os.environ.get("VYRE_MUTANTS", "") not in ("", "0"):
-    from hypothesis import settings
+from support.ceiling import CEILING_S, SOAK_CEILING_S, ceiling
+from support.profiles import SOAK, usual_examples
 
-    from support.profiles import few_examples
+settings.register_profile("vyre", usual_examples())  # without a deadline: whether a test passes is no question of time
+settings.load_profile("vyre")
 
-    settings.register_profile("mutants", few_examples())
-    settings.load_profile("mutants")
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """No test hangs: with its fixtures, it ends below a ceiling."""
+    with ceiling(SOAK_CEILING_S if SOAK else CEILING_S):
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from vyre.app.aot import aot_emitters
 from vyre.gallery.example import Case, dispatch_once, mismatches
 from vyre.gallery.registry import BASICS, load
@@ -89,7 +90,7 @@ def answers(cases: dict[str, Case], tmp_path_factory: pytest.TempPathFactory) ->
     asked, given = folder / "asked", folder / "given"
     asked.write_bytes(pickle.dumps(jobs))
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER, str(asked), str(given)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", RUNNER, str(asked), str(given)], capture_output=True, text=True, timeout=LIMIT_S
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, list[dict[str, Any]]] = pickle.loads(given.read_bytes())
@@ -115,5 +116,5 @@ def test_a_bundle_gives_the_bytes_of_a_dispatch(
 
 def test_the_runner_fails_on_a_forbidden_import(tmp_path: Path) -> None:
     code = RUNNER.replace("answers = {}", "import vyre.domain.validation.validator")
-    done = subprocess.run([sys.executable, "-c", code, "-", "-"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, "-", "-"], capture_output=True, text=True, timeout=LIMIT_S)
     assert "vyre.domain.validation was imported" in done.stderr

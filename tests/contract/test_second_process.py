@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from support.limits import LIMIT_S
+
 RUN = """
 import json, sys
 import vyre
@@ -39,6 +41,7 @@ def run(code: str, cache: Path, *arguments: str, **environment: str) -> Any:
         capture_output=True,
         text=True,
         env=os.environ | {"VYRE_CACHE_DIR": str(cache)} | environment,
+        timeout=LIMIT_S,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -11,10 +11,11 @@ from typing import Final
 
 import pytest
 
+from support.limits import LIMIT_S
+
 TESTS: Final = Path(__file__).parents[1]
 SOAK: Final = os.environ.get("VYRE_SOAK") == "1"
 EXITS: Final = 200 if SOAK else 30
-TIMEOUT_S: Final = 60
 
 PRELUDE: Final = """
 import atexit, gc, os, sys, threading, time, warnings
@@ -95,7 +96,7 @@ def test_the_interpreter_ends_quietly(number: int) -> None:
     name = list(STATES)[number] if number < len(STATES) else random.Random(number).choice(list(STATES))
     script = (PRELUDE + STATES[name].replace("{seed}", str(number))).replace("{{", "{").replace("}}", "}")
     script = script.replace("{tests!r}", repr(str(TESTS)))
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT_S)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S)
     report = f"{name}: exit code {ran.returncode}\n{ran.stderr}"
     assert ran.returncode in EXPECTED.get(name, (0,)), report
     assert "Fatal Python error" not in ran.stderr, report

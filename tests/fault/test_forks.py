@@ -10,10 +10,11 @@ from typing import Final
 
 import pytest
 
+from support.limits import LIMIT_S
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 
 TESTS = Path(__file__).parents[1]
-LIMIT_S = 120
 BACKENDS = ("reference", "reference-scalar", "cuda-machine")
 
 PARENT: Final = f"""

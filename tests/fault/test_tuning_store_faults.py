@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from support.disk_cache import Disk, Killed
+from support.limits import LIMIT_S
 from support.profiles import SOAK
 from support.tuning import tuning_key, tuning_record, tuning_store
 from vyre.adapters.disk import tuning_store as module
@@ -198,7 +199,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     root = tmp_path / "cache"
     script = WRITER.format(tests=str(TESTS), root=str(root), puts=PUTS)
     writers = [subprocess.Popen([sys.executable, "-c", script, str(number)]) for number in range(PROCESSES)]
-    assert [writer.wait() for writer in writers] == [0] * PROCESSES
+    assert [writer.wait(LIMIT_S) for writer in writers] == [0] * PROCESSES
     assert set(tuning_store(root).records()) == {record_in_bucket(number) for number in range(PROCESSES * PUTS)}
     files = list(root.glob("tuning-v1/*/*"))
     assert len(files) <= MOST_FILES + PROCESSES

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import LIMIT_S
+
 PROGRAM = """
 from pathlib import Path
 import numpy as np
@@ -38,5 +40,5 @@ with vyre.open(backend="reference") as session:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from Linux's procfs")
 def test_a_million_workgroups_take_less_than_64_mib() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert int(done.stdout) < 64 * 1024

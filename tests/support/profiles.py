@@ -25,6 +25,11 @@ def examples(count: int) -> settings:
     )
 
 
+def usual_examples() -> settings:
+    """For a test that does not say how many: also in a soak, where they are other ones every time."""
+    return settings(examples(100), max_examples=25 if MUTANTS else 100)
+
+
 def few_examples() -> settings:
     """For runs against mutants (``make mutants``): always the same few, and no shrinking."""
     return settings(

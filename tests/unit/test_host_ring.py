@@ -6,6 +6,7 @@ from threading import Barrier, Thread
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.host.ring import Claim, HostRing, RingItem, RingState
 from vyre.domain.errors import InvalidField, PlanError
 
@@ -128,7 +129,7 @@ def run_all(threads: list[Thread]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=LIMIT_S)
     assert not any(thread.is_alive() for thread in threads)
 
 

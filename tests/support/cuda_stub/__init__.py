@@ -15,11 +15,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from support.limits import LIMIT_S
+
 NO_COMPILER: Final = "no C compiler to build the driver stub with"
 _SOURCES: Final = Path(__file__).parent
 _ROOT: Final = _SOURCES.parents[2]
 _LIBRARY: Final = "libcuda.so.1"
-_TIMEOUT_S: Final = 120
 _FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden")
 
 
@@ -35,7 +36,7 @@ def build(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     output = folder / _LIBRARY
     command = [compiler, *_FLAGS, f"-Wl,-soname,{_LIBRARY}", "-o", str(output), str(_SOURCES / "stub.c"), "-pthread"]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=LIMIT_S)
     return folder
 
 
@@ -69,7 +70,7 @@ def run_module(name: str, folder: Path | None, *arguments: str) -> str:
 def _python(arguments: Sequence[str], folder: Path | None) -> str:
     command = [sys.executable, "-W", "error", *arguments]
     done = subprocess.run(
-        command, env=environment(folder), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        command, env=environment(folder), capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     if done.returncode:
         raise AssertionError(f"exit status {done.returncode}\n{done.stdout}{done.stderr}")

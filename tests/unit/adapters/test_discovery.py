@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.discovery import BUILTIN, PluginReference, assemble_catalog, installed_plugins, load_catalog
 from vyre.adapters.fakes import function_backend, registration_of
 from vyre.ports.backend import PORT_API_VERSION
@@ -78,7 +79,7 @@ def test_without_plugins_package_metadata_is_not_even_imported(tmp_path: Path) -
         "assert installed_plugins() == ()\n"
         "assert before or 'importlib.metadata' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=LIMIT_S)
 
 
 def test_discovery_constructs_nothing() -> None:

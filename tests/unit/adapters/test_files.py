@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.files import read_file, write_files
 from vyre.domain.errors import UnreadableFile
 
@@ -96,7 +97,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as threads:
         read = threads.submit(pipe.read_bytes)
         write_files({pipe: b"through", tmp_path / "a": b"beside"})
-        assert read.result() == b"through"
+        assert read.result(LIMIT_S) == b"through"
     assert pipe.is_fifo() and (tmp_path / "a").read_bytes() == b"beside"
 
 

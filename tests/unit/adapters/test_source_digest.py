@@ -15,6 +15,7 @@ from typing import Final
 import pytest
 
 from support.imports import imports_of
+from support.limits import LIMIT_S
 from vyre.adapters.source_digest import (
     COARSENESS_NS,
     EMITTER,
@@ -89,7 +90,7 @@ def test_what_a_process_loads_to_emit_is_in_the_closure() -> None:
         "emit(program)\n"
         "print(*(sys.modules[name].__file__ for name in sorted(set(sys.modules) - before) if name.startswith('vyre')))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     loaded = {Path(path).relative_to(PACKAGE).as_posix() for path in done.stdout.split()}
     assert loaded <= set(source_files(PACKAGE))
 
@@ -181,7 +182,9 @@ def test_source_that_changed_after_the_import_stands_for_nothing(changed_ns: int
 
 def run_on(package: Path, code: str) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment, timeout=LIMIT_S
+    )
     return done.stdout.split()
 
 

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from support.limits import LIMIT_S
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
 from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
@@ -69,7 +70,7 @@ def test_nothing_is_imported_for_nobody() -> None:
         "assert set(sys.modules) == before\n"
         "assert not {'logging', 'structlog'} & before\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=LIMIT_S)
 
 
 def test_structlog_adapter_logs_counts_at_debug() -> None:

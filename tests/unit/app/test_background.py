@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.background import BackgroundCompiler, BackgroundCounts
 from vyre.domain.errors import KernelCompileFailed
@@ -33,7 +34,7 @@ class Gate:
 
     def __call__(self) -> None:
         self.begun.set()
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(LIMIT_S)
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def gate(background: BackgroundCompiler) -> Iterator[Gate]:
     """What runs while the test makes further wishes."""
     made = Gate()
     assert background.wish("gate", made)
-    assert made.begun.wait(10)
+    assert made.begun.wait(LIMIT_S)
     yield made
     made.may_end.set()
 
@@ -137,7 +138,7 @@ def test_close_waits_for_what_runs_and_drops_the_rest(background: BackgroundComp
     closing.join(0.05)
     assert closing.is_alive()
     gate.may_end.set()
-    closing.join(10)
+    closing.join(LIMIT_S)
     assert not closing.is_alive() and not threads()
     assert background.counts() == BackgroundCounts(done=1, dropped=1)
     assert not background.wish("b", pytest.fail)

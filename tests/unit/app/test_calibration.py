@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre
+from support.limits import LIMIT_S
 from support.small_programs import square_program
 from support.timed_device import DEVICE_NS, ENQUEUE_NS, SOURCE, TRUE_NS, WAIT_NS, TimedDevice
 from vyre import Session, Step
@@ -567,7 +568,7 @@ def test_waiting_for_a_submitted_dispatch_tells_nothing_about_waiting() -> None:
     x = np.arange(64, dtype=np.uint32)
     with vyre.open("cuda-machine", cache=False) as session:
         pipeline = session.compile(PROGRAM)
-        session.submit(PROGRAM, {"x": x}).result()
+        session.submit(PROGRAM, {"x": x}).result(LIMIT_S)
         (submitted,) = session.compile(PROGRAM).timings
         session.dispatch(PROGRAM, {"x": x})
         dispatched = pipeline.timings[-1]

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.fakes import function_backend
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.calibration.review import CostReview
@@ -117,5 +118,7 @@ def test_who_plans_nothing_imports_nothing_of_it() -> None:
         "    session.dispatch(p.build(), {'y': numpy.ones(64, numpy.uint32)})\n"
         "print([name for name in sys.modules if 'calibration' in name])"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S
+    )
     assert done.stdout == "[]\n"

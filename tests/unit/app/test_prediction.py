@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
+from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_catalog, square_kernel, square_program
 from vyre.adapters.fakes import function_backend, recording
 from vyre.adapters.telemetry.recording import RecordingTelemetry
@@ -136,7 +137,7 @@ def test_the_foreground_joins_a_compilation_in_the_background(
     def step(what: str, nbytes: tuple[int, ...]) -> None:
         if what == "compile" and armed.is_set() and threading.current_thread().name == "vyre-background":
             begun.set()
-            assert may_end.wait(10)
+            assert may_end.wait(LIMIT_S)
 
     compiler.step = step
     first, second = square_program("a"), square_program("b")
@@ -151,7 +152,7 @@ def test_the_foreground_joins_a_compilation_in_the_background(
         # ``first`` is at hand by now; what follows it is compiled in the background.
         armed.set()
         session.dispatch(first, [x])
-        assert begun.wait(10)
+        assert begun.wait(LIMIT_S)
         compiled = len(compiler.compiled)
         joined = threading.Thread(target=lambda: session.dispatch(second, [x]))
         joined.start()
@@ -159,7 +160,7 @@ def test_the_foreground_joins_a_compilation_in_the_background(
         assert joined.is_alive(), "it waits for the background"
         armed.clear()
         may_end.set()
-        joined.join(10)
+        joined.join(LIMIT_S)
         assert not joined.is_alive()
         running.idle()
         assert compiler.compiled[compiled].name == "b"
@@ -175,7 +176,7 @@ def test_a_compilation_that_fails_in_the_background_fails_nobody(
     def step(what: str, nbytes: tuple[int, ...]) -> None:
         if what == "compile" and threading.current_thread().name == "vyre-background":
             begun.set()
-            assert may_end.wait(10)
+            assert may_end.wait(LIMIT_S)
             raise KernelCompileFailed(backend="fake", compiler_log="only in the background")
 
     compiler.step = step
@@ -194,7 +195,7 @@ def test_a_compilation_that_fails_in_the_background_fails_nobody(
         joined.start()
         joined.join(0.05)
         may_end.set()
-        joined.join(10)
+        joined.join(LIMIT_S)
         np.testing.assert_array_equal(results[0], x * x)
         running.idle()
         for _ in range(10):
@@ -208,7 +209,7 @@ def test_a_compilation_that_fails_in_the_background_fails_nobody(
 def test_what_a_dispatch_prepared_first_is_no_longer_wished(running: Running, compiler: ForgetfulCompiler) -> None:
     running.rounds(6)
     may_end = threading.Event()
-    assert running.session._background.wish("busy", lambda: may_end.wait(10))
+    assert running.session._background.wish("busy", lambda: may_end.wait(LIMIT_S))
     x = [np.arange(length, dtype=np.uint32) for length in LENGTHS]
     ahead = running.session.predictions().ahead
     running.session.dispatch(running.program, [x[0]])
@@ -266,7 +267,7 @@ def test_memory_is_bounded(compiler: ForgetfulCompiler) -> None:
 
 def test_submitted_dispatches_are_seen_once(running: Running) -> None:
     futures = [running.session.submit(running.program, [np.arange(n, dtype=np.uint32)]) for n in (5, 6)]
-    assert [future.result()["y"][-1] for future in futures] == [16, 25]
+    assert [future.result(LIMIT_S)["y"][-1] for future in futures] == [16, 25]
     assert running.session.predictions().shapes == 2
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 
 HEAVY = {
     "numpy",
@@ -31,7 +32,9 @@ HEAVY = {
 def imported_by(code: str) -> set[str]:
     """Modules that a fresh interpreter has after running ``code`` and did not have before."""
     script = f"import sys\nbefore = set(sys.modules)\n{code}\nprint(*sorted(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=LIMIT_S
+    )
     return set(done.stdout.split())
 
 

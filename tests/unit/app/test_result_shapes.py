@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from vyre import DispatchConfig, OutputArena, Program, ProgramBuilder, ScalarType, bf16, bool_, f32, u8, u32
 
 Array = npt.NDArray[Any]
@@ -143,7 +144,7 @@ WAYS: dict[str, Callable[[vyre.Session, Program], vyre.Result]] = {
     "config": lambda s, p: s.dispatch(p, [PICTURE], DispatchConfig(extent=(WIDTH, HEIGHT))),
     "pipeline": lambda s, p: s.compile(p, extent=(WIDTH, HEIGHT))({"image": PICTURE}),
     "bound": lambda s, p: s.bind(p, {"image": PICTURE}, extent=(WIDTH, HEIGHT))(),
-    "submit": lambda s, p: s.submit(p, {"image": PICTURE}, extent=(WIDTH, HEIGHT)).result(60),
+    "submit": lambda s, p: s.submit(p, {"image": PICTURE}, extent=(WIDTH, HEIGHT)).result(LIMIT_S),
     "many": lambda s, p: s.dispatch_many(p, [{"image": PICTURE}], extent=(WIDTH, HEIGHT))[0],
     "arena": lambda s, p: s.dispatch(p, {"image": PICTURE}, extent=(WIDTH, HEIGHT), outputs=OutputArena()),
     "resident": _resident,

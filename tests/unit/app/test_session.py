@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
@@ -139,7 +140,7 @@ def test_pipeline_bound_launch_and_submit_agree_with_dispatch(session: vyre.Sess
     launch = session.bind(saxpy, [2.0, X, y])
     future = session.submit(saxpy, [2.0, X, y])
     assert pipeline([2.0, X, Y])["y"].tobytes() == WANT.tobytes() == launch()["y"].tobytes()
-    assert future.result(timeout=10)["y"].tobytes() == WANT.tobytes()
+    assert future.result(timeout=LIMIT_S)["y"].tobytes() == WANT.tobytes()
     y[:] = 0
     np.testing.assert_array_equal(launch()["y"], 2 * X)  # bound by reference
 
@@ -148,7 +149,7 @@ def test_submit_copies_its_inputs_before_it_returns(saxpy: vyre.Program) -> None
     gate = threading.Event()
 
     def slow(inputs: dict[str, bytes]) -> dict[str, bytes]:
-        assert gate.wait(10)
+        assert gate.wait(LIMIT_S)
         return saxpy_kernel(inputs)
 
     with vyre.open(catalog=catalog_of(function_backend(slow))) as session:  # type: ignore[arg-type]
@@ -156,7 +157,7 @@ def test_submit_copies_its_inputs_before_it_returns(saxpy: vyre.Program) -> None
         future = session.submit(saxpy, [2.0, x, Y])
         x[:] = 99
         gate.set()
-        np.testing.assert_array_equal(future.result(10)["y"], WANT)
+        np.testing.assert_array_equal(future.result(LIMIT_S)["y"], WANT)
 
 
 def test_a_submitted_dispatch_can_be_awaited(session: vyre.Session, saxpy: vyre.Program) -> None:
@@ -342,7 +343,7 @@ def test_sixteen_threads_share_a_session_and_a_pipeline(make: Callable[[], Backe
         shared = session.compile(programs[0])
 
         def work(thread: int) -> int:
-            barrier.wait(10)
+            barrier.wait(LIMIT_S)
             wrong = 0
             for step in range(50):
                 a = float(thread * 50 + step)
@@ -368,7 +369,7 @@ class SlowCompiler:
     def compile(self, program: vyre.Program, config: DispatchConfig, /) -> CompileResult:
         self.calls += 1
         self.entered.set()
-        assert self.release.wait(10)
+        assert self.release.wait(LIMIT_S)
         if self.failures:
             raise self.failures.pop()
         return self.inner.compile(program, config)
@@ -398,11 +399,12 @@ def ask_together(session: vyre.Session, compiler: SlowCompiler, config: Dispatch
 
     with ThreadPoolExecutor(8) as pool:
         futures = [pool.submit(work, 0)]
-        assert compiler.entered.wait(10)
+        assert compiler.entered.wait(LIMIT_S)
         futures += [pool.submit(work, number) for number in range(1, 8)]
-        time.sleep(0.05)
+        while len(session._pipelines._flights._waiting) < 7:
+            time.sleep(0.001)
         compiler.release.set()
-        return [future.result() for future in futures]
+        return [future.result(LIMIT_S) for future in futures]
 
 
 def test_threads_share_one_compilation() -> None:
@@ -434,11 +436,11 @@ def test_waiting_for_a_compilation_has_a_deadline() -> None:
     program, config = saxpy_program("slow"), DispatchConfig(timeout_s=0.05)
     with vyre.open(catalog=catalog_of(backend)) as session, ThreadPoolExecutor(1) as pool:
         first = pool.submit(session.compile, program, config)
-        assert compiler.entered.wait(10)
+        assert compiler.entered.wait(LIMIT_S)
         with pytest.raises(DispatchTimeout, match="another thread"):
             session.compile(program, config)
         compiler.release.set()
-        assert first.result().program is program
+        assert first.result(LIMIT_S).program is program
 
 
 def test_compiling_one_program_does_not_keep_others_waiting() -> None:
@@ -448,7 +450,7 @@ def test_compiling_one_program_does_not_keep_others_waiting() -> None:
         while compiler.calls < 2:
             time.sleep(0.001)
         compiler.release.set()
-        assert futures[0].result() is not futures[1].result()
+        assert futures[0].result(LIMIT_S) is not futures[1].result(LIMIT_S)
 
 
 def test_a_pipeline_tells_what_its_preparation_took(saxpy: vyre.Program) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
 from vyre.adapters.fakes import function_backend
 from vyre.app.lease import BackendLease
@@ -22,7 +23,6 @@ Y = np.ones(8, dtype=np.float32)
 PROGRAM = saxpy_program()
 NAMED: Mapping[str, Argument] = {"a": 2.0, "x": X, "y": Y}
 WANT = (2 * X + Y).tobytes()
-LIMIT_S = 60
 ROUNDS, THREADS = 25, 8
 BACKENDS = ("reference", "cuda-machine")
 

@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from support.disk_cache import entry_files
+from support.limits import LIMIT_S
 from support.small_programs import square_program
 from vyre import Program, ProgramBuilder, u32
 from vyre.app.pipeline import Pipeline
@@ -147,12 +148,12 @@ def test_what_is_being_prepared_is_not_at_hand_afterwards() -> None:
 
         def slow(each: Wanted) -> Pipeline:
             entered.set()
-            assert release.wait(10)
+            assert release.wait(LIMIT_S)
             return session.compile(each.program)
 
         worker = threading.Thread(target=lambda: made.append(pipelines.get(wanted, slow)))
         worker.start()
-        assert entered.wait(10)
+        assert entered.wait(LIMIT_S)
         pipelines.forget(frozenset({FIRST.digest}))
         other = session.compile(SECOND)
         assert pipelines.get(wanted, lambda each: other) is other  # waits for nobody

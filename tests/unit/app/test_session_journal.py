@@ -18,6 +18,7 @@ from dependency_injector import providers
 
 import vyre
 from support.launch_costs import launch_costs, measured
+from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -137,7 +138,9 @@ def test_a_recorded_session_of_the_gallery_is_decided_the_same_in_another_proces
     for seed in ("1", "2"):
         command = [sys.executable, "-m", "vyre", "explain", "--replay", str(file), "--json"]
         environment = os.environ | {"PYTHONHASHSEED": seed}
-        replayed = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        replayed = subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=False, timeout=LIMIT_S
+        )
         assert replayed.returncode == 0, replayed.stdout + replayed.stderr
         assert json.loads(replayed.stdout)["outcomes"] == {
             "same verdict": len(journal),

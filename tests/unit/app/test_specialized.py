@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
+from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
 from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.journal import DecisionJournal
@@ -248,7 +249,7 @@ def test_telemetry_may_call_the_pipeline(compiler: ForgetfulCompiler) -> None:
         telemetry.pipeline = running.pipeline
         calls = threading.Thread(target=lambda: [running(2.5) for _ in range(20)], daemon=True)
         calls.start()
-        calls.join(30)
+        calls.join(LIMIT_S)
         assert not calls.is_alive(), "it waits for itself"
         assert telemetry.asked and running.pipeline.explain().special
 

@@ -13,6 +13,7 @@ import pytest
 
 import vyre
 from support.bundles import saxpy_bundle
+from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
 from vyre.adapters.cuda.aot.devices import open_runner
 from vyre.adapters.cuda.aot.manifest import Loaded
@@ -120,7 +121,7 @@ PLACES: Final[dict[str, Callable[[vyre.Session, Any], Floats]]] = {
     "dispatch in order": lambda session, x: session.dispatch(SAXPY, [2.0, x, Y])["y"],
     "compile": lambda session, x: session.compile(SAXPY)([2.0, x, Y])["y"],
     "bind": lambda session, x: session.bind(SAXPY, [2.0, x, Y])()["y"],
-    "submit": lambda session, x: session.submit(SAXPY, [2.0, x, Y]).result(30)["y"],
+    "submit": lambda session, x: session.submit(SAXPY, [2.0, x, Y]).result(LIMIT_S)["y"],
     "dispatch_many": lambda session, x: session.dispatch_many(SAXPY, [[2.0, x, Y]])[0]["y"],
     "tuned": lambda session, x: session.dispatch(SAXPY, [2.0, x, Y], tune=True)["y"],
     "specialize": lambda session, x: session.specialize(SAXPY)([2.0, x, Y])["y"],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
 from vyre.app.cli import main
 from vyre.domain.errors import InvalidConfig
@@ -115,7 +116,10 @@ def test_it_needs_no_cuda_package(tmp_path: Path) -> None:
         "from vyre.app.cli import main; sys.exit(main(['emit', sys.argv[1], '--json']))"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script, saved(saxpy_program(), tmp_path)], capture_output=True, text=True
+        [sys.executable, "-c", script, saved(saxpy_program(), tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["format"] == 1

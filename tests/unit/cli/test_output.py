@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from support.command_line import Vyre, vyre_command
+from support.limits import LIMIT_S
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import OUTPUT_FAILED, READER_GONE, Outgoing, OutputLost, command, put
 from vyre.app.bundle import load_bundle
@@ -31,7 +32,6 @@ from vyre.domain.printable import indented, one_line, printable
 from vyre.testing import conformance, filetests, vectors
 from vyre.testing.backend_contract import __main__ as contract
 
-TIMEOUT_S = 60
 NASTY = "n\u00e4\u4e2d\x1b[31m\x9b1m\r\n0 errors\u202e\ud800\x07[red]"
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 HEADLESS = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
@@ -197,7 +197,7 @@ def process(
     """The command as a process; ``shell`` may send its streams elsewhere."""
     environment = {**HEADLESS, "LC_ALL": "C.UTF-8", **(environment or {})}
     line = ["bash", "-c", f'exec "$@" {shell}', "bash", sys.executable, "-m", "vyre", *arguments]
-    return subprocess.run(line, capture_output=True, env=environment, timeout=TIMEOUT_S, check=False)
+    return subprocess.run(line, capture_output=True, env=environment, timeout=LIMIT_S, check=False)
 
 
 def with_closed_pipe(module: str, *arguments: str, both: bool = False) -> subprocess.CompletedProcess[bytes]:
@@ -207,7 +207,7 @@ def with_closed_pipe(module: str, *arguments: str, both: bool = False) -> subpro
     errors = writer if both else subprocess.PIPE
     try:
         line = [sys.executable, "-m", module, *arguments]
-        return subprocess.run(line, stdout=writer, stderr=errors, timeout=TIMEOUT_S, check=False)
+        return subprocess.run(line, stdout=writer, stderr=errors, timeout=LIMIT_S, check=False)
     finally:
         os.close(writer)
 

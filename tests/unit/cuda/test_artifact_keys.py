@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from support.limits import LIMIT_S
 from support.programs import generate
 from vyre import ProgramBuilder, f32, u32
 from vyre.adapters.cuda.assembler import Assembler
@@ -268,6 +269,7 @@ def test_keys_do_not_depend_on_the_process() -> None:
             text=True,
             check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
+            timeout=LIMIT_S,
         ).stdout
         for seed in ("0", "1", "77")
     }
@@ -281,7 +283,7 @@ def test_a_key_needs_no_assembler_and_no_driver() -> None:
         "import vyre.adapters.cuda.runtime.artifact_keys\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'numpy', 'subprocess', 'hashlib')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.strip() == "[]"
 
 

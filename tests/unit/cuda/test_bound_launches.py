@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cuda.machine.fault_plan import FOREVER, Fault, FaultPlan, SlowKernel
 from vyre.adapters.cuda.runtime.device import CudaOptions
@@ -142,7 +143,7 @@ def test_a_recovery_during_a_run_leaves_nothing_of_the_old_device() -> None:
             session.recover()
             machine.driver.end_slow_kernels()
             with pytest.raises(BackendError):
-                running.result()
+                running.result(LIMIT_S)
         machine.driver.inject(FaultPlan())
         old_x.close()
         old_y.close()

@@ -11,6 +11,7 @@ import pytest
 
 import vyre
 from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
+from support.limits import LIMIT_S
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.telemetry.recording import RecordingTelemetry
@@ -102,7 +103,7 @@ def test_only_dispatches_that_are_waited_for_are_compared_with_their_plans(submi
     with vyre.open("cuda-machine", cache=False, telemetry=telemetry) as session:
         for _ in range(9):
             if submitted:
-                session.submit(PROGRAM, inputs).result()
+                session.submit(PROGRAM, inputs).result(LIMIT_S)
             else:
                 session.dispatch(PROGRAM, inputs)
     told = {name for name, _ in telemetry.counts}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre import ProgramBuilder, u32
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -104,7 +105,7 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
         program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
     ) -> EmittedModule:
         entered.set()
-        assert release.wait(5)
+        assert release.wait(LIMIT_S)
         return emit(program, options, spec, sink)
 
     r = rig(slow)
@@ -117,7 +118,7 @@ def test_threads_that_want_one_module_compile_it_once() -> None:
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
         thread.start()
-    assert entered.wait(5)
+    assert entered.wait(LIMIT_S)
     release.set()
     for thread in threads:
         thread.join()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from vyre import DecisionJournal, DispatchConfig, Program, ProgramBuilder, u32
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -142,7 +143,7 @@ def dispatched(session: vyre.Session, program: Program, config: DispatchConfig) 
 
 
 def submitted(session: vyre.Session, program: Program, config: DispatchConfig) -> None:
-    session.submit(program, [WORDS] * len(program.abi_buffers), config).result()
+    session.submit(program, [WORDS] * len(program.abi_buffers), config).result(LIMIT_S)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import vyre
+from support.limits import LIMIT_S
 from vyre import DataRaceError, DispatchConfig, Program, ProgramBuilder, ScalarType, u8, u32, u64
 from vyre.adapters.cuda import ids
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -188,7 +189,7 @@ def dispatched(session: vyre.Session, inputs: dict[str, Any]) -> object:
 
 
 def submitted(session: vyre.Session, inputs: dict[str, Any]) -> object:
-    return session.submit(RACY, inputs).result(timeout=60)["y"].tolist()
+    return session.submit(RACY, inputs).result(timeout=LIMIT_S)["y"].tolist()
 
 
 def bound(session: vyre.Session, inputs: dict[str, Any]) -> object:
@@ -260,9 +261,9 @@ def test_a_race_is_told_to_whoever_submitted_it() -> None:
     with machine.open() as session:
         racing, calm = session.submit(RACY, RACING), session.submit(RACY, CALM)
         session.flush()
-        assert calm.result(timeout=60)["y"].tolist() == ANSWER
+        assert calm.result(timeout=LIMIT_S)["y"].tolist() == ANSWER
         with pytest.raises(DataRaceError):
-            racing.result(timeout=60)
+            racing.result(timeout=LIMIT_S)
         with pytest.raises(DataRaceError):
             session.dispatch_many(RACY, [CALM, RACING, CALM])
 
@@ -298,7 +299,7 @@ def test_every_way_to_run_takes_the_keyword(backend: str) -> None:
             lambda: session.dispatch(RACY, RACING, race_check=True),
             lambda: session.compile(RACY, race_check=True)(RACING),
             lambda: session.bind(RACY, RACING, race_check=True)(),
-            lambda: session.submit(RACY, RACING, race_check=True).result(timeout=60),
+            lambda: session.submit(RACY, RACING, race_check=True).result(timeout=LIMIT_S),
             lambda: session.dispatch_many(RACY, [CALM, RACING], race_check=True),
         ]
         for way in ways:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.cuda.registration import CUDA, CUDA_MACHINE
 from vyre.adapters.discovery import load_catalog
 from vyre.adapters.telemetry.application import ApplicationTelemetry
@@ -29,7 +30,7 @@ def test_loading_them_loads_neither_driver_nor_emitter_nor_machine() -> None:
         "heavy = [m for m in sys.modules if m.split('.')[0] in ('cuda', 'numpy') or '.runtime' in m or '.ptx' in m];"
         "sys.exit(str(heavy) if heavy else 0)"
     )
-    subprocess.run([sys.executable, "-c", check], check=True)
+    subprocess.run([sys.executable, "-c", check], check=True, timeout=LIMIT_S)
 
 
 def test_a_missing_driver_library_is_named_before_anything_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.disk_cache import Disk, artifact, entry_file, entry_files, key, store, unusable
+from support.limits import LIMIT_S
 from vyre.adapters.disk.entry_directory import QUARANTINE_FILES, STALE_S
 from vyre.adapters.disk.ledger import MAX_BYTES as LEDGER_BYTES
 from vyre.adapters.telemetry.recording import RecordingTelemetry
@@ -200,7 +201,7 @@ def test_who_is_told_may_call_the_store(root: Path, eviction: Eviction) -> None:
     sink = Putting(root, eviction)
     puts = threading.Thread(target=lambda: [sink.cache.put(key(n), artifact(n)) for n in range(3)], daemon=True)
     puts.start()
-    puts.join(30)
+    puts.join(LIMIT_S)
     assert not puts.is_alive(), "it waits for itself"
     assert sink.told and entry_files_of(root, 2)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import LIMIT_S
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TESTS = {
     name: value
@@ -25,7 +27,7 @@ def test_testing_without_a_gpu(name: str) -> None:
 
 def test_the_script_runs_as_it_says() -> None:
     script = EXAMPLES / "testing_without_a_gpu.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.count(": ok\n") == len(TESTS) == 3
 
 

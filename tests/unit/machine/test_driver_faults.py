@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from support.limits import LIMIT_S
 from support.machine_driver import Rig, code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.driver import MachineDriver
@@ -162,7 +163,7 @@ def test_each_thread_makes_a_context_current_for_itself() -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert codes == [Result.INVALID_CONTEXT]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import LIMIT_S
 from support.machine_driver import Rig, code_of, rig
 from support.machine_kernels import POINTER_AND_WORD, TRAP, TWO_POINTERS, block, load_kernel, store
 from vyre.adapters.cuda.codes import Result
@@ -340,7 +341,7 @@ def test_a_hung_kernel_blocks_its_stream_and_whoever_waits_for_it_only() -> None
     assert not d.stream_ready(r.stream)
     assert not waited.is_set()
     d.end_slow_kernels()
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert waited.is_set()
     assert r.download(memory, 128) == WORD * 32
 
@@ -357,5 +358,5 @@ def test_losing_the_context_wakes_whoever_waits_in_it() -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     r.driver.primary_release(0)
-    thread.join(10)
+    thread.join(LIMIT_S)
     assert codes == [Result.CONTEXT_IS_DESTROYED]

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from support.limits import LIMIT_S
 from support.machine_driver import Rig, code_of, rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.journal import ViolationKind
@@ -181,6 +182,6 @@ def test_threads_share_a_driver(schedule: StreamSchedule) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LIMIT_S)
     assert results == {index: bytes([index]) * 64 for index in range(4)}
     assert not r.driver.violations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from support.counting import at_most
 from vyre.domain.errors import InvalidField
 from vyre.policies.concurrency.arm_independence import (
     ArmAccess,
@@ -190,12 +190,11 @@ THOUSANDS: dict[str, list[Touch]] = {
 
 
 @pytest.mark.parametrize("name", THOUSANDS)
-def test_no_thousand_accesses_take_long(name: str) -> None:
-    """The required 100 ms are for a quiet machine (``make bench``); ten times as long is another algorithm."""
+def test_no_thousand_accesses_are_much_work(name: str) -> None:
+    """The 100 ms that they may take are measured by ``make bench``, and many more calls are another algorithm."""
     inputs = HazardInputs(tuple((Access(0, *access),) for access in THOUSANDS[name]))
-    start = time.process_time()
-    graph = hazard_graph(inputs)
-    assert time.process_time() - start < 1.0
+    with at_most(calls=1_000_000):
+        graph = hazard_graph(inputs)
     assert sum(map(len, graph.predecessors)) == (250_000 if "then" in name else 999)
 
 

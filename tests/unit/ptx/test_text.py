@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.kernels import add, kernel, lit, op
+from support.limits import LIMIT_S
 from support.programs import generate
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import NEVER_EMITTED
 from vyre.adapters.cuda.ptx.emit import emit
@@ -82,7 +83,12 @@ def test_the_same_program_gives_the_same_text_in_any_process() -> None:
     )
     seen = {
         subprocess.run(
-            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
         ).stdout
         for seed in ("0", "1", "2")
     }

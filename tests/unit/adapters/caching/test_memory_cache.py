@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.caching.cost_eviction import CANDIDATES, CostEviction
 from vyre.adapters.caching.held_decisions import HeldDecisions
 from vyre.adapters.caching.memory_cache import DEPARTURES, LOG, Built, Cause, MemoryBudget, MemoryCache
@@ -413,7 +414,7 @@ def test_who_is_told_may_call_the_cache(call: Callable[[MemoryCache[str, Kernel]
     sink = Asking(call)
     builds = threading.Thread(target=lambda: [sink.cache.get_or_build(name, load(name)) for name in "ab"], daemon=True)
     builds.start()
-    builds.join(30)
+    builds.join(LIMIT_S)
     assert not builds.is_alive(), "it waits for itself"
     ((inputs,),) = sink.told
     assert [each.key for each in inputs.candidates] == ["a"]
@@ -456,11 +457,11 @@ def test_many_threads_share_one_build(load: Loader) -> None:
         return load("a")()
 
     def ask() -> Kernel:
-        ready.wait(30)
+        ready.wait(LIMIT_S)
         return cache.get_or_build("a", build)
 
     with ThreadPoolExecutor(threads) as pool:
-        found = {id(run.result()) for run in [pool.submit(ask) for _ in range(threads)]}
+        found = {id(run.result(LIMIT_S)) for run in [pool.submit(ask) for _ in range(threads)]}
     assert len(found) == 1 and load.built == ["a"]
     stats = cache.stats()
     assert (stats.misses, stats.shared, stats.hits) == (1, threads - 1, 0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.adapters.caching.single_flight import SingleFlight
 from vyre.domain.errors import DispatchTimeout, ErrorCode, KernelCompileFailed, UnfinishedBuild
 
@@ -51,8 +52,8 @@ def test_many_threads_make_one_build() -> None:
     value = object()
     crowd = Crowd(SingleFlight(), lambda: value)
     crowd.release()
-    assert crowd.owner.result() == (value, True)
-    assert [other.result() for other in crowd.others] == [(value, False)] * THREADS
+    assert crowd.owner.result(LIMIT_S) == (value, True)
+    assert [other.result(LIMIT_S) for other in crowd.others] == [(value, False)] * THREADS
     assert not crowd.flights._flights and not crowd.flights._waiting
 
 
@@ -68,8 +69,8 @@ def test_an_error_of_ours_reaches_everybody_as_it_is() -> None:
     error.add_note("program saxpy")
     crowd = Crowd(SingleFlight(), failing(error))
     crowd.release()
-    assert crowd.owner.exception() is error
-    found = [other.exception() for other in crowd.others]
+    assert crowd.owner.exception(LIMIT_S) is error
+    found = [other.exception(LIMIT_S) for other in crowd.others]
     for one in found:
         assert isinstance(one, KernelCompileFailed)
         assert (str(one), one.compiler_log, one.__notes__) == (str(error), "no such instruction", ["program saxpy"])
@@ -90,9 +91,9 @@ def test_an_error_of_ours_reaches_everybody_as_it_is() -> None:
 def test_any_other_error_releases_those_who_wait_with_one_of_ours(error: BaseException, how: str) -> None:
     crowd = Crowd(SingleFlight(), failing(error))
     crowd.release()
-    assert crowd.owner.exception() is error
+    assert crowd.owner.exception(LIMIT_S) is error
     for other in crowd.others:
-        found = other.exception()
+        found = other.exception(LIMIT_S)
         assert isinstance(found, UnfinishedBuild) and found.code is ErrorCode.UNFINISHED_BUILD
         assert found.message == f"the build of 'k' in another thread {how}"
     assert crowd.flights.run("k", lambda: 1) == (1, True), "the next one builds"
@@ -105,7 +106,7 @@ def test_a_wait_ends_at_its_deadline_and_the_build_goes_on() -> None:
         flights.run("k", crowd.never, 0.01)
     assert threading.get_ident() not in flights._waiting
     crowd.release()
-    assert crowd.owner.result() == (5, True)
+    assert crowd.owner.result(LIMIT_S) == (5, True)
 
 
 def test_the_deadline_does_not_cut_off_a_build_of_ones_own() -> None:
@@ -181,8 +182,8 @@ def test_who_asks_after_forget_does_not_get_the_earlier_build() -> None:
     crowd.flights.forget("k")
     assert crowd.flights.run("k", lambda: "new") == ("new", True)
     crowd.release()
-    assert crowd.owner.result() == ("old", True)
-    assert {other.result() for other in crowd.others} == {("old", False)}
+    assert crowd.owner.result(LIMIT_S) == ("old", True)
+    assert {other.result(LIMIT_S) for other in crowd.others} == {("old", False)}
 
 
 def test_a_failure_keeps_nothing_of_the_build_alive() -> None:

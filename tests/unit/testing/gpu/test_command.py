@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.testing.gpu.command import exit_code, main, record_name
 from vyre.testing.gpu.context import COMMANDS
 from vyre.testing.gpu.exit_codes import ExitCode
@@ -98,10 +99,10 @@ def test_a_driver_that_does_not_work_is_unusable(tmp_path: Path) -> None:
         pytest.skip("a library that only has the driver's name needs a C compiler")
     source = tmp_path / "nothing.c"
     source.write_text("int nothing;\n")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source], check=True)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", source], check=True, timeout=LIMIT_S)
     command = [sys.executable, "-m", "vyre.testing.gpu", "check", "--out", str(tmp_path / "out"), "--budget", "60"]
     environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == ExitCode.UNUSABLE, done.stdout + done.stderr
     record = json.loads((tmp_path / "out" / "gpu-check.json").read_text())
     assert record["emulated"] is False and record["device"] is None

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import cuda_stub
+from support.limits import LIMIT_S
 from vyre.testing.gpu.exit_codes import ExitCode
 
 pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_COMPILER)
@@ -46,7 +47,7 @@ def test_the_bare_side_launches_four_arguments(stub: Path) -> None:
 def test_a_driver_that_runs_no_kernels_passes_nothing(stub: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "vyre.testing.gpu", "bench", "--out", str(tmp_path), "--budget", "60"]
     environment = cuda_stub.environment(stub)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == ExitCode.FAILED, done.stdout + done.stderr
     record = json.loads((tmp_path / "gpu-bench.json").read_text())
     assert record["groups"][0]["failures"][0]["name"] == "one store"

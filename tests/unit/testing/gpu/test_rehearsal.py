@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.limits import LIMIT_S
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
 from vyre.testing.gpu.bench import costs, programs, rivals
@@ -98,7 +99,9 @@ def test_the_numba_side_counts_its_launches() -> None:
         "assert (sides.result() == 3).all()\n"
     )
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
+    )
     assert done.returncode == 0, done.stderr
 
 

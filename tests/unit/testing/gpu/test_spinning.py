@@ -82,10 +82,15 @@ def test_ways_take_turns_and_every_other_round_runs_backwards(rounds: Rounds, ta
     assert {way: len(times) for way, times in found.items()} == {"a": taken, "b": taken}
 
 
-def test_settling_is_not_timed_and_the_first_round_does_not_count() -> None:
-    pauses = iter([0.05, 0.0, 0.0])
-    found = in_turn_ns({"a": lambda: time.sleep(next(pauses))}, lambda: time.sleep(0.05), Rounds(2, 2, 0))
-    assert max(found["a"]) < 50_000_000
+def test_settling_is_not_timed_and_the_first_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns, taken = [0], iter([5_000, 20, 30])
+
+    def pass_ns(nanoseconds: int) -> None:
+        now_ns[0] += nanoseconds
+
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now_ns[0])
+    found = in_turn_ns({"a": lambda: pass_ns(next(taken))}, lambda: pass_ns(100_000), Rounds(2, 2, 0))
+    assert found == {"a": [20, 30]}
 
 
 # ---- grids

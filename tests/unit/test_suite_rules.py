@@ -1,0 +1,102 @@
+"""What every test keeps to: it waits for nothing without a limit, and no verdict is a question of time."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from support.counting import TooMuchWork, at_most
+from support.limits import LIMIT_S
+
+TESTS = Path(__file__).parents[1]
+CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
+READ_A_CLOCK = {
+    "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
+    "support/machine_fuzzing.py",
+    "support/reduction.py",  # of a failure
+    "unit/reference/test_executor.py",  # replaces it
+    "unit/reference/test_scalar_oracle.py",  # for a deadline that has passed
+    "unit/test_suite_rules.py",
+    "unit/testing/gpu/test_spinning.py",  # replaces it
+}
+RUNS = {"run", "call", "check_call", "check_output"}
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(TESTS.rglob("*.py")):
+        yield str(path.relative_to(TESTS)), ast.parse(path.read_text("utf-8"))
+
+
+def test_no_test_reads_a_clock() -> None:
+    found = {
+        name
+        for name, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS and ast.unparse(node.value) == "time"
+    }
+    assert found <= READ_A_CLOCK
+
+
+def test_every_process_that_a_test_runs_has_a_limit() -> None:
+    calls = [
+        (name, node)
+        for name, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"subprocess.{run}" for run in RUNS}
+    ]
+    assert len(calls) > 20
+    assert [(name, node.lineno) for name, node in calls if "timeout" not in {k.arg for k in node.keywords}] == []
+
+
+def test_no_property_has_a_deadline() -> None:
+    assert settings().deadline is None
+    wrong = [
+        (name, node.lineno)
+        for name, tree in parsed()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.keyword) and node.arg == "deadline" and ast.unparse(node.value) != "None"
+    ]
+    assert wrong == []
+
+
+HANGS = """
+import sys, threading
+sys.path.insert(0, {tests!r})
+from support import ceiling
+ceiling.GRACE_S = 0.5
+def waits_for_what_never_comes():
+    {how}
+with ceiling.ceiling(0.2):
+    waits_for_what_never_comes()
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "threading.Event().wait()",
+        "threading.Thread(target=threading.Event().wait, daemon=True).run()",
+        "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM]); threading.Event().wait()",
+    ],
+    ids=["an event", "a thread", "where no signal arrives"],
+)
+def test_a_test_that_hangs_is_ended_and_says_where(how: str) -> None:
+    script = HANGS.format(tests=str(TESTS), how=how)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 1
+    assert "waits_for_what_never_comes" in done.stderr
+
+
+def test_work_is_counted_and_bounded() -> None:
+    with at_most(calls=1_000) as work:
+        [abs(number) for number in range(100)]
+    assert 100 <= work.calls <= 110
+    with pytest.raises(TooMuchWork, match="more than 50 calls"), at_most(calls=50):
+        while True:
+            abs(1)

@@ -40,9 +40,10 @@ FORBIDDEN: Final = (
 RECORDS: Final = (
     "vyre.adapters.cuda.ptx.kernel",
     "vyre.adapters.cuda.ptx.module_form",
+    "vyre.adapters.cuda.ptx.sites",
     "vyre.domain.identity_enum",
 )
-"""What a kernel is, its written form, and how enumerations hash: none emits anything."""
+"""Values only: kernels, their written form, the source lines that a fault is told with, and how enumerations hash."""
 RUNNER: Final = f"""
 import pickle, sys
 

@@ -1,7 +1,7 @@
 """The port of stores that keep compiled artifacts for other processes and later runs.
 
-A store is never needed for an answer: whatever it cannot do, work goes on without it.  It gives back exactly what was
-put under a key, or nothing.
+No result depends on a store: where it fails, work goes on without it.  A store returns exactly what was put under a
+key, or nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from typing import Final, NamedTuple, Protocol
 from vyre.domain.artifact_key import ArtifactKey
 
 NEIGHBOURS: Final = 16
-"""Keys of one program that are compared to say why a key was missed."""
+"""The largest number of keys of one program that are compared to explain a cache miss."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """``metadata``: what a user of ``code`` must know, encoded by whoever made it.  ``cost_ns``: time to make it."""
+    """A compiled artifact.
+
+    ``metadata`` is what a user of ``code`` must know, encoded by the backend that compiled it.  ``cost_ns`` is the
+    time, in nanoseconds, that compiling it took.
+    """
 
     metadata: bytes
     code: bytes
@@ -26,11 +30,15 @@ class Artifact:
 
     @property
     def nbytes(self) -> int:
+        """Returns the number of bytes that metadata and code take together."""
         return len(self.metadata) + len(self.code)
 
 
 class StoreStats(NamedTuple):
-    """``entries`` and ``nbytes`` are of now, the rest are counts since this store was opened."""
+    """Statistics of a store.
+
+    ``entries`` and ``nbytes`` describe the current content; the other fields are counts since this store was opened.
+    """
 
     entries: int = 0
     nbytes: int = 0
@@ -42,8 +50,10 @@ class StoreStats(NamedTuple):
 
 
 class StoredEntry(NamedTuple):
-    """``nbytes``: what removing it frees.  ``layer``: the read-only part of the store that it is in, as people know it;
-    empty where it can be removed.
+    """One entry of a store.
+
+    ``nbytes`` is the number of bytes that removing the entry frees.  ``layer`` names the read-only part of the store
+    that holds the entry; it is empty for an entry that can be removed.
     """
 
     key: ArtifactKey
@@ -52,27 +62,36 @@ class StoredEntry(NamedTuple):
 
 
 class ArtifactStore(Protocol):
-    """Every method may be called from any thread and raises nothing for what the storage does."""
+    """A store of compiled artifacts.
+
+    Every method may be called from any thread.  No method raises an exception for a failure of the storage.
+    """
 
     def get(self, key: ArtifactKey, /) -> Artifact | None:
-        """The artifact, verified; None if there is none that can be trusted."""
+        """Returns the verified artifact of a key, or None if the store holds none that can be trusted."""
         ...
 
     def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
-        """Keep it for others; False if that did not work."""
+        """Stores an artifact for others.  Returns False if it could not be stored."""
         ...
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
-        """At most ``NEIGHBOURS`` keys of the same program and kind that are stored."""
+        """Returns at most ``NEIGHBOURS`` stored keys of the same program and kind."""
         ...
 
     def entries(self) -> Iterator[StoredEntry]:
-        """All that is stored, once for each part of the store that has it; what cannot be read is left out."""
+        """Yields every entry, once for each part of the store that holds it.  Unreadable entries are left out."""
         ...
 
     def remove(self, key: ArtifactKey, /) -> bool:
-        """Is it gone, whoever removed it?  What a read-only part of the store has under ``key`` stays."""
+        """Removes the entry of a key and returns whether it is gone, whichever process removed it.
+
+        An entry in a read-only part of the store stays.
+        """
         ...
 
-    def stats(self) -> StoreStats: ...
-    def close(self) -> None: ...
+    def stats(self) -> StoreStats:
+        """Returns the statistics of the store."""
+
+    def close(self) -> None:
+        """Releases the resources of the store; the stored artifacts remain."""

@@ -1,12 +1,12 @@
 """The backend port: a backend is *data*, a frozen record of small facets.
 
-A facet that is ``None`` is the one way to say "not supported"; nothing degrades silently.  A decorator
-(recording, fault injection, tracing) replaces single facets with ``dataclasses.replace`` and so cannot
-forget the others.  Facets are protocols: an adapter needs no base class of ours.
+A facet that is ``None`` is the one way to say "not supported"; nothing degrades silently.  A decorator (recording,
+fault injection, tracing) replaces single facets with ``dataclasses.replace`` and keeps all others.  Facets are
+protocols: an adapter needs no base class of vyre.
 
 Rules for every facet
     * Re-entrant and thread-safe.  An ``OutputStorage`` belongs to one call at a time.
-    * Programs that arrive have passed validation.  Arity and byte lengths of inputs have not been
+    * Programs that a facet receives have passed validation.  Arity and byte lengths of inputs have not been
       checked: the adapter does so (``vyre.domain.binding``) and raises ``InvalidInput``.
     * A config field that is set and cannot be honoured raises ``UnsupportedFeature``.
     * Same program, input bytes and config: same bytes, on every backend.
@@ -14,7 +14,7 @@ Rules for every facet
 
 Binding order
     Everything positional follows ascending binding number.  *Inputs*: buffers with ``takes_input``.
-    *Outputs*: buffers with ``is_returned``.  *Resources*: all buffers but workgroup memory.
+    *Outputs*: buffers with ``is_returned``.  *Resources*: all buffers except workgroup memory.
 """
 
 from __future__ import annotations
@@ -49,22 +49,25 @@ FacetT = TypeVar("FacetT")
 
 # ---------------------------------------------------------------- memory
 class OutputStorage(Protocol):
-    """Where an adapter puts results.  ``vyre.domain.dispatch.OutputArena`` is one."""
+    """Host memory into which an adapter writes results.  ``vyre.domain.dispatch.OutputArena`` implements it."""
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
-        """One writable, C-contiguous byte view per output; undefined content, aligned for 8-byte words."""
+        """Returns one writable, C-contiguous byte view per output, of these sizes in bytes.
+
+        The content is undefined, and the start of each view is aligned for 8-byte words.
+        """
         ...
 
     def clear(self) -> None:
-        """Forget what ``begin`` handed out: the dispatch failed and has no outputs."""
+        """Discards the views that ``begin`` returned, because the dispatch failed and has no outputs."""
         ...
 
 
 class ResidentBuffer(ABC):
-    """Handle of one device allocation of ``nbytes`` bytes, born in device epoch ``epoch``.
+    """A handle of one device allocation of ``nbytes`` bytes, made in device epoch ``epoch``.
 
-    Nominal on purpose: closing once, ownership and the leak warning are ours, not the adapter's.
-    Shareable between threads; ``close`` is idempotent.
+    It is an abstract class and no protocol, so that closing once, ownership and the leak warning work the same way
+    for every adapter.  Handles may be shared between threads; ``close`` is idempotent.
     """
 
     __slots__ = ("__weakref__", "_closed", "_lock", "backend_id", "epoch", "label", "nbytes")
@@ -79,10 +82,12 @@ class ResidentBuffer(ABC):
 
     @property
     def closed(self) -> bool:
+        """Whether the handle has been closed."""
         return self._closed
 
     @final
     def close(self) -> None:
+        """Returns the allocation to the device.  Later calls do nothing."""
         with self._lock:
             if self._closed:
                 return
@@ -91,7 +96,7 @@ class ResidentBuffer(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Return the allocation to the device; called exactly once."""
+        """Returns the allocation to the device; called exactly once."""
 
     def __enter__(self) -> Self:
         return self
@@ -117,7 +122,7 @@ Resource: TypeAlias = "HostBytes | ResidentBuffer"
 
 
 class Upload(NamedTuple):
-    """Copy ``data`` to ``buffer`` at byte ``offset``."""
+    """A copy of the host bytes ``data`` to ``buffer`` at byte ``offset``."""
 
     buffer: ResidentBuffer
     data: HostBytes
@@ -125,7 +130,7 @@ class Upload(NamedTuple):
 
 
 class Readback(NamedTuple):
-    """Fill the writable view ``into`` from ``buffer``, starting at byte ``offset``."""
+    """A copy from ``buffer``, starting at byte ``offset``, that fills the writable view ``into``."""
 
     buffer: ResidentBuffer
     into: memoryview
@@ -135,6 +140,8 @@ class Readback(NamedTuple):
 # ---------------------------------------------------------------- requests
 @dataclass(frozen=True, slots=True)
 class DispatchRequest:
+    """A program, one view of host bytes per input in binding order, and the config of its dispatch."""
+
     program: Program
     inputs: tuple[HostBytes, ...]
     config: DispatchConfig = DEFAULT_CONFIG
@@ -144,10 +151,10 @@ class DispatchRequest:
 class ResidentStep:
     """One launch on device memory.
 
-    ``resources``: one per non-workgroup buffer, in binding order.  What the program writes must be a
-    ``ResidentBuffer``; host bytes are allowed for what it only reads (scalar parameters are always so).
-    A resident buffer may be longer than the program needs.  Backend-allocated outputs are zeroed first.
-    Memory bound twice and written through one of the bindings is refused (``InvalidResource``).
+    ``resources`` holds one entry per non-workgroup buffer, in binding order.  A buffer that the program writes must
+    be a ``ResidentBuffer``; host bytes are allowed for buffers that it only reads (scalar parameters are always host
+    bytes).  A resident buffer may be longer than the program needs.  Outputs that the backend allocates are zeroed
+    first.  Memory that is bound twice and written through one of the bindings is refused (``InvalidResource``).
     """
 
     program: Program
@@ -157,7 +164,10 @@ class ResidentStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidentSequence:
-    """``prefix`` once, then ``repeated`` ``repeat_count`` times, then ``reads``: strictly in order, one host sync."""
+    """Launches and copies that run strictly in order with one host synchronisation.
+
+    ``prefix`` runs once, then ``repeated`` runs ``repeat_count`` times, then ``reads`` are copied to the host.
+    """
 
     prefix: tuple[ResidentStep, ...] = ()
     repeated: tuple[ResidentStep, ...] = ()
@@ -169,50 +179,70 @@ class ResidentSequence:
 class ProgramExecutor(Protocol):
     """Blocking dispatch: the one facet that every backend has."""
 
-    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming: ...
+    def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        """Runs a program on host bytes, writes its outputs to ``outputs``, and returns the measured times."""
 
 
 class CompiledPipeline(Protocol):
     """A program compiled under one config; ``dispatch`` may be called any number of times, from any thread.
 
-    Bit-identical to ``ProgramExecutor.execute`` with that config.  Input lengths may differ between calls.
+    Its results are bit-identical to those of ``ProgramExecutor.execute`` with that config.  Input lengths may differ
+    between calls.
     """
 
     @property
-    def id(self) -> str: ...
-    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming: ...
+    def id(self) -> str:
+        """Returns the name of the pipeline in telemetry and messages."""
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Runs the program on one byte view per input, writes its outputs to ``outputs``, and returns the measured
+        times.
+        """
 
 
 @runtime_checkable
 class PreparablePipeline(CompiledPipeline, Protocol):
-    """A pipeline that makes something for each combination of input lengths, and keeps a bounded number of them.
+    """A pipeline that prepares an executable for each combination of input lengths, and caches a bounded number of
+    them.
 
-    Neither method launches anything.  ``prepare`` raises what a dispatch of such inputs raises before its launch.
+    Neither method launches anything.
     """
 
-    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool: ...
-    def prepare(self, input_nbytes: tuple[int, ...], /) -> None: ...
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Returns whether a dispatch with inputs of these lengths in bytes finds everything prepared."""
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Prepares dispatches with inputs of these lengths in bytes.
+
+        Raises the same errors as a dispatch of such inputs raises before its launch.
+        """
 
 
 class CacheOutcome(Enum):
+    """The result of a look-up in a pipeline cache; ``UNKNOWN`` means that the backend does not report it."""
+
     HIT = "hit"
     MISS = "miss"
     UNKNOWN = "unknown"
 
 
 class CacheCounters(NamedTuple):
-    """Monotonic counts since the backend was made."""
+    """Monotonic counts of cache hits and misses since the backend was made."""
 
     hits: int = 0
     misses: int = 0
 
 
 Phases: TypeAlias = "tuple[tuple[str, int], ...]"
-"""What a compilation did, in order, and the nanoseconds that each part took."""
+"""Names and durations, in nanoseconds, of the phases of a compilation, in order."""
 
 
 class CompileResult(NamedTuple):
-    """``phases``: empty where nothing was compiled, or nobody measured.  ``reason``: why it was compiled."""
+    """A compiled pipeline and how it came about.
+
+    ``phases`` is empty where nothing was compiled or no times were measured.  ``reason`` says why the program was
+    compiled.
+    """
 
     pipeline: CompiledPipeline
     cache: CacheOutcome = CacheOutcome.UNKNOWN
@@ -221,131 +251,178 @@ class CompileResult(NamedTuple):
 
 
 class PipelineCompiler(Protocol):
-    """Ahead-of-time compilation.  What is shared between calls is this facet's own cache's business."""
+    """Ahead-of-time compilation.  The facet caches pipelines and decides which calls share one."""
 
-    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult: ...
-    def cache_counters(self) -> CacheCounters: ...
+    def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        """Returns a pipeline of the program under this config, compiled or from the cache."""
+
+    def cache_counters(self) -> CacheCounters:
+        """Returns the counts of hits and misses of the pipeline cache."""
 
     def forget(self, programs: Collection[bytes] | None, /) -> int:
-        """Drop what is kept in memory of the programs with these digests, or of all; how many pipelines?
+        """Evicts the pipelines of programs with these digests, or of all programs, from memory; returns how many.
 
-        Pipelines that somebody holds work on.  The next ``compile`` makes a new one, of a store at most.
+        Evicted pipelines remain usable for their holders.  The next ``compile`` builds a new pipeline, at most from
+        stored code.
         """
         ...
 
 
 class PendingDispatch(Protocol):
-    """A submitted dispatch.  ``wait`` raises what the run raised, and ``TimeoutError`` after ``timeout`` seconds.
+    """A submitted dispatch."""
 
-    It may be called again, and then gives the same outputs or raises the same error.
-    """
+    def done(self) -> bool:
+        """Returns whether the run has ended, with or without an error."""
 
-    def done(self) -> bool: ...
-    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming: ...
-    def add_done_callback(self, callback: Callable[[], object], /) -> None: ...
+    def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
+        """Waits for the run, writes its outputs to ``outputs``, and returns the measured times.
+
+        Raises the error of the run, and ``TimeoutError`` after ``timeout`` seconds.  Another call returns the same
+        outputs or raises the same error.
+        """
+
+    def add_done_callback(self, callback: Callable[[], object], /) -> None:
+        """Calls ``callback`` once when the run has ended, or at once if it has ended already."""
 
 
 class AsyncExecutor(Protocol):
-    """``submit`` snapshots the inputs before it returns and keeps no view of the caller's memory."""
+    """Dispatches that run in the background."""
 
-    def submit(self, request: DispatchRequest, /) -> PendingDispatch: ...
+    def submit(self, request: DispatchRequest, /) -> PendingDispatch:
+        """Starts a dispatch.  Copies the inputs before it returns, and keeps no view of the caller's memory."""
 
 
 class ResidentMemory(Protocol):
-    """Device memory, zero when it is allocated.
+    """Device memory, zeroed when it is allocated.
 
-    Batches are one staging operation, in order: every range is checked before the first byte moves.
+    A batch of copies is one staging operation, in order: every range is checked before the first byte is copied.
     """
 
-    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer: ...
-    def upload(self, uploads: Sequence[Upload], /) -> None: ...
-    def download(self, reads: Sequence[Readback], /) -> None: ...
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Returns a handle of ``nbytes`` zeroed bytes; ``label`` names it in messages."""
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Copies host bytes to the device."""
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        """Copies device bytes to the host."""
 
 
 class ForeignMemory(Protocol):
-    """Device memory of other libraries in this process."""
+    """Access to device memory of other libraries in this process."""
 
     def adopt(self, array: object, /, *, label: str | None = None) -> ResidentBuffer:
-        """A buffer over the memory of ``array``, which stays alive until the buffer is closed; nothing is copied.
+        """Returns a buffer over the memory of ``array``, which stays alive until the buffer is closed; copies
+        nothing.
 
-        Raises ``InvalidResource`` for what is not contiguous memory of this device.
+        Raises ``InvalidResource`` for anything except contiguous memory of this device.
         """
         ...
 
 
 class ResidentExecutor(Protocol):
-    def run(self, sequence: ResidentSequence, /) -> DispatchTiming: ...
+    """Launches on device memory."""
+
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        """Runs a sequence, waits for its end, and returns the measured times."""
 
 
 class BoundResidentStep(Protocol):
-    """A step with everything resolved: calling it launches and waits.  For one thread at a time; close it after use."""
+    """A step with everything resolved: calling it launches and waits.  One thread at a time may use it; it must be
+    closed.
+    """
 
     def __call__(self) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases what the step has prepared; it cannot be called afterwards."""
 
 
 class ResidentBinder(Protocol):
-    """Prepared launches on resident memory: the cheapest way to run the same step again and again."""
+    """Prepared launches on resident memory: the cheapest way to run the same step repeatedly."""
 
     def bind(self, step: ResidentStep, /) -> BoundResidentStep:
-        """``step``, checked and prepared once.  Host bytes in it are taken now; its buffers must stay open."""
+        """Returns ``step``, checked and prepared once.
+
+        Host bytes in it are read during this call only; its buffers must stay open until the bound step is closed.
+        """
         ...
 
 
 class DeviceLifecycle(Protocol):
-    """``epoch`` grows with every recovery; buffers and pipelines of an older epoch are refused."""
+    """Preparation, loss and recovery of the device of a backend."""
 
     @property
-    def epoch(self) -> int: ...
-    def prepare(self) -> None: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
-    def device_lost(self) -> bool: ...
-    def recover(self) -> None: ...
+    def epoch(self) -> int:
+        """Returns the device epoch, which every recovery increases; buffers and pipelines of an older epoch are
+        refused.
+        """
+
+    def prepare(self) -> None:
+        """Opens the device, if it is not open, so that the first dispatch need not do so."""
+
+    def flush(self) -> None:
+        """Waits until all submitted work has ended."""
+
+    def close(self) -> None:
+        """Releases the device and everything that the backend holds on it."""
+
+    def device_lost(self) -> bool:
+        """Returns whether the device context can no longer be used."""
+
+    def recover(self) -> None:
+        """Replaces a lost device context and begins a new epoch."""
 
 
 class MetricSource(Protocol):
-    def metrics(self) -> Mapping[str, int]: ...
+    """Counters of a backend."""
+
+    def metrics(self) -> Mapping[str, int]:
+        """Returns the current value of every counter, by name."""
 
 
 class Tunable(Protocol):
-    """What a tuner asks of a device beside the time that a dispatch takes; called from one thread at a time."""
+    """Facts about a device that a tuner needs besides dispatch times; called from one thread at a time."""
 
     @property
     def kind(self) -> TimeKind:
-        """ESTIMATED: no time is real, and ``work_done`` is what candidates are compared by."""
+        """Returns the source of the times.
+
+        ``ESTIMATED`` means that nothing is measured and that candidates are compared by ``work_done``.
+        """
         ...
 
     @property
     def device(self) -> str:
-        """Which device it is."""
+        """Returns the name of the device."""
         ...
 
     @property
     def driver(self) -> str:
-        """Version of what assembles or runs code."""
+        """Returns the version of the software that assembles or runs code."""
         ...
 
     @property
     def versions(self) -> str:
-        """Of what generates code."""
+        """Returns the versions of the software that generates code."""
         ...
 
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
-        """Values of ``DispatchConfig.profile`` that give other code than none, for this launch."""
+        """Returns the values of ``DispatchConfig.profile`` that give code different from the usual code for this
+        launch.
+        """
         ...
 
     def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:
-        """Lanes that a compute unit keeps resident, in parts of 10 000 of its limit; None if unknown."""
+        """Returns the lanes that a compute unit keeps resident, in parts of 10 000 of its limit; None if unknown."""
         ...
 
     def work_done(self) -> int:
-        """What the model has counted so far; 0 where times are measured."""
+        """Returns the amount of work that the model has counted so far; 0 where times are measured."""
         ...
 
 
 class NullLifecycle:
-    """For backends that queue nothing and own nothing."""
+    """The lifecycle of backends without a queue and without a device of their own."""
 
     __slots__ = ("_backend",)
 
@@ -354,30 +431,37 @@ class NullLifecycle:
 
     @property
     def epoch(self) -> int:
+        """Returns 0, because the epoch never changes."""
         return 0
 
     def prepare(self) -> None:
-        return None
+        """Does nothing."""
+        return
 
     def flush(self) -> None:
-        return None
+        """Does nothing."""
+        return
 
     def close(self) -> None:
-        return None
+        """Does nothing."""
+        return
 
     def device_lost(self) -> bool:
+        """Returns False."""
         return False
 
     def recover(self) -> None:
+        """Raises ``UnsupportedFeature``."""
         raise UnsupportedFeature(feature="device recovery", backend=self._backend)
 
 
 # ---------------------------------------------------------------- the record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """``version`` is that of the adapter's package; certificates and cache keys carry it.
+    """A backend: its identity and its facets.
 
-    ``stores_code``: what it compiles goes to the store that it was lent, so that opening that store pays.
+    ``version`` is the version of the adapter's package, which certificates and cache keys contain.  ``stores_code``
+    says that compiled code is written to the store in ``BackendServices``, so that opening that store is worthwhile.
     """
 
     id: BackendId
@@ -399,21 +483,23 @@ class Backend:
     stores_code: bool = False
 
     def require_memory(self) -> ResidentMemory:
+        """Returns the facet ``memory``, or raises ``UnsupportedFeature``."""
         return require(self.memory, feature="resident buffers", backend=self.id)
 
     def require_resident_executor(self) -> ResidentExecutor:
+        """Returns the facet ``resident_executor``, or raises ``UnsupportedFeature``."""
         return require(self.resident_executor, feature="dispatch on resident buffers", backend=self.id)
 
 
 def require(facet: FacetT | None, *, feature: str, backend: BackendId) -> FacetT:
-    """The facet, or ``UnsupportedFeature``."""
+    """Returns the facet, or raises ``UnsupportedFeature`` if it is None."""
     if facet is None:
         raise UnsupportedFeature(feature=feature, backend=backend)
     return facet
 
 
 def check_ownership(backend: BackendId, epoch: int, buffers: Sequence[ResidentBuffer]) -> None:
-    """Raise ``InvalidResource`` unless every buffer is open, of this backend and of this device epoch."""
+    """Raises ``InvalidResource`` unless every buffer is open, of this backend and of this device epoch."""
     for buffer in buffers:
         if buffer.backend_id != backend:
             raise InvalidResource(
@@ -431,7 +517,11 @@ def check_ownership(backend: BackendId, epoch: int, buffers: Sequence[ResidentBu
 
 # ---------------------------------------------------------------- registration
 class BackendRole(Enum):
-    """EMULATION: a test double of a device that runs programs; taken only when asked for by name."""
+    """The purpose of a backend, which decides whether it may be selected without being named.
+
+    ``PRODUCTION`` runs programs on a device.  ``REFERENCE`` defines the right answer.  ``EMULATION`` is a test double
+    of a device, used only when it is named.  ``EMIT_ONLY`` generates code and runs nothing.
+    """
 
     PRODUCTION = "production"
     REFERENCE = "reference"
@@ -445,10 +535,10 @@ def _no_artifacts() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendServices:
-    """What an application lends the backends that it makes.
+    """Services that an application provides to the backends that it makes.
 
-    ``artifacts`` opens the store of compiled code, the same one each time, or gives None: a backend that compiles
-    nothing does not call it.  ``decisions`` is told what they decide.
+    ``artifacts`` opens the store of compiled code, the same one on each call, or returns None; a backend that
+    compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
@@ -461,10 +551,10 @@ NO_SERVICES: Final = BackendServices()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendRegistration:
-    """How to get a backend.  Making one opens no device; ``rank`` breaks ties, lower wins.
+    """The recipe for a backend.  ``rank`` breaks ties, lower wins.
 
-    ``factory`` constructs the backend.  ``probe`` is a cheap read-only look that creates no context;
-    both raise ``BackendError`` when the backend cannot run here.
+    ``factory`` constructs the backend and opens no device.  ``probe`` reads the device's profile cheaply and creates
+    no context.  Both raise ``BackendError`` when the backend cannot run here.
     """
 
     id: BackendId
@@ -475,12 +565,12 @@ class BackendRegistration:
     api_version: int = PORT_API_VERSION
 
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:
-        """A backend of its own."""
+        """Returns a new backend that uses these services."""
         return self.factory(services)
 
 
 class DiscoveryFailure(NamedTuple):
-    """An entry point that yielded no usable registration, and why."""
+    """An entry point that yielded no usable registration, and the reason."""
 
     entry_point: str
     reason: str
@@ -488,13 +578,15 @@ class DiscoveryFailure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BackendCatalog:
-    """Every known registration, each id once, and what could not be loaded."""
+    """Every known registration, each id once, and the entry points that could not be loaded."""
 
     registrations: tuple[BackendRegistration, ...] = ()
     failures: tuple[DiscoveryFailure, ...] = ()
 
     def by_precedence(self) -> tuple[BackendRegistration, ...]:
+        """Returns the registrations by ascending rank, then by id."""
         return tuple(sorted(self.registrations, key=lambda r: (r.rank, r.id)))
 
     def get(self, backend_id: str) -> BackendRegistration | None:
+        """Returns the registration with this id, or None."""
         return next((r for r in self.registrations if r.id == backend_id), None)

@@ -1,8 +1,8 @@
-"""The facet that times what a launch is made of: raw times of small experiments, from which an application works out
-launch costs.
+"""The facet that times the parts of a launch.
 
-Every experiment runs work of a size that is chosen by the caller, so that two sizes tell what it takes once and what it
-takes for each part.  Kernels in it are empty.
+It runs small experiments and returns their raw times, from which an application computes launch costs.  The caller
+chooses the size of each experiment, so that two sizes separate the fixed cost from the cost per part.  All kernels in
+it are empty.
 """
 
 from __future__ import annotations
@@ -14,48 +14,53 @@ from typing import Protocol, TypeAlias
 
 
 class CostExperiment(Enum):
-    """What is timed, and what its size counts.  The device is idle before, and what was submitted has run after."""
+    """An experiment: what is timed, and what its size counts.  The device is idle before it, and all submitted work
+    has run after it.
+    """
 
     LAUNCHES = "launches"
-    """Host: submitting that many launches."""
+    """Host time of submitting ``size`` launches."""
     KERNELS = "kernels"
-    """Device: from before the first to after the last of that many launches."""
+    """Device time from before the first to after the last of ``size`` launches."""
     ROUND_TRIP = "round_trip"
-    """Host: from the end of the submission of that many launches until a host that waits for them goes on."""
+    """Host time from the end of the submission of ``size`` launches until a wait for them returns."""
     GRAPH_RECORD = "graph_record"
-    """Host: recording a graph of that many launches, and making it ready to be replayed."""
+    """Host time of recording a graph of ``size`` launches and instantiating it."""
     GRAPH_UPDATE = "graph_update"
-    """Host: changing a parameter of each of that many launches in a recorded graph."""
+    """Host time of changing a parameter of each of ``size`` launches in a recorded graph."""
     GRAPH_REPLAY = "graph_replay"
-    """Host: submitting a recorded graph of that many launches."""
+    """Host time of submitting a recorded graph of ``size`` launches."""
     GRAPH_KERNELS = "graph_kernels"
-    """Device: from before the first to after the last launch of such a graph."""
+    """Device time from before the first to after the last launch of such a graph."""
     PINNED_COPY = "pinned_copy"
-    """Host: copying that many bytes from page-locked memory to the device, until a host that waits goes on."""
+    """Host time of copying ``size`` bytes from page-locked memory to the device, until a wait for the copy returns."""
     PAGEABLE_COPY = "pageable_copy"
-    """The same from other memory."""
+    """Host time of the same copy from pageable memory."""
     EVENT_PAIRS = "event_pairs"
-    """Host: recording that many pairs of events."""
+    """Host time of recording ``size`` pairs of events."""
     PERSISTENT = "persistent"
-    """Host: a resident kernel from its launch to its end, with that many empty items."""
+    """Host time of a persistent kernel from its launch to its end, with ``size`` empty work items."""
 
 
 ExperimentTimer: TypeAlias = Callable[[CostExperiment, int], int]
-"""Runs an experiment of a size, at least 1, once; its time in ns."""
+"""Runs an experiment of a size, at least 1, once, and returns its time in ns."""
 
 
 class CostProbe(Protocol):
-    """``experiments``: what this backend can do; what it cannot do costs nothing here and is unknown.
+    """A facet that runs cost experiments.
 
-    Whether times are measured or made up, and on which device, is told by the facet ``tunable``; without it they are
+    The facet ``tunable`` names the device and says whether times are measured or estimated; without it, times are
     those of the host.
     """
 
     @property
-    def experiments(self) -> frozenset[CostExperiment]: ...
+    def experiments(self) -> frozenset[CostExperiment]:
+        """Returns the experiments that this backend supports; the costs that the others would measure stay unknown."""
 
     def measuring(self) -> AbstractContextManager[ExperimentTimer]:
-        """What experiments need is held inside the context.  For one thread; raises ``UnsupportedFeature`` for an
-        experiment that is not offered, and ``BackendError``.
+        """Returns a context that holds the resources of the experiments and yields their timer.
+
+        The timer is for one thread.  It raises ``UnsupportedFeature`` for an unsupported experiment, and
+        ``BackendError``.
         """
         ...

@@ -8,16 +8,16 @@ from vyre.domain.launch_costs import CostSource, LaunchCosts
 
 
 class CostStore(Protocol):
-    """Every method may be called from any thread.  What is saved replaces what was kept of its source."""
+    """A store of launch costs.  Every method may be called from any thread."""
 
     def load(self, source: CostSource, /) -> LaunchCosts | None:
-        """What is kept; None if nothing is.
+        """Returns the costs of a source, or None if none are stored.
 
-        Raises ``UnreadableFile`` for what cannot be read or trusted, ``MalformedJson`` for what is damaged, and
-        ``ForeignCosts`` for costs of another source that lie in its place.
+        Raises ``UnreadableFile`` for content that cannot be read or trusted, ``MalformedJson`` for damaged content,
+        and ``ForeignCosts`` if the content belongs to another source.
         """
         ...
 
     def save(self, costs: LaunchCosts, /) -> None:
-        """Raises ``UnreadableFile`` if that did not work."""
+        """Stores costs in place of earlier ones of the same source.  Raises ``UnreadableFile`` if that failed."""
         ...

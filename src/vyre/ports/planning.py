@@ -1,4 +1,4 @@
-"""The facet of backends that choose by what launching costs between ways to run the same launches."""
+"""The facet of backends that choose, by their costs, between ways to run the same launches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class PlannedExecution(NamedTuple):
-    """``plan`` is what ``plan_execution`` answered to ``inputs``; ``work``: what is run, in a few words."""
+    """A decision: ``plan`` is the result of ``plan_execution`` for ``inputs``, and ``work`` describes the launches in
+    a few words.
+    """
 
     work: str
     inputs: ExecutionInputs
@@ -23,11 +25,11 @@ class PlannedExecution(NamedTuple):
 
 
 class DispatchWork(NamedTuple):
-    """What one dispatch of a program consists of.
+    """The work of one dispatch of a program.
 
-    ``operations``: launches, copies and fills, each of which is a node of what is planned.  ``kernels``: the launches
-    among them.  ``executable``: what can be planned besides launching plainly.  ``fixed``: what is done whatever it
-    costs, in a few words; empty where costs decide.
+    ``operations`` counts launches, copies and fills; each of them is a node of the plan.  ``kernels`` counts the
+    launches among them.  ``executable`` holds the modes that can be planned besides plain launches.  ``fixed``
+    describes, in a few words, a mode that is used whatever it costs; it is empty where costs decide.
     """
 
     operations: int
@@ -37,14 +39,16 @@ class DispatchWork(NamedTuple):
 
 
 class ExecutionPlanning(Protocol):
-    """Decisions are taken again as more is seen of what they rest on; no decision changes a byte of any result."""
+    """Plans of executions.  Decisions are repeated as more observations arrive; no decision changes a byte of any
+    result.
+    """
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
-        """Decide with these from now on; what was decided before is decided again when it is run next."""
+        """Decides with these costs from now on; earlier decisions are repeated when their work is run next."""
         ...
 
     def plans(self) -> tuple[PlannedExecution, ...]:
-        """The latest decisions, oldest first."""
+        """Returns the latest decisions, oldest first."""
         ...
 
     def work(
@@ -55,9 +59,9 @@ class ExecutionPlanning(Protocol):
         sink: DecisionSink | None = None,
         /,
     ) -> DispatchWork:
-        """What plans about dispatches on host memory are made of, for inputs of these lengths; launches nothing.
+        """Returns the work of a dispatch on host memory with inputs of these lengths in bytes; launches nothing.
 
-        ``sink``: is told what is decided about how the program is launched.  Raises what compiling and dispatching
-        raise before anything is launched.
+        ``sink`` receives the decisions about how the program is launched.  Raises the errors that compiling and
+        dispatching raise before a launch.
         """
         ...

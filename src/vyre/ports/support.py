@@ -1,4 +1,4 @@
-"""Small ports: the environment and telemetry."""
+"""Small ports: environment variables and telemetry."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ from typing import Final, Protocol
 
 
 class Environment(Protocol):
+    """Read access to environment variables."""
+
     def get(self, name: str, /) -> str | None:
-        """The value of an environment variable, or None."""
+        """Returns the value of an environment variable, or None if it is not set."""
         ...
 
 
 class Telemetry(Protocol):
-    """Where events and counts go.  Implementations never raise and are thread-safe."""
+    """A receiver of events and counts.  Implementations never raise and are thread-safe."""
 
-    def count(self, name: str, value: int = 1, /, **labels: str) -> None: ...
-    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None: ...
+    def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        """Adds ``value`` to the counter with this name and these labels."""
+
+    def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        """Records an event with its severity and fields."""
 
 
 class NullTelemetry:
-    """Telemetry that goes nowhere."""
+    """Telemetry that discards everything."""
 
     __slots__ = ()
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
-        return None
+        """Does nothing."""
+        return
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
-        return None
+        """Does nothing."""
+        return
 
 
 SILENT: Final = NullTelemetry()

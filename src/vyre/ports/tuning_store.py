@@ -1,6 +1,6 @@
-"""The port of stores that keep what tuning measured.
+"""The port of stores that keep measurements of the tuner.
 
-Like the store of artifacts it is never needed for an answer: what it loses is measured again.
+As with the store of artifacts, no result depends on it: lost records are measured again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from vyre.domain.tuning import TuningKey, TuningRecord
 
 
 class TuningStoreStats(NamedTuple):
-    """Counts since the store was opened.  ``failed``: puts that kept nothing.  ``corrupt``: lines that were dropped."""
+    """Counts since the store was opened.  ``failed`` counts puts that stored nothing, ``corrupt`` counts dropped
+    lines.
+    """
 
     reads: int = 0
     puts: int = 0
@@ -21,21 +23,23 @@ class TuningStoreStats(NamedTuple):
 
 
 class TuningStore(Protocol):
-    """Every method may be called from any thread and raises nothing for what the storage does.
+    """A store of tuning records.
 
-    What two processes put is there for both: the content is the merge of all puts.
+    Every method may be called from any thread and raises no exception for a failure of the storage.  The content is
+    the merge of the records that all processes have put.
     """
 
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
-        """All records of a key that are kept, latest first."""
+        """Returns all stored records of a key, latest first."""
         ...
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
-        """Add records; False if that did not work."""
+        """Adds records; returns False if that failed."""
         ...
 
     def records(self) -> Iterator[TuningRecord]:
-        """Everything that is kept."""
+        """Yields every stored record."""
         ...
 
-    def stats(self) -> TuningStoreStats: ...
+    def stats(self) -> TuningStoreStats:
+        """Returns the counts of this store."""

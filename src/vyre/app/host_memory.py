@@ -49,5 +49,5 @@ def whole_array(array: Array, name: str) -> Array:
             f"{name} is a masked array, and its mask would be lost", fix="pass x.filled(value), or x.data without it."
         )
     if array.dtype.hasobject:
-        raise InvalidInput(f"{name} holds Python objects", fix="convert it with x.astype(...).")
+        raise InvalidInput(f"{name} holds Python objects", fix="convert it, as x.astype(numpy.float32) does.")
     return array

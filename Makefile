@@ -93,10 +93,10 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 gpu: $(GPU_READY) ## prove the CUDA backend on the GPU of this machine, if it has one
-	$(GPU_PYTHON) -m vyre.testing.gpu check --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
+	$(GPU_PYTHON) -m tests.gpu_runs check --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
 
 gpu-bench: $(GPU_READY) ## measure it there, beside cuda.core, CuPy, Numba and Triton where they are installed
-	$(GPU_PYTHON) -m vyre.testing.gpu bench --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
+	$(GPU_PYTHON) -m tests.gpu_runs bench --out $(GPU_OUT) --budget $(GPU_BUDGET) $(GPU_FLAGS)
 
 # For a GPU machine without a network: python3.12 -m pip install --no-index --no-deps --target DIR .gpukit/*.whl, and
 # .gpukit/if-missing/*.whl where NumPy or the CUDA bindings are missing too; then PYTHONPATH=DIR make gpu VYRE_AMBIENT=1.

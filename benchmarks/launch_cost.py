@@ -22,11 +22,11 @@ from typing import Final
 
 from cuda.bindings import driver as api
 
+from driver_contract.ptx import image, launch_shape
+from driver_contract.rig import AnyRig, make_rig
 from support.cuda_stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.seam import Launcher, ParameterBlock, ParameterSlot
-from vyre.testing.driver_contract.ptx import image, launch_shape
-from vyre.testing.driver_contract.rig import AnyRig, make_rig
 
 BUFFERS: Final = 3
 MORE_BUFFERS: Final = 11

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from vyre.testing.gpu import provenance
+from gpu_runs import provenance
 
 PACKAGES: Final = ("vyre", "numpy", "numba", "llvmlite", "cuda-bindings", "nvidia-cuda-nvrtc")
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from driver_contract import CASES, Case, run_cases
 from support import cuda_stub
 from support.driver_record import NEVER, UNDEFINED, read_record, write_record
 from vyre.adapters.cuda.driver import RealDriver
@@ -18,7 +19,6 @@ from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.machine.presets import PRESETS
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.seam import CudaCallError
-from vyre.testing.driver_contract import CASES, Case, run_cases
 from vyre.testing.outcomes import Verdict
 
 ON_STUB: Final = [pytest.param(case, id=case.name) for case in CASES if not case.needs_execution]
@@ -34,7 +34,7 @@ MACHINES: Final = {
 RUN_ON_STUB: Final = """
 import json
 from vyre.adapters.cuda.driver import RealDriver
-from vyre.testing.driver_contract import CASES, run_cases
+from driver_contract import CASES, run_cases
 runnable = (case for case in CASES if not case.needs_execution)
 print(json.dumps({outcome.name: outcome.reason for outcome in run_cases(runnable, RealDriver())}))
 """

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.skipif(not cuda_stub.can_build(), reason=cuda_stub.NO_C
 PROLOGUE: Final = """
 import os, sys
 from support.cuda_stub import StubControl
-from vyre.testing.driver_contract.ptx import GUARDED, LOAD, STORE, image, launch_shape, load, parameter_block
-from vyre.testing.driver_contract.rig import code_of, make_rig
+from driver_contract.ptx import GUARDED, LOAD, STORE, image, launch_shape, load, parameter_block
+from driver_contract.rig import code_of, make_rig
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.driver import RealDriver
 from vyre.adapters.cuda.seam import CudaCallError, LaunchShape
@@ -46,7 +46,7 @@ def test_start_calls_what_it_must_in_order(library: Path) -> None:
     cuda_stub.run(
         """
 from support.cuda_stub import StubControl
-from vyre.testing.driver_contract.rig import make_rig
+from driver_contract.rig import make_rig
 from vyre.adapters.cuda.driver import RealDriver
 stub = StubControl()
 driver = RealDriver()
@@ -333,7 +333,7 @@ def test_nothing_is_called_before_init(library: Path) -> None:
     cuda_stub.run(
         """
 from support.cuda_stub import StubControl
-from vyre.testing.driver_contract.rig import code_of
+from driver_contract.rig import code_of
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.driver import RealDriver
 stub, driver = StubControl(), RealDriver()

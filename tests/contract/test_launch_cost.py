@@ -20,7 +20,7 @@ from benchmarks.launch_cost import BUFFERS, MORE_BUFFERS, Prepared, trace_memory
 from support.counting import at_most
 from support.cuda_stub import StubControl
 from vyre.adapters.cuda.driver import RealDriver
-from vyre.testing.driver_contract.rig import make_rig
+from driver_contract.rig import make_rig
 
 rig, control = make_rig(RealDriver()), StubControl()
 found = {}

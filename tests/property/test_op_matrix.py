@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_runs.check.operator_programs import OperatorCase
 from support.op_matrix import op_matrix
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, UNARY, AtomicOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES
 from vyre.testing.execution import execute, open_backend
-from vyre.testing.gpu.check.operator_programs import OperatorCase
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in op_matrix()])

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Final
 
-from vyre.testing.driver_contract.case import Case
+from driver_contract.case import Case
 
 RECORD: Final = Path(__file__).parents[1] / "data" / "driver_cases.json"
 NEVER: Final = "never"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from driver_contract.rig import DriverRig, code_of, make_rig
 from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.machine.machine_options import MachineOptions
-from vyre.testing.driver_contract.rig import DriverRig, code_of, make_rig
 
 __all__ = ["Rig", "code_of", "rig"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from driver_contract.ptx import image, launch_shape
 from support.machine_driver import Rig
 from vyre.adapters.cuda.seam import Kernel, Launcher, ParameterBlock, ParameterSlot, Stream
-from vyre.testing.driver_contract.ptx import image, launch_shape
 
 TRAP: Final = """
 .visible .entry trapping()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
+from gpu_runs.check.operator_programs import OperatorCase, operator_cases
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -29,7 +30,6 @@ from vyre.domain.ir.stmt import Barrier, Body, Let, Store
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, u32
 from vyre.domain.validation.validator import validate
 from vyre.testing.backend_contract.operators import samples
-from vyre.testing.gpu.check.operator_programs import OperatorCase, operator_cases
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x", _LANE)

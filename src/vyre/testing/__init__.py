@@ -1,4 +1,4 @@
-"""What users' own tests need: an emulated device, and runners for conformance files, vectors and filetests."""
+"""What users' own tests need: an emulated device, and runners for conformance files and filetests."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from vyre.ports.backend import Backend
 from vyre.testing.execution import ORDER_SENSITIVE, SCHEDULES, execute, find_scheduled
 from vyre.testing.operator_tables import Untested, table_case
 from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
-from vyre.testing.vectors import unpacked
+from vyre.testing.packed_files import unpacked
 
 _NOT_IN_THIS_LAYER: Final = (
     "opaque_expr_unsupported",

@@ -17,6 +17,7 @@ import pytest
 
 from support.command_line import Vyre, vyre_command
 from support.limits import LIMIT_S
+from vectors import runner as vectors
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import OUTPUT_FAILED, READER_GONE, Outgoing, OutputLost, command, put
 from vyre.app.bundle import load_bundle
@@ -29,7 +30,7 @@ from vyre.domain.ir.stmt import Let, Store
 from vyre.domain.ir.text_format import name_text, quoted
 from vyre.domain.ir.types import u8, u32
 from vyre.domain.printable import indented, one_line, printable
-from vyre.testing import conformance, filetests, vectors
+from vyre.testing import conformance, filetests
 from vyre.testing.backend_contract import __main__ as contract
 
 NASTY = "n\u00e4\u4e2d\x1b[31m\x9b1m\r\n0 errors\u202e\ud800\x07[red]"

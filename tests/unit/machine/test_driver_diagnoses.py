@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from driver_contract.ptx import STORE, launch_shape
 from support.machine_driver import Rig, code_of, rig
 from support.machine_kernels import POINTER_AND_WORD, block, load_kernel, store
 from vyre.adapters.cuda.codes import DIAGNOSED, is_sticky, name_of
@@ -13,7 +14,6 @@ from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.streams import StreamSchedule
 from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis, Launcher
 from vyre.domain.races import LanePlace
-from vyre.testing.driver_contract.ptx import STORE, launch_shape
 
 RACY = """
 .visible .entry racy(.param .u64 p0, .param .u32 p1) {

@@ -6,12 +6,12 @@ import ctypes
 
 import pytest
 
+from driver_contract.ptx import STORE, launch_shape
 from support.machine_driver import code_of, rig
 from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.machine.journal import ViolationKind
-from vyre.testing.driver_contract.ptx import STORE, launch_shape
 
 
 def test_a_graph_runs_its_nodes_in_order_of_their_dependencies() -> None:

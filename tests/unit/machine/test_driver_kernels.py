@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from driver_contract.ptx import HEADER, LOAD, SHARED, STORE, image, launch_shape
 from support.limits import LIMIT_S
 from support.machine_driver import Rig, code_of, rig
 from support.machine_kernels import POINTER_AND_WORD, TRAP, TWO_POINTERS, block, load_kernel, store
@@ -18,7 +19,6 @@ from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.journal import ViolationKind
 from vyre.adapters.cuda.machine.presets import H200, PRESETS, T4, TINY, newest_ptx
 from vyre.adapters.cuda.seam import CudaCallError, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
-from vyre.testing.driver_contract.ptx import HEADER, LOAD, SHARED, STORE, image, launch_shape
 
 MISALIGNED = FaultKind.MISALIGNED
 WORD = (7).to_bytes(4, "little")

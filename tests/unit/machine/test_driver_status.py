@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from driver_contract.ptx import HEADER, STORE, image, launch_shape
 from support.machine_driver import Rig, code_of, rig
 from support.machine_kernels import POINTER_AND_WORD, block, load_kernel
 from vyre.adapters.cuda.codes import Result
@@ -17,7 +18,6 @@ from vyre.adapters.cuda.machine.faults import FaultKind
 from vyre.adapters.cuda.machine.options import RunOptions
 from vyre.adapters.cuda.machine.presets import H200
 from vyre.adapters.cuda.seam import CudaDriver, HostBlock, ParameterBlock
-from vyre.testing.driver_contract.ptx import HEADER, STORE, image, launch_shape
 
 HANDLE, VALUE = Result.INVALID_HANDLE, Result.INVALID_VALUE
 

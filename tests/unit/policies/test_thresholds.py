@@ -18,6 +18,8 @@ import pytest
 
 import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
+from vectors.rows import FILES
+from vectors.runner import Tally, run_file
 from vyre.adapters.caching import cost_eviction
 from vyre.adapters.caching import plan_cache as plan_cache_held
 from vyre.adapters.caching.cost_eviction import CostEviction
@@ -95,8 +97,6 @@ from vyre.policies.variants.strategy import (
     TranscendentalPolynomial,
     select_precision_lowering,
 )
-from vyre.testing.vector_rows import FILES
-from vyre.testing.vectors import Tally, run_file
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 STEMS = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from vyre.testing.vectors import Tally, run_file
+from vectors.runner import Tally, run_file
 
 U32: Final = 2**32
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from vyre.testing.vector_rows import CONFORMANCE_FILES, FILES
-from vyre.testing.vectors import Tally, run_file, unpacked
+from vectors.rows import CONFORMANCE_FILES, FILES
+from vectors.runner import Tally, run_file
+from vyre.testing.packed_files import unpacked
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 UNPINNED = {"closure", "field"}

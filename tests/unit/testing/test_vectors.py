@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from vyre.testing.vector_codec import bits_of_float, float_of_bits, matches
-from vyre.testing.vectors import main
+from vectors.codec import bits_of_float, float_of_bits, matches
+from vectors.runner import main
 
 VECTORS = Path(__file__).parents[2] / "data" / "vectors"
 GOOD = {"fn": "dtype_tag", "in": {"dtype": "u32"}, "out": {"tag": 1, "cache_hash": 260}}

@@ -1,0 +1,73 @@
+"""The known miscompiles of the driver's compiler: does it have them, and do our remedies hold?
+
+Every reduced kernel of the table runs at levels 0 and 4.  Its remedied form must be right at both; whether the bad form
+is wrong is a fact about this driver, recorded and no failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpu_runs.context import Context
+from gpu_runs.findings import Fact, Finding
+from gpu_runs.workbench import Workbench, has_driver
+from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import HAZARDS, Hazard
+from vyre.adapters.cuda.decisions.ptxas_hazards import reduced_ptx
+from vyre.adapters.cuda.seam import CudaCallError, DeviceAddress, JitOptions, LaunchShape, ParameterBlock, ParameterSlot
+from vyre.testing.outcomes import Outcome, Verdict
+
+LEVELS = (0, 4)
+_ENTRY = "hazard"
+
+
+def hazards(context: Context) -> Iterator[Finding]:
+    if not has_driver(context.backend):
+        yield Outcome("hazards", Verdict.SKIPPED, f"`{context.backend}` has no CUDA driver")
+        return
+    reproduced: dict[str, dict[str, str]] = {}
+    with Workbench(context.backend) as bench:
+        out = bench.allocate(256)
+        for hazard in HAZARDS:
+            for level in LEVELS:
+                name = f"{hazard.name}, level {level}"
+                if hazard.remedied:
+                    yield _judge(name, hazard, _run(bench, hazard, hazard.remedied, level, out))
+                if hazard.reduced:
+                    found = _run(bench, hazard, hazard.reduced, level, out)
+                    reproduced.setdefault(hazard.name, {})[f"level {level}"] = _described(hazard, found)
+    yield Fact("bad forms", reproduced)
+
+
+def _run(bench: Workbench, hazard: Hazard, body: str, level: int, out: DeviceAddress) -> int | CudaCallError:
+    """What the first lane stores, or why the text cannot be loaded."""
+    target = select_target(TargetInputs(bench.device.facts.target))
+    text = reduced_ptx(_ENTRY, body, target.version_text, target.text)
+    bench.upload(np.array([hazard.n], np.uint32), out)
+    parameters = ParameterBlock([ParameterSlot(0, 8, "Q"), ParameterSlot(8, 4, "I"), ParameterSlot(12, 4, "I")])
+    parameters.pack(out, hazard.n, 0)
+    driver = bench.driver
+    try:
+        library = driver.library_load(text.encode() + b"\0", JitOptions(level=level)).library
+    except CudaCallError as error:
+        return error
+    kernel = driver.library_kernel(library, _ENTRY)
+    driver.prepare_launch(kernel, LaunchShape((1, 1, 1), (1, 1, 1)), bench.stream, parameters)()
+    found = int(bench.download(out, 1, np.uint32)[0])
+    driver.library_unload(library)
+    return found
+
+
+def _judge(name: str, hazard: Hazard, found: int | CudaCallError) -> Outcome:
+    if isinstance(found, CudaCallError):
+        return Outcome(name, Verdict.FAILED, str(found))
+    right = found == hazard.right
+    return Outcome(name, Verdict.PASSED if right else Verdict.FAILED, "" if right else _described(hazard, found))
+
+
+def _described(hazard: Hazard, found: int | CudaCallError) -> str:
+    if isinstance(found, CudaCallError):
+        return f"not loaded: {found.name}"
+    return "right" if found == hazard.right else f"wrong: {found:#x}, not {hazard.right:#x}"

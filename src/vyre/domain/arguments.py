@@ -1,4 +1,4 @@
-"""Checks of what callers pass: an argument of a wrong kind is told by name, before anything is done with it."""
+"""Type checks of arguments, made before anything is done with them; errors name the argument."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ T = TypeVar("T")
 def expect(
     name: str, value: object, kinds: type | tuple[type, ...], wanted: str, error: type[VyreError] = InvalidConfig
 ) -> None:
-    """Raises ``error`` unless ``value`` is one of ``kinds``; a bool is an int only where ``bool`` is among them."""
+    """Raises ``error`` unless ``value`` is an instance of one of ``kinds``.
+
+    A bool counts as an int only if ``bool`` is among the kinds.
+    """
     if not isinstance(value, kinds) or (type(value) is bool and kinds is int):
         raise error(f"{name}={shown(value)} is a {type(value).__name__}, not {wanted}", fix=f"pass {wanted}.")
 

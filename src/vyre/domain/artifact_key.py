@@ -1,9 +1,11 @@
-"""Keys of compiled artifacts: everything that decides their bytes, field by field.
+"""Keys of compiled artifacts: all facts that determine an artifact's bytes, field by field.
 
 The digest is BLAKE3-256 over a domain tag and, for each field in order, the length-framed name and the length-framed
-encoding, so no two keys share an encoding.  Fields stay apart so that a miss can name the one that changed.
+encoding, so no two keys share an encoding.  The fields are kept, so that a cache miss can be explained by the field
+that changed.
 
-What configurations decide comes first, what the program decides last: a ``KeyFamily`` encodes the first part once.
+Fields that the configuration determines precede those that the program determines: a ``KeyFamily`` encodes the first
+part once.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ from vyre.domain.names import Dim3
 DOMAIN: Final = b"vyre.artifact.v1\0"
 
 Facts: TypeAlias = "tuple[tuple[str, str], ...]"
-"""Names and values, sorted by name."""
+"""Pairs of a name and a value, sorted by name."""
 
 
 def facts(values: Mapping[str, str]) -> Facts:
-    """``values`` as a key holds them."""
+    """Returns ``values`` in the form that a key holds."""
     return tuple(sorted(values.items()))
 
 
 class ArtifactKind(Enum):
-    """What is stored under a key."""
+    """The kind of an artifact: PTX text, a CUBIN image, or a stored verdict."""
 
     PTX = "ptx"
     CUBIN = "cubin"
@@ -41,13 +43,21 @@ class ArtifactKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactKey:
-    """``target``: the architecture, ``sm_90``.  ``device``: facts about the device that the artifact depends on.
-    ``driver``: its version.  ``tool``: the assembler or linker with its version and options.  ``emitter``: digest of
-    the source that generates code, 32 bytes.  ``policy``: options of code generation.  ``program``: digest of the
-    program, 32 bytes.  ``interface``: its buffers as a caller sees them, which appear in what is stored.
-    ``workgroup``: lanes per axis, as launched.  ``spec``: canonical bytes of the specialization.
+    """The key of a compiled artifact.
 
-    What an artifact does not depend on stays empty, so that it is shared as widely as it may be.
+    ``kind``: what is stored.
+    ``target``: the architecture, such as ``sm_90``.
+    ``device``: facts about the device on which the artifact depends.
+    ``driver``: the version of the driver.
+    ``tool``: the assembler or linker with its version and options.
+    ``emitter``: the digest, 32 bytes, of the source code that generates code.
+    ``policy``: options of code generation.
+    ``program``: the digest, 32 bytes, of the program.
+    ``interface``: the program's buffers as a caller sees them, which the artifact contains.
+    ``workgroup``: lanes per axis, as launched.
+    ``spec``: canonical bytes of the specialization.
+
+    Fields on which an artifact does not depend stay empty, so that as many launches as possible share it.
     """
 
     kind: ArtifactKind
@@ -66,13 +76,13 @@ class ArtifactKey:
 
     @property
     def digest(self) -> bytes:
-        """32 bytes, computed once; equal keys and no others share it."""
+        """Returns the BLAKE3-256 digest of ``encode``, 32 bytes, computed once."""
         if not self._digest:
             object.__setattr__(self, "_digest", blake3(self.encode()).digest())
         return self._digest
 
     def encode(self) -> bytes:
-        """The canonical bytes, from which ``decode`` restores the key."""
+        """Returns the canonical bytes of the key; ``decode`` is the inverse."""
         if not self._encoded:
             encoded = b"".join((DOMAIN, *(_field(name, getattr(self, name)) for name in FIELDS)))
             object.__setattr__(self, "_encoded", encoded)
@@ -80,7 +90,9 @@ class ArtifactKey:
 
     @classmethod
     def decode(cls, data: bytes) -> ArtifactKey:
-        """The inverse of ``encode``; raises ``MalformedWire`` for any other bytes."""
+        """Returns the key that these bytes encode; raises ``MalformedWire`` for bytes that ``encode`` does not
+        produce.
+        """
         try:
             if not data.startswith(DOMAIN):
                 raise ValueError("it is a key of another version")
@@ -98,12 +110,12 @@ class ArtifactKey:
         return key
 
     def differences(self, other: ArtifactKey) -> tuple[str, ...]:
-        """Names of the fields in which the keys differ, in order."""
+        """Returns the names of the fields in which the keys differ, in the order of ``FIELDS``."""
         return tuple(name for name in FIELDS if getattr(self, name) != getattr(other, name))
 
 
 class KeyFamily:
-    """The keys that differ from ``common`` only in what the program decides."""
+    """The keys that equal ``common`` in all fields that the configuration determines."""
 
     __slots__ = ("_common", "_head")
 
@@ -113,7 +125,7 @@ class KeyFamily:
         self._head: Final = b"".join((DOMAIN, *(_field(name, getattr(common, name)) for name in shared)))
 
     def key(self, program: bytes, interface: tuple[str, ...], workgroup: Dim3, spec: bytes) -> ArtifactKey:
-        """``replace(common, program=program, ...)``, encoded."""
+        """Returns ``replace(common, program=program, ...)``, with its encoding already computed."""
         common = self._common
         key = ArtifactKey(
             kind=common.kind,
@@ -136,7 +148,7 @@ class KeyFamily:
             *(_NAMES["interface"], length(len(names)), names),
             *(_NAMES["workgroup"], length(len(size)), size),
             *(_NAMES["spec"], length(len(spec)), spec),
-        )  # as ``_field`` writes them, in half the time
+        )  # the bytes that ``_field`` returns, in half the time
         object.__setattr__(key, "_encoded", b"".join((self._head, *own)))
         return key
 
@@ -155,7 +167,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def _framed(data: bytes, start: int = 0) -> Iterator[bytes]:
-    """The framed items that follow ``start``; raises ``ValueError`` where the last one is cut short."""
+    """Yields the framed items from ``start`` on; raises ``ValueError`` if the last one is truncated."""
     while start < len(data):
         end = start + 8
         if end <= len(data):
@@ -167,7 +179,7 @@ def _framed(data: bytes, start: int = 0) -> Iterator[bytes]:
 
 
 def _text(value: str) -> bytes:
-    return value.encode("utf-8", "surrogatepass")  # names of buffers may hold anything that a str does
+    return value.encode("utf-8", "surrogatepass")  # the name of a buffer may be any str
 
 
 def _from_text(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Which buffers a caller passes, which come back, and how many bytes each has.
+"""The buffers that a caller passes, the buffers that are returned, and their sizes in bytes.
 
 Everything positional follows ascending binding number.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class BindingRole(Enum):
-    """What a buffer is to the caller."""
+    """The role of a buffer for the caller."""
 
     INPUT = "input"
     INPUT_OUTPUT = "input_output"
@@ -33,10 +33,11 @@ class BindingRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One non-workgroup buffer.  ``input_index`` and ``output_index`` are its places among inputs and outputs.
+    """One non-workgroup buffer.
 
-    ``element_size`` in bytes; ``static_nbytes`` is None for a buffer sized at run time; ``alignment`` is the
-    larger of element size and hint.
+    ``element_size`` is in bytes.  ``static_nbytes`` is None for a buffer sized at run time.  ``alignment`` is the
+    larger of element size and hint, in bytes.  ``input_index`` and ``output_index`` are the buffer's positions among
+    inputs and outputs, or None.
     """
 
     buffer: Buffer
@@ -50,7 +51,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """Bindings in ascending number; ``inputs`` and ``outputs`` are positions in ``bindings``."""
+    """The bindings of a program in ascending binding number.
+
+    ``inputs`` and ``outputs`` are positions in ``bindings``; ``shared`` holds the workgroup buffers.
+    """
 
     bindings: tuple[Binding, ...]
     inputs: tuple[int, ...]
@@ -59,12 +63,12 @@ class BindingPlan:
 
     @property
     def layout(self) -> tuple[tuple[int, BindingRole, int], ...]:
-        """What descriptor layouts depend on: number, role and element size, but no counts."""
+        """Returns number, role and element size of each binding: the facts on which descriptor layouts depend."""
         return tuple((b.buffer.binding, b.role, b.element_size) for b in self.bindings)
 
 
 def role_of(buffer: Buffer) -> BindingRole:
-    """The role of one buffer."""
+    """Returns the role of one buffer."""
     if buffer.kind is MemoryKind.SHARED or buffer.access is Access.WORKGROUP:
         return BindingRole.SHARED
     if buffer.kind is MemoryKind.PERSISTENT:
@@ -85,7 +89,7 @@ def role_of(buffer: Buffer) -> BindingRole:
 
 
 def plan_bindings(program: Program) -> BindingPlan:
-    """The plan of a program, as ``plan_buffers`` makes it; cached on it."""
+    """Returns ``plan_buffers`` of the program's buffers; cached on the program."""
     cached = program._cache.get("binding_plan")
     if isinstance(cached, BindingPlan):
         return cached
@@ -95,7 +99,7 @@ def plan_bindings(program: Program) -> BindingPlan:
 
 
 def plan_buffers(buffers: Iterable[Buffer]) -> BindingPlan:
-    """The plan of a program with these buffers, in any order.
+    """Returns the plan of a program with these buffers, given in any order.
 
     Raises ``InvalidProgram`` for a reserved element type or an alignment hint that is no power of two.
     """

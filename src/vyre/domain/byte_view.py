@@ -1,4 +1,4 @@
-"""Any contiguous buffer as plain bytes, without copying."""
+"""Byte views of contiguous buffers, without copies."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _EMPTY: Final = memoryview(b"")
 
 
 def byte_view(data: ReadableBuffer, *, name: str = "buffer") -> memoryview:
-    """Read-only, one-dimensional view of the bytes of ``data``; never copies.
+    """Returns a read-only, one-dimensional view of the bytes of ``data``; never copies.
 
-    Raises ``InvalidInput``, naming the buffer, for an object without a buffer or one that is not C-contiguous.
+    Raises ``InvalidInput``, naming the buffer, for an object without the buffer protocol or one that is not
+    C-contiguous.
     """
     try:
         view = memoryview(cast("Buffer", data))

@@ -1,4 +1,4 @@
-"""What a user may say about the cache on disk."""
+"""The configuration of the cache on disk."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from vyre.domain.record import U64_MAX, IntRange, record
 
 
 class Durability(Enum):
-    """How much of a put has reached the device before the put returns.
+    """How much of an entry has reached the storage device when ``put`` returns.
 
-    Whatever is chosen, an entry that a power failure damages is noticed and built again; the other values cost time and
-    make that rarer.
+    With every value, an entry that a power failure damages is detected and built again; ``FILE`` and ``DIR`` make
+    such damage rarer and ``put`` slower.
     """
 
     NONE = "none"
-    """Nothing: the operating system writes when it likes."""
+    """Nothing: the operating system writes the entry back later."""
     FILE = "file"
-    """The content of the entry."""
+    """The content of the entry has been synchronised."""
     DIR = "dir"
-    """The content and the name of the entry."""
+    """The content and the directory entry have been synchronised."""
 
 
 class Eviction(Enum):
-    """Who leaves when the cache is full: the policy of that name decides."""
+    """The policy that chooses the entry to evict when the cache is full."""
 
     COST = "cost_eviction"
     HEAT = "cache_eviction_heat"
@@ -33,10 +33,11 @@ class Eviction(Enum):
 
 @record
 class CacheConfig:
-    """Every field that is None is taken from the environment, else from the defaults.
+    """The configuration of one cache on disk.
 
-    ``directory``: where entries are kept.  ``max_bytes`` and ``max_entries``: what it may hold.  ``layers``: further
-    cache directories that are only read, in this order, for what ``directory`` does not hold.
+    A field that is None is taken from the environment, or else from the defaults.  ``directory`` holds the entries.
+    ``max_bytes`` and ``max_entries`` bound its content.  ``layers`` are read-only cache directories that are
+    searched, in this order, for entries that ``directory`` does not hold.
     """
 
     directory: Path | None = None

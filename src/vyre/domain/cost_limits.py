@@ -1,18 +1,21 @@
-"""How many samples of a cost are usual and needed, and how long costs hold."""
+"""The numbers of samples that cost measurements take and need, and the age at which costs become stale."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LEAST_SAMPLES: Final = 5
-"""Fewer have no quartiles to speak of."""
+"""The least number of samples of a cost; fewer have no meaningful quartiles."""
 MOST_ROUNDS: Final = 100_000
-"""More take hours and tell no more."""
+"""The largest number of rounds of a measurement; more take hours and are no more precise."""
 USUAL_SAMPLES: Final = 15
-"""Of each cost, unless the caller says otherwise."""
+"""The default number of samples of each cost."""
 SETTLING_SAMPLES: Final = 9
-"""Observed runs that settle what a cost is; nothing is made of fewer."""
+"""The number of observed runs from which a cost is computed; fewer are not used."""
 TELLING_LAUNCHES: Final = 16
-"""Of one run, that tell what a launch costs; of fewer it is a bound: the first of them finds the processor cold."""
+"""The least number of launches in one run from which the cost of a launch is computed.
+
+The time of a shorter run only bounds it from above, because caches and branch predictors are cold at the first launch.
+"""
 MAX_AGE_S: Final = 30 * 86_400
-"""Costs that are older are stale, unless the caller says otherwise: drivers and clocks change."""
+"""The default age, in seconds, beyond which costs are stale, since drivers and clocks change."""

@@ -1,4 +1,4 @@
-"""What a backend's device can do, as one value: limits, features, and how far its clocks can be trusted."""
+"""The profile of a backend's device: limits, features, and the quality of its clocks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ OptionalDim3: TypeAlias = Dim3 | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
-    """Facts of a device under one backend.
+    """Facts about a device as one backend uses it.
 
-    A feature flag that is True promises both that the device has it and that this backend's own code uses
-    it; every such claim has a probe in the test-suite.  A numeric fact of None is *unknown*, never
-    "unlimited".  The defaults claim nothing.
+    A feature flag that is True promises both that the device has the feature and that this backend's own code uses
+    it; every such claim has a probe in the test suite.  A numeric fact of None is *unknown*, never "unlimited".  The
+    defaults claim nothing.
 
-    Sizes are bytes, ``mem_bw_gbps`` is 10^9 bytes per second, ``max_grid_size`` counts workgroups per axis.
+    Sizes are in bytes, ``mem_bw_gbps`` is in 10^9 bytes per second, and ``max_grid_size`` counts workgroups per axis.
     """
 
     backend: BackendId
@@ -69,5 +69,5 @@ class DeviceProfile:
 
 
 def claimed_features(profile: DeviceProfile) -> frozenset[str]:
-    """Names of the feature flags that ``profile`` sets; the honesty tests own one probe for each."""
+    """Returns the names of the feature flags that ``profile`` sets; the tests own one probe for each."""
     return frozenset(f.name for f in fields(profile) if getattr(profile, f.name) is True)

@@ -1,7 +1,8 @@
-"""Device signatures: what is known of a family of devices beyond what a driver reports.
+"""Device signatures: known facts about a family of devices that a driver does not report.
 
 A signature matches by architecture generation or by name.  It fills facts of a profile that are unknown and never
-overrules one that was probed (the reference does, and turns every card of a generation into its largest).
+overrides a fact that was probed (vyre-driver, the Rust system from which vyre's formats come, does override them and
+describes every card of a generation as its largest).
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _TAIL: Final = re.compile(r"_([0-9]*)$")
 
 @record
 class DeviceSignature:
-    """Sizes ending in ``_kb`` are KiB; 0 and empty = unknown, but for the warp, vector, tile and bank fields."""
+    """Facts about one family of devices.
+
+    Sizes ending in ``_kb`` are KiB.  0 and empty mean unknown, except for the warp, vector, tile and bank fields.
+    """
 
     id: str
     family: str
@@ -62,19 +66,21 @@ class DeviceSignature:
                 raise InvalidField(record="DeviceSignature", field=field, value=getattr(self, field), expected=expected)
 
     def matches_generation(self, generation: int) -> bool:
-        """The generation is the declared one, or the number after the last ``_`` of the id (nothing reads as 0)."""
+        """Returns whether ``generation`` is the declared one, or the number after the last ``_`` of the id (no digits
+        read as 0).
+        """
         tail = _TAIL.search(self.id)
         return generation == self.architecture_generation or (
             tail is not None and generation == int(tail[1] or 0) and generation <= U32_MAX
         )
 
     def matches_name(self, device_name: str) -> bool:
-        """The name contains one of the aliases, whatever their case."""
+        """Returns whether the name contains one of the aliases, ignoring case."""
         folded = device_name.lower()
         return any(alias.lower() in folded for alias in self.device_name_contains)
 
     def completed(self, profile: DeviceProfile) -> DeviceProfile:
-        """``profile`` with its unknown facts filled from the signature."""
+        """Returns ``profile`` with its unknown facts filled from the signature."""
         known = {
             "subgroup_size": self.warp_size,
             "compute_units": self.max_sm,

@@ -1,4 +1,4 @@
-"""Diagnostics: what a check found, as a value, as text for people and as JSON for machines."""
+"""Diagnostics: the findings of a check, as values, as text for people and as JSON for machines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vyre.domain.printable import indented, one_line, printable
 
 
 class Severity(IdentityEnum):
-    """How bad it is; the value is the word in text and JSON."""
+    """The severity of a finding; the value is the word in text and JSON."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class Severity(IdentityEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpLocation:
-    """A place in an operation rather than in a source file."""
+    """A position in an operation rather than in a source file."""
 
     op_id: str
     operand_idx: int | None = None
@@ -36,7 +36,11 @@ class OpLocation:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding.  ``code`` is stable and searchable, ``fix`` says what to do about it."""
+    """One finding.
+
+    ``code`` is stable and searchable, and ``fix`` describes the repair.  ``loc`` is a position in a source file and
+    ``location`` a position in an operation.
+    """
 
     severity: Severity
     code: str
@@ -50,9 +54,11 @@ class Diagnostic:
         return self.render()
 
     def render(self, source: str | None = None) -> str:
-        """Text for people; with the text of the file that ``loc`` points into, the place is underlined.
+        """Returns text for people; ``source`` is the text of the file to which ``loc`` refers, and underlines the
+        position.
 
-        What is not printable is escaped, since messages hold names and lines of programs that others wrote.
+        Characters that are not printable are escaped, because messages contain names and lines of other people's
+        programs.
         """
         lines = [f"{self.severity.value}[{one_line(self.code)}]: {indented(self.message)}"]
         if self.location is not None:
@@ -68,7 +74,7 @@ class Diagnostic:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object; absent members are left out.  ``from_json`` is the inverse."""
+        """Returns a JSON object without absent members; ``from_json`` is the inverse."""
         members: dict[str, Any] = {
             "severity": self.severity.value,
             "code": self.code,
@@ -82,7 +88,7 @@ class Diagnostic:
 
     @classmethod
     def from_json(cls, value: object) -> Diagnostic:
-        """Raises ``MalformedJson``."""
+        """Returns the diagnostic that ``to_json`` wrote; raises ``MalformedJson`` for other values."""
         found = _object(value, "$", _MEMBERS, required=("severity", "code", "message"))
         severities = {severity.value: severity for severity in Severity}
         if found["severity"] not in severities:
@@ -101,14 +107,14 @@ class Diagnostic:
         )
 
     def render_json(self) -> str:
-        """``to_json`` as compact ASCII text."""
+        """Returns ``to_json`` as compact ASCII text."""
         import json  # not on the way to a first dispatch
 
         return json.dumps(self.to_json(), separators=(",", ":"))
 
     @classmethod
     def parse_json(cls, text: str) -> Diagnostic:
-        """The inverse of ``render_json``; raises ``MalformedJson``."""
+        """Returns the diagnostic that ``render_json`` wrote; raises ``MalformedJson`` for other text."""
         from vyre.domain.strict_json import NotStrictJson, parse  # not on the way to a first dispatch
 
         try:
@@ -154,11 +160,11 @@ def _object(value: object, path: str, members: dict[str, type], required: tuple[
 _TOKEN: Final = re.compile(r"\w+|\S")
 _BEFORE: Final = 160
 _AFTER: Final = 240
-"""Characters of a line that are shown before and from the place of a diagnostic."""
+"""The numbers of characters of a line that are shown before and from the position of a diagnostic."""
 
 
 def _excerpt(loc: SourceLocation, source: str) -> list[str]:
-    """The line, and below it a mark under the token at the column, or under the whole line."""
+    """Returns the line, and below it a mark under the token at the column, or under the whole line."""
     lines = source.split("\n")
     if not 1 <= loc.line <= len(lines):
         return []
@@ -168,7 +174,7 @@ def _excerpt(loc: SourceLocation, source: str) -> list[str]:
         first = loc.column - 1
         token = _TOKEN.match(text, first)
         last = token.end() if token else first + 1
-    # Of a long line, what surrounds the place.
+    # Only the surroundings of the position are shown of a long line.
     start, end = max(0, first - _BEFORE), first + _AFTER
     last = min(last, first + _AFTER)
     before, marked, after = (printable(text[a:b]) for a, b in ((start, first), (first, last), (last, end)))

@@ -25,19 +25,23 @@ U32_MAX: Final = 0xFFFF_FFFF
 
 
 class SpeculationMode(Enum):
+    """Whether the backend may, must or must not run a dispatch speculatively."""
+
     AUTO = "auto"
     FORCE = "force"
     DISABLE = "disable"
 
 
 class PersistentThreadMode(Enum):
+    """Whether the backend may, must or must not run a dispatch on persistent threads."""
+
     AUTO = "auto"
     FORCE = "force"
     DISABLE = "disable"
 
 
 class TimingQuality(IntEnum):
-    """How far a backend's timings can be trusted, ascending."""
+    """The precision of a backend's timings, ascending."""
 
     HOST_ONLY = 0
     HOST_ENQUEUE_WAIT = 1
@@ -46,25 +50,34 @@ class TimingQuality(IntEnum):
 
     @property
     def text(self) -> str:
-        """Stable report value."""
+        """Returns the name that reports use; it is stable."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchConfig:
-    """Policy of one dispatch; backends only read it, and refuse (``UnsupportedFeature``) a set field
-    that they cannot honour.  Values out of range raise ``InvalidConfig``.
+    """The configuration of one dispatch.
 
-    ``grid``: workgroups per axis.  ``extent``: lanes per axis (exclusive); grid = ceil(extent / workgroup).
-    ``workgroup``: replaces the program's workgroup size.  Each is an int or a tuple of one to three ints; the fields of
-    ``grid`` and ``workgroup`` hold three, those left out being 1.  ``spec``: values of ``SpecConst``; plain numbers are
-    typed as in ``SpecMap``, and a program refuses those of another type.
-    ``output_counts``: elements of backend-allocated buffers of open size, by name.  ``step_budget``: loop
-    back-edges a lane may take.  ``race_check``: report data races (reference and ``cuda-machine``).
-    ``chunk_workgroups``: workgroups the vectorised engine runs at once (None = it chooses).  ``timeout_s``: seconds for
-    the whole dispatch.  ``max_output_bytes``: bound on the sum of returned bytes.  ``ulp_budget``: units in
-    the last place that approximate transcendentals may cost (0 and None: none).
-    ``fixpoint_iterations``: back-to-back launches before the outputs are read; see ``launches``.
+    Backends only read it, and refuse (``UnsupportedFeature``) a set field that they cannot honour.  Values out of
+    range raise ``InvalidConfig``.
+
+    ``grid`` counts workgroups per axis.  ``extent`` counts lanes per axis; grid = ceil(extent / workgroup).
+    ``workgroup`` replaces the program's workgroup size, in lanes per axis.  Each is an int or a tuple of one to three
+    ints; the fields ``grid`` and ``workgroup`` hold three, with 1 for axes that were left out.  For example,
+    ``grid=4`` is stored as ``(4, 1, 1)``.
+
+    ``spec``: values of ``SpecConst`` by name; plain numbers are typed as in ``SpecMap``; other types are refused.
+    ``output_counts``: numbers of elements, by name, of backend-allocated buffers whose size is left open.
+    ``step_budget``: the number of loop back-edges that a lane may take.
+    ``race_check``: data races are reported (reference and ``cuda-machine``).
+    ``chunk_workgroups``: the number of workgroups that the vectorised engine runs at once (None = it chooses).
+    ``timeout_s``: seconds for the whole dispatch.
+    ``max_output_bytes``: an upper bound of the sum of returned bytes.
+    ``element_count_override``: the number of elements from which a one-dimensional grid is computed.
+    ``ulp_budget``: the error, in units in the last place, that transcendentals may have (0 and None: none).
+    ``fixpoint_iterations``: the number of back-to-back launches before the outputs are read; see ``launches``.
+    ``profile``: the name of a code generation profile that the backend offers.
+    ``label``: a name for logs.
     """
 
     grid: Dim3 | None = None
@@ -86,7 +99,7 @@ class DispatchConfig:
     persistent_thread: PersistentThreadMode | None = None
     cooperative: bool = False
 
-    if TYPE_CHECKING:  # what may be passed is wider than what the fields hold then
+    if TYPE_CHECKING:  # the parameters accept more types than the fields hold
 
         def __init__(
             self,
@@ -143,7 +156,7 @@ class DispatchConfig:
 
     @property
     def launches(self) -> int:
-        """Back-to-back launches before the outputs are read, at least 1."""
+        """Returns the number of back-to-back launches before the outputs are read, at least 1."""
         return launches_of(self.fixpoint_iterations)
 
 
@@ -166,7 +179,7 @@ _KINDS: Final[tuple[tuple[str, type, str], ...]] = (
 
 
 def launches_of(fixpoint_iterations: int | None) -> int:
-    """Launches that a valid ``fixpoint_iterations`` asks for: one if it is absent."""
+    """Returns the number of launches that a valid ``fixpoint_iterations`` requests: 1 if it is None."""
     return 1 if fixpoint_iterations is None else fixpoint_iterations
 
 
@@ -177,7 +190,7 @@ def _check_int(name: str, value: object, low: int, high: int | None) -> None:
 
 
 def _axes(name: str, value: object) -> tuple[int, ...]:
-    """A number is that of the first axis."""
+    """Returns ``value`` as a tuple; a number is the size of the first axis."""
     axes = value if isinstance(value, tuple) else (value,)
     if isinstance(value, bool) or not isinstance(value, int | tuple):
         raise InvalidConfig(
@@ -191,14 +204,14 @@ def _axes(name: str, value: object) -> tuple[int, ...]:
 
 
 def _spec_map(spec: object) -> SpecMap:
-    from vyre.domain.specialization import SpecMap  # a bundle, whose constants are fixed, needs none of it
+    from vyre.domain.specialization import SpecMap  # a bundle has fixed constants and never imports it
 
     expect("spec", spec, Mapping, "a mapping from names to values")
     return spec if isinstance(spec, SpecMap) else SpecMap(spec)  # type: ignore[arg-type]  # checked above
 
 
 def _counts(counts: object) -> dict[str, int]:
-    """A copy: what the caller does to the mapping afterwards does not change the config."""
+    """Returns a copy, so that later changes by the caller do not change the config."""
     expect("output_counts", counts, Mapping, "a mapping from buffer names to counts")
     assert isinstance(counts, Mapping)  # checked above
     for name, count in counts.items():
@@ -212,9 +225,14 @@ DEFAULT_CONFIG: Final = DispatchConfig()
 
 @dataclass(frozen=True, slots=True)
 class DispatchTiming:
-    """Nanoseconds; None = not measured.  ``device``: from the start of the first kernel to the end of the last.
-    ``enqueue``: host time before waiting.  ``wait``: waiting and readback; None too where all had ended before.
-    ``launches``: kernels that were launched one by one, not replayed.  ``launch``: host time of submitting one of them.
+    """Durations of a dispatch in nanoseconds; None means not measured.
+
+    ``wall_ns``: the whole dispatch.
+    ``device_ns``: from the start of the first kernel to the end of the last.
+    ``enqueue_ns``: host time before waiting.
+    ``wait_ns``: waiting and readback; None also where everything had ended before.
+    ``launches``: the number of kernels that were launched one by one and not replayed.
+    ``launch_ns``: host time of submitting one of them.
     """
 
     wall_ns: int
@@ -226,11 +244,11 @@ class DispatchTiming:
 
 
 class OutputArena:
-    """Reusable storage for the outputs of a dispatch, one slot per returned buffer in ABI order.
+    """Reusable storage for the outputs of a dispatch, one slot per returned buffer in binding order.
 
-    Not thread-safe: one arena per dispatching thread.  A slot's storage is reused when the next result
-    fits and replaced, never resized, when it does not, so an old view stays valid memory;
-    ``generation`` counts dispatches and tells when views went stale.
+    Not thread-safe: use one arena per dispatching thread.  A slot's storage is reused when the next result fits and
+    replaced, never resized, when it does not, so that an old view stays valid memory.  ``generation`` counts
+    dispatches; a view is stale once it has changed.
     """
 
     __slots__ = ("_generation", "_lengths", "_storage")
@@ -242,17 +260,18 @@ class OutputArena:
 
     @property
     def generation(self) -> int:
+        """Returns the number of dispatches that used this arena; views of earlier generations are stale."""
         return self._generation
 
     def __len__(self) -> int:
         return len(self._lengths)
 
     def __getitem__(self, slot: int) -> memoryview:
-        """Read-only view of the bytes of one slot."""
+        """Returns a read-only view of the bytes of one slot."""
         return memoryview(self._storage[slot])[: self._lengths[slot]].toreadonly()
 
     def begin(self, sizes: tuple[int, ...]) -> tuple[memoryview, ...]:
-        """Writable views of ``sizes`` bytes for a new result. Their content is undefined."""
+        """Returns writable views of ``sizes`` bytes for a new result; their content is undefined."""
         self._generation += 1
         self._lengths = sizes
         for slot, size in enumerate(sizes):
@@ -263,9 +282,10 @@ class OutputArena:
         return tuple(memoryview(self._storage[i])[:size] for i, size in enumerate(sizes))
 
     def clear(self) -> None:
-        """Forget the result (a failed dispatch leaves no outputs); storage is kept."""
+        """Discards the result, since a failed dispatch has no outputs; keeps the storage."""
         self._generation += 1
         self._lengths = ()
 
     def to_bytes(self) -> tuple[bytes, ...]:
+        """Returns a copy of every slot."""
         return tuple(bytes(self[slot]) for slot in range(len(self)))

@@ -1,8 +1,8 @@
-"""Every error vyre raises: a class per kind, a stable code, what and where, and a ``Fix:``.
+"""The errors that vyre raises: a class per kind, a stable code, what and where, and a ``Fix:``.
 
-``str(error)`` is ``message. Fix: remedy``; ``message``, ``fix`` and the payload are attributes.  Context
-(backend, program, segment) is added with ``add_note`` and changes neither text nor code.  All pickle.
-Codes are append-only and never reused.
+``str(error)`` is ``message. Fix: remedy``; ``message``, ``fix`` and the payload are attributes.  Context (backend,
+program, segment) is added with ``add_note`` and changes neither text nor code.  Every error can be pickled.  Codes
+are append-only and never reused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _FIX: Final = "Fix: "
 
 
 class ErrorCode(IntEnum):
-    """1001-1006 and 1999 are shared with the reference system; the others are ours."""
+    """Stable numbers of errors.  1001-1006 and 1999 equal the codes of vyre-driver, the Rust system; the others are
+    vyre's.
+    """
 
     DEVICE_OUT_OF_MEMORY = 1001
     UNSUPPORTED_FEATURE = 1002
@@ -55,7 +57,7 @@ class ErrorCode(IntEnum):
 
 
 class VyreError(Exception):
-    """Root of all errors.  A ``Fix:`` inside ``message`` is split off when ``fix`` is not given."""
+    """The root of all errors.  A ``Fix:`` inside ``message`` is split off when ``fix`` is not given."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN
     default_fix: ClassVar[str] = "read the chained exception; nothing more specific is known."
@@ -81,11 +83,14 @@ def _rebuild(cls: type[VyreError], args: tuple[Any, ...], state: dict[str, Any])
 
 
 class BackendError(VyreError):
-    """Root of every failure that may cross the backend port."""
+    """The root of every failure that may cross the backend port."""
 
 
 class DeviceOutOfMemory(BackendError):
-    """``requested`` and ``available`` are bytes; ``available`` is None where nobody can tell."""
+    """The device has too little memory.
+
+    ``requested`` and ``available`` are bytes; ``available`` is None where it is unknown.
+    """
 
     code = ErrorCode.DEVICE_OUT_OF_MEMORY
     default_fix = "close resident buffers that are no longer used, or split the dispatch."
@@ -98,6 +103,8 @@ class DeviceOutOfMemory(BackendError):
 
 
 class UnsupportedFeature(BackendError):
+    """The backend does not offer a feature that the program or the config needs."""
+
     code = ErrorCode.UNSUPPORTED_FEATURE
     default_fix = "choose a backend whose profile and facets offer it (`vyre backends` lists them)."
 
@@ -108,13 +115,15 @@ class UnsupportedFeature(BackendError):
 
 
 class PoisonedLock(BackendError):
-    """State guarded by a lock is untrusted after an exception inside it."""
+    """The state that a lock guards is untrusted after an exception inside it."""
 
     code = ErrorCode.POISONED_LOCK
     default_fix = "close this session and open a new one."
 
 
 class KernelCompileFailed(BackendError):
+    """The backend's compiler refused the generated code; ``compiler_log`` is its output."""
+
     code = ErrorCode.KERNEL_COMPILE_FAILED
     default_fix = "validate the program, then read the compiler log beside the emitted source."
 
@@ -125,7 +134,7 @@ class KernelCompileFailed(BackendError):
 
 
 class DispatchFailed(BackendError):
-    """``native_code`` is the driver's own error number, if there is one."""
+    """A dispatch failed; ``native_code`` is the driver's own error number, if there is one."""
 
     code = ErrorCode.DISPATCH_FAILED
     default_fix = "check launch limits and buffer sizes, then retry once."
@@ -136,7 +145,7 @@ class DispatchFailed(BackendError):
 
 
 def used_in_a_fork(what: str, opened_in: int, used_in: int) -> DispatchFailed:
-    """The error of what was opened in process ``opened_in`` and is used in its fork ``used_in``."""
+    """Returns the error for an object that process ``opened_in`` opened and its fork ``used_in`` uses."""
     return DispatchFailed(
         f"{what} was opened in process {opened_in} and is used in its fork {used_in}",
         fix="open sessions after forking, or start workers with the `spawn` method.",
@@ -155,31 +164,35 @@ class InvalidProgram(BackendError):
 
 
 class DeviceLost(BackendError):
+    """The device context can no longer be used."""
+
     code = ErrorCode.DEVICE_LOST
     default_fix = "call recover(), then allocate buffers and compile pipelines again."
 
 
 class DispatchTimeout(BackendError):
+    """A dispatch took longer than the config allows."""
+
     code = ErrorCode.DISPATCH_TIMEOUT
     default_fix = "raise DispatchConfig.timeout_s or make the dispatch smaller."
 
 
 class InvalidResource(BackendError):
-    """A resident buffer or output storage that cannot be used here."""
+    """A resident buffer or output storage cannot be used here."""
 
     code = ErrorCode.INVALID_RESOURCE
     default_fix = "keep the buffer open, on its own backend, and bind it once."
 
 
 class InvalidInput(BackendError):
-    """Inputs that do not fit the program: arity, dtype, byte order, length, layout, scalar range."""
+    """Inputs do not fit the program in number, dtype, byte order, length, layout or scalar range."""
 
     code = ErrorCode.INVALID_INPUT
     default_fix = "pass one C-contiguous buffer of the declared element type per input, in binding order."
 
 
 class TrapError(BackendError):
-    """A lane executed ``Trap``; the lane named has the lowest linear global id of those that did."""
+    """A lane executed ``Trap``; among those that did, the named lane has the lowest linear global id."""
 
     code = ErrorCode.TRAP
     default_fix = "read the tag and address: the program itself asked to stop here."
@@ -204,10 +217,10 @@ class StepBudgetExceeded(BackendError):
 
 
 class DataRaceError(BackendError):
-    """A run that looks for data races met some.  What it is raised from tells what the run did beside.
+    """A run that checks for data races found some.  The chained exception is the other error of that run, if any.
 
-    ``races``: one for each element at most.  ``notes``: elements to which several lanes stored equal bits, which is
-    allowed.  Both stop after a bounded number.  The device is as usable as before.
+    ``races`` holds at most one race per element.  ``notes`` holds elements to which several lanes stored equal bits,
+    which is allowed.  Both are bounded in number.  The device remains usable.
     """
 
     code = ErrorCode.DATA_RACE
@@ -220,14 +233,14 @@ class DataRaceError(BackendError):
 
 
 class BackendUnavailable(BackendError):
-    """No such backend, or it cannot run here."""
+    """There is no such backend, or it cannot run here."""
 
     code = ErrorCode.BACKEND_UNAVAILABLE
     default_fix = "run `vyre doctor` to see what is missing, or ask for `reference`."
 
 
 class UnusableBundle(BackendError):
-    """No code of a bundle runs on this device.  ``refused``: every member with the reason."""
+    """No code of a bundle runs on this device.  ``refused`` lists every member with the reason."""
 
     code = ErrorCode.UNUSABLE_BUNDLE
     default_fix = "build the bundle again with `vyre aot --target` for this device."
@@ -240,7 +253,7 @@ class UnusableBundle(BackendError):
 
 
 class LocatedError(VyreError):
-    """An error at a place in the user's source or text."""
+    """An error at a position in the user's source or text."""
 
     def __init__(self, message: str, *, fix: str | None = None, loc: SourceLocation | None = None) -> None:
         self.loc = loc
@@ -255,11 +268,11 @@ class BuildError(LocatedError):
 
 
 class UnknownAttribute(BuildError, AttributeError):
-    """A builder, buffer or value is asked for an attribute that it does not have."""
+    """Code reads an attribute that a builder, buffer or value does not have."""
 
 
 class UnsupportedUse(BuildError, TypeError):
-    """Python, NumPy or the user asks something of a buffer or value that only a number or an array can do."""
+    """Python, NumPy or the user applies to a buffer or value an operation that only a number or an array supports."""
 
 
 class UnboundVariable(BuildError, UnboundLocalError):
@@ -267,14 +280,14 @@ class UnboundVariable(BuildError, UnboundLocalError):
 
 
 class MalformedText(LocatedError):
-    """``.vyre`` text that does not parse; ``loc`` has line and column."""
+    """``.vyre`` text does not parse; ``loc`` has line and column."""
 
     code = ErrorCode.MALFORMED_TEXT
     default_fix = "compare with the grammar in docs/text-format.md."
 
 
 class MalformedWire(VyreError):
-    """Bytes that are no ``.vyrb`` program; ``offset`` is where decoding stopped, if known."""
+    """Bytes do not encode a ``.vyrb`` program; ``offset`` is the byte at which decoding stopped, if known."""
 
     code = ErrorCode.MALFORMED_WIRE
     default_fix = "encode the program again with Program.to_wire()."
@@ -285,7 +298,7 @@ class MalformedWire(VyreError):
 
 
 class MalformedJson(VyreError):
-    """JSON that is no program; ``path`` is a JSON path such as ``$.entry[3][2]``."""
+    """JSON does not describe a program; ``path`` is a JSON path such as ``$.entry[3][2]``."""
 
     code = ErrorCode.MALFORMED_JSON
     default_fix = "compare with the schema in docs/json-format.md."
@@ -296,14 +309,14 @@ class MalformedJson(VyreError):
 
 
 class MalformedBundle(VyreError):
-    """Bytes that are no bundle, or no longer the bundle that was written."""
+    """Bytes are no bundle, or no longer the bundle that was written."""
 
     code = ErrorCode.MALFORMED_BUNDLE
     default_fix = "build the bundle again with `vyre aot`, or copy it again."
 
 
 class UnexpectedDigest(VyreError):
-    """What was loaded is not what the caller expects; both digests are hexadecimal."""
+    """A loaded value has another digest than the caller expects; both digests are hexadecimal."""
 
     code = ErrorCode.UNEXPECTED_DIGEST
     default_fix = "load what the digest was taken of, or check it and expect the new digest."
@@ -316,14 +329,14 @@ class UnexpectedDigest(VyreError):
 
 
 class UnusableCosts(VyreError):
-    """Launch costs that hold elsewhere, or no longer."""
+    """Launch costs belong to another device, or are out of date."""
 
     code = ErrorCode.UNUSABLE_COSTS
     default_fix = "measure them on this device, or plan with assumed ones."
 
 
 class ForeignCosts(UnusableCosts):
-    """``expected`` and ``actual`` name backend, device and driver."""
+    """Launch costs belong to another source; ``expected`` and ``actual`` name backend, device and driver."""
 
     def __init__(self, *, expected: str, actual: str) -> None:
         self.expected: str = expected
@@ -332,6 +345,8 @@ class ForeignCosts(UnusableCosts):
 
 
 class StaleCosts(UnusableCosts):
+    """Launch costs are older than allowed; both ages are in seconds."""
+
     def __init__(self, *, age_s: int, max_age_s: int) -> None:
         self.age_s: int = age_s
         self.max_age_s: int = max_age_s
@@ -339,14 +354,14 @@ class StaleCosts(UnusableCosts):
 
 
 class InvalidConfig(VyreError):
-    """A ``DispatchConfig``, specialization or setting outside its range."""
+    """A field of a ``DispatchConfig``, a specialization value or a setting is outside its range."""
 
     code = ErrorCode.INVALID_CONFIG
     default_fix = "use a value inside the documented range."
 
 
 class InvalidField(VyreError):
-    """A field of an input record of the wrong type or outside its domain; ``record`` and ``field`` name it."""
+    """A field of an input record has the wrong type or lies outside its domain; ``record`` and ``field`` name it."""
 
     code = ErrorCode.INVALID_FIELD
     default_fix = "pass a value of the documented type and range."
@@ -359,9 +374,10 @@ class InvalidField(VyreError):
 
 
 class PlanError(VyreError):
-    """A planner cannot answer; ``kind`` names the rule (``OverBudget``), ``fields`` hold the values it saw.
+    """A planner cannot answer.
 
-    An error of a planner that another one called is the field ``source``.
+    ``kind`` names the rule, such as ``OverBudget``, and ``fields`` hold the values that it saw.  The error of a
+    planner that another planner called is the field ``source``.
     """
 
     code = ErrorCode.INVALID_PLAN
@@ -376,8 +392,10 @@ class PlanError(VyreError):
 
 
 class UnfinishedBuild(VyreError):
-    """What is being built is not there: the build of a value that threads share failed or was cancelled in another
-    thread, or waits for itself; or a kernel is incomplete.
+    """A value or kernel has not been built completely.
+
+    The build of a value that threads share failed or was cancelled in another thread, or waits for itself; or a
+    kernel is incomplete.
     """
 
     code = ErrorCode.UNFINISHED_BUILD
@@ -385,11 +403,13 @@ class UnfinishedBuild(VyreError):
 
 
 class UnfinishedProgram(UnfinishedBuild, BuildError):
-    """A kernel is asked for before its `with` blocks have ended, or after one of them ended with an exception."""
+    """``build`` was called before a kernel's ``with`` blocks ended, or after one of them ended with an exception."""
 
     default_fix = "build the kernel anew, and ask for it after its `with` block."
 
 
 class UnreadableFile(VyreError):
+    """A file cannot be read or written."""
+
     code = ErrorCode.UNREADABLE_FILE
     default_fix = "check the path and its permissions."

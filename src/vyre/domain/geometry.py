@@ -1,4 +1,4 @@
-"""How many workgroups a launch has and why: inferred for one dimension, asked for in two and three."""
+"""The number of workgroups of a launch and its reason: inferred for one dimension, given for two and three."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ U32_MAX = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class LaunchLimits:
-    """Largest workgroup (lanes, per axis) and grid (workgroups per axis); None = unknown, not checked."""
+    """The largest workgroup (lanes, total and per axis) and grid (workgroups per axis); None = unknown, unchecked."""
 
     backend: str
     max_invocations_per_workgroup: int | None = None
@@ -60,17 +60,20 @@ def _axes(sizes: tuple[int, ...]) -> str:
 
 
 def counting_rule(returned: list[int], *, driven_by_input: bool) -> GridRule:
-    """The rule that chooses the elements of a launch: ``returned`` counts the elements of the returned buffers."""
+    """Returns the rule that chooses the number of elements of a launch.
+
+    ``returned`` holds the number of elements of each returned buffer.
+    """
     if driven_by_input:
         return GridRule.LARGEST_BUFFER
     return GridRule.LARGEST_OUTPUT if any(returned) else GridRule.NOTHING_RETURNED
 
 
 def element_count(returned: list[int], others: list[int], *, driven_by_input: bool) -> int:
-    """Number of elements that a launch covers, at least 1.
+    """Returns the number of elements that a launch covers, at least 1.
 
-    A map is driven by its largest returned buffer.  With workgroup memory or atomics (reductions, accumulators), or
-    nothing returned, the largest buffer of any kind decides.
+    The largest returned buffer determines the count of a program that only maps elements.  With workgroup memory or
+    atomics (reductions, accumulators), or nothing returned, the largest buffer of any kind does.
     """
     if counting_rule(returned, driven_by_input=driven_by_input) is GridRule.LARGEST_OUTPUT:
         return max(returned)
@@ -78,7 +81,10 @@ def element_count(returned: list[int], others: list[int], *, driven_by_input: bo
 
 
 def infer_grid(count: int, workgroup: Dim3) -> Dim3:
-    """Workgroups that cover ``count`` elements along x; raises ``InvalidConfig`` for an empty, 2-D or 3-D workgroup."""
+    """Returns the workgroups that cover ``count`` elements along x.
+
+    Raises ``InvalidConfig`` for an empty, 2-D or 3-D workgroup.
+    """
     x, y, z = workgroup
     if x < 1 or y != 1 or z != 1:
         raise InvalidConfig(
@@ -89,7 +95,7 @@ def infer_grid(count: int, workgroup: Dim3) -> Dim3:
 
 
 def grid_of_extent(extent: tuple[int, ...], workgroup: Dim3) -> Dim3:
-    """Workgroups that cover an extent in lanes, an axis left out being 1."""
+    """Returns the workgroups that cover an extent in lanes; an axis that is left out has size 1."""
     x, y, z = (-(-n // w) for n, w in zip((*extent, 1, 1, 1)[:3], workgroup, strict=True))
     return x, y, z
 

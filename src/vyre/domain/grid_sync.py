@@ -1,8 +1,8 @@
-"""Grid barriers as launch boundaries: a program is cut there, and its parts run one after the other.
+"""Grid barriers as launch boundaries: a program is split at them, and its parts run one after the other.
 
-Each part keeps the name, the buffers and the workgroup size of the whole program and the scopes it stands
-in.  A local that an earlier part declared is computed again where a later part needs it; validation has
-made sure that this gives the same value.
+Each part keeps the name, the buffers and the workgroup size of the whole program and the scopes that enclose it.  A
+local that an earlier part declared is computed again where a later part needs it; validation has ensured that this
+gives the same value.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CACHED: Final = "grid_sync_plan"
 
 
 def plan_grid_sync(program: Program) -> tuple[Program, ...]:
-    """The launches that ``program`` stands for, in order: one more than it has grid barriers.
+    """Returns the launches of ``program`` in order: one more than it has grid barriers.
 
-    Without a grid barrier that is the program itself.  Raises ``InvalidProgram`` with the report if a program
+    Without a grid barrier the result is the program itself.  Raises ``InvalidProgram`` with the report if a program
     with grid barriers is not valid.  The plan is cached on the program.
     """
     plan = program._cache.get(_CACHED)
@@ -33,6 +33,7 @@ def plan_grid_sync(program: Program) -> tuple[Program, ...]:
 
 
 def has_grid_barriers(program: Program) -> bool:
+    """Returns whether the program contains a grid barrier."""
     return any(map(is_grid_barrier, walk_statements(program.body)))
 
 
@@ -44,7 +45,7 @@ def _plan(program: Program) -> tuple[Program, ...]:
 
 
 def _split(body: Body) -> list[Body]:
-    """The parts of a body between its grid barriers, those in blocks and regions included."""
+    """Returns the parts of a body between its grid barriers, including those in blocks and regions."""
     parts: list[list[Stmt]] = [[]]
     lets: list[tuple[int, Let]] = []
     for stmt in body:
@@ -66,7 +67,7 @@ def _wrapped(scope: Block | Region, part: Body) -> list[Stmt]:
 
 
 def _with_locals(part: list[Stmt], earlier: list[Let]) -> Body:
-    """The part, preceded by those of the earlier declarations of its scope that it needs, in source order.
+    """Returns the part, preceded by the earlier declarations of its scope that it needs, in source order.
 
     A name visible in the scope is declared once, so names identify declarations.
     """

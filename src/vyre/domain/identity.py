@@ -13,7 +13,7 @@ _CACHE_KEY: Final = "digest"
 
 
 def program_digest(program: Program) -> bytes:
-    """BLAKE3-256 of ``DIGEST_DOMAIN`` and the semantic body: 32 bytes, computed once per program.
+    """Returns BLAKE3-256 of ``DIGEST_DOMAIN`` and the semantic body: 32 bytes, computed once per program.
 
     Two programs that differ only in names, labels, hints, source locations and the numbers (not the order) of
     bindings share it.  Raises ``InvalidProgram`` if a name in the program does not resolve.
@@ -28,19 +28,19 @@ def program_digest(program: Program) -> bytes:
 
 
 def body_digest(body: bytes) -> bytes:
-    """The digest of a program with this semantic body."""
+    """Returns the digest of a program with this semantic body, 32 bytes."""
     from blake3 import blake3
 
     return blake3(DIGEST_DOMAIN + body).digest()
 
 
 def names_digest(names: bytes) -> bytes:
-    """Checksum of a names section."""
+    """Returns the checksum of a names section, 32 bytes."""
     from blake3 import blake3
 
     return blake3(NAMES_DOMAIN + names).digest()
 
 
 def remember_digest(program: Program, digest: bytes) -> None:
-    """Keeps a digest that was computed on the way."""
+    """Caches on the program a digest that another computation produced."""
     program._cache[_CACHE_KEY] = digest

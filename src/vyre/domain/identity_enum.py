@@ -1,4 +1,4 @@
-"""The base of enumerations whose members are keys on hot paths."""
+"""The base class of enumerations whose members are dictionary keys on hot paths."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 class IdentityEnum(Enum):
     """An enumeration whose members hash by identity.
 
-    Members are singletons, so identity is right, and it costs a fraction of ``Enum.__hash__``, which hashes the name in
-    Python.
+    Members are singletons, so identity is correct, and it costs a fraction of ``Enum.__hash__``, which hashes the
+    name in Python.
     """
 
     if TYPE_CHECKING:

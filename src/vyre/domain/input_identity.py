@@ -1,6 +1,6 @@
 """Keys of exact input tuples: equal inputs have equal keys, and tuple boundaries matter.
 
-A key is a 256-bit BLAKE3 digest over framed bytes, so it may stand for the inputs themselves.
+A key is a 256-bit BLAKE3 digest over framed bytes, so it may represent the inputs themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DOMAIN: Final = b"vyre.input-identity.domain.v1"
 
 
 def exact_input_key(inputs: Sequence[ReadableBuffer]) -> bytes:
-    """32 bytes: BLAKE3 of the count and of each input behind its byte length (u64, little-endian)."""
+    """Returns BLAKE3, 32 bytes, of the count and of each input preceded by its byte length (u64, little-endian)."""
     state = blake3()
     _absorb(state, inputs)
     return state.digest()
@@ -27,9 +27,9 @@ def exact_input_key(inputs: Sequence[ReadableBuffer]) -> bytes:
 def domain_separated_exact_input_key(
     domain_tag: bytes, domain_id: int, feature_key: int, inputs: Sequence[ReadableBuffer]
 ) -> bytes:
-    """As ``exact_input_key``, in the key space of a tag, a u64 id and u64 feature bits.
+    """Returns ``exact_input_key`` in the key space of a tag, a u64 id and u64 feature bits.
 
-    An empty tag raises ``InvalidProgram``, an id or key outside u64 ``OverflowError``.
+    Raises ``InvalidProgram`` for an empty tag, and ``OverflowError`` for an id or key outside u64.
     """
     if not domain_tag:
         raise InvalidProgram("the domain tag of an input key is empty", fix="name the cache that the key belongs to.")

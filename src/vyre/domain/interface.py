@@ -12,7 +12,7 @@ from vyre.domain.launch import Interface, Launch, launch_of
 
 
 def interface_of(program: Program) -> Interface:
-    """What a caller must know of ``program``; cached on it.  Raises as ``plan_bindings`` does."""
+    """Returns the interface of ``program``, cached on it.  Raises the errors of ``plan_bindings``."""
     cached = program._cache.get("interface")
     if isinstance(cached, Interface):
         return cached
@@ -25,12 +25,12 @@ def interface_of(program: Program) -> Interface:
 def resolve_launch(
     program: Program, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
 ) -> Launch:
-    """The launch of a valid program.  Raises as ``launch_of`` does."""
+    """Returns the launch of a valid program.  Raises the errors of ``launch_of``."""
     return launch_of(interface_of(program), input_nbytes, config, limits)
 
 
 def uses_atomics(program: Program) -> bool:
-    """True if any expression is an atomic; cached on the program."""
+    """Returns whether any expression is an atomic; cached on the program."""
     cached = program._cache.get("uses_atomics")
     if cached is None:
         cached = any(isinstance(e, Atomic) for e in unique_expressions(program))

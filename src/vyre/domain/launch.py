@@ -1,4 +1,4 @@
-"""Everything about one launch that follows from a program's interface, input lengths and config."""
+"""The facts about one launch that follow from a program's interface, input lengths and config."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ U32_MAX = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """``counts`` (elements) and ``nbytes`` by position in the binding plan; ``output_nbytes`` by output.
+    """A launch with all its sizes.
 
-    ``output_nbytes`` and ``output_ranges`` describe what is returned: whole buffers, or [start, end) of them.
+    ``counts`` (elements) and ``nbytes`` are indexed by position in the binding plan, ``output_nbytes`` and
+    ``output_ranges`` by output.  The latter two describe what is returned: whole buffers, or the byte ranges [start,
+    end) of them.
     """
 
     grid: Dim3
@@ -41,9 +43,10 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What the caller of a program must know of it.
+    """The facts about a program that its caller needs.
 
-    ``driven_by_input``: inputs count when the launch is sized, because workgroup memory or atomics fold them.
+    ``driven_by_input`` means that inputs count when the launch is sized, because workgroup memory or atomics fold
+    them.
     """
 
     plan: BindingPlan
@@ -54,10 +57,11 @@ class Interface:
 def launch_of(
     interface: Interface, input_nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
 ) -> Launch:
-    """The launch of a valid program with this interface.
+    """Returns the launch of a valid program with this interface.
 
-    Raises ``InvalidInput`` for inputs that do not fit, ``InvalidProgram`` for an output whose size is unknown or
-    limits of the backend, ``InvalidConfig`` for geometry.
+    ``input_nbytes`` holds the length of each input in bytes.  Raises ``InvalidInput`` for inputs that do not fit,
+    ``InvalidProgram`` for an output whose size is unknown or a launch beyond the backend's limits, and
+    ``InvalidConfig`` for geometry.
     """
     plan = interface.plan
     counts = _counts(plan, input_nbytes, config)
@@ -76,10 +80,10 @@ def launch_of(
 
 
 def geometry_of(interface: Interface, input_nbytes: tuple[int, ...], config: DispatchConfig) -> LaunchGeometry:
-    """The geometry of a launch that ``launch_of`` accepts, and the rule that chose it.
+    """Returns the geometry of a launch that ``launch_of`` accepts, and the rule that chose it.
 
-    ``input_nbytes`` decide nothing, and may be empty, where the config gives ``grid``, ``extent`` or
-    ``element_count_override``.  Raises as ``launch_of`` does for counts and for a grid that cannot be inferred.
+    ``input_nbytes`` is not used, and may be empty, where the config gives ``grid``, ``extent`` or
+    ``element_count_override``.  Raises the errors of ``launch_of`` for counts and for a grid that cannot be inferred.
     """
     if config.grid or config.extent or config.element_count_override is not None:
         return _geometry(interface, config, *_given_count(config))
@@ -159,7 +163,9 @@ def _input_count(binding: Binding, nbytes: int) -> int:
 
 
 def _allocated_count(plan: BindingPlan, binding: Binding, known: Mapping[str, int], given: Mapping[str, int]) -> int:
-    """Count of a backend-allocated buffer without a static one: that of its model, or in ``output_counts``."""
+    """Returns the count of a backend-allocated buffer without a static one: that of its model, or in
+    ``output_counts``.
+    """
     buffer = binding.buffer
     models = {b.buffer.name: b.buffer.like for b in plan.bindings}
     name: str | None = buffer.name

@@ -1,7 +1,7 @@
-"""What launching costs on a device: values that were measured, with how well they are known.
+"""Launch costs of a device: measured times, with their precision and provenance.
 
-A cost nobody knows is None.  All times are nanoseconds.  ``ASSUMED`` has figures published for other machines, so that
-plans can be shown where nothing was measured; every value says what it is.
+An unknown cost is None.  All times are nanoseconds.  ``ASSUMED`` has figures published for other machines, so that
+plans can be shown where nothing was measured; every value carries its provenance.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ VERSION: Final = 1
 
 
 class Provenance(Enum):
-    """Where a value comes from, the least trustworthy first."""
+    """The source of a value, the least trustworthy first."""
 
     ASSUMED = "assumed"
-    """Taken from somebody else's machine."""
+    """Published for another machine."""
     EMULATED = "emulated"
-    """Timed on an emulated device: it says what the emulator costs, and nothing about a GPU."""
+    """Timed on an emulated device: the cost of the emulator, which says nothing about a GPU."""
     MEASURED = "measured"
 
 
@@ -37,7 +37,7 @@ _TRUST: Final = {found: place for place, found in enumerate(Provenance)}
 class Measured:
     """A time in ns: the median of ``count`` samples, their interquartile range, and the standard error of the median.
 
-    For an assumed value, of which there are no samples, the last two say how far published figures lie apart.
+    An assumed value has no samples; there, the last two are derived from the range of the published figures.
     """
 
     median_ns: Nanoseconds
@@ -54,10 +54,10 @@ class Measured:
 
 
 def of_samples(samples_ns: Sequence[int], provenance: Provenance) -> Measured:
-    """Median, rounded down, and its spread; at least ``LEAST_SAMPLES`` samples.
+    """Returns the median, rounded down, and the spread of at least ``LEAST_SAMPLES`` samples.
 
-    The standard error is that of the median of normal samples, sqrt(pi / 2) sigma / sqrt(n), where sigma is told from
-    the interquartile range (1.349 sigma), which a few outliers do not move.  It is rounded up.
+    The standard error is that of the median of normal samples, sqrt(pi / 2) sigma / sqrt(n), where sigma is estimated
+    from the interquartile range (1.349 sigma), which a few outliers do not move.  It is rounded up.
     """
     count = len(samples_ns)
     if count < LEAST_SAMPLES:
@@ -72,25 +72,25 @@ def of_samples(samples_ns: Sequence[int], provenance: Provenance) -> Measured:
 
 
 def _quantile(ordered: Sequence[int], quarters: int) -> int:
-    """Between the two nearest ranks, by distance; for one to three quarters."""
+    """Returns the quantile at one to three quarters, interpolated linearly between the two nearest ranks."""
     place, rest = divmod((len(ordered) - 1) * quarters, 4)
     return ordered[place] + (ordered[place + 1] - ordered[place]) * rest // 4
 
 
 def root_up(square: int) -> int:
-    """Square root, rounded up."""
+    """Returns the square root, rounded up."""
     root = isqrt(square)
     return root + (root * root < square)
 
 
 def weakest(provenances: Iterable[Provenance]) -> Provenance:
-    """The least trustworthy: what a figure computed from several values is."""
+    """Returns the least trustworthy provenance: that of a figure computed from several values."""
     return min(provenances, key=_TRUST.__getitem__)
 
 
 @record
 class CostSource:
-    """Where costs hold: what the backend calls itself, its device and its driver."""
+    """The scope of costs: the names that the backend gives itself, its device and its driver."""
 
     backend: str
     device: str
@@ -102,7 +102,7 @@ class CostSource:
 
 @record
 class KernelTime:
-    """Device time of one launch of a compiled pipeline."""
+    """The device time of one launch of a compiled pipeline."""
 
     pipeline: str
     time: Measured
@@ -110,22 +110,22 @@ class KernelTime:
 
 @record
 class LaunchCosts:
-    """What a host and a device take for a launch; None is unknown.
+    """The times that a host and a device take for a launch; None is unknown.
 
-    Of both: ``round_trip`` lies between the end of the last submission and the moment at which a host that waits goes
-    on, but for kernels.
+    Host and device: ``round_trip`` is the time from the end of the last submission until a wait returns, without the
+    time of the kernels.
 
-    Of the host: ``launch`` submits one kernel.  ``graph_record`` captures and instantiates a graph, ``graph_update``
-    changes parameters of one that is recorded, ``graph_replay`` submits it; each costs something for the graph and
-    something for every node (of an update: that changes).  ``event_pair`` records two events.
+    Host: ``launch`` submits one kernel.  ``graph_record`` captures and instantiates a graph, ``graph_update`` changes
+    parameters of a recorded graph, and ``graph_replay`` submits it; each has a fixed cost and a cost for every node
+    (of an update: every node that changes).  ``event_pair`` records two events.
 
-    Of the device: ``launch_gap`` lies between two kernels of a stream, ``graph_gap`` between two nodes of a graph.
-    ``persistent_setup`` is what a resident kernel takes from its launch to its first item and from its last to the end,
-    ``persistent_poll`` what it takes to find an item.
+    Device: ``launch_gap`` lies between two kernels of a stream, ``graph_gap`` between two nodes of a graph.
+    ``persistent_setup`` is the time of a persistent kernel from its launch to its first item and from its last item
+    to its end, and ``persistent_poll`` the time in which it finds an item.
 
-    Copies between host and device, from page-locked or other memory, take a latency and a time for every GiB.
+    Copies between host and device, from page-locked or pageable memory, have a latency and a time per GiB.
 
-    ``taken_at_s``: seconds since the epoch.  ``kernels``: ascending by pipeline.
+    ``taken_at_s`` is in seconds since the epoch.  ``kernels`` are ascending by pipeline.
     """
 
     source: CostSource
@@ -156,36 +156,37 @@ class LaunchCosts:
             raise InvalidField(record="LaunchCosts", field="kernels", value=names, expected=expected)
 
     def kernel(self, pipeline: str) -> Measured | None:
-        """Device time of a launch, if it is known."""
+        """Returns the device time of one launch of a pipeline, or None if it is unknown."""
         return next((kernel.time for kernel in self.kernels if kernel.pipeline == pipeline), None)
 
     def known(self) -> dict[str, Measured]:
-        """What is known, but kernels, by the name of its field."""
+        """Returns all known costs except those of kernels, by the name of their fields."""
         return {name: value for name in COSTS if (value := getattr(self, name)) is not None}
 
     @property
     def provenance(self) -> Provenance | None:
-        """The weakest of all that is known; None where nothing is."""
+        """Returns the weakest provenance of all known values; None if nothing is known."""
         known = [*self.known().values(), *(kernel.time for kernel in self.kernels)]
         return weakest(value.provenance for value in known) if known else None
 
 
 COSTS: Final = tuple(f.name for f in fields(LaunchCosts) if f.name not in ("source", "taken_at_s", "kernels"))
-"""Fields that hold a cost."""
+"""Names of the fields that hold a cost."""
 
 
 # ---- age and place
 def age_s(costs: LaunchCosts, now_s: int) -> int:
-    """Seconds since they were taken; 0 for what a clock says lies in the future."""
+    """Returns the age of the costs in seconds; 0 if a clock puts them into the future."""
     return max(0, now_s - costs.taken_at_s)
 
 
 def is_stale(costs: LaunchCosts, now_s: int, max_age_s: int = MAX_AGE_S) -> bool:
+    """Returns whether the costs are older than ``max_age_s`` seconds."""
     return age_s(costs, now_s) > max_age_s
 
 
 def check_usable(costs: LaunchCosts, source: CostSource, now_s: int, max_age_s: int = MAX_AGE_S) -> None:
-    """Raises ``ForeignCosts`` for costs of another backend, device or driver, ``StaleCosts`` for old ones."""
+    """Raises ``ForeignCosts`` for costs of another backend, device or driver, and ``StaleCosts`` for old ones."""
     if costs.source != source:
         raise ForeignCosts(expected=str(source), actual=str(costs.source))
     if is_stale(costs, now_s, max_age_s):
@@ -194,12 +195,12 @@ def check_usable(costs: LaunchCosts, source: CostSource, now_s: int, max_age_s: 
 
 # ---- text
 def to_text(costs: LaunchCosts) -> str:
-    """Canonical JSON with version and digest; costs that are not known are null."""
+    """Returns canonical JSON with version and digest; unknown costs are null."""
     return _FORM.seal(to_json(costs))
 
 
 def to_json(costs: LaunchCosts) -> dict[str, Any]:
-    """The same before it is sealed."""
+    """Returns the content of ``to_text`` before it is sealed with a digest."""
     return {
         "version": VERSION,
         "source": {f.name: getattr(costs.source, f.name) for f in fields(CostSource)},
@@ -210,7 +211,7 @@ def to_json(costs: LaunchCosts) -> dict[str, Any]:
 
 
 def from_text(text: str) -> LaunchCosts:
-    """The inverse; raises ``MalformedJson`` for whatever ``to_text`` would not have written."""
+    """Returns the costs that ``to_text`` wrote; raises ``MalformedJson`` for any other text."""
     content = _FORM.unseal(text)
     try:
         if content["version"] != VERSION:
@@ -250,7 +251,7 @@ _NUMBERS: Final = tuple(f.name for f in fields(Measured) if f.name != "provenanc
 _FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed)
 
 
-# ---- what is assumed
+# ---- assumed costs
 _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "round_trip": (4_000, 2_000, 30_000),
     # A launch through Python bindings; from C, and on a slow box.
@@ -274,10 +275,10 @@ _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "pageable_per_gib": (180_000_000, 90_000_000, 360_000_000),
     "event_pair": (440, 180, 1_000),
 }
-"""Typical, low and high figure of each, in ns: published by others, for recent GPUs and drivers."""
+"""Typical, low and high figures of each cost, in ns, published for recent GPUs and drivers."""
 
 _ERRORS_IN_RANGE: Final = 4
-"""Figures of others are taken to lie within two standard errors on either side."""
+"""Published figures are assumed to lie within two standard errors on either side."""
 
 
 def _assumed(typical: int, low: int, high: int) -> Measured:
@@ -286,4 +287,4 @@ def _assumed(typical: int, low: int, high: int) -> Measured:
 
 _ASSUMED_COSTS: Final[dict[str, Any]] = {name: _assumed(*figures) for name, figures in _PUBLISHED.items()}
 ASSUMED: Final = LaunchCosts(CostSource("assumed", "no device in particular", "none"), 0, **_ASSUMED_COSTS)
-"""Costs that nobody measured here."""
+"""Costs that were not measured on this machine."""

@@ -8,4 +8,4 @@ BackendId = NewType("BackendId", str)
 OpId = NewType("OpId", str)
 Dim3: TypeAlias = tuple[int, int, int]
 Grid: TypeAlias = int | tuple[int, ...]
-"""One to three axes as a caller gives them; those left out are 1."""
+"""Sizes of one to three axes as a caller gives them; axes that are left out have size 1."""

@@ -1,7 +1,7 @@
-"""Operation ids: what a program needs against what a backend offers, compared before anything is compiled.
+"""Operation ids: the operations that a program needs and a backend offers, compared before anything is compiled.
 
-An id is ``vyre.node.<statement>``, ``vyre.<expression>`` or, for literals, ``vyre.lit_<type>``: the
-spelling of the reference system, extended to the node kinds that only exist here.
+An id is ``vyre.node.<statement>``, ``vyre.<expression>`` or, for literals, ``vyre.lit_<type>``: the spelling of
+vyre-driver, the Rust system whose ids vyre shares, extended to the node kinds that only exist in vyre.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for
 
 
 def required_ops(program: Program) -> frozenset[OpId]:
-    """Ids of every statement and expression of ``program``."""
+    """Returns the ids of every statement and expression of ``program``."""
     statements = {_IDS[type(stmt)] for stmt in walk_statements(program.body)}
     expressions = {
         _literal_id(expr.dtype) if isinstance(expr, Literal) else _IDS[type(expr)]

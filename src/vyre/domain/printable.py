@@ -1,7 +1,8 @@
-"""Text for people, in which no character does anything to a terminal.
+r"""Text without characters that could control a terminal.
 
-What is not printable is written as ``.vyre`` text writes it, ``\\u{1b}``: control characters, which move the cursor or
-forge lines, characters that change the direction of reading, and lone surrogates, which no encoding has.
+Characters that are not printable are escaped in the form of ``.vyre`` text, ``\u{1b}``: control characters, which
+move the cursor or forge lines, characters that change the direction of reading, and lone surrogates, which no
+encoding has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 
 class Escapes(dict[int, str]):
-    """A table for ``str.translate``, which takes no memory beside its result."""
+    """A table for ``str.translate`` that computes escapes on demand and uses no memory besides its result."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -22,15 +23,15 @@ _IN_BLOCKS: Final = Escapes({ord("\n"): "\n", ord("\t"): "\t"})
 
 
 def one_line(text: str) -> str:
-    """A name or a path: line breaks and tabs are escaped, too."""
+    """Returns a name or a path with all control characters escaped, including line breaks and tabs."""
     return text.translate(_ALL)
 
 
 def printable(text: str) -> str:
-    """Text of several lines."""
+    """Returns a text with its control characters escaped, except line breaks and tabs."""
     return text.translate(_IN_BLOCKS)
 
 
 def indented(text: str) -> str:
-    """A message: the lines after its first one are indented, so that none of them looks like a message of its own."""
+    """Returns a message whose lines after the first are indented, so that none of them looks like another message."""
     return printable(text).replace("\n", "\n    ")

@@ -1,4 +1,4 @@
-"""Data races as values, and their wording: every backend that finds races reports them with these records."""
+"""Data races as values, and their wording.  Every backend that finds races reports them with these records."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _APART: Final = (
 
 
 class LanePlace(NamedTuple):
-    """Which lane of a launch.
+    """The position of a lane in a launch.
 
-    ``linear`` is the global id as one number, x fastest; ``workgroup`` the workgroup's place in the grid; ``local`` the
-    lane's place in the workgroup.
+    ``linear`` is the global id as one number, x fastest; ``workgroup`` is the position of the workgroup in the grid,
+    and ``local`` the position of the lane in the workgroup.
     """
 
     linear: int
@@ -34,7 +34,7 @@ class LanePlace(NamedTuple):
 
     @classmethod
     def of(cls, grid: Dim3, size: Dim3, workgroup: Dim3, local: Dim3) -> LanePlace:
-        """The lane at ``local`` of ``workgroup``, in a grid of ``grid`` workgroups of ``size`` lanes."""
+        """Returns the lane at ``local`` of ``workgroup``, in a grid of ``grid`` workgroups of ``size`` lanes."""
         x, y, z = (g * s + i for g, s, i in zip(workgroup, size, local, strict=True))
         linear = (z * grid[1] * size[1] + y) * grid[0] * size[0] + x
         return cls(linear, (x & _U32, y & _U32, z & _U32), workgroup, local)
@@ -58,12 +58,13 @@ class RacingAccess(NamedTuple):
         return f"{self.kind} by {self.lane} at {place_text(self.loc)}"
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the access as a JSON object."""
         loc = None if self.loc is None else {"file": self.loc.file, "line": self.loc.line, "column": self.loc.column}
         return {"kind": self.kind, **self.lane._asdict(), "loc": loc}
 
 
 class DataRace(NamedTuple):
-    """Two accesses to one element that nothing orders; ``first`` happened first in the schedule that was watched."""
+    """Two unordered accesses to one element; ``first`` happened first in the schedule that was observed."""
 
     buffer: str
     element: int
@@ -74,6 +75,7 @@ class DataRace(NamedTuple):
         return f"{self.buffer}[{self.element}]: {self.first}, {self.second}"
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the race as a JSON object."""
         return {
             "buffer": self.buffer,
             "element": self.element,
@@ -83,17 +85,17 @@ class DataRace(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What can be done about it."""
+        """Returns advice for repairing the program."""
         return _TOGETHER if self.first.lane.workgroup == self.second.lane.workgroup else _APART
 
 
 def place_text(loc: SourceLocation | None) -> str:
-    """A source line as messages name it."""
+    """Returns a source line as messages name it."""
     return "an unknown source line" if loc is None else str(loc)
 
 
 def races_text(races: tuple[DataRace, ...]) -> str:
-    """The first races, and how many more there are."""
+    """Returns the first races as text, and the number of the others."""
     listed = "; ".join(map(str, races[:_LISTED]))
     return f"{listed}; and {len(races) - _LISTED} more" if len(races) > _LISTED else listed
 

@@ -1,7 +1,7 @@
 """Checked input records, and reasons as data.
 
 ``@record`` makes a frozen, slotted dataclass whose fields are checked against their annotations when it is built, so
-that code never meets a value outside its domain.
+that code never encounters a value outside its domain.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 class IntRange(NamedTuple):
-    """Inclusive domain of an integer field."""
+    """The inclusive domain of an integer field."""
 
     low: int
     high: int
 
 
 class FloatRange(NamedTuple):
-    """Domain of a float field: finite, between ``low`` and ``high``; ``above`` leaves ``low`` itself out."""
+    """The domain of a float field: finite, between ``low`` and ``high``; ``above`` excludes ``low`` itself."""
 
     low: float
     high: float = math.inf
@@ -68,20 +68,20 @@ Count: TypeAlias = Annotated[int, IntRange(0, U64_MAX)]
 
 
 def checked_u64(value: int, field: str, kind: str = "ByteCountOverflow") -> int:
-    """``value`` if it fits 64 bits; else ``PlanError(kind)`` naming the quantity ``field``."""
+    """Returns ``value`` if it fits 64 unsigned bits; else raises ``PlanError(kind)`` naming the quantity ``field``."""
     if 0 <= value <= U64_MAX:
         return value
     raise PlanError(kind, field=field)
 
 
 class Reason(NamedTuple):
-    """Why a verdict came out as it did: a template and its numbers, formatted only when somebody reads it."""
+    """The reason of a verdict: a template and its values, formatted only when the text is needed."""
 
     template: str
     values: tuple[object, ...] = ()
 
     def __str__(self) -> str:
-        """One line for people."""
+        """Returns one line for people."""
         return self.template.format(*self.values)
 
 
@@ -90,10 +90,10 @@ _Checker: TypeAlias = Callable[[object], str | None]
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """Frozen, slotted dataclass whose fields are checked by type and range at construction.
+    """Returns a frozen, slotted dataclass whose fields are checked by type and range at construction.
 
-    A field outside its domain raises ``InvalidField`` naming record, field and expectation.
-    An own ``__post_init__`` runs after the checks.  Fields after ``_: KW_ONLY`` are keywords.
+    A field outside its domain raises ``InvalidField`` naming record, field and expectation.  A ``__post_init__`` that
+    the class defines runs after the checks.  Fields after ``_: KW_ONLY`` are keyword-only.
     """
     hints = get_type_hints(cls, include_extras=True)
     values = {name: hint for name, hint in hints.items() if hint is not KW_ONLY and get_origin(hint) is not ClassVar}

@@ -1,6 +1,6 @@
 """Canonical JSON that carries the digest of its content.
 
-What damages a text, or edits it by hand, is noticed.  It is no signature: whoever can write can seal.
+The digest detects damage and manual edits.  It is no signature: everyone who can write the file can seal it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from vyre.domain.errors import MalformedJson
 
 @dataclass(frozen=True, slots=True)
 class SealedForm:
-    """``domain`` keeps the digests of one form apart from those of others; ``malformed`` makes its errors from a
-    reason."""
+    """A kind of sealed document.
+
+    ``domain`` separates the digests of one kind from those of others; ``malformed`` makes the error of this kind from
+    a reason.
+    """
 
     domain: bytes
     malformed: Callable[[str], MalformedJson]
 
     def seal(self, content: dict[str, Any]) -> str:
-        """Canonical JSON of ``content`` with its digest; without a line end."""
+        """Returns canonical JSON of ``content`` with its digest, without a line end."""
         return _text(content | {"blake3": self._digest(content)})
 
     def unseal(self, text: str) -> dict[str, Any]:
-        """The content, verified but for its form; raises ``MalformedJson``."""
+        """Returns the content of ``text`` after verifying its digest; raises ``MalformedJson``.
+
+        Whether the text is canonical is not checked.
+        """
         try:
             content = json.loads(text)
             whole = isinstance(content, dict) and content.pop("blake3", None) == self._digest(content)

@@ -1,4 +1,4 @@
-"""Values of callers in error messages."""
+"""Callers' values in error messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LARGEST: Final = 10**40
 
 
 def shown(value: object) -> str:
-    """``value`` for an error message: shortened, and also where Python refuses to print it."""
+    """Returns the ``repr`` of ``value``, shortened to 80 characters for an error message; never raises."""
     if isinstance(value, int) and abs(value) > _LARGEST:
         return f"an int of {value.bit_length()} bits"
     try:

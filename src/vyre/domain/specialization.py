@@ -1,8 +1,8 @@
 """Specialization values: constants chosen at launch, and the keys derived from them.
 
-Two families of keys.  ``canonical_bytes`` is injective (type tags, length frames, full type structure) and
-is what executable keys are made of.  The 64-bit ``cache_hash`` family is the interchange form of the
-reference system: unframed FNV-1a, so different maps *can* collide; never let it alone decide what runs.
+There are two families of keys.  ``canonical_bytes`` is injective (type tags, length frames, full type structure) and
+is the base of executable keys.  The 64-bit ``cache_hash`` family is the interchange form of vyre-driver, the Rust
+system: unframed FNV-1a, so that different maps *can* collide; it must never decide alone which code runs.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _FNV_OFFSET: Final = 0xCBF2_9CE4_8422_2325
 _FNV_PRIME: Final = 0x0000_0100_0000_01B3
 _ARTIFACT_DOMAIN: Final = b"vyre-specialization-artifact-key-v1\0"
 UNTAGGED: Final = 0xFFFF_FFFF
-"""Interchange tag of a type that the reference system's table leaves out."""
+"""The interchange tag of a type that vyre-driver's table lacks."""
 
 
 class SpecKind(Enum):
-    """The value is the stable tag in the low byte of ``SpecValue.cache_hash``."""
+    """The kind of a specialization value; its number is the stable tag in the low byte of ``SpecValue.cache_hash``."""
 
     U32 = 0
     I32 = 1
@@ -53,15 +53,15 @@ _KIND_OF: Final = {scalar: kind for kind, scalar in SPEC_SCALARS.items()}
 
 
 def dtype_tag(dtype: DataType) -> int:
-    """Interchange tag: the type's wire tag, but for ``quantized``, which the reference's table misses."""
+    """Returns the interchange tag: the type's wire tag, except for ``quantized``, which vyre-driver's table lacks."""
     return UNTAGGED if isinstance(dtype, ReservedType) and dtype.name == "quantized" else dtype.tag
 
 
 @dataclass(frozen=True, slots=True)
 class SpecValue:
-    """One constant: the bit pattern of a scalar, or a data type.  Equal when kind and bits are equal.
+    """One constant: the bit pattern of a scalar, or a data type.  Values are equal when kind and bits are equal.
 
-    Make one with ``u32 i32 f32 bool_ dtype``; a number that does not fit raises ``InvalidConfig``.
+    The class methods ``u32 i32 f32 bool_ dtype`` construct it; a number that does not fit raises ``InvalidConfig``.
     """
 
     kind: SpecKind
@@ -78,7 +78,7 @@ class SpecValue:
 
     @classmethod
     def scalar(cls, dtype: ScalarType, value: int | float | bool) -> SpecValue:
-        """``value`` as ``dtype``, one of u32 i32 f32 bool: a number, as for a parameter of that type."""
+        """Returns ``value`` as ``dtype``, one of u32 i32 f32 bool, by the rules for a parameter of that type."""
         expect("dtype", dtype, ScalarType, "u32, i32, f32 or bool")
         kind = _KIND_OF.get(dtype)
         if kind is None:
@@ -90,28 +90,33 @@ class SpecValue:
 
     @classmethod
     def u32(cls, value: int) -> SpecValue:
+        """Returns a u32 constant."""
         return cls.scalar(ScalarType.U32, value)
 
     @classmethod
     def i32(cls, value: int) -> SpecValue:
+        """Returns an i32 constant."""
         return cls.scalar(ScalarType.I32, value)
 
     @classmethod
     def f32(cls, value: float) -> SpecValue:
+        """Returns an f32 constant, rounded to nearest even."""
         return cls.scalar(ScalarType.F32, value)
 
     @classmethod
     def bool_(cls, value: bool) -> SpecValue:
+        """Returns a bool constant."""
         return cls.scalar(ScalarType.BOOL, value)
 
     @classmethod
     def dtype(cls, value: DataType) -> SpecValue:
+        """Returns a constant that is a data type."""
         expect("value", value, (ScalarType, ReservedType), "a data type")
         return cls(SpecKind.DTYPE, data_type=value)
 
     @classmethod
     def of(cls, value: SpecValue | DataType | int | float | bool) -> SpecValue:
-        """A plain Python or NumPy value by the builder's rule: an int is u32, a float f32, a bool bool."""
+        """Returns a plain Python or NumPy value by the builder's rule: an int is u32, a float f32, a bool bool."""
         if isinstance(value, SpecValue):
             return value
         if isinstance(value, ScalarType | ReservedType):
@@ -122,14 +127,14 @@ class SpecValue:
         return cls.u32(number) if isinstance(number, int) else cls.f32(number)
 
     def as_literal(self) -> Literal:
-        """The scalar as an IR literal; a data type has none (``InvalidConfig``)."""
+        """Returns the scalar as an IR literal; raises ``InvalidConfig`` for a data type."""
         if self.data_type is not None:
             raise InvalidConfig("a data type is no value of a SpecConst", fix="pass a u32, i32, f32 or bool.")
         return Literal(SPEC_SCALARS[self.kind], self.bits)
 
     @classmethod
     def from_literal(cls, literal: Literal) -> SpecValue:
-        """The inverse of ``as_literal``; raises ``InvalidConfig`` for other types."""
+        """Returns the value of a literal, the inverse of ``as_literal``; raises ``InvalidConfig`` for other types."""
         expect("literal", literal, Literal, "a literal")
         kind = _KIND_OF.get(literal.dtype)
         if kind is None:
@@ -137,7 +142,7 @@ class SpecValue:
         return cls(kind, literal.bits)
 
     def as_pipeline_f64(self) -> float:
-        """The value as a float, exactly; a bool is 0 or 1, a data type its tag."""
+        """Returns the value as a float, exactly; a bool is 0 or 1, a data type its tag."""
         if self.data_type is not None:
             return float(dtype_tag(self.data_type))
         if self.kind is SpecKind.F32:
@@ -147,12 +152,12 @@ class SpecValue:
         return float(self.bits)
 
     def cache_hash(self) -> int:
-        """64-bit interchange contribution: the kind in the low byte, the bits above it."""
+        """Returns the 64-bit interchange contribution: the kind in the low byte, the bits above it."""
         payload = self.bits if self.data_type is None else dtype_tag(self.data_type)
         return self.kind.value | payload << 8
 
     def canonical_bytes(self) -> bytes:
-        """Injective encoding, with the full structure of a data type."""
+        """Returns an injective encoding, with the full structure of a data type."""
         payload = self.bits.to_bytes(4, "little") if self.data_type is None else _type_bytes(self.data_type)
         return bytes((self.kind.value,)) + payload
 
@@ -167,7 +172,7 @@ SpecInput: TypeAlias = SpecValue | DataType | int | float | bool
 class SpecMap(Mapping[str, SpecValue]):
     """Constants by name, ordered by name, immutable and hashable.
 
-    Built from a mapping or pairs; a later pair replaces an earlier one of the same name.
+    It is built from a mapping or pairs; a later pair replaces an earlier one of the same name.
     """
 
     __slots__ = ("_entries", "_hash")
@@ -178,7 +183,7 @@ class SpecMap(Mapping[str, SpecValue]):
         self._hash: Final = hash(tuple(self._entries.items()))
 
     def with_value(self, name: str, value: SpecInput) -> SpecMap:
-        """A map with ``name`` inserted or replaced."""
+        """Returns a map with ``name`` inserted or replaced."""
         expect("name", name, str, "the name of a constant")
         return SpecMap({**self._entries, name: value})
 
@@ -204,11 +209,11 @@ class SpecMap(Mapping[str, SpecValue]):
         return f"SpecMap({self._entries!r})"
 
     def to_numeric_constants(self) -> dict[str, float]:
-        """Every value as a float, by name."""
+        """Returns every value as a float, by name."""
         return {name: value.as_pipeline_f64() for name, value in self._entries.items()}
 
     def cache_hash(self) -> int:
-        """64-bit FNV-1a over names and value hashes, without frames: for interchange only."""
+        """Returns 64-bit FNV-1a over names and value hashes, without frames: for interchange only."""
         state = _FNV_OFFSET
         for name, value in self._entries.items():
             for byte in _text(name) + value.cache_hash().to_bytes(8, "little"):
@@ -216,7 +221,7 @@ class SpecMap(Mapping[str, SpecValue]):
         return state
 
     def canonical_bytes(self) -> bytes:
-        """Injective encoding: the count, then each name and value in a length frame."""
+        """Returns an injective encoding: the count, then each name and value in a length frame."""
         frames = [_frame(_text(name)) + _frame(value.canonical_bytes()) for name, value in self._entries.items()]
         return len(frames).to_bytes(8, "little") + b"".join(frames)
 
@@ -242,7 +247,8 @@ def _entries_of(entries: object) -> dict[str, SpecInput]:
 
 
 def written_spec(canonical: bytes) -> dict[str, str]:
-    """What ``SpecMap.canonical_bytes`` holds, for people: ``u32 0x10`` by name; of a data type its encoding.
+    """Returns the content of ``SpecMap.canonical_bytes`` for people: ``u32 0x10`` by name, and a data type's
+    encoding.
 
     Raises ``ValueError`` for other bytes.
     """
@@ -261,7 +267,7 @@ def written_spec(canonical: bytes) -> dict[str, str]:
 
 
 def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
-    """``values`` typed by the program's constants: a plain number takes the type of the default.
+    """Returns ``values`` typed by the program's constants: a plain number takes the type of the default.
 
     Raises ``InvalidConfig`` for an unknown name, a wrong type, or a number that does not fit.
     """
@@ -288,7 +294,7 @@ def resolve_spec(program: Program, values: Mapping[str, SpecInput]) -> SpecMap:
 
 
 def spec_constants(program: Program) -> Mapping[str, Literal]:
-    """The program's specialization constants and their defaults, in order of first use."""
+    """Returns the program's specialization constants and their defaults, in order of first use."""
     found = program._cache.get("spec_constants")
     if found is None:
         found = {node.name: node.default for node in unique_expressions(program) if isinstance(node, SpecConst)}
@@ -297,7 +303,7 @@ def spec_constants(program: Program) -> Mapping[str, Literal]:
 
 
 def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dict[str, Literal]:
-    """A value for every constant of the program: the default unless ``spec`` gives another.
+    """Returns a value for every constant of the program: the default unless ``spec`` gives another.
 
     Raises ``InvalidConfig`` as ``resolve_spec`` does.
     """
@@ -308,18 +314,18 @@ def spec_literals(program: Program, spec: Mapping[str, SpecInput] | None) -> dic
 
 
 def complete_spec(program: Program, spec: Mapping[str, SpecInput] | None) -> SpecMap:
-    """As ``spec_literals``, for keys: so that leaving a constant out and giving its default are the same."""
+    """Returns ``spec_literals`` as a map for keys, in which an omitted constant equals one given as its default."""
     return spec_of(spec_literals(program, spec))
 
 
 def spec_of(literals: Mapping[str, Literal]) -> SpecMap:
-    """The map of values that are literals already."""
+    """Returns the map of these literals."""
     return SpecMap({name: SpecValue.from_literal(value) for name, value in literals.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class SpecCacheKey:
-    """Interchange identity of a specialized module: three u64 hashes and the workgroup size."""
+    """The interchange identity of a specialized module: three u64 hashes and the workgroup size."""
 
     shader_hash: int
     binding_sig: int
@@ -328,24 +334,27 @@ class SpecCacheKey:
 
     @classmethod
     def build(cls, shader_hash: int, binding_sig: int, workgroup_size: Dim3, specs: SpecMap) -> SpecCacheKey:
+        """Returns the key for these constants."""
         return cls(shader_hash, binding_sig, workgroup_size, specs.cache_hash())
 
     def autotune_key(self) -> bytes:
-        """16 bytes: LE64(spec ^ workgroup), LE64(shader ^ binding), the workgroup being x ^ y << 16 ^ z << 32."""
+        """Returns 16 bytes: LE64(spec ^ workgroup), LE64(shader ^ binding), with the workgroup as x ^ y << 16 ^ z <<
+        32.
+        """
         x, y, z = self.workgroup_size
         workgroup = (x ^ y << 16 ^ z << 32) & U64_MASK
         return struct.pack("<QQ", self.spec_hash ^ workgroup, self.shader_hash ^ self.binding_sig)
 
 
 def vsa_specialization_key(fingerprint: bytes, spec_hash: int) -> int:
-    """128-bit key: the first eight bytes of a 32-byte program fingerprint above a 64-bit ``spec_hash``."""
+    """Returns a 128-bit key: the first eight bytes of a 32-byte program fingerprint above a 64-bit ``spec_hash``."""
     if len(fingerprint) != 32:
         raise InvalidConfig(f"a program fingerprint has 32 bytes, not {len(fingerprint)}", fix="pass Program.digest.")
     return int.from_bytes(fingerprint[:8], "little") << 64 | _checked(spec_hash, 64, "spec_hash")
 
 
 def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, backend_fingerprint: str) -> str:
-    """Lower-case hex BLAKE3-256 over version (u32), spec hash and backend fingerprint, both length-framed."""
+    """Returns lower-case hex BLAKE3-256 over version (u32), spec hash and backend fingerprint, both length-framed."""
     state = blake3(_ARTIFACT_DOMAIN + b"version\0")
     state.update(_checked(cache_version, 32, "cache_version").to_bytes(4, "little"))
     state.update(b"\0spec\0" + _frame(spec_hash.encode()))
@@ -369,7 +378,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def _unframe(data: bytes, at: int) -> tuple[bytes, int]:
-    """The framed item at ``at``, and where it ends."""
+    """Returns the framed item at ``at``, and the offset of its end."""
     start = at + 8
     end = start + int.from_bytes(data[at:start], "little")
     if end > len(data):

@@ -1,4 +1,4 @@
-"""JSON text read as its standard has it, within bounds that what walks the value can rely on."""
+"""A JSON reader that follows the standard, with a bound on nesting that consumers of the value can rely on."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import math
 from typing import Any, Final
 
 MAX_DEPTH: Final = 64
-"""Lists and objects around a value."""
+"""The largest number of lists and objects that may enclose a value."""
 
 
 class NotStrictJson(ValueError):
-    """``str``: what is wrong, to follow the name of what was read: ``is not JSON``."""
+    """Text is not strict JSON; ``str`` is a predicate such as ``is not JSON``, to follow the name of the text."""
 
 
 def parse(text: str) -> Any:
-    """The value of JSON text.
+    """Returns the value of JSON text.
 
-    Raises ``NotStrictJson`` for text that is no JSON and for what Python's reader takes beside it: ``NaN`` and
-    ``Infinity``, numbers that are infinite as floats, and a name twice in an object; also beyond ``MAX_DEPTH``.
+    Raises ``NotStrictJson`` for text that is not JSON, for what Python's reader accepts beyond the standard (``NaN``
+    and ``Infinity``, numbers that are infinite as floats, and a name twice in an object), and beyond ``MAX_DEPTH``.
     """
     try:
         value = json.loads(text, parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
@@ -33,7 +33,7 @@ def parse(text: str) -> Any:
 
 
 def check_depth(value: object) -> None:
-    """Raises ``NotStrictJson`` if lists and objects are nested beyond ``MAX_DEPTH``; takes any depth itself."""
+    """Raises ``NotStrictJson`` if lists and objects are nested beyond ``MAX_DEPTH``; itself it accepts any depth."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [

@@ -1,7 +1,7 @@
-"""What tuning remembers: runs of candidates with all their samples, and nothing that was concluded from them.
+"""Records of the tuner: runs of candidates with all their samples, and no conclusions.
 
-A set of records is merged by union, and cut to the latest ones by a total order.  So merging is commutative,
-associative and idempotent, however often and wherever it is done, and a winner can always be told again.
+A set of records is merged by union, and cut to the latest ones by a total order.  Merging is therefore commutative,
+associative and idempotent, and the winner can be determined again at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIX: Final = "tune again, or copy the file again from where it is whole."
 
 
 class KeptRecords(NamedTuple):
-    """How many are kept: ``of_a_candidate`` under one key, and ``in_all``, of one program."""
+    """The numbers of records that are kept: ``of_a_candidate`` under one key, and ``in_all`` of one program."""
 
     of_a_candidate: int = 8
     in_all: int = 4096
@@ -33,7 +33,7 @@ KEPT: Final = KeptRecords()
 
 
 class TimeKind(Enum):
-    """Where times come from: clocks of the device or of the host, or a model that measured nothing."""
+    """The source of times: clocks of the device or of the host, or a model that measured nothing."""
 
     DEVICE = "device"
     HOST = "host"
@@ -41,6 +41,7 @@ class TimeKind(Enum):
 
     @property
     def is_measured(self) -> bool:
+        """Whether the times come from a clock."""
         return self is not TimeKind.ESTIMATED
 
 
@@ -50,11 +51,15 @@ Size: TypeAlias = Annotated[int, IntRange(1, 2**32 - 1)]
 
 @record
 class TuningKey:
-    """What a time is valid for.  ``program``: digest, hex.  ``spec``: canonical bytes of the constants, hex.
+    """The launches for which a time is valid.
 
-    ``bucket``: bits of the number of lanes.  ``device`` and ``driver``: what the backend calls them.  ``versions``: of
-    all that generates code or runs it.  ``declared``: lanes of a workgroup.  ``settings``: the rest of the config that
-    decides what runs.
+    ``program``: the digest, in hexadecimal.
+    ``spec``: canonical bytes of the constants, in hexadecimal.
+    ``bucket``: the bit length of the number of lanes.
+    ``device`` and ``driver``: the names that the backend gives them.
+    ``versions``: versions of all software that generates code or runs it.
+    ``declared``: lanes of a workgroup, per axis.
+    ``settings``: the rest of the config that determines what runs.
     """
 
     program: str
@@ -79,7 +84,9 @@ KEY_FIELDS: Final = tuple(TuningKey.__dataclass_fields__)
 
 @record
 class Candidate:
-    """``size``: lanes of a workgroup along x.  ``profile``: of code generation, empty for the usual one."""
+    """A way to launch a program: ``size`` lanes of a workgroup along x, and a code generation ``profile``, empty for
+    the usual one.
+    """
 
     size: Size
     profile: str = ""
@@ -92,10 +99,12 @@ class Candidate:
 class TuningRecord:
     """One candidate of one run of the tuner.
 
-    ``run``: drawn anew for each.  ``place``: of the candidate in it, 0 for the one in use.  ``of``: candidates in it.
-    ``samples``: in the order of the rounds; ns, or what the model counts.  ``matched``: the bytes were those of the
-    reference; who gives others takes no further part and has no samples.  ``at_s``: when it ended, in seconds since
-    the epoch.
+    ``run``: an id drawn for each run.
+    ``place``: the position of the candidate in the run, 0 for the one in use.
+    ``of``: the number of candidates in the run.
+    ``samples``: in the order of the rounds, in ns or in units of the model.
+    ``matched``: whether the bytes equalled those of the reference; a candidate with other bytes has no samples.
+    ``at_s``: the end of the run, in seconds since the epoch.
     """
 
     key: TuningKey
@@ -116,15 +125,15 @@ class TuningRecord:
 
 
 def bucket_of(lanes: int) -> int:
-    """Launches of one bucket differ by less than a factor of two."""
+    """Returns the bucket of a launch; launches of one bucket differ by less than a factor of two."""
     return lanes.bit_length()
 
 
 def merge(*sets: Iterable[TuningRecord], kept: KeptRecords = KEPT) -> tuple[TuningRecord, ...]:
-    """The union, latest first, cut to what is ``kept``.
+    """Returns the union, latest first, cut to ``kept``.
 
-    A record that is cut has enough later ones before it, of its candidate or of all, and so it has in every larger set:
-    whoever merges parts first loses nothing that merging all at once would keep.
+    A record that is cut has enough later records before it, of its candidate or of all, and therefore also in every
+    larger set: merging parts first loses nothing that merging all at once would keep.
     """
     latest = sorted(set().union(*sets), key=_order)
     seen: Counter[tuple[TuningKey, Candidate, TimeKind]] = Counter()
@@ -141,7 +150,7 @@ _key_order: Final = attrgetter(*KEY_FIELDS)
 
 
 def _order(found: TuningRecord) -> tuple[Any, ...]:
-    """Latest first, the candidates of a run together; total, since it looks at every field."""
+    """Sorts latest first, the candidates of a run together; the order is total because it compares every field."""
     candidate = found.candidate
     place = (found.run, found.place, found.of, found.kind.value, found.matched)
     return (-found.at_s, *place, candidate.size, candidate.profile, found.samples, _key_order(found.key))
@@ -149,12 +158,12 @@ def _order(found: TuningRecord) -> tuple[Any, ...]:
 
 # ---- lines
 def to_line(found: TuningRecord) -> str:
-    """Canonical JSON that carries its own digest; without a line end."""
+    """Returns canonical JSON that carries its own digest, without a line end."""
     return seal(to_json(found))
 
 
 def from_line(line: str) -> TuningRecord:
-    """The inverse; raises ``MalformedJson`` for whatever ``to_line`` would not have written."""
+    """Returns the record that ``to_line`` wrote; raises ``MalformedJson`` for any other text."""
     found = record_of(unseal(line))
     if to_line(found) != line:
         raise malformed("it is not canonical")
@@ -162,6 +171,7 @@ def from_line(line: str) -> TuningRecord:
 
 
 def to_json(found: TuningRecord) -> dict[str, Any]:
+    """Returns the record as a JSON object without a digest."""
     return {
         "version": VERSION,
         "key": key_json(found.key),
@@ -178,7 +188,7 @@ def to_json(found: TuningRecord) -> dict[str, Any]:
 
 
 def record_of(content: dict[str, Any]) -> TuningRecord:
-    """Raises ``MalformedJson``."""
+    """Returns the record that ``to_json`` wrote; raises ``MalformedJson`` for other objects."""
     try:
         if content["version"] != VERSION:
             raise malformed(f"it is of version {content['version']!r}, not {VERSION}")
@@ -198,16 +208,19 @@ def record_of(content: dict[str, Any]) -> TuningRecord:
 
 
 def key_json(key: TuningKey) -> dict[str, Any]:
+    """Returns the key as a JSON object."""
     return {name: getattr(key, name) for name in KEY_FIELDS} | {"declared": list(key.declared)}
 
 
 def key_of(content: dict[str, Any]) -> TuningKey:
-    """Raises ``InvalidField``, ``KeyError`` or ``TypeError``."""
+    """Returns the key that ``key_json`` wrote; raises ``InvalidField``, ``KeyError`` or ``TypeError`` for other
+    objects.
+    """
     return TuningKey(**content | {"declared": tuple(content["declared"])})
 
 
 def malformed(why: str) -> MalformedJson:
-    """The error about text that tuning did not write."""
+    """Returns the error for text that the tuner did not write."""
     return MalformedJson(f"not of the tuner: {why}", fix=_FIX)
 
 

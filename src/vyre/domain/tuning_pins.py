@@ -1,6 +1,6 @@
-"""Pins: winners of the tuner in a file that is kept, reviewed and carried like source.
+"""Pins: winners of the tuner in a file that is kept, reviewed and distributed like source.
 
-A pin holds for exactly the launches it was made for: every field of its key, or it does not apply.
+A pin applies to exactly the launches for which it was made: every field of its key must match.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION: Final = 1
 
 @record
 class Pin:
-    """``kind``: of the times by which ``candidate`` won, so that what a model chose can be told from a measurement."""
+    """The winner for one key; ``kind`` tells whether its times were measured or estimated."""
 
     key: TuningKey
     candidate: Candidate
@@ -28,23 +28,26 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """At most one pin a key."""
+    """Pins, at most one for each key."""
 
     by_key: Mapping[TuningKey, Pin] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pins: Iterable[Pin]) -> Pins:
-        """The last one of a key counts."""
+        """Returns these pins; the last one of a key wins."""
         return cls({pin.key: pin for pin in pins})
 
     def __len__(self) -> int:
         return len(self.by_key)
 
     def get(self, key: TuningKey) -> Pin | None:
+        """Returns the pin of a key, or None."""
         return self.by_key.get(key)
 
     def why_none(self, key: TuningKey) -> str:
-        """Why no pin applies: there is none of the program, or the nearest was made for something else."""
+        """Returns the reason why no pin applies: the program has none, or the fields in which the nearest one
+        differs.
+        """
         near = [differing(pin.key, key) for pin in self.by_key.values() if pin.key.program == key.program]
         if not near:
             return "no pin is of this program"
@@ -53,12 +56,12 @@ class Pins:
 
 
 def differing(one: TuningKey, other: TuningKey) -> tuple[str, ...]:
-    """Names of the fields that differ."""
+    """Returns the names of the fields in which two keys differ."""
     return tuple(name for name in KEY_FIELDS if getattr(one, name) != getattr(other, name))
 
 
 def pins_text(pins: Pins) -> str:
-    """Canonical sealed JSON, sorted, with a line end: equal pins give equal bytes."""
+    """Returns canonical sealed JSON, sorted, with a line end: equal pins give equal bytes."""
     rows = [
         {
             "key": key_json(pin.key),
@@ -72,7 +75,7 @@ def pins_text(pins: Pins) -> str:
 
 
 def pins_of(text: str) -> Pins:
-    """The inverse; raises ``MalformedJson`` for whatever ``pins_text`` would not have written."""
+    """Returns the pins that ``pins_text`` wrote; raises ``MalformedJson`` for any other text."""
     content = _FORM.unseal(text)
     try:
         if content["version"] != VERSION:

@@ -1,11 +1,11 @@
 """Frozen values as JSON and back, by reflection over their types.
 
 Records and named tuples are objects whose ``$type`` is the name of their class, tuples and sets are lists (those of
-sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` is its text.  Floats
-are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.  ``canonical`` writes the same value as the same text in every
-process.
+sets sorted), mappings are lists of pairs, enums names, bytes hexadecimal digits, and a ``Reason`` is its text.
+Floats are numbers, or ``"nan"``, ``"inf"`` and ``"-inf"``.  ``canonical`` writes the same value as the same text in
+every process.
 
-Written is what a value is, read is what a type asks for: a type is needed to read, and refuses everything else.
+Writing needs only a value.  Reading needs its type, and refuses everything that is not written for that type.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ from vyre.domain.strict_json import MAX_DEPTH
 Json: TypeAlias = Any
 TYPE: Final = "$type"
 MAX_VALUE_DEPTH: Final = MAX_DEPTH - 2
-"""Records and collections around a value: a document around it adds some of its own."""
+"""The largest number of records and collections that may enclose a value; the document around it adds its own."""
 
 
 def canonical(document: Json) -> str:
-    """JSON text with sorted names and no spaces; equal documents have equal texts."""
+    """Returns JSON text with sorted names and no spaces; equal documents have equal texts."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 # ---- writing
 def to_json(value: object) -> Json:
-    """``value`` as JSON; raises ``InvalidField`` for what has no written form, such as state or a function, and for
-    what is nested beyond the depth that is read back."""
+    """Returns ``value`` as JSON.
+
+    Raises ``InvalidField`` for values without a written form, such as state or a function, and for values nested
+    beyond the depth that can be read.
+    """
     return _document(value, 0)
 
 
@@ -78,15 +81,15 @@ def _is_record(cls: Any) -> bool:
 
 @cache
 def _written(cls: Any) -> tuple[str, ...]:
-    """Fields that a value is made of, in order."""
+    """Returns the names of the fields that determine a value, in order."""
     return tuple(f.name for f in fields(cls) if f.init) if is_dataclass(cls) else cls._fields
 
 
 # ---- reading
 def from_json(hint: Any, document: Json, path: str = "$") -> Any:
-    """The value of type ``hint`` that is written as ``document``; raises ``MalformedJson`` if there is none.
+    """Returns the value of type ``hint`` that is written as ``document``; raises ``MalformedJson`` if there is none.
 
-    Fields that are missing take their defaults: a record is read as it was written before it got more fields.
+    Missing fields take their defaults, so that records written before a field was added can be read.
     """
     if isinstance(hint, NewType):
         hint = hint.__supertype__
@@ -154,7 +157,7 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 @cache
 def _required(cls: Any) -> frozenset[str]:
-    """Fields without a default."""
+    """Returns the names of the fields without a default."""
     if is_dataclass(cls):
         optional = {f.name for f in fields(cls) if f.default is not MISSING or f.default_factory is not MISSING}
     else:
@@ -163,7 +166,10 @@ def _required(cls: Any) -> frozenset[str]:
 
 
 def _one_of(hints: tuple[Any, ...], document: Json, path: str) -> Any:
-    """The first that it can be read as.  An object is of the type that it names, so that an error in it is told."""
+    """Returns the value by the first hint that accepts it.
+
+    An object is read as the type that it names, so that the error is about that type.
+    """
     if isinstance(document, dict):
         named = [hint for hint in hints if getattr(get_origin(hint) or hint, "__name__", "") == document.get(TYPE)]
         hints = tuple(named or hints)
@@ -176,7 +182,7 @@ def _one_of(hints: tuple[Any, ...], document: Json, path: str) -> Any:
 
 
 def _plain(document: Json, path: str) -> Any:
-    """What needs no type to be read."""
+    """Returns a value that can be read without a type."""
     if isinstance(document, list):
         return tuple(_plain(item, f"{path}[{place}]") for place, item in enumerate(document))
     return _checked(not isinstance(document, dict), document, document, "a number, a text or a list", path)

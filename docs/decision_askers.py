@@ -1,7 +1,7 @@
-"""Who asks each decision, read from the source: which code that runs names one of its functions.
+"""The callers of each decision, found in the source.
 
-A decision is asked if code of ``ports``, ``adapters`` or ``app`` that is itself imported names one of its public
-functions, or if a function of another decision that is asked names one.  Imports alone, types and tests do not count.
+A decision is called if code of ``ports``, ``adapters`` or ``app`` that is itself imported names one of its public
+functions, or if a function of another called decision names one.  Imports alone, types and tests do not count.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WAITING: Final[Mapping[str, str]] = {
     "transfers": "packing of many small transfers",
     "waves": "waves of a graph analysis in one kernel",
 }
-"""Decisions that nothing which runs asks, and what is going to ask each; the only ones that may be asked by nobody."""
+"""Decisions without a caller, and the planned caller of each.  No other decision may be without one."""
 
 
 class Definition(NamedTuple):
@@ -57,9 +57,10 @@ class Definition(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """``by``: files that name a function of the decision, below the package; ``through``: decisions that do.
+    """The callers of a decision.
 
-    Both are sorted; ``through`` counts only where ``by`` is empty.
+    ``by`` lists the files below the package that name a function of it, ``through`` the decisions that do.  Both are
+    sorted; ``through`` counts only where ``by`` is empty.
     """
 
     decision: str
@@ -68,22 +69,23 @@ class Asked(NamedTuple):
 
     @property
     def anybody(self) -> bool:
+        """Whether the decision has a caller."""
         return bool(self.by or self.through)
 
     @property
     def text(self) -> str:
-        """A cell of the index, in Markdown."""
+        """The callers as a cell of the index, in Markdown."""
         if self.by:
             more = f" and {len(self.by) - _SHOWN} more" if len(self.by) > _SHOWN else ""
             return ", ".join(f"`{file}`" for file in self.by[:_SHOWN]) + more
         if self.through:
             return "through " + ", ".join(f"[{name}]({name}.md)" for name in self.through[:_SHOWN])
-        return f"nobody yet: {WAITING.get(self.decision, 'not even planned')}"
+        return f"not yet called; planned: {WAITING.get(self.decision, 'none')}"
 
 
 @cache
 def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
-    """Who asks, by the name of the decision."""
+    """Returns the callers of every decision by the decision's name."""
     trees = {_dotted(path, source): ast.parse(path.read_text("utf-8")) for path in sorted(source.rglob("*.py"))}
     decisions = {_dotted(path, source) for path in _decision_files(source)}
     held = {module: _named(trees[module], module, trees) for module in decisions}
@@ -117,7 +119,7 @@ def askers(source: Path = SOURCE) -> Mapping[str, Asked]:
 
 
 def _imported(trees: Mapping[str, ast.Module]) -> frozenset[str]:
-    """Modules that code other than tests imports, by statement or by name.  What nobody imports does not run."""
+    """Returns the modules that code other than tests imports, by statement or by name; other modules do not run."""
     found: set[str] = set()
     for module, tree in trees.items():
         for node in ast.walk(tree) if module.split(".")[0] != "testing" else ():
@@ -130,7 +132,7 @@ def _imported(trees: Mapping[str, ast.Module]) -> frozenset[str]:
 
 
 def _asks(definition: Definition, module: str, trees: Mapping[str, ast.Module]) -> bool:
-    """Is this a public function of the module?  Records and verdicts can be named without asking."""
+    """Returns whether this is a public function of the module; naming a record or a verdict is no call."""
     if definition.module != module or definition.name.startswith("_"):
         return False
     return any(isinstance(node, ast.FunctionDef) and node.name == definition.name for node in trees[module].body)
@@ -147,7 +149,7 @@ def _dotted(path: Path, source: Path) -> str:
 
 
 def _named(tree: ast.Module, module: str, trees: Mapping[str, ast.Module]) -> dict[str, set[Definition]]:
-    """What each definition of a module names, its own module included."""
+    """Returns the definitions that each definition of a module names, those of its own module included."""
     defined = dict(_defined(tree))
     known = _imports(tree, trees) | {name: Definition(module, name) for name in defined}
     return {name: set(_mentions(node, known)) for name, node in defined.items()}
@@ -163,7 +165,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _imports(tree: ast.Module, trees: Mapping[str, ast.Module]) -> dict[str, Definition]:
-    """What names from this package stand for; a module's name stands for a definition without a name."""
+    """Returns the definitions behind the imported names; a module counts as a definition without a name."""
     known: dict[str, Definition] = {}
     for node in _running(tree):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("vyre."):
@@ -185,7 +187,7 @@ def _mentions(tree: ast.AST, known: Mapping[str, Definition]) -> Iterator[Defini
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those that only type checkers see."""
+    """Yields all nodes except those that only type checkers evaluate."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()

@@ -1,4 +1,4 @@
-"""Which verdicts five decisions give over their two most important inputs; pictures for ``decision_catalogue``."""
+"""The verdicts of five decisions over their two most important inputs; pictures for ``decision_catalogue``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the generated pages: ``python docs/generate.py``.  ``--check`` only tells whether they are up to date."""
+"""Writes the generated pages: ``python docs/generate.py``.  ``--check`` only reports whether they are up to date."""
 
 from __future__ import annotations
 
@@ -139,32 +139,37 @@ folder under another name.
 
 
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Returns a Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines)
 
 
 def code(text: str) -> str:
+    """Returns ``text`` as Markdown code."""
     return f"`{text}`"
 
 
 def written(expression: expr.Expr) -> str:
-    """The expression as ``.vyre`` text, by the printer itself."""
+    """Returns the expression as ``.vyre`` text, written by the printer itself."""
     text = print_program(Program((), (1, 1, 1), (stmt.Let("result", expression),)))
     return text[text.index("let result = ") :].removeprefix("let result = ").splitlines()[0]
 
 
 def type_names(types: Iterable[T]) -> str:
+    """Returns the names of the types in a fixed order, separated by spaces."""
     members = set(types)
     return " ".join(t.text for t in ORDER if t in members)
 
 
 def meaning(node: type[Node]) -> str:
+    """Returns the first paragraph of a node's docstring as Markdown."""
     documented = inspect.getdoc(node)
     assert documented is not None
     return " ".join(documented.split("\n\n")[0].split()).replace("``", "`").replace(" (semantics 2.3)", "")
 
 
 def binary_rows() -> Iterable[tuple[str, ...]]:
+    """Yields a row for each binary operator: text, builder, operand types, result, meaning."""
     for op, row in BINARY.items():
         builder = BUILDER.get(op) or (f"a {row.text} b" if row.infix else f"{FUNCTION.get(row.text, row.text)}(a, b)")
         right = "" if row.right is RightOperand.SAME else f"; on the right {row.right.value}"
@@ -173,6 +178,7 @@ def binary_rows() -> Iterable[tuple[str, ...]]:
 
 
 def unary_rows() -> Iterable[tuple[str, ...]]:
+    """Yields a row for each unary operator: text, builder, operand types, result, meaning."""
     for op, row in UNARY.items():
         builder = BUILDER.get(op) or f"{FUNCTION.get(row.text, row.text)}(x)"
         result = row.result.value.replace("left ", "")
@@ -180,12 +186,14 @@ def unary_rows() -> Iterable[tuple[str, ...]]:
 
 
 def type_rows() -> Iterable[tuple[str, ...]]:
+    """Yields a row for each element type: text, bytes, kind, whether it is computable, tag."""
     for dtype in ORDER:
         use = "yes" if dtype.is_executable else f"no; a load gives {dtype.widened.text}"
         yield code(dtype.text), str(dtype.size), dtype.kind.value, use, f"0x{dtype.tag:02X}"
 
 
 def semantics() -> str:
+    """Returns the page about operations."""
     head = ("text", "builder", "operand types", "result", "meaning")
     atomics = ((code(ATOMIC_TEXT[op]), ATOMIC_MEANING[op]) for op in AtomicOp)
     return SEMANTICS.format(
@@ -205,6 +213,8 @@ def semantics() -> str:
 
 
 def gallery() -> str:
+    """Returns the page about the gallery."""
+
     def rows(folder: str, modules: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
         for module in modules:
             example = load(f"{folder}.{module}")
@@ -219,7 +229,7 @@ def gallery() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Path and content of every generated page."""
+    """Returns the content of every generated page by path."""
     return {
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
@@ -229,11 +239,12 @@ def pages() -> dict[Path, str]:
 
 
 def leftovers(current: Iterable[Path]) -> list[Path]:
-    """Pages of decisions that are gone."""
+    """Returns the pages of decisions that no longer exist."""
     return sorted({path for path in DECISIONS.rglob("*") if path.is_file()} - set(current))
 
 
 def main(arguments: list[str]) -> int:
+    """Writes the pages, or with ``--check`` only compares them; returns the exit code."""
     current, check = pages(), arguments == ["--check"]
     stale = [path for path, text in current.items() if not path.exists() or path.read_text("utf-8") != text]
     gone = leftovers(current)

@@ -1,8 +1,8 @@
 """A chart of the verdicts of a decision over two inputs, as SVG.
 
-No plotting library: its pictures change with its version and its fonts, so that a test could not tell whether they are
-up to date without installing exactly that version.  Here areas are rectangles in units of samples, one to a line, and a
-picture changes where a verdict does.
+The chart is written without a plotting library, whose pictures would change with its version and its fonts, so that a
+test could not check them without installing exactly that version.  Areas are rectangles in units of samples, one per
+line, and a picture changes only where a verdict does.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 from xml.etree import ElementTree as Xml
 
 COLOURS: Final = ("#e8e8e8", "#56b4e9", "#e69f00", "#009e73")
-"""Of the verdicts in the order of the legend; told apart by people who do not see all colours."""
+"""Colours of the verdicts in the order of the legend, distinguishable with colour blindness."""
 WIDTH, HEIGHT, TOP = 480, 300, 50
 
 
 class Tick(NamedTuple):
-    """A label at a place between 0 and 1."""
+    """A label on an axis; ``place`` is between 0 and 1."""
 
     place: float
     label: str
@@ -28,7 +28,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The samples of an input, in ascending order of place, and what is written beside them."""
+    """The samples of an input in ascending order of place, with title and labels."""
 
     title: str
     values: tuple[object, ...]
@@ -36,7 +36,7 @@ class Axis:
 
 
 def linear(title: str, low: int, high: int, step: int, tick: int) -> Axis:
-    """Integers ``low``, ``low + step``, ... up to ``high``; a sample stands in the middle of its cell."""
+    """Returns the integers ``low``, ``low + step``, ... up to ``high``; a sample is in the middle of its cell."""
     values = tuple(range(low, high + 1, step))
     first = -(-low // tick) * tick
     ticks = (Tick(((v - low) / step + 0.5) / len(values), _short(v)) for v in range(first, high + 1, tick))
@@ -44,7 +44,7 @@ def linear(title: str, low: int, high: int, step: int, tick: int) -> Axis:
 
 
 def logarithmic(title: str, low: int, high: int, samples: int, base: int = 10) -> Axis:
-    """Integers at equal ratios from ``low`` to ``high``; ticks at the powers of ``base``."""
+    """Returns integers at equal ratios from ``low`` to ``high``, with ticks at the powers of ``base``."""
 
     def place(value: int) -> float:
         return (math.log(value / low) / math.log(high / low) * (samples - 1) + 0.5) / samples
@@ -55,7 +55,7 @@ def logarithmic(title: str, low: int, high: int, samples: int, base: int = 10) -
 
 
 def categories(title: str, named: dict[str, object]) -> Axis:
-    """One sample for each name."""
+    """Returns one sample for each name."""
     ticks = (Tick((i + 0.5) / len(named), name) for i, name in enumerate(named))
     return Axis(title, tuple(named.values()), tuple(ticks))
 
@@ -66,7 +66,7 @@ def _short(value: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """``verdict`` of every pair of samples, which is one of ``verdicts``."""
+    """A chart: ``verdict`` maps every pair of samples to one of ``verdicts``."""
 
     title: str
     caption: str
@@ -77,11 +77,11 @@ class Sweep:
 
     @property
     def left(self) -> int:
-        """Room for the labels of the vertical axis."""
+        """Width of the labels of the vertical axis."""
         return 44 + 7 * max(len(tick.label) for tick in self.y.ticks)
 
     def areas(self) -> list[tuple[int, int, int, int, str]]:
-        """Column, row from below, width, height and verdict of rectangles that cover all samples."""
+        """Returns column, row from below, width, height and verdict of rectangles that cover all samples."""
         found: list[tuple[int, int, int, int, str]] = []
         rows = ([self.verdict(x, y) for x in self.x.values] for y in self.y.values)
         bottom = 0
@@ -95,7 +95,7 @@ class Sweep:
         return found
 
     def svg(self) -> str:
-        """The picture; the same text on every machine."""
+        """Returns the picture; the text is the same on every machine."""
         total = (self.left + WIDTH + 30, TOP + HEIGHT + 60)
         root = Xml.Element(
             "svg",

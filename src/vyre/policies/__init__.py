@@ -1,10 +1,15 @@
-"""Decisions as pure functions: recorded inputs in, a verdict with its reason out.
+"""Decisions as pure functions: each takes recorded inputs and returns a verdict with its reason.
 
-Each module answers one question, and is importable from here whatever the subject that its folder groups it under::
+Each module answers one question.  A module is importable from this package by its own name, whichever subject folder it
+lies in:
 
     from vyre.policies import command_reuse
 
     verdict = command_reuse.decide_command_reuse(command_reuse.CommandReuseInputs(1000, 8_000, 100_000, 2_000))
+
+Many rules come from vyre-driver, a compiler driver written in Rust for the same programs.  Such a rule is reproduced
+exactly by default; where vyre-driver errs, the module says so, and the corrected rule is a second function or an
+option.
 """
 
 from __future__ import annotations
@@ -98,7 +103,7 @@ if TYPE_CHECKING:
 # isort: on
 # fmt: on
 
-# What the block above says, for run time: folder -> modules.
+# The same as the block above, for run time: folder -> modules.
 _FOLDERS: Final[dict[str, str]] = {
     "caching": (
         "artifact_dependencies cache_eviction cache_eviction_heat cache_invalidation cache_outcome cost_eviction"
@@ -127,7 +132,7 @@ _MODULE_OF: Final = {
 __all__ = sorted(_MODULE_OF)
 
 
-if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+if not TYPE_CHECKING:  # so that a type checker refuses names that do not exist
 
     def __getattr__(name: str) -> object:
         module = _MODULE_OF.get(name)

@@ -1,8 +1,8 @@
-"""What was decided, kept so that it can be decided again.
+"""Records of decisions, from which each decision can be taken again.
 
-A ``DecisionRecord`` holds the name of a policy, the version of its source, what it was given and what it answered.
-``replay`` asks the policy of now and compares.  ``decide`` is how code that wants its decisions recorded asks one; a
-``DecisionSink`` is told.
+A ``DecisionRecord`` holds the name of a policy, the version of its source, its arguments and its verdict.  ``replay``
+calls the policy as it is now and compares the verdicts.  Code whose decisions are to be recorded calls a policy through
+``decide``, which passes each decision to a ``DecisionSink``.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ Policy: TypeAlias = Callable[..., object]
 FORM: Final = 1
 """Version of the written form."""
 ERROR: Final = "$error"
+"""The member of a written verdict that names the error of a policy that refused."""
 _FIX: Final = "use the journal as it was written."
 
 
 # ---- while deciding
 class Decision(NamedTuple):
-    """``policy`` was called with ``arguments``, and answered ``verdict``; a refusal is the error that it raised."""
+    """One call of a policy: ``policy`` was called with ``arguments`` and returned ``verdict``.
+
+    If the policy raised a ``VyreError``, ``verdict`` is that error.
+    """
 
     policy: Policy
     arguments: tuple[object, ...]
@@ -38,10 +42,15 @@ class Decision(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The name under which journals list the policy."""
         return name_of(self.policy)
 
     def record(self, version_of: Callable[[Policy], str]) -> DecisionRecord:
-        """Its written form.  Raises ``InvalidField`` for values that have none."""
+        """Returns the written form of the decision.
+
+        ``version_of`` gives the version of a policy's source.  Raises ``InvalidField`` for values that have no written
+        form.
+        """
         bound = inspect.signature(self.policy).bind(*self.arguments)
         bound.apply_defaults()
         given = {name: to_json(value) for name, value in bound.arguments.items()}
@@ -52,20 +61,25 @@ class Decision(NamedTuple):
 
 
 class DecisionSink(Protocol):
-    """Is told of every decision.  Never raises; any thread may call it."""
+    """A receiver of decisions.  Its methods never raise and may be called from any thread."""
 
     @property
     def keeps(self) -> bool:
-        """Are decisions kept, so that what they were given may say more than deciding takes?  Never changes."""
+        """Whether decisions are kept, so that a caller may pass arguments that say more than deciding needs.  Never
+        changes.
+        """
         ...
 
-    def note(self, decision: Decision, /) -> None: ...
+    def note(self, decision: Decision, /) -> None:
+        """Receives one decision."""
+        ...
 
 
 def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-    """``policy(*arguments)``, told to ``sink`` if there is one; a refusal is told too, and raised.
+    """Returns ``policy(*arguments)`` and passes the decision to ``sink``, unless that is None.
 
-    With a sink, an iterable that can be read only once is read before, and a list is copied.
+    A ``VyreError`` that the policy raises is passed to the sink as the verdict, and then raised.  With a sink,
+    iterators are read into tuples before the call and lists are copied, so that the recorded arguments cannot change.
     """
     if sink is None:
         return policy(*arguments)
@@ -80,7 +94,10 @@ def decide(sink: DecisionSink | None, policy: Callable[[*Arguments], T], *argume
 
 
 def sifted(sink: DecisionSink | None, passes: Callable[[Decision], bool]) -> DecisionSink | None:
-    """A sink that passes on what ``passes`` wants: of what is asked often, what is news."""
+    """Returns a sink that passes to ``sink`` the decisions for which ``passes`` is true; None if ``sink`` is None.
+
+    Example: a question that is asked at every call is recorded only when its answer changes.
+    """
     return None if sink is None else _Sifted(sink, passes)
 
 
@@ -98,15 +115,18 @@ class _Sifted(NamedTuple):
 
 
 def name_of(policy: Policy) -> str:
-    """The name of a decision in journals: that of its function, wherever the function is defined."""
+    """Returns the name of a decision in journals: the name of its function, whichever module defines it."""
     return policy.__name__
 
 
 def verdict_label(verdict: object) -> str:
-    """A few words for the outcome, one of not many.
+    """Returns a few words for the outcome of a decision, out of a small set, for use as a telemetry label.
 
-    Its ``label``, if it has one; its name, or that of the first it holds, for an enum; of a collection whether there is
-    anything in it.  Else the name of its class: where there are several, or a refusal, that is the outcome.
+    - A ``bool``: ``true`` or ``false``.
+    - A collection: ``some``, or ``none`` if it is empty.
+    - A verdict with an attribute ``label``: that label.
+    - An enum, or a verdict with a field that is one: the name of the (first) enum member in lower case.
+    - Anything else, such as one of several verdict classes or an error: the name of its class.
     """
     if isinstance(verdict, bool):
         return str(verdict).lower()
@@ -122,7 +142,7 @@ def verdict_label(verdict: object) -> str:
 
 @cache
 def _thresholds(policy: Policy) -> frozenset[str]:
-    """Parameters that hold thresholds: those that have a record as default."""
+    """Returns the names of the parameters that hold thresholds: those whose default is a dataclass."""
     parameters = inspect.signature(policy).parameters.values()
     return frozenset(p.name for p in parameters if is_dataclass(p.default))
 
@@ -136,8 +156,11 @@ def _answer(verdict: object) -> Json:
 # ---- written
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """``inputs`` and ``thresholds``: arguments by parameter, as ``value_json`` writes them, and likewise ``verdict``;
-    that of a refusal is the error.  ``version``: of the source of the policy.
+    """The written form of a decision.
+
+    ``inputs`` and ``thresholds`` hold the arguments by parameter name, and ``verdict`` the result, all as
+    ``value_json`` writes them.  If the policy refused, ``verdict`` describes the error.  ``version`` identifies the
+    policy's source.
     """
 
     policy: str
@@ -147,12 +170,12 @@ class DecisionRecord:
     verdict: Json
 
     def to_text(self) -> str:
-        """Canonical JSON on one line, without a line end."""
+        """Returns canonical JSON on one line, without a line end."""
         return canonical({"form": FORM} | asdict(self))
 
     @classmethod
     def from_text(cls, line: str) -> DecisionRecord:
-        """The inverse; raises ``MalformedJson`` for what is no record."""
+        """Parses the output of ``to_text``.  Raises ``MalformedJson`` for anything else."""
         try:
             content = parse(line)
         except NotStrictJson as error:
@@ -177,12 +200,12 @@ _MEMBERS: Final[dict[str, type]] = {
 
 
 def to_lines(decisions: Iterable[Decision], version_of: Callable[[Policy], str]) -> str:
-    """A record for each, each on a line of its own."""
+    """Returns the written form of all decisions, one record per line."""
     return "".join(f"{decision.record(version_of).to_text()}\n" for decision in decisions)
 
 
 def from_lines(text: str) -> tuple[DecisionRecord, ...]:
-    """The inverse; raises ``MalformedJson``, which names the line, for what is no journal."""
+    """Parses the output of ``to_lines``.  Raises ``MalformedJson``, which names the line, for anything else."""
     found = []
     for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
@@ -193,9 +216,13 @@ def from_lines(text: str) -> tuple[DecisionRecord, ...]:
     return tuple(found)
 
 
-# ---- deciding again
+# ---- replay
 class Outcome(Enum):
-    """What became of a recorded decision."""
+    """The outcome of replaying a recorded decision.
+
+    ``CHANGED_POLICY`` means that the policy's source has changed since the recording, ``DIFFERENT`` that the verdict
+    differs although it has not.
+    """
 
     SAME = "same verdict"
     DIFFERENT = "different verdict"
@@ -204,7 +231,7 @@ class Outcome(Enum):
 
 
 class Difference(NamedTuple):
-    """``place``: a JSON path into the verdict."""
+    """A difference between two verdicts; ``place`` is a JSON path into the verdict."""
 
     place: str
     recorded: str
@@ -216,9 +243,11 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """``verdict``: of now; None where there is none.  ``differences``: from the recorded one.
+    """A replayed decision.
 
-    A policy that changed since may still come to the same verdict: then ``reproduced`` is True all the same.
+    ``verdict`` is the verdict of the present policy, None if there is none; ``differences`` lists where it differs from
+    the recorded one.  ``reproduced`` is True if nothing differs, which can also hold for a policy whose source has
+    changed.
     """
 
     record: DecisionRecord
@@ -230,16 +259,17 @@ class Replayed:
 
 
 class Known(NamedTuple):
-    """A policy as it is now."""
+    """A policy as it is now, with the version of its source."""
 
     policy: Policy
     version: str
 
 
 def replay(record: DecisionRecord, find: Callable[[str], Known | None]) -> Replayed:
-    """Decide again.  ``find``: the policy of a name.
+    """Takes a recorded decision again and returns the comparison.
 
-    Raises ``MalformedJson`` for inputs that this very version cannot have been given.
+    ``find`` returns the policy of a name, or None.  Raises ``MalformedJson`` for inputs with which this very version of
+    the policy cannot have been called.
     """
     known = find(record.policy)
     if known is None:
@@ -283,7 +313,7 @@ def _again(policy: Policy, arguments: dict[str, Any]) -> Json:
 
 
 def _differences(place: str, recorded: Json, replayed: Json) -> Iterator[Difference]:
-    """Where two documents differ, as deep down as both have the same shape."""
+    """Yields the places where two documents differ, as deep down as both have the same shape."""
     if isinstance(recorded, dict) and isinstance(replayed, dict) and recorded.keys() == replayed.keys():
         for name in sorted(recorded):
             yield from _differences(f"{place}.{name}", recorded[name], replayed[name])

@@ -1,4 +1,4 @@
-"""What every policy is written with: checked input records, verdicts, and reasons as data."""
+"""The vocabulary of all policies: checked input records, verdicts, and reasons as data."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def verdict(cls: type[T]) -> type[T]:
-    """Frozen, slotted dataclass for results; unchecked, because only a policy builds one.
+    """Makes a frozen, slotted dataclass for results, without checks because only a policy builds one.
 
-    It is built often, so its constructor fills the slots through their descriptors, in half the time that a frozen
-    dataclass takes to find each of them by name.  Fields are plain: positional, with or without a default value.
+    Verdicts are built often, so the constructor fills the slots through their descriptors.  That takes half the time of
+    a frozen dataclass, which finds each of them by name.  Fields are plain: positional, with or without a default
+    value; others raise ``TypeError``.
     """
     made = dataclass(frozen=True, slots=True, init=False)(cls)
     made.__init__ = _constructor(made)  # type: ignore[method-assign]
@@ -54,7 +55,7 @@ def verdict(cls: type[T]) -> type[T]:
 
 
 def _constructor(cls: Any) -> Callable[..., None]:
-    """``__init__`` of a slotted dataclass whose attributes cannot be assigned."""
+    """Returns ``__init__`` for a slotted dataclass whose attributes cannot be assigned."""
     scope: dict[str, Any] = {}
     parameters, stores = ["self"], ["pass"]
     for each in fields(cls):
@@ -71,5 +72,5 @@ def _constructor(cls: Any) -> Callable[..., None]:
 
 
 def why_field() -> Any:
-    """The ``why`` of a verdict: carried along, not compared."""
+    """Returns the ``why`` field of a verdict: a reason that is carried along and not compared."""
     return field(default=Reason(""), compare=False)

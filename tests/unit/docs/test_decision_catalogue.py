@@ -71,7 +71,7 @@ def test_every_public_class_and_field_is_on_the_page_of_its_decision(name: str) 
 def test_every_page_has_what_a_docstring_must_tell(name: str) -> None:
     text = page(name)
     assert "\n## Complexity\n" in text
-    assert ("\n## Against the reference\n" in text) is (NO_REFERENCE.match(name) is None)
+    assert ("\n## Compared with vyre-driver\n" in text) is (NO_REFERENCE.match(name) is None)
 
 
 def test_every_decision_stands_under_one_subject_of_the_index(catalogue: Any) -> None:

@@ -1,1 +1,1 @@
-"""What a cache keeps, what it drops, and what a change invalidates."""
+"""Decisions about caches: which entries to keep, which to evict, and what a change invalidates."""

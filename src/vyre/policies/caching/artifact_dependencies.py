@@ -1,11 +1,12 @@
-"""Which stored artifacts rest on what has changed?
+"""Which stored artifacts depend on a fact that has changed?
 
-Rule: an artifact depends on the facts in its key, but machine code only on device, driver and tool, and on the PTX that
-it was assembled from, whether that is stored or not: the same key without those three.  What can be reached from what
-changed must go, and nothing else; each with a shortest path from the change to it.  O(keys x facts of a key).
+Rule: an artifact depends on the facts in its key.  Machine code depends only on device, driver and tool, and on the PTX
+from which it was assembled; that PTX has the same key without these three, whether it is stored or not.  Everything
+reachable from a change is affected, and nothing else; each affected artifact comes with a shortest path from the change
+to it.  O(keys x facts of a key).
 
-What the reference gets wrong: its graph is a dense table of rules, which a cache of some thousand entries cannot have,
-and nothing says why an entry went.
+Unlike vyre-driver, which keeps a dense table of rules that a cache of some thousand entries cannot afford and never
+says why an entry was dropped, this walks the dependencies that the keys state and returns the path as the reason.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from vyre.policies.caching.cache_outcome import parts_of, shown
 from vyre.policies.record import Reason, record, verdict, why_field
 
 DIGITS: Final = 12
-"""Of a digest, as shown."""
+"""Number of hexadecimal digits of a digest that are shown."""
 
 
 class Dependency(Enum):
-    """What may change: fields of a key that describe the world, not the launch.  ``value``: the name of the field."""
+    """A fact that may change: a field of a key that describes the environment, not the launch.
+
+    The value of a member is the name of the field.
+    """
 
     PROGRAM = "program"
     SPEC = "spec"
@@ -39,7 +43,10 @@ class Dependency(Enum):
 
 
 class Fact(NamedTuple):
-    """``part``: the name of the fact or of the constant where a field holds several, else empty."""
+    """The value of one field of a key.
+
+    ``part`` is the name of the fact or constant where a field holds several, else empty.
+    """
 
     field: Dependency
     part: str
@@ -56,9 +63,10 @@ _Node: TypeAlias = Fact | ArtifactKey
 
 @record
 class Change:
-    """The facts that changed: those of ``field`` (and ``part``) with ``value``, or with any but it if ``others``.
+    """A selection of changed facts.
 
-    A digest may be given by its first digits, and a tool by its first words: its name, or name and version.
+    It selects the facts of ``field`` (and ``part``) that match ``value``; with ``others``, those that do not match it.
+    A digest may be given by its first digits, and a tool by its first words: its name, or its name and version.
     """
 
     field: Dependency
@@ -67,6 +75,7 @@ class Change:
     others: bool = False
 
     def selects(self, fact: Fact) -> bool:
+        """Returns whether the change includes ``fact``."""
         return (fact.field, fact.part) == (self.field, self.part) and self._matches(fact.value) is not self.others
 
     def _matches(self, value: str) -> bool:
@@ -80,7 +89,7 @@ class Change:
 
 @verdict
 class Affected:
-    """``why``: the path from what changed to ``key``."""
+    """An artifact that depends on a change; ``why`` is the path from the change to ``key``."""
 
     key: ArtifactKey
     why: Reason = why_field()
@@ -89,7 +98,10 @@ class Affected:
 def affected_artifacts(
     stored: Iterable[ArtifactKey], changes: Iterable[Change], named: Iterable[ArtifactKey] = ()
 ) -> tuple[Affected, ...]:
-    """Those of ``stored`` that rest on a change or on a key of ``named``, these themselves included; in their order."""
+    """Returns the keys of ``stored`` that depend on one of ``changes`` or on a key of ``named``, in their order.
+
+    A key of ``named`` that is stored is itself among them.
+    """
     stored, changes = dict.fromkeys(stored), tuple(changes)
     dependents: defaultdict[_Node, list[ArtifactKey]] = defaultdict(list)
     for key in stored | dict.fromkeys(_text_of(key) for key in stored):
@@ -102,7 +114,9 @@ def affected_artifacts(
 
 
 def facts_of(key: ArtifactKey) -> Iterator[Fact]:
-    """What ``key`` itself names; a field that it leaves empty says that nothing there matters to it."""
+    """Yields the facts in ``key``; a field that the key leaves empty does not matter to the artifact and yields
+    none.
+    """
     for field in Dependency:
         if not getattr(key, field.value):
             continue
@@ -113,7 +127,7 @@ def facts_of(key: ArtifactKey) -> Iterator[Fact]:
 
 
 def _text_of(key: ArtifactKey) -> ArtifactKey:
-    """The PTX that machine code was assembled from; anything else is its own text."""
+    """Returns the key of the PTX from which machine code was assembled; any other key is returned as it is."""
     if key.kind is not ArtifactKind.CUBIN:
         return key
     return replace(key, kind=ArtifactKind.PTX, device=(), driver="", tool="")

@@ -1,10 +1,11 @@
-"""Which entries of a full cache to keep, by gain alone.
+"""Which entries of a full cache are kept, judged by gain alone?
 
-Rule: the ``k`` largest non-zero gains, ties by position; an entry without gain is never kept.  O(m log m).
+Rule: the ``k`` largest non-zero gains are kept, ties in order of position; an entry without gain is never kept.  O(m
+log m).
 
-What the reference rule gets wrong: it is least-frequently-used without ageing, so an entry that was popular
-once never leaves, and neither size nor the cost of rebuilding counts.  ``cache_eviction_heat`` and the
-cost-aware retention of the cache stand beside it.
+vyre-driver has the same rule, which is least-frequently-used without ageing: an entry that was popular once never
+leaves, and neither its size nor the cost of rebuilding it counts.  ``cache_eviction_heat`` and ``cost_eviction`` are
+the alternatives.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from vyre.policies.record import U32, Count, record
 
 @record
 class RetentionInputs:
-    """``gains`` of the entries, of which the first ``n`` are candidates and ``k`` may stay."""
+    """The ``gains`` of all entries.  The first ``n`` entries are candidates; at most ``k`` of them are kept."""
 
     gains: tuple[U32, ...]
     n: Count
@@ -22,7 +23,7 @@ class RetentionInputs:
 
 
 def select_retention_set(inputs: RetentionInputs) -> tuple[bool, ...]:
-    """For each of the first ``min(n, len(gains))`` entries: does it stay?"""
+    """Returns, for each of the first ``min(n, len(gains))`` entries, whether it is kept."""
     gains = inputs.gains[: inputs.n]
     order = sorted((i for i, gain in enumerate(gains) if gain), key=lambda i: (-gains[i], i))
     kept = set(order[: inputs.k])
@@ -31,11 +32,13 @@ def select_retention_set(inputs: RetentionInputs) -> tuple[bool, ...]:
 
 @record
 class EvictionCounts:
+    """Number of entries that were dropped, and of all entries before that."""
+
     dropped_entries: Count
     total_entries: Count
 
 
 def eviction_basis_points(counts: EvictionCounts) -> int:
-    """Share of the entries that was dropped, in basis points; 0 for an empty cache, at most 10 000."""
+    """Returns the share of the entries that was dropped, in basis points: 0 for an empty cache, at most 10 000."""
     total = counts.total_entries
     return min(counts.dropped_entries, total) * 10_000 // total if total else 0

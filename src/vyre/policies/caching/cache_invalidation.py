@@ -1,11 +1,11 @@
 """Which cache entries are affected when some nodes change?
 
-An entry is affected when its cell changed, is reachable from a changed node, or was derived (by the join rules)
-from one that is.  Plain reachability over boolean edges, no iteration cap: O(V + E) for the rules, and a transitive
+An entry is affected if the node of its cell changed, is reachable from a changed node, or was derived by the join rules
+from one that is.  Reachability over boolean edges has no cap on iterations: O(V + E) for the rules, and a transitive
 fixpoint for the provenance.
 
-What the reference gets wrong: it composes edge weights with a bitwise AND, which loses paths, and stops after a fixed
-number of squarings, which under-invalidates silently.
+Unlike vyre-driver, which composes edge weights with a bitwise AND and so loses paths, and which stops after a fixed
+number of squarings and so silently invalidates too little, this computes full reachability.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ N = TypeVar("N", bound=Hashable)
 
 @record
 class InvalidationInputs:
-    """Square n x n tables in row-major order; non-zero means "there is an edge".
+    """Square n x n tables in row-major order; a non-zero element is an edge.
 
-    ``intervention_mask``: non-zero = the node changed.  ``rule_adj``: edge i -> j.  ``state`` and ``join_rules``:
-    clause bits of the provenance.  ``lineage_cells``: the node of each cache entry (out of range = unaffected).
+    - ``intervention_mask``: non-zero for each node that changed.
+    - ``rule_adj``: the edges i -> j.
+    - ``state`` and ``join_rules``: clause bits of the provenance.
+    - ``lineage_cells``: the node of each cache entry; a node that is out of range leaves the entry unaffected.
     """
 
     intervention_mask: tuple[U32, ...]
@@ -54,14 +56,14 @@ class InvalidationInputs:
 
 @record
 class Invalidation:
-    """``impacted_rules``: one flag a node; ``entries``: one flag a cache entry."""
+    """``impacted_rules`` holds one flag per node, ``entries`` one flag per cache entry."""
 
     impacted_rules: tuple[bool, ...]
     entries: tuple[bool, ...]
 
 
 def impacted_entries(inputs: InvalidationInputs) -> Invalidation:
-    """Nodes reachable from the changed ones, and the entries that rest on them."""
+    """Returns which nodes are reachable from the changed ones, and which entries depend on them."""
     n = inputs.n
     edges = [[j for j in range(n) if inputs.rule_adj[i * n + j]] for i in range(n)]
     reached = reached_from((i for i in range(n) if inputs.intervention_mask[i]), edges.__getitem__)
@@ -75,9 +77,10 @@ def impacted_entries(inputs: InvalidationInputs) -> Invalidation:
 
 
 def reached_from(roots: Iterable[N], successors: Callable[[N], Iterable[N]]) -> dict[N, N | None]:
-    """Every node that can be reached, with the node before it on a shortest path; None before a root.
+    """Returns every reachable node with its predecessor on a shortest path, which is None for a root.
 
-    Breadth first, in the order in which roots and successors are given: the nearest nodes come first.  O(V + E).
+    The search is breadth-first in the order in which roots and successors are given, so that the nearest nodes come
+    first.  O(V + E).
     """
     before: dict[N, N | None] = dict.fromkeys(roots)
     waiting = deque(before)

@@ -1,11 +1,11 @@
 """Why was a compiled artifact not in the cache?
 
-Rule: compare the key with every stored key of the same program and kind, each fact and each specialization constant as
-a field of its own, and tell what differs from the nearest one, that with the fewest differences.  Which of several
-equally near ones is told does not depend on their order.  O(neighbours x fields).
+Rule: compare the key with every stored key of the same program and kind, counting each fact and each specialization
+constant as a field of its own, and report the differences from the nearest key, the one with the fewest.  The choice
+between equally near keys does not depend on their order.  O(neighbours x fields).
 
-What the reference gets wrong: it infers a hit or a miss from counters that moved during the compilation, so that
-another thread's lookup counts too, and a miss has no reason.
+Unlike vyre-driver, which infers a hit or a miss from counters that moved during the compilation, so that another
+thread's lookup counts too, and which gives no reason for a miss, this compares keys.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ from vyre.domain.specialization import written_spec
 from vyre.policies.record import Reason, verdict, why_field
 
 LISTED: Final = 4
-"""Changes that the reason names."""
+"""Number of changes that the reason names."""
 SHOWN: Final = 48
-"""Characters of a value that the reason shows."""
+"""Number of characters of a value that the reason shows."""
 ABSENT: Final = "-"
+"""The text for a part that a key does not have."""
 
 
 class MissCause(Enum):
-    """NEVER_SEEN: nothing is stored for this program.  CHANGED: something is, under another key.  UNUSABLE: under this
-    very key, but it did not verify, or another process stored it just now."""
+    """Why an artifact was missed.
+
+    - ``NEVER_SEEN``: nothing is stored for this program.
+    - ``CHANGED``: an artifact is stored for it, under another key.
+    - ``UNUSABLE``: an artifact is stored under this very key, but it failed verification or was stored by another
+      process a moment ago.
+    """
 
     NEVER_SEEN = "never seen"
     CHANGED = "changed"
@@ -35,7 +41,10 @@ class MissCause(Enum):
 
 
 class FieldChange(NamedTuple):
-    """``field`` of the key, and ``part`` of it: the name of a fact or of a constant, else empty."""
+    """A difference between a stored key and the wanted one.
+
+    ``part`` names the fact or constant within ``field`` that differs; it is empty for a field of one value.
+    """
 
     field: str
     part: str
@@ -44,7 +53,7 @@ class FieldChange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """For people: ``policy assume``."""
+        """The field and its part as shown to people, such as ``policy assume``."""
         label = _LABELS.get(self.field, self.field)
         return f"{label} {shown(self.part)}" if self.part else label
 
@@ -54,7 +63,10 @@ class FieldChange(NamedTuple):
 
 @verdict
 class Miss:
-    """``changes``: from the nearest stored key to the wanted one, in the order of the key's fields."""
+    """The reason for a cache miss.
+
+    ``changes`` lists the differences of the wanted key from the nearest stored one, in the order of the key's fields.
+    """
 
     cause: MissCause
     changes: tuple[FieldChange, ...]
@@ -62,12 +74,15 @@ class Miss:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields of the key that changed."""
+        """The names of the fields of the key that changed."""
         return tuple(dict.fromkeys(change.field for change in self.changes))
 
 
 def explain_miss(wanted: ArtifactKey, stored: Iterable[ArtifactKey]) -> Miss:
-    """``str(why)`` is one line.  Keys of other programs or kinds are no neighbours."""
+    """Returns why ``wanted`` is not among ``stored``; ``str(why)`` is one line.
+
+    Keys of other programs or kinds are ignored.
+    """
     neighbours = [key for key in stored if (key.program, key.kind) == (wanted.program, wanted.kind)]
     if not neighbours:
         what = Reason("never seen: no {} of program {} is stored", (wanted.kind.value, wanted.program.hex()[:16]))
@@ -85,7 +100,7 @@ def explain_miss(wanted: ArtifactKey, stored: Iterable[ArtifactKey]) -> Miss:
 
 
 def changes_between(stored: ArtifactKey, wanted: ArtifactKey) -> tuple[FieldChange, ...]:
-    """Everything in which two keys differ, in the order of the fields and then of the parts' names."""
+    """Returns all differences between two keys, in the order of the fields and then of the parts' names."""
     found: list[FieldChange] = []
     for field in stored.differences(wanted):
         before, after = parts_of(stored, field), parts_of(wanted, field)
@@ -94,13 +109,13 @@ def changes_between(stored: ArtifactKey, wanted: ArtifactKey) -> tuple[FieldChan
             for part in sorted({*before, *after})
             if before.get(part) != after.get(part)
         ]
-        # Values that are written alike differ all the same.
+        # Values whose texts are the same differ nevertheless.
         found += changes or [FieldChange(field, "", *(_raw(getattr(key, field)) for key in (stored, wanted)))]
     return tuple(found)
 
 
 def parts_of(key: ArtifactKey, field: str) -> dict[str, str]:
-    """The field as text, by part: the facts and constants in it, else the one part ``""``."""
+    """Returns a field of a key as text by part: each fact or constant by its name, or one part ``""``."""
     value = getattr(key, field)
     match field:
         case "device" | "policy":
@@ -123,7 +138,7 @@ def parts_of(key: ArtifactKey, field: str) -> dict[str, str]:
 
 
 def shown(text: str) -> str:
-    """``text`` on one line, and not too long of it."""
+    """Returns ``text`` on one line, shortened to ``SHOWN`` characters."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
 

@@ -1,26 +1,27 @@
-"""Which entry leaves a full cache: rebuild cost, bytes, frequency and age, weighed by what reuse was seen.
+"""Which entry leaves a full cache, given rebuild costs, sizes and the reuse observed so far?
 
-Units: nanoseconds, bytes; time is counted in requests.  Rule: GreedyDual-Size with learned credit.  The lowest
-priority leaves.  An entry that is put in or asked for gets the priority
+Units: nanoseconds, bytes; time is counted in requests.  Rule: GreedyDual-Size with learned credit.  The entry with the
+lowest priority leaves.  An entry that is inserted or requested gets the priority
 
     clock + credit(frequency) * cost_ns / nbytes
 
-The ``clock``, which is the priority of the last one that left, ages whatever is not asked for.
-Frequency is the number of requests, bounded by ``max_frequency``.  What left is remembered for a while as a ghost, a
-key with its frequency, so that it goes on where it stopped when it is built again.
+The ``clock`` is the priority of the entry that left last; it ages every entry that is not requested.  The frequency of
+an entry is its number of requests, at most ``max_frequency``.  After an eviction, key and frequency are remembered for
+a while as a ghost, so that the entry keeps its frequency when it is built again.
 
-``credit`` is how often entries of a frequency are asked for again, relative to all: reuses divided by the requests they
-waited, for entries and ghosts alike, which estimates the rate of an exponential waiting time.  So new entries count
-little where most are never wanted again, frequency counts for nothing where the popular set keeps changing (the rule is
-GreedyDual-Size there, and LRU if costs are equal too), and everything between is found without a setting.  Old
-observations fade by halves.  Ties: what was touched first leaves first.
+``credit`` measures how soon entries of a frequency are requested again, relative to all entries: it is the number of
+reuses divided by the requests waited for them, for entries and ghosts alike, which estimates the rate of an exponential
+waiting time.  So new entries count little where most are never requested again; frequency counts for nothing where the
+popular set keeps changing (the rule is GreedyDual-Size there, and LRU if costs are equal too); and everything between
+is found without a setting.  Old observations are halved periodically.  Of equal priorities the entry touched first
+leaves first.
 
-What the reference gets wrong: ``cache_eviction`` never forgets a popularity, ``cache_eviction_heat`` revives all past
-hits by one and evicts newcomers, and neither weighs what an entry costs to rebuild.  GreedyDual-Size-Frequency with a
-fixed exponent for the frequency gains on stationary popularity what it loses on bursts.
+vyre-driver has two rules instead: ``cache_eviction`` never forgets a popularity, ``cache_eviction_heat`` revives all
+past hits by one and evicts new entries, and neither counts the cost of rebuilding an entry.  GreedyDual-Size-Frequency
+with a fixed exponent for the frequency loses on bursts what it gains on stationary popularity.
 
-What is held, and what was observed, lives in ``adapters/caching/cost_eviction``: O(log n) amortised per operation,
-O(n) memory.
+The entries and the observations are held by ``adapters/caching/cost_eviction``: O(log n) amortised per operation, O(n)
+memory.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from vyre.policies.record import U64, Count, IntRange, Nanoseconds, Reason, reco
 UNIT: Final = 1 << 10
 """The credit of an average frequency."""
 _STEPS: Final = 1 << 10
-"""Priorities are whole numbers; this makes a nanosecond for 1 MiB one of them, at the average credit."""
+"""Scale of priorities, which are integers: with it, a nanosecond for 1 MiB counts as 1 at the average credit."""
 
 Frequency: TypeAlias = Annotated[int, IntRange(1, 64)]
 Credit: TypeAlias = Annotated[int, IntRange(0, UNIT * UNIT)]
@@ -42,10 +43,14 @@ Priority: TypeAlias = Annotated[int, IntRange(0, 2**128 - 1)]
 
 @record
 class CostThresholds:
-    """``max_frequency``: requests that are told apart.  ``ghosts_per_entry``: keys remembered for each entry held.
-    ``fade_per_entry``: for each entry held, the requests after which an observation counts half.  ``prior_reuses``:
-    reuses at the average rate that are supposed of each frequency beforehand.  ``review_interval``: requests between
-    estimates of the credits.  ``max_credit``: credits lie within this factor of the average.
+    """Settings of the rule.
+
+    - ``max_frequency``: frequencies above it count as equal.
+    - ``ghosts_per_entry``: number of ghosts that are remembered per entry held.
+    - ``fade_per_entry``: requests, per entry held, after which an observation counts half.
+    - ``prior_reuses``: reuses at the average rate that each frequency is assumed to have had beforehand.
+    - ``review_interval``: requests between two estimates of the credits.
+    - ``max_credit``: credits lie within this factor of the average.
     """
 
     max_frequency: Frequency = 4
@@ -61,8 +66,9 @@ DEFAULT_THRESHOLDS: Final = CostThresholds()
 
 @record
 class Candidate:
-    """An entry, and the ``clock`` and the ``credit`` of its frequency when it was put in or last asked for, ``age``
-    requests ago.  ``key``: its text.
+    """An entry, with the ``clock`` and its ``credit`` at the time when it was inserted or last requested.
+
+    That time was ``age`` requests ago.  ``key`` is the text of its key.
     """
 
     key: str
@@ -75,12 +81,13 @@ class Candidate:
 
     @property
     def priority(self) -> int:
+        """The priority of the entry; the lowest leaves."""
         return self.clock + worth(self.credit, self.cost_ns, self.nbytes)
 
 
 @record
 class EvictionInputs:
-    """``candidates``: of ``held`` entries none else has a lower priority."""
+    """``candidates`` includes, of the ``held`` entries, one of lowest priority."""
 
     candidates: tuple[Candidate, ...]
     held: Count
@@ -88,7 +95,7 @@ class EvictionInputs:
 
 @verdict
 class LeastWorth:
-    """``place``: of the candidate that leaves; ``priority``: its own, to which the clock is set."""
+    """``place`` is the index of the candidate that leaves, ``priority`` its priority, to which the clock is set."""
 
     place: int
     priority: int
@@ -96,14 +103,14 @@ class LeastWorth:
 
 
 def worth(credit: int, cost_ns: int, nbytes: int) -> int:
-    """What an entry's priority is above the clock."""
+    """Returns by how much an entry's priority exceeds the clock."""
     return credit * cost_ns * _STEPS // max(nbytes, 1)
 
 
 def least_worth(inputs: EvictionInputs) -> LeastWorth:
-    """The candidate of least priority; of several the one of greatest age, then the first.
+    """Returns the candidate of lowest priority; among equals, the one of greatest age, then the first.
 
-    Raises ``InvalidField`` if there is none.
+    Raises ``InvalidField`` if there are no candidates.
     """
     if not inputs.candidates:
         raise InvalidField(record="EvictionInputs", field="candidates", value=(), expected="at least one entry")
@@ -117,9 +124,9 @@ def least_worth(inputs: EvictionInputs) -> LeastWorth:
 
 @record
 class CreditInputs:
-    """What was observed of each frequency from 1 on: ``reuses``, and requests ``waited`` for them.
+    """The observations of each frequency from 1 on: ``reuses``, and the requests ``waited`` for them.
 
-    ``held``: entries, which all wait.
+    ``held`` is the number of entries, all of which are waiting.
     """
 
     reuses: tuple[Count, ...]
@@ -128,8 +135,10 @@ class CreditInputs:
 
 
 def estimate_credits(inputs: CreditInputs, thresholds: CostThresholds = DEFAULT_THRESHOLDS) -> tuple[int, ...]:
-    """The credit of each frequency, in parts of ``UNIT``: its rate ``(reuses + prior) / (waited + prior * mean wait)``,
-    in parts of the mean rate of all."""
+    """Returns the credit of each frequency, in units of 1/``UNIT``.
+
+    It is the rate ``(reuses + prior) / (waited + prior * mean wait)`` relative to the mean rate of all frequencies.
+    """
     prior, limit = thresholds.prior_reuses, thresholds.max_credit
     reuses, waited = sum(inputs.reuses) + 1, sum(inputs.waited) + inputs.held + 1
     return tuple(

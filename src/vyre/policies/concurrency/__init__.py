@@ -1,1 +1,1 @@
-"""What may run at the same time, and what must stay in order."""
+"""Decisions about concurrency: which operations may run at the same time, and which must stay in order."""

@@ -1,11 +1,12 @@
 """May two arms of work run at the same time, on independent streams?
 
-Rule, first match wins: both write a slot (WRITE_WRITE); ``a`` writes what ``b`` reads (READ_AFTER_WRITE); ``a`` reads
-what ``b`` writes (WRITE_AFTER_READ); else independent.  Expected O(min(|a|, |b|)) with hash sets.
+Rule, first match wins: both write a slot (WRITE_WRITE); ``a`` writes a slot that ``b`` reads (READ_AFTER_WRITE); ``a``
+reads a slot that ``b`` writes (WRITE_AFTER_READ); otherwise they are independent.  Expected O(min(|a|, |b|)) with hash
+sets.
 
-What the reference gets wrong is the key: slot numbers are per program, so slot 0 of two programs need not be one
-buffer, and two slots may alias one.  Feed ids of *resources*, and ``ranges`` where the bytes are known: the same rule
-by byte interval, as ``hazards`` has it.
+vyre-driver has this rule and applies it to slot numbers.  These are per program, so slot 0 of two programs need not be
+one buffer, and two slots may alias one.  Pass ids of *resources* instead, and ``ranges`` where the bytes are known;
+then the same rule holds per byte interval, as in ``hazards``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 @record
 class ArmAccess:
-    """Slots (or resource ids) an arm reads and writes as a whole, and ``ranges`` of others (default: none)."""
+    """The slots (or resource ids) that an arm reads and writes as a whole, and the byte ``ranges`` of other ones."""
 
     reads: frozenset[U32]
     writes: frozenset[U32]
@@ -34,12 +35,14 @@ class ArmAccess:
 
 @verdict
 class Independent:
+    """The arms may run at the same time."""
+
     why: Reason = why_field()
 
 
 @verdict
 class SerializeRequired:
-    """``reason`` is the first conflict found, by the order of the rule."""
+    """The arms must run one after the other; ``reason`` is the first conflict in the order of the rule."""
 
     reason: ConflictReason
     why: Reason = why_field()
@@ -49,13 +52,13 @@ ArmVerdict: TypeAlias = Independent | SerializeRequired
 
 
 def can_dispatch_concurrently(a: ArmAccess, b: ArmAccess) -> ArmVerdict:
-    """``Independent`` iff no slot (given ranges: no byte) is written by one arm and touched by the other."""
+    """Returns ``Independent`` iff no slot (with ranges: no byte) written by one arm is accessed by the other."""
     reason, why = judge_arms(a, b)
     return Independent(why) if reason is None else SerializeRequired(reason, why)
 
 
 def judge_arms(a: ArmAccess, b: ArmAccess) -> tuple[ConflictReason | None, Reason]:
-    """The first conflict, by the order of the rule, or None; and why."""
+    """Returns the first conflict in the order of the rule, or None, and the reason."""
     if a.ranges or b.ranges:
         return _judge_bytes(a, b)
     if not a.writes.isdisjoint(b.writes):
@@ -92,11 +95,12 @@ class BindingSlotSet:
     slots: frozenset[U32] = frozenset()
 
     def insert(self, slot: int) -> tuple[BindingSlotSet, bool]:
-        """The set with ``slot``, and whether it is new."""
+        """Returns the set with ``slot`` added, and whether the slot is new."""
         return (self, False) if slot in self.slots else (BindingSlotSet(self.slots | {slot}), True)
 
     def __contains__(self, slot: int) -> bool:
         return slot in self.slots
 
     def intersects(self, other: BindingSlotSet) -> bool:
+        """Returns whether the two sets have a slot in common."""
         return not self.slots.isdisjoint(other.slots)

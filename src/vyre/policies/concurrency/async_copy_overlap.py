@@ -1,10 +1,11 @@
 """May a host-to-device copy run beside a kernel?
 
-Rule: not if the kernel touches the destination.  Expected O(1).  Safe, but only half a decision: it says that
-overlap is legal, not that it pays; pricing belongs to the execution plan.
+Rule: no if the kernel accesses the destination, otherwise yes.  Expected O(1).  The answer says that overlap is legal,
+not that it saves time; ``plan_execution`` compares prices.
 
-What the reference gets wrong: a destination is a whole slot to it, so filling one half of a buffer waits for a kernel
-that reads the other.  ``copy_bytes`` (None = pinned: all of the slot) and ``ranges`` of the kernel decide by byte.
+Unlike vyre-driver, which knows whole slots only, so that a copy into one half of a buffer waits for a kernel that reads
+the other half, this decides by byte where ``copy_bytes`` and the kernel's ``ranges`` are given.  Without ``copy_bytes``
+(None) a copy writes the whole slot, as in vyre-driver.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 @record
 class CopyOverlapInputs:
-    """The slot the copy writes, what the kernel accesses, and which bytes of the slot the copy writes."""
+    """The slot that the copy writes, the accesses of the kernel, and the bytes of the slot that the copy writes.
+
+    ``copy_bytes`` None means all bytes.
+    """
 
     copy_dst_slot: U32
     kernel: ArmAccess
@@ -39,11 +43,15 @@ class CopyOverlapInputs:
 
 @verdict
 class Overlap:
+    """The copy may run beside the kernel."""
+
     why: Reason = why_field()
 
 
 @verdict
 class Serialize:
+    """The copy and the kernel must run one after the other."""
+
     why: Reason = why_field()
 
 
@@ -51,12 +59,12 @@ CopyOverlapVerdict: TypeAlias = Overlap | Serialize
 
 
 def can_overlap_copy_with_kernel(inputs: CopyOverlapInputs) -> CopyOverlapVerdict:
-    """``Serialize`` iff the kernel reads or writes the copy's destination."""
+    """Returns ``Serialize`` iff the kernel reads or writes the copy's destination."""
     return judge_copy(inputs.copy_dst_slot, inputs.kernel, inputs.copy_bytes)
 
 
 def judge_copy(slot: int, kernel: ArmAccess, copy_bytes: Interval | None) -> CopyOverlapVerdict:
-    """The same for fields that a record of the caller's has checked."""
+    """Decides like ``can_overlap_copy_with_kernel``, for fields that the caller's own record has checked."""
     if slot in kernel.writes:
         return Serialize(Reason("the kernel writes slot {}, the copy's destination", (slot,)))
     if slot in kernel.reads:

@@ -1,19 +1,19 @@
-"""Which operations must stay in order, by resource and byte interval.
+"""Which operations must stay in order, judged by resource and byte interval?
 
 Two accesses conflict when they share a byte and at least one of them writes it.  ``conflicts`` and ``first_conflict``
-answer for a pair of operations, which is all that a decision about two of them needs: O(pairs of accesses with one
-resource * intervals).  ``hazard_graph`` orders a whole sequence at once.  Of the conflicts on a resource it keeps the
-transitive reduction: an edge joins two operations that conflict and that no third one between them orders already.  So
-every edge is a conflict and every conflict a path.  There may still be many edges: n readers of what n others wrote
-have n^2, and no smaller graph orders them.
+compare two operations: O(pairs of accesses to one resource * intervals).  ``hazard_graph`` orders a whole sequence.  Of
+the conflicts on a resource it keeps the transitive reduction: an edge joins two operations that conflict unless
+operations between them order the two already.  So every edge is a conflict and every conflict a path.  There may still
+be many edges: if n operations read what n others wrote, there are n^2 of them, and no smaller graph orders these
+operations.
 
 Method: cut each resource at the ends of its intervals and sweep over the pieces with one int whose bits are the
-accesses that cover a piece, which finds all overlaps in O(intervals) operations on such ints; then walk the conflicts
-of each access from the latest back, keep an edge and drop what it orders.  O(intervals * log(intervals)) comparisons,
-O(intervals + accesses + edges) operations on ints of as many bits as a resource has accesses.
+accesses that cover a piece, which finds all overlaps in O(intervals) operations on such ints.  Then walk the conflicts
+of each access from the latest back, keep an edge and drop the conflicts that it orders.  O(intervals * log(intervals))
+comparisons and O(intervals + accesses + edges) operations on ints of as many bits as a resource has accesses.
 
-What the reference gets wrong: it compares numbers of binding slots, pair by pair.  Slots are per program, two of them
-may be one buffer, and two operations on different halves of a buffer do not conflict.
+Unlike vyre-driver, which compares numbers of binding slots pair by pair, this identifies buffers and bytes.  Slots are
+per program, two of them may be one buffer, and two operations on different halves of a buffer do not conflict.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import U64, U64_MAX, record, verdict
 
 Interval: TypeAlias = tuple[U64, U64]
-"""First byte, and the first byte behind; not empty."""
+"""The first byte of a range and the first byte after it; never empty."""
 
 WHOLE: Final[tuple[Interval, ...]] = ((0, U64_MAX),)
-"""Every byte that a resource may have."""
+"""Every byte that a resource can have."""
 
 
 class AccessMode(IdentityEnum):
-    """What is done to the bytes."""
+    """How an operation accesses bytes."""
 
     READ = "read"
     WRITE = "write"
@@ -42,7 +42,7 @@ class AccessMode(IdentityEnum):
 
 
 class ConflictReason(IdentityEnum):
-    """Why two operations must stay in order; the first that applies, as listed."""
+    """Why two operations must stay in order.  Where several reasons apply, the first member is reported."""
 
     WRITE_WRITE = "write_write"
     READ_AFTER_WRITE = "read_after_write"
@@ -51,7 +51,7 @@ class ConflictReason(IdentityEnum):
 
 @record
 class Access:
-    """``resource`` is the identity of a buffer; ``intervals`` ascend and do not overlap."""
+    """An access to the buffer ``resource``; ``intervals`` of bytes are ascending and do not overlap."""
 
     resource: U64
     mode: AccessMode
@@ -72,7 +72,7 @@ def check_intervals(record: str, field: str, intervals: Iterable[Interval]) -> N
 
 
 class Conflict(NamedTuple):
-    """Positions of the two accesses among those of their operations."""
+    """Two accesses that conflict, by their positions among the accesses of their operations."""
 
     reason: ConflictReason
     earlier: int
@@ -81,7 +81,7 @@ class Conflict(NamedTuple):
 
 
 def conflicts(earlier: Sequence[Access], later: Sequence[Access]) -> Iterator[Conflict]:
-    """Every pair of accesses, one of each operation, that conflicts."""
+    """Yields every pair of conflicting accesses, one of each operation."""
     by_resource: defaultdict[int, list[int]] = defaultdict(list)
     for j, access in enumerate(later):
         by_resource[access.resource].append(j)
@@ -96,7 +96,7 @@ _PRECEDENCE: Final = {reason: place for place, reason in enumerate(ConflictReaso
 
 
 def first_conflict(earlier: Sequence[Access], later: Sequence[Access]) -> Conflict | None:
-    """The conflict whose reason comes first, or None if the operations are independent."""
+    """Returns the conflict whose reason comes first, or None if the operations are independent."""
     return min(conflicts(earlier, later), key=lambda c: _PRECEDENCE[c.reason], default=None)
 
 
@@ -120,29 +120,30 @@ def _overlap(left: tuple[Interval, ...], right: tuple[Interval, ...]) -> bool:
 
 @record
 class HazardInputs:
-    """What each operation accesses, in program order."""
+    """The accesses of each operation, in program order."""
 
     operations: tuple[tuple[Access, ...], ...]
 
 
 @verdict
 class HazardGraph:
-    """``predecessors``: for each operation those that must come before it, ascending."""
+    """``predecessors`` holds for each operation the operations that must come before it, ascending."""
 
     predecessors: tuple[tuple[int, ...], ...]
 
     @property
     def edges(self) -> Iterator[tuple[int, int]]:
-        """Pairs (before, after)."""
+        """Pairs (before, after) of operations."""
         return ((before, after) for after, found in enumerate(self.predecessors) for before in found)
 
     @property
     def label(self) -> str:
+        """Whether some operation waits for another, for telemetry."""
         return "some wait" if any(self.predecessors) else "none waits"
 
 
 def hazard_graph(inputs: HazardInputs) -> HazardGraph:
-    """The order that the operations must keep; operations that no path joins may run at the same time."""
+    """Returns the order that the operations must keep; operations that no path joins may run at the same time."""
     by_resource: defaultdict[int, list[tuple[int, Access]]] = defaultdict(list)
     for operation, accesses in enumerate(inputs.operations):
         for access in accesses:
@@ -155,10 +156,10 @@ def hazard_graph(inputs: HazardInputs) -> HazardGraph:
 
 
 def _order(members: list[tuple[int, Access]], found: list[list[int]]) -> None:
-    """Add the edges of one resource to ``found``; bit k of a mask stands for the k-th member."""
+    """Adds the edges of one resource to ``found``; bit k of a mask stands for the k-th member."""
     overlaps = _overlaps([access for _, access in members])
     writers = sum(1 << k for k, (_, access) in enumerate(members) if access.mode is not AccessMode.READ)
-    ordered_by: list[int] = []  # the member itself, and everything with a path to it
+    ordered_by: list[int] = []  # masks of the member itself and all members with a path to it
     for k, (operation, access) in enumerate(members):
         itself = 1 << k
         left = overlaps[k] & (itself - 1)
@@ -175,15 +176,15 @@ def _order(members: list[tuple[int, Access]], found: list[list[int]]) -> None:
 
 
 def _overlaps(accesses: list[Access]) -> list[int]:
-    """For each access a mask of those that share a byte with it."""
+    """Returns for each access a mask of the accesses that share a byte with it."""
     changes: dict[int, int] = {}
     bit = 1
     for access in accesses:
         for start, stop in access.intervals:
-            changes[start] = changes.get(start, 0) ^ bit  # intervals that touch cancel out
+            changes[start] = changes.get(start, 0) ^ bit  # adjacent intervals cancel out
             changes[stop] = changes.get(stop, 0) ^ bit
         bit <<= 1
-    seen = [0] * len(accesses)  # what covered the first byte of one of its intervals
+    seen = [0] * len(accesses)  # accesses that cover the first byte of one of its intervals
     covering = 0
     for position in sorted(changes):
         change = changes[position]
@@ -193,12 +194,12 @@ def _overlaps(accesses: list[Access]) -> list[int]:
             k = opened.bit_length() - 1
             opened ^= 1 << k
             seen[k] |= covering
-    # Of two intervals that overlap one covers the first byte of the other.
+    # Of two overlapping intervals, one covers the first byte of the other.
     return [one | other for one, other in zip(seen, _transposed(seen), strict=True)]
 
 
 def _transposed(rows: list[int]) -> list[int]:
-    """The bit matrix with rows and columns swapped."""
+    """Returns the bit matrix with rows and columns swapped."""
     size = len(rows)
     cells = "".join([format(row, f"0{size}b") for row in reversed(rows)])
     return [int(cells[size - 1 - column :: size], 2) for column in range(size)]

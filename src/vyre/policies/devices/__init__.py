@@ -1,1 +1,1 @@
-"""What a device can run: ranking of backends, occupancy, subgroups."""
+"""Decisions about devices: the ranking of backends, occupancy, and subgroups."""

@@ -1,7 +1,7 @@
 """Which of the backends that can run here should ``auto`` take?
 
-Order of comparison: capability score (higher), timing quality (higher), memory bandwidth (higher, unknown last),
-registered rank (lower), id.  Nothing is timed, so the order is the same on every run.  O(n log n).
+Backends are compared by capability score (higher first), timing quality (higher), memory bandwidth (higher, unknown
+last), registered rank (lower), and id.  Nothing is timed, so the order is the same on every run.  O(n log n).
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ SCORES: Final[tuple[tuple[str, int, Callable[[DeviceProfile], bool]], ...]] = (
     ("device timestamps", 2, lambda p: p.supports_device_timestamps),
     ("hardware counters", 2, lambda p: p.supports_hardware_counters),
 )
+"""Name, points and condition of each capability."""
 
 
 def capability_score(profile: DeviceProfile) -> int:
-    """Sum of the points of every row of ``SCORES`` that holds; at most 66."""
+    """Returns the sum of the points of every row of ``SCORES`` whose condition holds; at most 66."""
     return sum(points for _, points, holds in SCORES if holds(profile))
 
 
 def rank_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """``candidates``, best first; the result does not depend on their order."""
+    """Returns ``candidates``, best first; the result does not depend on their order."""
     return tuple(sorted(candidates, key=_sort_key))
 
 

@@ -1,16 +1,16 @@
-"""How many blocks of a kernel fit on a multiprocessor, and why a kernel cannot be launched at all.
+"""How many blocks of a kernel fit on a multiprocessor, and why can a kernel not be launched at all?
 
-The estimator follows the hardware's allocation rules, which are published per architecture: registers per warp in units
-of 256 and from four partitions, shared memory in units of 128 bytes with 1 KiB reserved per block, and a limit on
-resident blocks.  It reproduces NVIDIA's occupancy calculator; for a loaded kernel the driver's answer is the truth.
-All O(1), picking O(candidates).
+The estimator follows the hardware's allocation rules, which are published per architecture: registers are allocated per
+warp in units of 256 and from four partitions, shared memory in units of 128 bytes with 1 KiB reserved per block, and
+the number of resident blocks is limited.  It reproduces NVIDIA's occupancy calculator; for a loaded kernel the driver's
+answer is authoritative.  All O(1), picking O(candidates).
 
-What the reference gets wrong: it knows none of these units, so it promises more blocks than fit (a cooperative launch
-then fails), and probes only the default shared memory limit, so it refuses kernels that need the larger opt-in one.
+vyre-driver knows none of these units, so it promises more blocks than fit (a cooperative launch then fails), and it
+probes only the default limit of shared memory, so it refuses kernels that need the larger opt-in limit.
 
-``diagnose`` and ``diagnose_shape`` give every reason for a refusal at once, as data and as one stable log line.
-What the reference leaves out, a launch can still fail on: limits per axis and registers.  They are checked when the
-envelope has them (``AxisLimits``; None, the default, is the pinned rule).
+``diagnose`` and ``diagnose_shape`` report all reasons for a refusal at once, as data and as one stable log line.  By
+default they check what vyre-driver checks.  With ``AxisLimits`` in the envelope they also check the limits per axis and
+the registers, on which a launch can fail as well.
 """
 
 from __future__ import annotations
@@ -25,20 +25,30 @@ from vyre.policies.record import U32, U32_MAX, U64, U64_MAX, IntRange, Reason, r
 Dim3: TypeAlias = tuple[U32, U32, U32]
 
 WARP: Final = 32
+"""Threads of a warp."""
 MAX_BLOCK: Final = 1024
+"""Most threads of a block."""
 NO_LIMIT: Final = 2**31 - 1
+"""The limit that an unused resource sets."""
 REGISTERS_PER_SM: Final = 65_536
 MAX_REGISTERS_PER_THREAD: Final = 256
 PARTITIONS: Final = 4
+"""Partitions of a multiprocessor's registers."""
 REGISTER_UNIT: Final = 256
+"""Registers of a warp are allocated in multiples of this number."""
 SHARED_UNIT: Final = 128
+"""Bytes of shared memory are allocated in multiples of this number."""
 RESERVED_SHARED: Final = 1024
+"""Bytes of shared memory that the system reserves per block."""
 
 
 @record
 class SmModel:
-    """One multiprocessor: resident threads (at least a warp) and blocks, bytes of shared memory in all and per block
-    (opt-in), and named barriers for each resident block."""
+    """The limits of one multiprocessor.
+
+    They are the resident threads (at least a warp) and blocks, the bytes of shared memory in total and per block
+    (opt-in), and the named barriers per resident block.
+    """
 
     threads: Annotated[int, IntRange(WARP, U32_MAX)]
     blocks: U32
@@ -48,6 +58,7 @@ class SmModel:
 
     @property
     def warps(self) -> int:
+        """Number of resident warps."""
         return self.threads // WARP
 
 
@@ -59,11 +70,12 @@ SM_MODELS: Final = {
     "sm_100": SmModel(2048, 32, 233_472, 232_448, 2),
     "sm_120": SmModel(1536, 24, 102_400, 101_376, 1),
 }
+"""Models by architecture."""
 
 
 @record
 class KernelUsage:
-    """What one block of a kernel takes; ``block_size`` in threads."""
+    """The resources that one block of a kernel takes; ``block_size`` is in threads."""
 
     regs_per_thread: U32
     static_shared_bytes: U32
@@ -73,11 +85,12 @@ class KernelUsage:
 
     @property
     def warps(self) -> int:
+        """Number of warps of a block, the last of which may be partly filled."""
         return _ceil(self.block_size, WARP)
 
 
 class LimitingFactor(IntFlag):
-    """What keeps one more block from fitting."""
+    """The resources that keep one more block from fitting."""
 
     WARPS = 1
     REGISTERS = 2
@@ -92,7 +105,11 @@ _FACTORS: Final = tuple(map(LimitingFactor, range(32)))
 
 @verdict
 class Occupancy:
-    """Resident blocks, the limit each resource alone would set (``NO_LIMIT`` if unused), and which are tight."""
+    """The number of resident blocks and the limit that each resource alone would set (``NO_LIMIT`` if it is unused).
+
+    ``limiting_factors`` are the resources whose limit is the lowest.  ``occupancy_bps`` is the share of the
+    multiprocessor's warps that are resident.
+    """
 
     active_blocks_per_sm: int
     limit_warps: int
@@ -108,13 +125,14 @@ class Occupancy:
 
     @property
     def runnable(self) -> bool:
+        """Whether at least one block fits."""
         return self.active_blocks_per_sm > 0
 
 
 def estimate(sm: SmModel, usage: KernelUsage) -> Occupancy:
-    """Occupancy of ``usage`` on ``sm``; an empty or oversized block has none.
+    """Returns the occupancy of ``usage`` on ``sm``; it is 0 for an empty or oversized block.
 
-    ``occupancy_bps``: resident warps over the most the multiprocessor holds.
+    ``occupancy_bps`` is the number of resident warps over the most that the multiprocessor holds.
     """
     warps, warps_of_sm = usage.warps, sm.warps
     regs_per_warp = _round_up(usage.regs_per_thread * WARP, REGISTER_UNIT)
@@ -152,7 +170,7 @@ def _register_limit(regs_per_thread: int, regs_per_warp: int, warps: int) -> int
 
 @record
 class BlockSizeInputs:
-    """``usage.block_size`` is replaced by each candidate in turn."""
+    """A kernel and the block sizes to compare; each candidate in turn replaces ``usage.block_size``."""
 
     sm: SmModel
     usage: KernelUsage
@@ -161,15 +179,17 @@ class BlockSizeInputs:
 
 @verdict
 class BlockSizeChoice:
+    """The chosen block size in threads, and its occupancy."""
+
     block_size: int
     occupancy: Occupancy
     why: Reason = why_field()
 
 
 def pick_block_size(inputs: BlockSizeInputs) -> BlockSizeChoice | None:
-    """The runnable candidate of highest occupancy, ties to the smaller; None if none runs.
+    """Returns the runnable candidate of highest occupancy, the smallest of several; None if none can run.
 
-    Occupancy is not speed: measure the candidates that come close.
+    Occupancy is not speed: candidates of similar occupancy should be measured.
     """
     best: BlockSizeChoice | None = None
     for size in sorted(inputs.candidates):
@@ -184,6 +204,8 @@ def pick_block_size(inputs: BlockSizeInputs) -> BlockSizeChoice | None:
 
 @record
 class CooperativeInputs:
+    """A kernel, and a device of ``sm_count`` multiprocessors of the model ``sm``."""
+
     sm: SmModel
     usage: KernelUsage
     sm_count: U32
@@ -191,14 +213,14 @@ class CooperativeInputs:
 
 
 def max_cooperative_blocks(inputs: CooperativeInputs) -> int:
-    """Largest grid whose blocks are all resident at once; 0 without cooperative launch."""
+    """Returns the largest grid whose blocks are all resident at once; 0 without cooperative launch."""
     if not inputs.supports_cooperative_launch:
         return 0
     return estimate(inputs.sm, inputs.usage).active_blocks_per_sm * inputs.sm_count
 
 
 class PairObstacle(Enum):
-    """Why two kernels cannot share a multiprocessor, in the order of the tests."""
+    """Why two kernels cannot share a multiprocessor, in the order of the checks."""
 
     DEVICE_UNSUPPORTED = "device_unsupported"
     KERNEL_UNRUNNABLE = "kernel_unrunnable"
@@ -209,6 +231,8 @@ class PairObstacle(Enum):
 
 @record
 class PairInputs:
+    """Two kernels for one multiprocessor."""
+
     sm: SmModel
     first: KernelUsage
     second: KernelUsage
@@ -217,17 +241,21 @@ class PairInputs:
 
 @verdict
 class Concurrent:
+    """The kernels can share a multiprocessor."""
+
     why: Reason = why_field()
 
 
 @verdict
 class NotConcurrent:
+    """The kernels cannot share a multiprocessor; ``obstacle`` is the first check that failed."""
+
     obstacle: PairObstacle
     why: Reason = why_field()
 
 
 def can_run_together(inputs: PairInputs) -> Concurrent | NotConcurrent:
-    """``Concurrent`` iff one block of each fits on one multiprocessor."""
+    """Returns ``Concurrent`` iff one block of each kernel fits on one multiprocessor."""
     a, b = estimate(inputs.sm, inputs.first), estimate(inputs.sm, inputs.second)
     warps = inputs.first.warps + inputs.second.warps
     registers = a.regs_allocated_per_block + b.regs_allocated_per_block
@@ -247,7 +275,7 @@ def can_run_together(inputs: PairInputs) -> Concurrent | NotConcurrent:
 
 @record
 class AxisLimits:
-    """Largest block (threads) and grid (blocks) along x, y, z, and registers of a block."""
+    """The largest block (threads) and grid (blocks) along x, y, z, and the registers of a block."""
 
     block: Dim3
     grid: Dim3
@@ -256,7 +284,7 @@ class AxisLimits:
 
 @record
 class DeviceEnvelope:
-    """What a device offers one launch."""
+    """The limits and features that a device offers to one launch."""
 
     sm_major: U32
     sm_minor: U32
@@ -269,7 +297,7 @@ class DeviceEnvelope:
 
 @record
 class KernelRequirement:
-    """What a kernel asks for."""
+    """The resources and features that a kernel requires."""
 
     min_sm_major: U32
     min_sm_minor: U32
@@ -281,6 +309,8 @@ class KernelRequirement:
 
 @verdict
 class SmVersion:
+    """The compute capability is too low."""
+
     required_major: int
     required_minor: int
     actual_major: int
@@ -293,6 +323,8 @@ class SmVersion:
 
 @verdict
 class ThreadsPerBlock:
+    """The block has too many threads."""
+
     requested: int
     maximum: int
 
@@ -302,6 +334,8 @@ class ThreadsPerBlock:
 
 @verdict
 class SharedMemory:
+    """The block takes too many bytes of shared memory."""
+
     requested: int
     maximum: int
 
@@ -311,19 +345,23 @@ class SharedMemory:
 
 @verdict
 class CooperativeLaunch:
+    """The device has no cooperative launch."""
+
     def __str__(self) -> str:
         return "cooperative_launch"
 
 
 @verdict
 class TensorCores:
+    """The device has no tensor cores."""
+
     def __str__(self) -> str:
         return "tensor_cores"
 
 
 @verdict
 class AxisLimit:
-    """``what`` is ``block`` or ``grid``."""
+    """The launch is too large along one axis; ``what`` is ``block`` or ``grid``."""
 
     what: str
     axis: str
@@ -336,6 +374,8 @@ class AxisLimit:
 
 @verdict
 class Registers:
+    """The block takes too many registers."""
+
     requested: int
     maximum: int
 
@@ -350,7 +390,10 @@ LaunchFailure: TypeAlias = (
 
 @verdict
 class LaunchDiagnosis:
-    """``stable_message`` is one log line whose form does not change."""
+    """The reasons why a kernel cannot be launched, if any.
+
+    ``stable_message`` is one log line whose form does not change between versions.
+    """
 
     failures: tuple[LaunchFailure, ...]
     is_launchable: bool
@@ -359,20 +402,22 @@ class LaunchDiagnosis:
 
 @record
 class DiagnosisInputs:
+    """A kernel's name, its requirements, and a device."""
+
     kernel: str
     device: DeviceEnvelope
     requirement: KernelRequirement
 
 
 def diagnose(inputs: DiagnosisInputs) -> LaunchDiagnosis:
-    """All failures, in a fixed order."""
+    """Returns all failures, in a fixed order."""
     failures = _failures(inputs.device, inputs.requirement)
     return LaunchDiagnosis(failures, not failures, _message(inputs.kernel, failures))
 
 
 @record
 class LaunchShape:
-    """``regs_per_thread`` counts only against an envelope with limits."""
+    """The shape of a launch.  ``regs_per_thread`` is checked only against an envelope with ``limits``."""
 
     grid: Dim3
     block: Dim3
@@ -384,7 +429,11 @@ class LaunchShape:
 
 @record
 class ShapeDiagnosisInputs:
-    """``cooperative_resident_block_limit``: blocks that fit the device at once; None = not asked."""
+    """A launch shape and a device.
+
+    ``cooperative_resident_block_limit`` is the number of blocks that fit the device at once; None leaves this
+    unchecked.
+    """
 
     kernel: str
     device: DeviceEnvelope
@@ -394,6 +443,8 @@ class ShapeDiagnosisInputs:
 
 @verdict
 class ShapeDiagnosis:
+    """The reasons why a launch does not fit the device, if any, and the requirements of its shape."""
+
     grid_blocks: int
     threads_per_block: int
     requirement: KernelRequirement
@@ -403,14 +454,15 @@ class ShapeDiagnosis:
 
     @property
     def label(self) -> str:
+        """Whether the launch fits, for telemetry."""
         return "fits" if self.is_launchable else "does not fit"
 
 
 def diagnose_shape(inputs: ShapeDiagnosisInputs) -> ShapeDiagnosis:
-    """Like ``diagnose`` for a launch shape.
+    """Diagnoses a launch shape like ``diagnose``.
 
-    Raises ``PlanError``: ``DimensionOverflow``, before anything else is looked at, for a grid of more blocks than 64
-    bits count or a block of more threads than 32 bits count; the grid is looked at first.
+    Raises ``PlanError("DimensionOverflow")``, before any other check, for a grid of more blocks than 64 bits count or a
+    block of more threads than 32 bits count.  The grid is checked first.
     """
     shape, limit = inputs.shape, inputs.cooperative_resident_block_limit
     grid_blocks = _product(shape.grid, U64_MAX, "grid blocks")

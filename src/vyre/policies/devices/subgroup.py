@@ -1,9 +1,9 @@
-"""What a device can do with subgroups, and the steps of a reduction over one.
+"""What can a device do with subgroups, and what are the steps of a reduction over one?
 
 The offsets of a reduction halve the width rounded up to a power of two.  O(log width).
 
-The reference has this right, but does not say that for widths that are no power of two the first offset reaches past
-the subgroup: emitted code masks lanes from the width on.
+As in vyre-driver; it does not mention that, for widths that are no power of two, the first offset reaches past the
+subgroup.  Emitted code masks lanes from the width on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vyre.policies.record import U32, record
 
 
 class SubgroupOp(Enum):
-    """Operations over a subgroup, in the order of the reference system."""
+    """Operations over a subgroup, in vyre-driver's order."""
 
     BROADCAST = "Broadcast"
     ADD = "Add"
@@ -28,7 +28,10 @@ class SubgroupOp(Enum):
 
 @record
 class SubgroupCapabilities:
-    """``subgroup_size`` in lanes, 0 = unknown; ``supports_subgroup_vertex``: also in vertex stages."""
+    """Support for subgroups.
+
+    ``subgroup_size`` is in lanes, 0 if unknown.  ``supports_subgroup_vertex`` says that vertex stages have them, too.
+    """
 
     supports_subgroup: bool
     supports_subgroup_vertex: bool
@@ -36,17 +39,18 @@ class SubgroupCapabilities:
 
     @property
     def is_usable(self) -> bool:
+        """Whether subgroups are supported and their size is known."""
         return self.supports_subgroup and self.subgroup_size > 0
 
     @classmethod
     def native(cls, subgroup_size: int) -> SubgroupCapabilities:
-        """A device whose width is known and fixed."""
+        """Returns the capabilities of a device whose width is known and fixed."""
         return cls(True, False, subgroup_size)
 
 
 @record
 class SubgroupFeatureRange:
-    """What an API reports: a feature bit and the least and greatest width in lanes."""
+    """The report of a graphics API: a feature bit and the least and greatest width in lanes."""
 
     supports_feature: bool
     supports_vertex_stage: bool
@@ -55,20 +59,23 @@ class SubgroupFeatureRange:
 
 
 def from_feature_range(reported: SubgroupFeatureRange) -> SubgroupCapabilities:
-    """Capabilities at the least width; unusable when the range is empty."""
+    """Returns the capabilities at the least width; they are unusable if the range is empty."""
     usable = reported.supports_feature and 0 < reported.min_size <= reported.max_size
     return SubgroupCapabilities(usable, reported.supports_vertex_stage and usable, reported.min_size if usable else 0)
 
 
 @record
 class ReductionInputs:
+    """The width of the subgroup in lanes."""
+
     subgroup_size: U32
 
 
 def reduction_offsets(inputs: ReductionInputs) -> tuple[int, ...]:
-    """Shuffle distances w/2, w/4, ..., 1 for w = the next power of two of the width.
+    """Returns the shuffle distances w/2, w/4, ..., 1, where w is the width rounded up to a power of two.
 
-    A width above 2^31 has no power of two in 32 bits and raises ``InvalidField``.
+    Example: a width of 32 gives 16, 8, 4, 2, 1.  Raises ``InvalidField`` for a width above 2^31, whose power of two
+    exceeds 32 bits.
     """
     size = inputs.subgroup_size
     if size > 2**31:

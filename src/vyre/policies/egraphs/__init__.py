@@ -1,1 +1,1 @@
-"""Launch plans of e-graph kernels, and the extraction of terms."""
+"""Decisions about e-graphs: launch plans of their kernels, and the extraction of terms."""

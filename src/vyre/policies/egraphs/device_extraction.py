@@ -1,13 +1,15 @@
-"""Extract the cheapest term of an e-graph for a device.
+"""Which term of an e-graph is the cheapest for a device?
 
-Node cost = ``device_aware_cost`` times a bias from autotuning and speculation; tree cost of a class = the cheapest node
-plus its children's classes.  Classes are settled in ascending order of cost, each once (Knuth's form of Dijkstra's
-algorithm), so deep graphs need no sweep cap and no chosen term contains itself: O(E log E).
+The cost of a node is ``device_aware_cost`` times a bias from autotuning and speculation.  The tree cost of a class is
+the cost of its cheapest node plus the tree costs of that node's children.  Classes are settled in ascending order of
+cost, each once (Knuth's form of Dijkstra's algorithm), so deep graphs need no cap on sweeps and no chosen term contains
+itself: O(E log E).
 
-What the reference gets wrong: its sweeps stop after 1 024 rounds with whatever they have, and a tree pays for a shared
-term as often as it is used.  ``CostModel.DAG`` pays once (the default, TREE, is pinned): it starts from the best tree
-and exchanges single nodes as long as that makes the term cheaper, each trial O(term).  The best term is NP-hard to
-find; this one is never dearer than the best tree, and there is no cap on the exchanges because each saves something.
+Unlike vyre-driver, whose sweeps stop after 1 024 rounds with an unfinished result and whose terms pay for a shared
+subterm at every use, this settles every class, and ``CostModel.DAG`` pays for a shared subterm once.  The default,
+TREE, counts like vyre-driver.  DAG starts from the best tree and exchanges single nodes as long as that makes the term
+cheaper, each trial O(term).  Finding the best term is NP-hard; this one is never dearer than the best tree.  The
+exchanges need no cap because each reduces the cost.
 """
 
 from __future__ import annotations
@@ -39,12 +41,14 @@ class ENode:
 
 @record
 class EClass:
+    """A class of equivalent nodes."""
+
     nodes: tuple[ENode, ...]
 
 
 @record
 class AutotuneRecord:
-    """The measured best: unroll factor and tile."""
+    """The best measured configuration: unroll factor and tile."""
 
     unroll: U32
     tile: tuple[U32, U32, U32]
@@ -64,7 +68,7 @@ DEFAULT_THRESHOLDS = BiasThresholds()
 
 
 class CostModel(Enum):
-    """Is a class that a term uses twice paid for twice?"""
+    """How often a class that a term uses twice is paid for: twice (``TREE``) or once (``DAG``)."""
 
     TREE = "tree"
     DAG = "dag"
@@ -72,7 +76,7 @@ class CostModel(Enum):
 
 @record
 class ExtractionInputs:
-    """``root``: class to extract."""
+    """An e-graph and a device; ``root`` is the number of the class to extract."""
 
     classes: tuple[EClass, ...]
     root: Count
@@ -84,7 +88,10 @@ class ExtractionInputs:
 
 @verdict
 class Extraction:
-    """``chosen``: index of the chosen node of every priced class; ``tie``: another root node makes as cheap a tree."""
+    """A term.  ``chosen`` maps every class that can be priced to the index of its chosen node.
+
+    ``tie`` says that another node of the root class makes a tree of the same cost.
+    """
 
     cost: int
     node: ENode
@@ -93,7 +100,7 @@ class Extraction:
 
 
 def node_cost(inputs: ExtractionInputs, node: ENode, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
-    """Biased cost of one node without its children."""
+    """Returns the biased cost of one node without its children."""
     cost = device_aware_cost(NodeCostInputs(inputs.profile, node.base_cost, node.hints), thresholds.extraction)
     bias, hints = arith.BPS, node.hints
     if inputs.autotune is not None:
@@ -114,9 +121,9 @@ def node_cost(inputs: ExtractionInputs, node: ENode, thresholds: BiasThresholds 
 def extract_best_for_device(
     inputs: ExtractionInputs, thresholds: BiasThresholds = DEFAULT_THRESHOLDS
 ) -> Extraction | None:
-    """The cheapest term, or None if the root is out of range or cannot be priced.
+    """Returns the cheapest term, or None if the root is out of range or cannot be priced.
 
-    Costs saturate at 2^64-1; of nodes that cost the same the first wins.
+    Costs saturate at 2^64-1; among nodes of equal cost the first is chosen.
     """
     root = inputs.root
     own = _own_costs(inputs, thresholds)
@@ -135,7 +142,7 @@ def _own_costs(inputs: ExtractionInputs, thresholds: BiasThresholds) -> list[lis
 
 
 def _cheapest_trees(inputs: ExtractionInputs, own: list[list[int]]) -> tuple[dict[int, int], dict[int, int]]:
-    """Tree cost and chosen node of every class that can be priced."""
+    """Returns the tree cost and the chosen node of every class that can be priced."""
     classes = inputs.classes
     waiting = [[len(set(node.children)) for node in eclass.nodes] for eclass in classes]
     users: list[list[tuple[int, int]]] = [[] for _ in classes]
@@ -169,7 +176,7 @@ def _tree_cost(own: int, node: ENode, costs: dict[int, int]) -> int:
 
 
 def _exchange(inputs: ExtractionInputs, own: list[list[int]], chosen: dict[int, int]) -> int:
-    """Change ``chosen`` node by node as long as the term gets cheaper; its cost in the end."""
+    """Changes ``chosen`` node by node as long as the term gets cheaper, and returns its final cost."""
     term = _term(inputs, chosen)
     cost, before = _price(term, own, chosen), -1
     while cost != before:
@@ -191,7 +198,7 @@ def _price(term: list[int], own: list[list[int]], chosen: dict[int, int]) -> int
 
 
 def _term(inputs: ExtractionInputs, chosen: dict[int, int]) -> list[int]:
-    """The classes of the chosen term, each once; none at all if the term contains itself."""
+    """Returns the classes of the chosen term, each once; an empty list if the term contains itself."""
     finished: dict[int, bool] = {}
     stack = [inputs.root]
     while stack:
@@ -208,6 +215,6 @@ def _term(inputs: ExtractionInputs, chosen: dict[int, int]) -> list[int]:
 
 
 def dag_cost(inputs: ExtractionInputs, extraction: Extraction, thresholds: BiasThresholds = DEFAULT_THRESHOLDS) -> int:
-    """Cost of the chosen term with every shared class counted once, at most 2^64-1."""
+    """Returns the cost of the chosen term with every shared class counted once, at most 2^64-1."""
     term = _term(inputs, extraction.chosen)
     return min(_price(term, _own_costs(inputs, thresholds), extraction.chosen), arith.U64_MAX)

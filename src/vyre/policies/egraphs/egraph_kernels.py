@@ -1,11 +1,11 @@
-"""Launch plans of the e-graph kernels: scans, comparison of candidate pairs, unions, rewriting.
+"""How are the e-graph kernels launched: scans, comparison of candidate pairs, unions, rewriting?
 
-A launch covers ``threads_per_block * max_blocks_per_launch`` items; more items take more launches ("waves").
-Candidate pairs come from buckets of rows with equal signature; only an exact comparison makes two classes equal.
+A launch covers ``threads_per_block * max_blocks_per_launch`` items; more items take more launches ("waves").  Candidate
+pairs come from buckets of rows with equal signature; only an exact comparison makes two classes equal.
 
-What the reference gets wrong: a bucket of n rows costs n(n-1)/2 pairs, and a pair's rows are found by a loop linear in
-n.  Here ``pair_of`` is O(1), equal rows are found by grouping (O(rows + children)), and with ``leaders_only`` a group
-yields one pair per class beyond its first instead of all of them; the unions that follow are the same.
+Unlike vyre-driver, in which a bucket of n rows costs n(n-1)/2 pairs and the rows of a pair are found by a loop linear
+in n, ``pair_of`` is O(1), equal rows are found by grouping (O(rows + children)), and with ``leaders_only`` a group
+yields one pair per class after its first instead of all pairs.  The unions that follow are the same.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from vyre.domain.graphs.egraph import EGraphSnapshot, ENodeRow, intern_operators
 from vyre.policies.record import U32, U64, record, verdict
 
 PAIR_BYTES: Final = 8
+"""Bytes of a pair of classes."""
 COUNTER_BYTES: Final = 8
+"""Bytes of the counter of pairs."""
 
 
 @record
 class LaunchConfig:
-    """Threads of a block and blocks of a launch, both at least 1."""
+    """The threads of a block and the most blocks of a launch, both at least 1."""
 
     threads_per_block: U32 = 256
     max_blocks_per_launch: U32 = 65_535
 
     def require_positive(self) -> None:
-        """Raises ``PlanError`` for a configuration that launches nothing."""
+        """Raises ``PlanError`` if the configuration launches nothing."""
         if self.threads_per_block == 0:
             raise PlanError("ZeroThreadsPerBlock")
         if self.max_blocks_per_launch == 0:
@@ -51,7 +53,7 @@ class KernelPass(Enum):
 
 
 Chunk: TypeAlias = tuple[int, int, int]
-"""First item, items and blocks of one launch."""
+"""The first item, the number of items and the number of blocks of one launch."""
 
 
 def _chunks(items: int, config: LaunchConfig) -> Iterable[Chunk]:
@@ -78,6 +80,8 @@ def _waves(passes: Iterable[tuple[KernelPass, int]], config: LaunchConfig) -> tu
 
 @record
 class WorkInputs:
+    """The sizes of an e-graph."""
+
     row_count: U32
     child_count: U32
     eclass_group_count: U32
@@ -86,13 +90,15 @@ class WorkInputs:
 
 @verdict
 class WorkPlan:
+    """The launches that cover the work, and the sums of their items and blocks."""
+
     waves: tuple[Wave, ...]
     total_items: int
     total_blocks: int
 
 
 def plan_work(inputs: WorkInputs) -> WorkPlan:
-    """Scans over rows, child edges and class groups.  O(launches)."""
+    """Returns the scans over rows, child edges and class groups.  O(launches)."""
     inputs.config.require_positive()
     passes = (
         (KernelPass.ROW_SCAN, inputs.row_count),
@@ -108,14 +114,14 @@ def _work(waves: tuple[Wave, ...]) -> WorkPlan:
 
 @record
 class BucketInputs:
-    """``row_signatures``: signature of every row."""
+    """The signature of every row, in ``row_signatures``."""
 
     row_signatures: tuple[U32, ...]
     config: LaunchConfig = LaunchConfig()
 
 
 class Bucket(NamedTuple):
-    """Rows of one signature: ``bucket_rows[first_bucket_row : first_bucket_row + row_count]``."""
+    """The rows of one signature: ``bucket_rows[first_bucket_row : first_bucket_row + row_count]``."""
 
     signature: int
     first_bucket_row: int
@@ -123,7 +129,9 @@ class Bucket(NamedTuple):
     candidate_pair_count: int
 
     def words(self) -> tuple[int, ...]:
-        """The record a kernel reads: signature, first row, rows, and the pair count as low and high word."""
+        """Returns the record that a kernel reads: signature, first row, rows, and the pair count as low and
+        high word.
+        """
         pairs = self.candidate_pair_count
         return (*self[:3], pairs & 0xFFFF_FFFF, pairs >> 32)
 
@@ -140,7 +148,7 @@ class PairWave(NamedTuple):
 
 @verdict
 class BucketPlan:
-    """Buckets of at least two rows, by signature, and the launches that compare their pairs."""
+    """Buckets of at least two rows, sorted by signature, and the launches that compare their pairs."""
 
     buckets: tuple[Bucket, ...]
     bucket_rows: tuple[int, ...]
@@ -150,7 +158,7 @@ class BucketPlan:
 
 
 def plan_signature_buckets(inputs: BucketInputs) -> BucketPlan:
-    """Group rows by signature.  O(rows log rows + launches)."""
+    """Groups rows by signature.  O(rows log rows + launches)."""
     config = inputs.config
     config.require_positive()
     by_signature: dict[int, list[int]] = defaultdict(list)
@@ -176,7 +184,7 @@ def plan_signature_buckets(inputs: BucketInputs) -> BucketPlan:
 
 
 def pair_of(ordinal: int, count: int) -> tuple[int, int]:
-    """The ``ordinal``-th pair i < j < ``count``, row by row of the upper triangle.  O(1)."""
+    """Returns the ``ordinal``-th pair i < j < ``count``, row by row of the upper triangle.  O(1)."""
     left = math.comb(count, 2) - 1 - ordinal
     row = (math.isqrt(8 * left + 1) - 1) // 2
     i = count - 2 - row
@@ -184,7 +192,7 @@ def pair_of(ordinal: int, count: int) -> tuple[int, int]:
 
 
 def pair_rows(plan: BucketPlan, bucket_index: int, ordinal: int) -> tuple[int, int]:
-    """Rows that pair ``ordinal`` of a bucket compares."""
+    """Returns the rows that pair number ``ordinal`` of a bucket compares."""
     bucket = plan.buckets[bucket_index]
     i, j = pair_of(ordinal, bucket.row_count)
     return plan.bucket_rows[bucket.first_bucket_row + i], plan.bucket_rows[bucket.first_bucket_row + j]
@@ -197,20 +205,26 @@ class OutputSizing(NamedTuple):
 
     @property
     def pair_bytes(self) -> int:
+        """Size in bytes of the buffer of pairs."""
         return self.max_equivalences * PAIR_BYTES
 
     @property
     def counter_bytes(self) -> int:
+        """Size in bytes of the counter of pairs."""
         return COUNTER_BYTES
 
 
 def output_sizing(plan: BucketPlan) -> OutputSizing:
+    """Returns the sizes of the output buffers of a bucket plan."""
     return OutputSizing(plan.candidate_pair_count)
 
 
 @record
 class StructuralInputs:
-    """``leaders_only``: of every group of equal rows, pair each class with the smallest instead of with all."""
+    """An e-graph.
+
+    ``leaders_only`` pairs each class of a group of equal rows with the smallest class instead of with all of them.
+    """
 
     snapshot: EGraphSnapshot
     leaders_only: bool = False
@@ -218,10 +232,10 @@ class StructuralInputs:
 
 @verdict
 class StructuralEquivalences:
-    """``equivalences``: pairs (smaller, larger) of classes that hold an equal row, ascending.
+    """``equivalences`` are pairs (smaller, larger) of classes that hold an equal row, ascending.
 
-    Of pairs of rows, ``exact`` are equal, ``redundant`` of them in one class already; ``rejected`` only share a
-    signature.
+    Of the pairs of rows, ``exact_pair_count`` are equal, ``redundant_pair_count`` of these lie in one class already,
+    and ``rejected_candidate_pair_count`` only share a signature.
     """
 
     equivalences: tuple[tuple[int, int], ...]
@@ -231,7 +245,7 @@ class StructuralEquivalences:
 
 
 def plan_structural_equivalences(inputs: StructuralInputs) -> StructuralEquivalences:
-    """Classes that must be united because they hold equal rows.  O(rows + children + pairs found)."""
+    """Returns the classes that must be united because they hold equal rows.  O(rows + children + pairs found)."""
     snapshot = inputs.snapshot
     groups: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
     signatures: Counter[int] = Counter()
@@ -250,7 +264,7 @@ def plan_structural_equivalences(inputs: StructuralInputs) -> StructuralEquivale
 
 @record
 class UnionInputs:
-    """``equivalences``: pairs of classes in any order, orientation and number."""
+    """Pairs of classes to unite, in any order and orientation; pairs may repeat."""
 
     equivalences: tuple[tuple[U32, U32], ...]
     config: LaunchConfig = LaunchConfig()
@@ -265,7 +279,7 @@ class Rewrite(NamedTuple):
 
 @verdict
 class UnionPlan:
-    """Oriented unique pairs, the classes they name, and the rewrites of every class that is not its own root."""
+    """Oriented unique pairs, the classes in them, and a rewrite for every class that is not its own representative."""
 
     canonical_pairs: tuple[tuple[int, int], ...]
     affected_eclasses: tuple[int, ...]
@@ -278,7 +292,7 @@ class UnionPlan:
 
 
 def plan_union_compaction(inputs: UnionInputs) -> UnionPlan:
-    """Unite classes; the smallest id of a set represents it.  O(n log n)."""
+    """Unites classes; the smallest id of a set represents it.  O(n log n)."""
     inputs.config.require_positive()
     oriented = [(min(pair), max(pair)) for pair in inputs.equivalences if pair[0] != pair[1]]
     pairs = sorted(set(oriented))
@@ -316,7 +330,7 @@ def _rewrites(pairs: list[tuple[int, int]]) -> tuple[Rewrite, ...]:
 
 @record
 class FixedPointInputs:
-    """``max_rounds`` caps the rounds (None = until nothing changes, which it always does)."""
+    """An e-graph.  ``max_rounds`` limits the rounds; None runs until nothing changes, which always happens."""
 
     snapshot: EGraphSnapshot
     max_rounds: U64 | None = None
@@ -324,7 +338,7 @@ class FixedPointInputs:
 
 @verdict
 class FixedPoint:
-    """Rewrites of every round, the last of which is empty when ``converged``; and the rows after them."""
+    """The rewrites of every round, the last of which is empty when ``converged``, and the e-graph after them."""
 
     rewrites_per_round: tuple[tuple[Rewrite, ...], ...]
     converged: bool
@@ -332,9 +346,9 @@ class FixedPoint:
 
 
 def structural_fixed_point(inputs: FixedPointInputs) -> FixedPoint:
-    """Discover equal rows, unite their classes, rewrite, until a round finds nothing.
+    """Finds equal rows, unites their classes and rewrites, until a round finds nothing.
 
-    Every round removes a class, so there are at most as many rounds as classes, and one; each is linear.
+    Every round but the last removes a class, so there is at most one round more than classes.  Every round is linear.
     """
     snapshot = inputs.snapshot
     rounds: list[tuple[Rewrite, ...]] = []

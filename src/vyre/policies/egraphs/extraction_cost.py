@@ -1,10 +1,10 @@
-"""Cost of an e-graph node on a device.
+"""What does an e-graph node cost on a device?
 
-Costs are u64 in an arbitrary unit; scales in basis points.  Pinned rule: half price on hot paths, one and a half on
-cold ones, a quarter of that for f16-eligible work on a device with tensor cores, rounded half up.  O(1).
+Costs are u64 in an arbitrary unit; scales are in basis points.  Rule: half the base cost on hot paths, one and a half
+of it on cold ones, and a quarter of that for f16-eligible work on a device with tensor cores, rounded half up.  O(1).
 
-What the reference gets wrong: the hot/cold factor multiplies every node alike and cannot change an argmin, while its
-rounding creates ties and free nodes.  ``forbid_zero`` keeps every priced node at 1 or more.
+vyre-driver has the same rule.  Its hot/cold factor multiplies every node alike and so cannot change which term is
+cheapest, while the rounding creates ties and free nodes.  ``forbid_zero`` keeps every cost at 1 or more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vyre.policies.record import U64, BasisPoints, record
 
 @record
 class ExtractionProfile:
-    """What the device has, and whether the term lies on a hot path."""
+    """The features of the device, and whether the term lies on a hot path."""
 
     supports_tensor_cores: bool
     supports_f16: bool
@@ -24,7 +24,7 @@ class ExtractionProfile:
 
 @record
 class NodeHints:
-    """What analysis knows of a node."""
+    """Results of analysis about a node."""
 
     fp16_eligible: bool = False
     compile_time_constant: bool = False
@@ -32,6 +32,11 @@ class NodeHints:
 
 @record
 class ExtractionThresholds:
+    """Scales in basis points.
+
+    ``forbid_zero`` prices every node with a base cost at 1 or more.
+    """
+
     hot_bps: BasisPoints = 5_000
     cold_bps: BasisPoints = 15_000
     tensor_bps: BasisPoints = 2_500
@@ -44,13 +49,15 @@ DEFAULT_THRESHOLDS = ExtractionThresholds()
 
 @record
 class NodeCostInputs:
+    """A node's base cost and hints, and the device."""
+
     profile: ExtractionProfile
     base_cost: U64
     hints: NodeHints
 
 
 def device_aware_cost(inputs: NodeCostInputs, thresholds: ExtractionThresholds = DEFAULT_THRESHOLDS) -> int:
-    """Cost of the node on the device, 0..2^64-1."""
+    """Returns the cost of the node on the device, 0..2^64-1."""
     profile = inputs.profile
     scale = thresholds.hot_bps if profile.hot else thresholds.cold_bps
     if inputs.hints.fp16_eligible and profile.supports_tensor_cores and profile.supports_f16:

@@ -1,1 +1,1 @@
-"""How an emitter writes what a program says."""
+"""Decisions about code emission: how an emitter writes an operation of the program."""

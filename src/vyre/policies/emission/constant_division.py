@@ -1,12 +1,13 @@
-"""Division of integers by a literal, without a division.
+"""How are integers divided by a literal without a division instruction?
 
-Powers of two are shifts.  Everything else is a multiplication by a scaled reciprocal that keeps the high half
-(Granlund and Montgomery, "Division by invariant integers using multiplication", 1994): a multiplier of ``width`` bits
-where one is exact for every dividend, else one of ``width + 1`` bits whose top bit is added separately.  O(1).
+A power of two is a shift.  Any other divisor is a multiplication by a scaled reciprocal that keeps the high half
+(Granlund and Montgomery, "Division by invariant integers using multiplication", 1994): the multiplier has ``width``
+bits where such a one is exact for every dividend, else ``width + 1`` bits, the top bit of which is added separately.
+O(1).
 
-A plan says how the quotient ``q`` of the dividend ``n`` comes about.  Below, ``>>`` is a logical shift, ``>>>`` an
+A plan says how to compute the quotient ``q`` of the dividend ``n``.  Below, ``>>`` is a logical shift, ``>>>`` an
 arithmetic one, ``mulhi`` the high half of the product (signed for signed types), and everything wraps modulo
-``2**width``.  Where a plan says nothing else, the remainder is ``n - q * divisor``.
+``2**width``.  Unless a plan says otherwise, the remainder is ``n - q * divisor``.
 
 The rules for zero and for the least integer are those of the language: unsigned ``n / 0`` is all ones, signed ``n / 0``
 is 0, ``n % 0`` is 0, and ``MIN / -1`` is ``MIN`` with remainder 0.
@@ -22,7 +23,7 @@ from vyre.policies.record import U64, IntRange, record, verdict
 
 @record
 class DivisionInputs:
-    """``divisor``: a bit pattern of ``width`` bits, which are 32 or 64."""
+    """A division by a literal; ``divisor`` is a bit pattern of ``width`` bits, which is 32 or 64."""
 
     divisor: U64
     width: Annotated[int, IntRange(32, 64)]
@@ -38,21 +39,21 @@ class DivisionInputs:
 
 @verdict
 class ByZero:
-    """``q`` is this bit pattern for every dividend, the remainder 0."""
+    """Division by 0: ``q`` is the bit pattern ``quotient`` for every dividend, and the remainder is 0."""
 
     quotient: int
 
 
 @verdict
 class ByOne:
-    """``q = n``, or ``0 - n`` with ``negate``; the remainder is 0."""
+    """Division by 1, or by -1 with ``negate``: ``q = n`` or ``q = 0 - n``; the remainder is 0."""
 
     negate: bool
 
 
 @verdict
 class Shift:
-    """Unsigned, by ``2**shift``: ``q = n >> shift``; the remainder is ``n & mask``."""
+    """Unsigned division by ``2**shift``: ``q = n >> shift``; the remainder is ``n & mask``."""
 
     shift: int
     mask: int
@@ -60,10 +61,10 @@ class Shift:
 
 @verdict
 class SignedShift:
-    """Signed, by ``2**shift`` or its negative.
+    """Signed division by ``2**shift`` or, with ``negate``, its negative.
 
-    ``t = n + ((n >>> (width - 1)) >> bias_shift)``, ``q = t >>> shift``, negated with ``negate``.  The remainder is
-    ``n - (t & keep)``.
+    ``t = n + ((n >>> (width - 1)) >> bias_shift)``, ``q = t >>> shift``, negated with ``negate``.  The remainder is ``n
+    - (t & keep)``.
     """
 
     shift: int
@@ -74,17 +75,20 @@ class SignedShift:
 
 @verdict
 class Compare:
-    """Unsigned, by more than half of the range: ``q = 1`` if ``n >= threshold`` else 0; the remainder is
-    ``n - (threshold if n >= threshold else 0)``."""
+    """Unsigned division by more than half of the range: ``q = 1`` if ``n >= threshold``, else 0.
+
+    The remainder is ``n - (threshold if n >= threshold else 0)``.
+    """
 
     threshold: int
 
 
 @verdict
 class Multiply:
-    """Unsigned.  Without ``add``: ``q = mulhi(n >> pre_shift, multiplier) >> post_shift``.
+    """Unsigned division by a reciprocal.
 
-    With ``add``, where ``pre_shift`` is 0: ``t = mulhi(n, multiplier)``, ``q = (t + ((n - t) >> 1)) >> post_shift``.
+    Without ``add``: ``q = mulhi(n >> pre_shift, multiplier) >> post_shift``.  With ``add``, where ``pre_shift`` is 0:
+    ``t = mulhi(n, multiplier)``, ``q = (t + ((n - t) >> 1)) >> post_shift``.
     """
 
     multiplier: int
@@ -95,10 +99,10 @@ class Multiply:
 
 @verdict
 class SignedMultiply:
-    """Signed.  ``t = mulhi(n, multiplier)``, plus ``n`` with ``add``; ``s = t >>> post_shift``;
-    ``q = s - (n >>> (width - 1))``, or the negative of that with ``negate``.
+    """Signed division by a reciprocal.
 
-    ``multiplier`` is a bit pattern, to be read as a signed number.
+    ``t = mulhi(n, multiplier)``, plus ``n`` with ``add``; ``s = t >>> post_shift``; ``q = s - (n >>> (width - 1))``, or
+    the negative of that with ``negate``.  ``multiplier`` is the bit pattern of a signed number.
     """
 
     multiplier: int
@@ -111,7 +115,7 @@ DivisionPlan: TypeAlias = ByZero | ByOne | Shift | SignedShift | Compare | Multi
 
 
 def divide_by(inputs: DivisionInputs) -> DivisionPlan:
-    """How to divide integers of that width by the divisor."""
+    """Returns how to divide integers of the given width by the divisor."""
     plan = _signed if inputs.signed else _unsigned
     return plan(inputs.divisor, inputs.width)
 
@@ -130,7 +134,7 @@ def _unsigned(divisor: int, width: int) -> DivisionPlan:
         return Multiply(multiplier, 0, post_shift, add=False)
     pre_shift = (divisor & -divisor).bit_length() - 1
     if pre_shift:
-        # What is left of the dividend has fewer bits, for which a shorter reciprocal is exact.
+        # The shifted dividend has fewer bits, for which a shorter reciprocal is exact.
         multiplier, post_shift = _reciprocal(divisor >> pre_shift, width, width - pre_shift)
         return Multiply(multiplier, pre_shift, post_shift, add=False)
     return Multiply(multiplier - (1 << width), 0, post_shift - 1, add=True)
@@ -151,10 +155,10 @@ def _signed(divisor: int, width: int) -> DivisionPlan:
 
 
 def _reciprocal(divisor: int, width: int, precision: int) -> tuple[int, int]:
-    """The least ``(m, s)`` such that ``n // divisor == n * m >> (width + s)`` for all ``n < 2**precision``."""
+    """Returns the least ``(m, s)`` such that ``n // divisor == n * m >> (width + s)`` for all ``n < 2**precision``."""
     shift = (divisor - 1).bit_length()
     low = (1 << (width + shift)) // divisor
     high = ((1 << (width + shift)) + (1 << (width + shift - precision))) // divisor
-    # Halving both keeps a multiplier between them as long as they differ above the bits that are dropped.
+    # A multiplier remains between the two when both are halved, as long as they differ above the dropped bits.
     halvings = min(shift, (low ^ high).bit_length() - 1)
     return high >> halvings, shift - halvings

@@ -1,1 +1,1 @@
-"""What may be claimed from measurements."""
+"""Decisions about evidence: which claims do measurements support?"""

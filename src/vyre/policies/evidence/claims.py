@@ -1,13 +1,13 @@
 """When may we say "the resident megakernel is X times faster"?
 
-Units: nanoseconds; a speed-up is host-orchestrated time over resident time.  ``validate`` is the reference's gate:
-every sample must come from a large enough device and graph, repeat it, leave its timed region unpolluted, and reach
-the required factor.  O(samples).
+Units: nanoseconds; a speed-up is host-orchestrated time over resident time.  Rule: every sample must come from a large
+enough device and graph, repeat it, have no pollution in its timed region, and reach the required factor; ``validate``
+checks this.  O(samples).
 
-What the reference gets wrong: a sample is two totals without spread, and turning a session plan into a sample fills
-the pollution counters with zeros, so that check cannot fire.  ``sample_from_session`` takes measured counters only,
-and ``claim_from_repetitions`` judges raw interleaved repetitions: the claim is the median of the paired ratios, and
-its distribution-free lower confidence bound must exceed the requirement.
+vyre-driver has the same gate, with two weaknesses: a sample is two totals without spread, and the samples that it makes
+of session plans have pollution counters of zero, so that their check cannot fail.  ``sample_from_session`` takes
+measured counters only, and ``claim_from_repetitions`` judges raw interleaved repetitions: the claim is the median of
+the paired ratios, and its distribution-free lower confidence bound must exceed the requirement.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from vyre.policies.transfer.residency import SessionPlan
 
 @record
 class SpeedupSample:
-    """One comparison on one device; the times are totals over ``repetitions``, ``setup_ns`` is outside them.
+    """One comparison on one device; the times are totals over ``repetitions`` and exclude ``setup_ns``.
 
-    ``timed_*`` and ``resident_borrowed_fallback_dispatches`` count what must not happen while the clock runs.
+    ``timed_*`` and ``resident_borrowed_fallback_dispatches`` count events that must not happen in the timed region.
     """
 
     backend_id: str
@@ -51,7 +51,10 @@ class SpeedupSample:
 
 @record
 class GateThresholds:
-    """Least evidence; ``max_timed_host_syncs`` 0 is pinned, although reading a clock needs one."""
+    """The least evidence that is accepted.
+
+    ``max_timed_host_syncs`` is 0, as in vyre-driver, although reading a clock needs one.
+    """
 
     backend_id: str = "cuda"
     min_device_memory_bytes: U64 = 16 * 2**30
@@ -65,13 +68,15 @@ class GateThresholds:
 
 @record
 class GateInputs:
+    """The samples, and the speed-up that each of them must reach."""
+
     samples: tuple[SpeedupSample, ...]
     required_speedup_x: float
 
 
 @verdict
 class SpeedupEvidence:
-    """Extremes over the samples."""
+    """The least and the greatest speed-up of the samples, and their number."""
 
     min_speedup_x: float
     max_speedup_x: float
@@ -83,14 +88,17 @@ DEFAULT_THRESHOLDS: Final = GateThresholds()
 
 
 def validate(inputs: GateInputs, thresholds: GateThresholds = DEFAULT_THRESHOLDS) -> SpeedupEvidence:
-    """The evidence, if every sample passes; else ``PlanError`` naming the first that does not."""
+    """Returns the evidence if every sample passes the gate.
+
+    Raises ``PlanError`` naming the first sample that does not pass.
+    """
     if not inputs.samples:
         raise PlanError("EmptySamples")
     return _judge(inputs.samples, _required(inputs.required_speedup_x), thresholds)
 
 
 def _judge(samples: Iterable[SpeedupSample], required: float, thresholds: GateThresholds) -> SpeedupEvidence:
-    """The evidence of samples, each of which is judged and counted before the next is taken."""
+    """Returns the evidence of samples; each is judged and counted before the next is taken."""
     speedups, repetitions = [], 0
     for index, sample in enumerate(samples):
         speedups.append(_speedup(index, sample, required, thresholds))
@@ -109,7 +117,7 @@ def _required(speedup: float) -> float:
 
 
 def _speedup(index: int, s: SpeedupSample, required: float, t: GateThresholds) -> float:
-    """Speed-up of one sample, checked in the order of the gate."""
+    """Returns the speed-up of one sample after checking it in the order of the gate."""
     capability = (s.compute_capability_major, s.compute_capability_minor)
     if s.backend_id != t.backend_id:
         raise PlanError("NonCudaEvidence", index=index, backend_id=s.backend_id)
@@ -155,26 +163,28 @@ def _speedup(index: int, s: SpeedupSample, required: float, t: GateThresholds) -
 
 
 COLUMNS: Final = tuple(f.name for f in fields(SpeedupSample))
+"""Names of the columns of the CSV form."""
 HEADER: Final = ",".join(COLUMNS)
+"""First line of the CSV form."""
 _FLOATS: Final = frozenset(name for name, hint in get_type_hints(SpeedupSample).items() if hint is float)
 _INTEGER: Final = re.compile(r"\+?0*([0-9]{1,20})")
 
 
 def format_csv(inputs: GateInputs, thresholds: GateThresholds = DEFAULT_THRESHOLDS) -> str:
-    """Samples that pass the gate as CSV with a header, numbers as plain decimals; raises like ``validate``."""
+    """Returns the samples as CSV with a header and numbers as plain decimals; raises like ``validate``."""
     validate(inputs, thresholds)
     rows = (",".join(_plain(getattr(sample, name)) for name in COLUMNS) for sample in inputs.samples)
     return "\n".join((HEADER, *rows)) + "\n"
 
 
 def parse_csv(text: str, required_speedup_x: float, thresholds: GateThresholds = DEFAULT_THRESHOLDS) -> SpeedupEvidence:
-    """Read and judge what ``format_csv`` wrote; blank lines and spaces around fields are passed over.
+    """Parses and judges the output of ``format_csv``; blank lines and spaces around fields are ignored.
 
-    Each row is judged before the next is read.  ``line`` in errors counts lines that are not blank, from 1.
+    Each row is judged before the next is read.  ``line`` in errors counts the lines that are not blank, from 1.
 
-    Raises ``PlanError``: ``EmptySamples`` for a text without any line, ``InvalidEvidenceHeader`` with the first line
-    as ``observed``, ``InvalidEvidenceRow`` for a wrong number of cells, ``InvalidEvidenceValue``, and what ``validate``
-    raises; a header without rows is evidence with too few samples, ``InsufficientSampleCount``.
+    Raises ``PlanError``: ``EmptySamples`` for a text without any line, ``InvalidEvidenceHeader`` with the first line as
+    ``observed``, ``InvalidEvidenceRow`` for a wrong number of cells, ``InvalidEvidenceValue``, and the errors of
+    ``validate``.  A header without rows is evidence with too few samples, ``InsufficientSampleCount``.
     """
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
@@ -198,7 +208,7 @@ def _rows(lines: list[str], thresholds: GateThresholds) -> Iterator[SpeedupSampl
 
 
 def _value(name: str, cell: str, thresholds: GateThresholds) -> str | int | float | None:
-    """The value of a cell, or None if it is none of that column."""
+    """Returns the value of a cell, or None if the column has no such value."""
     if name == "backend_id":
         return cell if cell == thresholds.backend_id else None
     if name in _FLOATS:
@@ -215,7 +225,7 @@ _NARROW: Final = frozenset({"compute_capability_major", "compute_capability_mino
 
 
 def _plain(value: str | int | float) -> str:
-    """A number without exponent and without ``.0``."""
+    """Returns a number without exponent and without ``.0``."""
     if not isinstance(value, float):
         return str(value)
     text = format(Decimal(repr(value)), "f")
@@ -224,7 +234,7 @@ def _plain(value: str | int | float) -> str:
 
 @record
 class MeasuredSession:
-    """A session as it ran: device and graph, both times, and telemetry counters over the timed region."""
+    """A session as it ran: device, graph, both times, and telemetry counters over the timed region."""
 
     backend_id: str
     device_ordinal: U64
@@ -243,7 +253,7 @@ class MeasuredSession:
 
 
 def sample_from_session(plan: SessionPlan, measured: MeasuredSession) -> SpeedupSample:
-    """The sample of a session: repetitions from its plan, everything else as measured."""
+    """Returns the sample of a session: repetitions from its plan, all other fields as measured."""
     seen = {f.name: getattr(measured, f.name) for f in fields(measured)}
     return SpeedupSample(repetitions=plan.avoided_host_fences + 1, **seen)
 
@@ -259,7 +269,7 @@ class RepetitionInputs:
 
 @record
 class ClaimThresholds:
-    """``error_ppm``: chance in a million that the true median is below the bound."""
+    """``error_ppm`` is the chance in a million that the true median is below the bound."""
 
     error_ppm: Annotated[int, IntRange(0, 1_000_000)] = 25_000
 
@@ -278,10 +288,10 @@ DEFAULT_CLAIM: Final = ClaimThresholds()
 
 
 def claim_from_repetitions(inputs: RepetitionInputs, thresholds: ClaimThresholds = DEFAULT_CLAIM) -> SpeedupClaim:
-    """Is the median speed-up above the requirement?
+    """Judges whether the median speed-up exceeds the requirement.
 
-    The bound is the k-th smallest ratio, k the largest with ``P(Binomial(n, 1/2) < k) <= error``, which holds for any
-    distribution of times.  O(n log n).
+    The bound is the k-th smallest ratio, k being the largest number with ``P(Binomial(n, 1/2) < k) <= error``.  It
+    holds for any distribution of times.  O(n log n).
     """
     required = _required(inputs.required_speedup_x)
     host, resident = inputs.host_orchestrated_ns, inputs.resident_megakernel_ns
@@ -304,7 +314,7 @@ def claim_from_repetitions(inputs: RepetitionInputs, thresholds: ClaimThresholds
 
 
 def _bound_rank(n: int, error_ppm: int) -> int:
-    """Largest k with ``P(Binomial(n, 1/2) < k) <= error``, exactly."""
+    """Returns the largest k with ``P(Binomial(n, 1/2) < k) <= error``, computed exactly."""
     tail, rank = 1, 0
     while rank < n and tail * 1_000_000 <= error_ppm * 2**n:
         rank += 1

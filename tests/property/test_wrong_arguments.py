@@ -286,7 +286,7 @@ class World:
                 | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
             ),
             "validate": Row(vyre.validate, {"program": SAXPY}),
-            "emit": Row(vyre.emit, emit, {"target": set(), "assume": EMPTY | {"set"}, "grid_sync": set()}),
+            "emit": Row(vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set()}),
             "build_bundle": Row(vyre.build_bundle, build, {"targets": set(), "emitters": {"none"}, "workgroup": AXES}),
             "load_bundle": Row(
                 vyre.load_bundle,

@@ -22,7 +22,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
 from types import TracebackType
@@ -31,16 +31,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
-from vyre.domain.ir.program import BackendId, OpId, Program
-from vyre.domain.op_ids import ALL_OPS
+from vyre.domain.names import BackendId, OpId
 from vyre.ports.support import SILENT, Telemetry
 
 if TYPE_CHECKING:
+    from vyre.domain.ir.program import Program
     from vyre.domain.launch import Launch
     from vyre.domain.tuning import TimeKind
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
     from vyre.ports.cost_probe import CostProbe
+    from vyre.ports.emission import CodeEmission
     from vyre.ports.planning import ExecutionPlanning
 
 PORT_API_VERSION: Final = 4
@@ -456,6 +457,12 @@ class NullLifecycle:
 
 
 # ---------------------------------------------------------------- the record
+def _all_ops() -> frozenset[OpId]:
+    from vyre.domain.op_ids import ALL_OPS  # the language of programs, which registrations do without
+
+    return ALL_OPS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
     """A backend: its identity and its facets.
@@ -469,7 +476,7 @@ class Backend:
     executor: ProgramExecutor
     lifecycle: DeviceLifecycle
     version: str = "unspecified"
-    supported_ops: frozenset[OpId] = ALL_OPS
+    supported_ops: frozenset[OpId] = field(default_factory=_all_ops)
     compiler: PipelineCompiler | None = None
     memory: ResidentMemory | None = None
     foreign_memory: ForeignMemory | None = None
@@ -555,6 +562,10 @@ class BackendRegistration:
 
     ``factory`` constructs the backend and opens no device.  ``probe`` reads the device's profile cheaply and creates
     no context.  Both raise ``BackendError`` when the backend cannot run here.
+
+    ``emission`` and ``packages`` say what can be had without a device.  ``emission`` makes the facet that writes
+    programs as code; None means that the backend has no such facet.  ``packages`` names the distributions that the
+    backend uses where they are installed.
     """
 
     id: BackendId
@@ -562,6 +573,8 @@ class BackendRegistration:
     role: BackendRole
     factory: Callable[[BackendServices], Backend]
     probe: Callable[[], DeviceProfile]
+    emission: Callable[[], CodeEmission] | None = None
+    packages: tuple[str, ...] = ()
     api_version: int = PORT_API_VERSION
 
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:

@@ -58,7 +58,7 @@ def judge_checks(program: Program, checks: Iterable[Check]) -> Iterator[CheckRes
         groups.setdefault(check.options, []).append(check)
     for options, group in groups.items():
         try:
-            text = emit(program, **_arguments(dict(options))).ptx
+            text = emit(program, **_arguments(dict(options))).text
         except VyreError as error:
             yield CheckResult(group[0].line, f"{error.code.name}: {error}")
         else:

@@ -10,7 +10,7 @@ import pytest
 
 from vyre import ProgramBuilder, f32
 from vyre.app.cli import main
-from vyre.app.emission import ptx_key
+from vyre.app.emission import emission_key
 from vyre.domain.artifact_key import FIELDS
 from vyre.domain.ir.program import Program
 
@@ -39,7 +39,7 @@ def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
 
 
 def test_the_document_has_every_field_and_the_digest(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found, key = document(capsys, path), ptx_key(scaled())
+    found, key = document(capsys, path), emission_key(scaled())
     assert list(found) == [*FIELDS, "digest"]
     assert found["digest"] == key.digest.hex()
     assert found["program"] == scaled().digest.hex()
@@ -75,7 +75,7 @@ def test_people_get_a_line_for_each_field_fact_and_constant(path: str, capsys: p
     assert shown["policy pointer_table"] == "none"
     assert shown["interface"] == "0 x, 1 y"
     assert shown["spec scale"] == "f32 0x40000000"
-    assert shown["digest"] == ptx_key(scaled(), target="sm_75").digest.hex()
+    assert shown["digest"] == emission_key(scaled(), target="sm_75").digest.hex()
 
 
 def test_what_cannot_be_emitted_has_no_key(path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

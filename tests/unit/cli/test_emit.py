@@ -39,7 +39,7 @@ def test_the_text_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["emit", saved(saxpy_program(), tmp_path), "--target", "sm_75"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(".version 6.3\n.target sm_75\n")
-    assert out == vyre.emit(saxpy_program(), target="sm_75").ptx
+    assert out == vyre.emit(saxpy_program(), target="sm_75").text
 
 
 def test_the_document_has_all_a_launcher_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +70,7 @@ def test_assumptions_are_named_and_only_used_ones_are_listed(
 def test_out_writes_a_file(tmp_path: Path) -> None:
     target = tmp_path / "kernel.ptx"
     assert main(["emit", saved(saxpy_program(), tmp_path), "--out", str(target)]) == 0
-    assert target.read_text() == vyre.emit(saxpy_program()).ptx
+    assert target.read_text() == vyre.emit(saxpy_program()).text
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, Bac
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.device import CudaOptions
+    from vyre.ports.emission import CodeEmission
 
 
 def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Backend:
@@ -70,9 +71,28 @@ def _machine_options(options: CudaOptions | None) -> CudaOptions:
     return machine_options_from(ProcessEnvironment()) if options is None else emulated(options)
 
 
-CUDA: Final = BackendRegistration(id=ids.CUDA, rank=100, role=BackendRole.PRODUCTION, factory=_cuda, probe=_probe_cuda)
+def _emission() -> CodeEmission:
+    from vyre.adapters.cuda.emission import PtxEmission
+
+    return PtxEmission()
+
+
+CUDA: Final = BackendRegistration(
+    id=ids.CUDA,
+    rank=100,
+    role=BackendRole.PRODUCTION,
+    factory=_cuda,
+    probe=_probe_cuda,
+    emission=_emission,
+    packages=("cuda-python",),
+)
 CUDA_MACHINE: Final = BackendRegistration(
-    id=ids.MACHINE, rank=950, role=BackendRole.EMULATION, factory=_machine, probe=_probe_machine
+    id=ids.MACHINE,
+    rank=950,
+    role=BackendRole.EMULATION,
+    factory=_machine,
+    probe=_probe_machine,
+    emission=_emission,
 )
 
 

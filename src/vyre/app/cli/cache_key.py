@@ -15,16 +15,16 @@ from vyre.domain.specialization import written_spec
 
 def key(
     program: ProgramPath,
-    target: Target = "sm_90",
+    target: Target = None,
     assume: Assume = None,
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006  # typer copies defaults
     as_json: AsJson = False,
 ) -> int:
-    """Print all that the key of a program's PTX is made of, and its digest; options as for `vyre emit`."""
-    from vyre.app.emission import ptx_key
+    """Print all that the key of a program's emitted code is made of, and its digest; options as for `vyre emit`."""
+    from vyre.app.emission import emission_key
 
-    found = ptx_key(
+    found = emission_key(
         load_valid(program).program,
         target=target,
         assume=assume.split(",") if assume else (),

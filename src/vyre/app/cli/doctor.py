@@ -21,7 +21,7 @@ from vyre.ports.backend import BackendCatalog, BackendRegistration, BackendRole
 from vyre.ports.support import NullTelemetry
 
 REQUIRED: Final = ("numpy", "blake3", "structlog", "dependency-injector")
-OPTIONAL: Final = ("cuda-python", "prometheus-client")
+OPTIONAL: Final = ("prometheus-client",)
 _LANES: Final = 1000
 
 
@@ -40,7 +40,7 @@ def examine() -> list[Finding]:
     return [
         Finding("python", True, f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"),
         *(_package(name, required=True) for name in ("vyre", *REQUIRED)),
-        *(_package(name, required=False) for name in OPTIONAL),
+        *(_package(name, required=False) for name in _optional(catalog)),
         *_environment(),
         *(Finding(f.entry_point, False, f.reason, "upgrade or remove this plug-in.") for f in catalog.failures),
         *(_backend(catalog, registration) for registration in catalog.by_precedence()),
@@ -57,6 +57,11 @@ def self_test() -> Program:
         with p.if_(i < x.length):
             y[i] = x[i] * x[i] + 7
     return p.build()
+
+
+def _optional(catalog: BackendCatalog) -> tuple[str, ...]:
+    """What backends use where it is installed, and what this package does; each name once."""
+    return tuple(dict.fromkeys([*(p for r in catalog.by_precedence() for p in r.packages), *OPTIONAL]))
 
 
 def _package(name: str, *, required: bool) -> Finding:

@@ -101,14 +101,14 @@ def show(
 
 def emit(
     program: ProgramPath,
-    target: Target = "sm_90",
+    target: Target = None,
     assume: Assume = None,
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print a program as PTX; --json adds everything needed to launch it by hand."""
+    """Print a program as code (PTX); --json adds everything needed to launch it by hand."""
     from vyre.app.emission import emit as emit_program
 
     loaded = load_valid(program)
@@ -119,7 +119,7 @@ def emit(
         grid_sync=grid_sync,
         spec=arguments.constants(spec),
     )
-    text = json.dumps(module.to_json(), indent=2) if as_json else module.ptx.removesuffix("\n")
+    text = json.dumps(module.to_json(), indent=2) if as_json else module.text.removesuffix("\n")
     if out is not None:
         write_files({out: text.encode() + b"\n"})
     else:

@@ -115,6 +115,10 @@ class EmittedModule:
     version: str
     kernels: tuple[EmittedKernel, ...]
 
+    @property
+    def text(self) -> str:
+        return self.ptx
+
     def to_json(self) -> dict[str, Any]:
         """The documented form of ``vyre emit --json``: the first kernel's keys also stand at the top level."""
         kernels = [kernel.to_json() for kernel in self.kernels]

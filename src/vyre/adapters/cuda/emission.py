@@ -1,0 +1,57 @@
+"""PTX as the emission facet of the CUDA backends; it needs neither a driver nor a CUDA package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.cuda.decisions.ptx_target import BASE_VERSIONS, sm_number
+from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
+from vyre.ports.emission import NATIVE, EmissionOptions
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.ptx.options import EmitOptions
+    from vyre.domain.artifact_key import ArtifactKey
+    from vyre.domain.ir.expr import Literal
+    from vyre.domain.ir.program import Program
+    from vyre.domain.specialization import SpecMap
+
+DEFAULT_TARGET: Final = "sm_90"
+
+
+class PtxEmission:
+    """``CodeEmission``; the emitter is imported when a program comes."""
+
+    __slots__ = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(f"sm_{number}" for number in BASE_VERSIONS)
+
+    @property
+    def default_target(self) -> str:
+        return DEFAULT_TARGET
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return tuple(assumption.value for assumption in Assumption)
+
+    def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
+        from vyre.adapters.cuda.ptx.emit import emit
+
+        return emit(program, _options(options), spec)
+
+    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
+        from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
+
+        return ptx_keys(_options(options)).key(program, spec)
+
+
+def _options(options: EmissionOptions) -> EmitOptions:
+    from vyre.adapters.cuda.ptx.options import EmitOptions
+
+    return EmitOptions(
+        target=sm_number(options.target),
+        assume=frozenset(map(Assumption, options.assume)),
+        native_grid_sync=options.grid_sync == NATIVE,
+    )

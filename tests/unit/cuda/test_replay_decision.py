@@ -289,7 +289,7 @@ def test_a_correction_is_told_with_its_reason() -> None:
     journal = DecisionJournal()
     plans = ReplayPlanner("costs", replace(COSTS, launch=ns(300_000)), Provenance.MEASURED, sink=journal)
     taking(made(plans), SETTLING_SAMPLES + 1, wall_ns=4 * 550)
-    verdicts = [decision.verdict for decision in journal.decisions if decision.name.startswith("cost_observation")]
+    verdicts = [decision.verdict for decision in journal.decisions if decision.name == "judge_cost"]
     assert [str(verdict.why) for verdict in verdicts if isinstance(verdict, CostCorrected)] == [
         "launch is at most 550 ns, not 300000 ns: 9 samples of what contains it take no longer"
     ]

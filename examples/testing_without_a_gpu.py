@@ -12,10 +12,9 @@ import numpy.typing as npt
 from dependency_injector import providers
 
 from vyre import DeviceOutOfMemory, Program, ProgramBuilder, f32
-from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import failing, recording, registration_of
-from vyre.app.container import Container
-from vyre.ports.backend import Backend, BackendCatalog
+from vyre.container import Container
+from vyre.ports import Backend, BackendCatalog
+from vyre.testing import failing, load_catalog, recording, registration_of
 
 Floats = npt.NDArray[np.float32]
 

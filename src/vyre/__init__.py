@@ -19,14 +19,27 @@ IMPORTED_NS: Final = time_ns()
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
-    from vyre.app.aot import build_bundle as build_bundle
+    from vyre.adapters.cuda.aot.emitters import AotEmitter as AotEmitter, AotTargetId as AotTargetId
+    from vyre.adapters.cuda.machine.options import RunOptions as RunOptions
+    from vyre.adapters.cuda.registration import cuda_catalog as cuda_catalog
+    from vyre.adapters.cuda.runtime.device import CudaOptions as CudaOptions
+    from vyre.app.aot import (
+        WrittenBundle as WrittenBundle, aot_emitters as aot_emitters, build_bundle as build_bundle,
+    )
     from vyre.app.bundle import LoadedBundle as LoadedBundle, load_bundle as load_bundle
+    from vyre.app.calibration.service import KnownCosts as KnownCosts
     from vyre.app.emission import emit as emit
+    from vyre.app.explain.explanation import Explanation as Explanation
+    from vyre.app.explain.journals import replay_file as replay_file
+    from vyre.app.invalidation import InvalidationReport as InvalidationReport
+    from vyre.app.journal import DecisionJournal as DecisionJournal
     from vyre.app.opening import open as open
     from vyre.app.pipeline import BoundLaunch as BoundLaunch, Pipeline as Pipeline
     from vyre.app.prediction import PredictionConfig as PredictionConfig, PredictionReport as PredictionReport
     from vyre.app.resident import ResidentArray as ResidentArray
+    from vyre.app.resident_dispatch import BoundResidentLaunch as BoundResidentLaunch
     from vyre.app.result import Result as Result
+    from vyre.app.selection import SelectionReport as SelectionReport
     from vyre.app.sequence import Step as Step, StepSequence as StepSequence
     from vyre.app.session import Session as Session
     from vyre.app.specialized import (
@@ -44,13 +57,16 @@ if TYPE_CHECKING:
         BackendError as BackendError, BackendUnavailable as BackendUnavailable, BuildError as BuildError,
         DataRaceError as DataRaceError, DeviceLost as DeviceLost, DeviceOutOfMemory as DeviceOutOfMemory,
         DispatchFailed as DispatchFailed, DispatchTimeout as DispatchTimeout, ErrorCode as ErrorCode,
-        InvalidConfig as InvalidConfig, InvalidInput as InvalidInput, InvalidProgram as InvalidProgram,
-        InvalidResource as InvalidResource, KernelCompileFailed as KernelCompileFailed,
-        MalformedBundle as MalformedBundle, MalformedJson as MalformedJson, MalformedText as MalformedText,
-        MalformedWire as MalformedWire, StepBudgetExceeded as StepBudgetExceeded, TrapError as TrapError,
-        UnexpectedDigest as UnexpectedDigest, UnfinishedBuild as UnfinishedBuild,
-        UnsupportedFeature as UnsupportedFeature, UnusableBundle as UnusableBundle,
-        UnusableCosts as UnusableCosts, VyreError as VyreError,
+        ForeignCosts as ForeignCosts, InvalidConfig as InvalidConfig, InvalidField as InvalidField,
+        InvalidInput as InvalidInput, InvalidProgram as InvalidProgram, InvalidResource as InvalidResource,
+        KernelCompileFailed as KernelCompileFailed, MalformedBundle as MalformedBundle,
+        MalformedJson as MalformedJson, MalformedText as MalformedText, MalformedWire as MalformedWire,
+        PlanError as PlanError, StaleCosts as StaleCosts, StepBudgetExceeded as StepBudgetExceeded,
+        TrapError as TrapError, UnboundVariable as UnboundVariable, UnexpectedDigest as UnexpectedDigest,
+        UnfinishedBuild as UnfinishedBuild, UnfinishedProgram as UnfinishedProgram,
+        UnknownAttribute as UnknownAttribute, UnreadableFile as UnreadableFile,
+        UnsupportedFeature as UnsupportedFeature, UnsupportedUse as UnsupportedUse,
+        UnusableBundle as UnusableBundle, UnusableCosts as UnusableCosts, VyreError as VyreError,
     )
     from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
@@ -73,10 +89,14 @@ if TYPE_CHECKING:
         ScalarType as ScalarType, bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8,
         i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
+    from vyre.domain.ir.upstream import import_upstream as import_upstream
+    from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
+    from vyre.domain.races import DataRace as DataRace, LanePlace as LanePlace, RacingAccess as RacingAccess
     from vyre.domain.specialization import SpecMap as SpecMap, SpecValue as SpecValue
     from vyre.domain.validation.report import Report as Report
     from vyre.domain.validation.validator import validate as validate
-    from vyre.app.journal import DecisionJournal as DecisionJournal
+    from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
+    from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
 
     __version__: str
 # isort: on
@@ -84,14 +104,25 @@ if TYPE_CHECKING:
 
 # What the block above says, for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
-    "vyre.app.aot": "build_bundle",
+    "vyre.adapters.cuda.aot.emitters": "AotEmitter AotTargetId",
+    "vyre.adapters.cuda.machine.options": "RunOptions",
+    "vyre.adapters.cuda.registration": "cuda_catalog",
+    "vyre.adapters.cuda.runtime.device": "CudaOptions",
+    "vyre.app.aot": "WrittenBundle aot_emitters build_bundle",
     "vyre.app.bundle": "LoadedBundle load_bundle",
+    "vyre.app.calibration.service": "KnownCosts",
     "vyre.app.emission": "emit",
+    "vyre.app.explain.explanation": "Explanation",
+    "vyre.app.explain.journals": "replay_file",
+    "vyre.app.invalidation": "InvalidationReport",
+    "vyre.app.journal": "DecisionJournal",
     "vyre.app.opening": "open",
     "vyre.app.pipeline": "BoundLaunch Pipeline",
     "vyre.app.prediction": "PredictionConfig PredictionReport",
     "vyre.app.resident": "ResidentArray",
+    "vyre.app.resident_dispatch": "BoundResidentLaunch",
     "vyre.app.result": "Result",
+    "vyre.app.selection": "SelectionReport",
     "vyre.app.sequence": "Step StepSequence",
     "vyre.app.session": "Session",
     "vyre.app.specialized": "SpecializationReport SpecializedPipeline",
@@ -103,24 +134,30 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.dispatch": "DispatchConfig DispatchTiming OutputArena",
     "vyre.domain.errors": (
         "BackendError BackendUnavailable BuildError DataRaceError DeviceLost DeviceOutOfMemory DispatchFailed "
-        "DispatchTimeout ErrorCode InvalidConfig InvalidInput InvalidProgram InvalidResource KernelCompileFailed "
-        "MalformedBundle MalformedJson MalformedText MalformedWire StepBudgetExceeded TrapError UnexpectedDigest "
-        "UnfinishedBuild UnsupportedFeature UnusableBundle UnusableCosts VyreError"
+        "DispatchTimeout ErrorCode ForeignCosts InvalidConfig InvalidField InvalidInput InvalidProgram "
+        "InvalidResource KernelCompileFailed MalformedBundle MalformedJson MalformedText MalformedWire "
+        "PlanError StaleCosts StepBudgetExceeded TrapError UnboundVariable UnexpectedDigest UnfinishedBuild "
+        "UnfinishedProgram UnknownAttribute UnreadableFile UnsupportedFeature UnsupportedUse UnusableBundle "
+        "UnusableCosts VyreError"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
     "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
-        "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul sat_sub "
-        "select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle tan tanh trunc"
+        "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul "
+        "sat_sub select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle tan tanh trunc"
     ),
     "vyre.domain.ir.operators": "Ordering",
     "vyre.domain.ir.program": "Buffer Program",
     "vyre.domain.ir.types": "ScalarType bf16 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
+    "vyre.domain.ir.upstream": "import_upstream",
+    "vyre.domain.launch_costs": "LaunchCosts Provenance",
+    "vyre.domain.races": "DataRace LanePlace RacingAccess",
     "vyre.domain.specialization": "SpecMap SpecValue",
     "vyre.domain.validation.report": "Report",
     "vyre.domain.validation.validator": "validate",
-    "vyre.app.journal": "DecisionJournal",
+    "vyre.policies.launching.execution_prices": "ExecutionMode",
+    "vyre.policies.tuning.paired_race": "RaceThresholds",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

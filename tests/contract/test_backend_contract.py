@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import registration_of
 from vyre.domain.errors import BackendError
 from vyre.ports.backend import BackendRegistration, BackendRole
 from vyre.testing.backend_contract import CASES, Case, Skipped, Subject, check_case
 from vyre.testing.backend_contract.catalog import GROUPS
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.execution import Scheduled, find_scheduled
+from vyre.testing.fakes import registration_of
 from vyre.testing.machine import cuda_machine
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeGuard
 import pytest
 
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import recording
 from vyre.adapters.reference.executor import ReferencePipeline
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming, OutputArena
 from vyre.domain.errors import BackendError, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
@@ -47,6 +46,7 @@ from vyre.ports.backend import (
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing.backend_contract import CASES, Subject, run_cases
+from vyre.testing.fakes import recording
 from vyre.testing.outcomes import Verdict
 
 Break = Callable[[Backend], Backend]

@@ -10,10 +10,10 @@ import pytest
 
 import vyre
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
-from vyre.adapters.fakes import FunctionExecutor, function_backend
 from vyre.domain.errors import BackendUnavailable, InvalidInput, InvalidResource, VyreError
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.types import ScalarType
+from vyre.testing.fakes import FunctionExecutor, function_backend
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

@@ -22,9 +22,9 @@ import pytest
 from support.disk_cache import Disk, Killed, artifact, entry_files, key, plain_user_directory, store, unusable
 from support.limits import LIMIT_S
 from support.profiles import SOAK
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.cache_config import Durability
 from vyre.ports.artifact_store import StoreStats
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 TESTS: Final = Path(__file__).parents[1]
 CODES: Final = ("ENOSPC", "EIO", "ESTALE", "ENOENT", "EBUSY", "EACCES", "EROFS", "EDQUOT", "EMFILE")
@@ -333,7 +333,7 @@ from vyre.adapters.disk.configuration import CacheSettings
 from vyre.adapters.disk.entry_directory import EntryDirectory
 from vyre.adapters.disk.file_operations import REAL_FILES
 from vyre.adapters.disk import inventory
-from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.testing.recording_telemetry import RecordingTelemetry
 from vyre.app.invalidation import Invalid, invalidate
 import os
 seed, operations = int(sys.argv[1]), int(sys.argv[2])

@@ -21,8 +21,8 @@ from support.profiles import SOAK
 from support.tuning import tuning_key, tuning_record, tuning_store
 from vyre.adapters.disk import tuning_store as module
 from vyre.adapters.disk.file_operations import REAL_FILES
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.tuning import TuningRecord
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 TESTS: Final = Path(__file__).parents[1]
 CODES: Final = ("ENOSPC", "EIO", "ESTALE", "ENOENT", "EBUSY", "EACCES", "EROFS", "EDQUOT", "EMFILE")

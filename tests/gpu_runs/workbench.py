@@ -25,7 +25,6 @@ from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.launch import PreparedLaunch, ScratchAddresses, plan_scratch
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.seam import CudaDriver, DeviceAddress, Event, LaunchShape, ParameterBlock, Stream
-from vyre.adapters.fakes import registration_of
 from vyre.app.opening import open as open_session
 from vyre.app.session import Session
 from vyre.domain.binding import plan_bindings
@@ -33,6 +32,7 @@ from vyre.domain.errors import BackendUnavailable
 from vyre.domain.ir.program import BackendId, Dim3, Program
 from vyre.ports.backend import NO_SERVICES, Backend, BackendCatalog
 from vyre.testing.execution import open_backend
+from vyre.testing.fakes import registration_of
 
 Array = npt.NDArray[Any]
 _TARGET_FREE: Final = EmitOptions()

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.disk_cache import artifact, store
-from vyre.adapters.fakes import MemoryArtifactStore
 from vyre.app.invalidation import Invalid, InvalidationReport, invalidate
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.ports.artifact_store import ArtifactStore, StoredEntry
+from vyre.testing.fakes import MemoryArtifactStore
 
 PROGRAMS: Final = (b"\xab" * 32, b"\xab" * 31 + b"\xac", b"\xcd" * 32)
 EMITTERS: Final = (b"\x11" * 32, b"\x22" * 32)

@@ -14,10 +14,10 @@ from typing import Any, Final
 from vyre.adapters.disk.artifact_store import DiskArtifactStore
 from vyre.adapters.disk.configuration import CacheSettings
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.policies.journal import DecisionSink
 from vyre.ports.artifact_store import Artifact
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 UNUSABLE: Final = "vyre.cache.unusable"
 NOBODY: Final = 65534

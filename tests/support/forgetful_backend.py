@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from vyre.adapters.fakes import FunctionExecutor, Kernel, function_backend
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.ir.program import Program
 from vyre.ports.backend import (
@@ -19,6 +18,7 @@ from vyre.ports.backend import (
     HostBytes,
     OutputStorage,
 )
+from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
 
 Step = Callable[[str, tuple[int, ...]], None]
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from support.programs import Case, Order
-from vyre.adapters.fakes import function_backend, registration_of
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import f32, u32
 from vyre.ports.backend import Backend, BackendCatalog
+from vyre.testing.fakes import function_backend, registration_of
 
 
 def saxpy_program(name: str = "saxpy") -> Program:

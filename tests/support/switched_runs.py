@@ -35,7 +35,6 @@ from vyre.adapters.cuda.runtime import backend as cuda_backend
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.disk.configuration import CacheOption
 from vyre.adapters.disk.layout import SUFFIX
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app import preparing
 from vyre.app.prediction import PredictionConfig
 from vyre.app.result import Result
@@ -56,6 +55,7 @@ from vyre.ports.backend import (
     BackendRegistration,
     BackendServices,
 )
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 Settings: TypeAlias = Mapping[str, Any]
 LAPS: Final = 4

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import registration_of
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import BackendError
 from vyre.domain.launch_costs import CostSource
@@ -25,6 +24,7 @@ from vyre.ports.backend import (
     ResidentSequence,
 )
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
+from vyre.testing.fakes import registration_of
 
 TRUE_NS: Final[dict[CostExperiment, tuple[int, int]]] = {
     CostExperiment.ROUND_TRIP: (4_000, 0),

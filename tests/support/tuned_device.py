@@ -8,7 +8,6 @@ from itertools import count
 from typing import Any, Final
 
 from support.small_programs import square_kernel
-from vyre.adapters.fakes import FunctionExecutor, function_backend, registration_of
 from vyre.app.tuning.tuner import TuningSettings
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
@@ -24,6 +23,7 @@ from vyre.ports.backend import (
     NullLifecycle,
     OutputStorage,
 )
+from vyre.testing.fakes import FunctionExecutor, function_backend, registration_of
 
 ID: Final = BackendId("tuned")
 DECLARED: Final = 64

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.tuning_store import DiskTuningStore
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.tuning import Candidate, TimeKind, TuningKey, TuningRecord
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 def tuning_key(program: int = 0, **changes: Any) -> TuningKey:

@@ -1,0 +1,74 @@
+"""The interfaces between the application and what lies outside it: backends, stores, telemetry, environment.
+
+A backend of your own implements facets of ``Backend`` and is announced by a ``BackendRegistration``; a test replaces
+any implementation by another one of the same interface.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+# fmt: off
+# isort: off
+if TYPE_CHECKING:
+    from vyre.domain.device import DeviceProfile as DeviceProfile
+    from vyre.domain.ir.program import BackendId as BackendId
+    from vyre.ports.artifact_store import (
+        Artifact as Artifact, ArtifactStore as ArtifactStore, StoreStats as StoreStats, StoredEntry as StoredEntry,
+    )
+    from vyre.ports.backend import (
+        AsyncExecutor as AsyncExecutor, Backend as Backend, BackendCatalog as BackendCatalog,
+        BackendRegistration as BackendRegistration, BackendRole as BackendRole, BackendServices as BackendServices,
+        BoundResidentStep as BoundResidentStep, CacheCounters as CacheCounters, CacheOutcome as CacheOutcome,
+        CompileResult as CompileResult, CompiledPipeline as CompiledPipeline, DeviceLifecycle as DeviceLifecycle,
+        DiscoveryFailure as DiscoveryFailure, DispatchRequest as DispatchRequest, ForeignMemory as ForeignMemory,
+        HostBytes as HostBytes, MetricSource as MetricSource, NullLifecycle as NullLifecycle,
+        OutputStorage as OutputStorage, PendingDispatch as PendingDispatch, PipelineCompiler as PipelineCompiler,
+        PreparablePipeline as PreparablePipeline, ProgramExecutor as ProgramExecutor, Readback as Readback,
+        ResidentBinder as ResidentBinder, ResidentBuffer as ResidentBuffer, ResidentExecutor as ResidentExecutor,
+        ResidentMemory as ResidentMemory, ResidentSequence as ResidentSequence, ResidentStep as ResidentStep,
+        Resource as Resource, Tunable as Tunable, Upload as Upload, check_ownership as check_ownership,
+        require as require,
+    )
+    from vyre.ports.cost_probe import (
+        CostExperiment as CostExperiment, CostProbe as CostProbe, ExperimentTimer as ExperimentTimer,
+    )
+    from vyre.ports.cost_store import CostStore as CostStore
+    from vyre.ports.planning import (
+        DispatchWork as DispatchWork, ExecutionPlanning as ExecutionPlanning, PlannedExecution as PlannedExecution,
+    )
+    from vyre.ports.support import Environment as Environment, NullTelemetry as NullTelemetry, Telemetry as Telemetry
+    from vyre.ports.tuning_store import TuningStore as TuningStore, TuningStoreStats as TuningStoreStats
+else:
+    from vyre.domain.lazy_names import homes, importer
+# isort: on
+# fmt: on
+
+# What the block above says, for run time: module -> names.
+_HOME: Final[dict[str, str]] = {
+    "vyre.domain.device": "DeviceProfile",
+    "vyre.domain.ir.program": "BackendId",
+    "vyre.ports.artifact_store": "Artifact ArtifactStore StoreStats StoredEntry",
+    "vyre.ports.backend": (
+        "AsyncExecutor Backend BackendCatalog BackendRegistration BackendRole BackendServices "
+        "BoundResidentStep CacheCounters CacheOutcome CompileResult CompiledPipeline DeviceLifecycle "
+        "DiscoveryFailure DispatchRequest ForeignMemory HostBytes MetricSource NullLifecycle OutputStorage "
+        "PendingDispatch PipelineCompiler PreparablePipeline ProgramExecutor Readback ResidentBinder "
+        "ResidentBuffer ResidentExecutor ResidentMemory ResidentSequence ResidentStep Resource Tunable Upload "
+        "check_ownership require"
+    ),
+    "vyre.ports.cost_probe": "CostExperiment CostProbe ExperimentTimer",
+    "vyre.ports.cost_store": "CostStore",
+    "vyre.ports.planning": "DispatchWork ExecutionPlanning PlannedExecution",
+    "vyre.ports.support": "Environment NullTelemetry Telemetry",
+    "vyre.ports.tuning_store": "TuningStore TuningStoreStats",
+}
+
+__all__ = sorted(name for names in _HOME.values() for name in names.split())
+
+if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+    __getattr__ = importer(__name__, homes(_HOME))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,19 +1,52 @@
-"""What users' own tests need: an emulated device, and runners for conformance files and filetests."""
+"""Test doubles and runners for the tests of programs that use vyre.
+
+``cuda_machine`` emulates a CUDA device; ``recording``, ``failing`` and ``hooked`` wrap a backend, ``function_backend``
+makes one of a Python function; ``RecordingTelemetry`` keeps what is counted and reported.  The modules
+``vyre.testing.backend_contract``, ``vyre.testing.conformance`` and ``vyre.testing.filetests`` are commands too.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+# fmt: off
+# isort: off
 if TYPE_CHECKING:
-    from vyre.testing.machine import CudaMachine, cuda_machine
+    from vyre.adapters.cuda.machine.fault_plan import (
+        FOREVER as FOREVER, Fault as Fault, FaultPlan as FaultPlan, SlowKernel as SlowKernel,
+    )
+    from vyre.adapters.cuda.machine.machine_options import MachineOptions as MachineOptions
+    from vyre.adapters.discovery import assemble_catalog as assemble_catalog, load_catalog as load_catalog
+    from vyre.testing.fakes import (
+        Call as Call, CallLog as CallLog, FailNth as FailNth, FunctionExecutor as FunctionExecutor,
+        MemoryArtifactStore as MemoryArtifactStore, failing as failing, function_backend as function_backend,
+        hooked as hooked, recording as recording, registration_of as registration_of,
+    )
+    from vyre.testing.machine import CudaMachine as CudaMachine, cuda_machine as cuda_machine
+    from vyre.testing.recording_telemetry import Event as Event, RecordingTelemetry as RecordingTelemetry
+else:
+    from vyre.domain.lazy_names import homes, importer
+# isort: on
+# fmt: on
 
-__all__ = ["CudaMachine", "cuda_machine"]
+# What the block above says, for run time: module -> names.
+_HOME: Final[dict[str, str]] = {
+    "vyre.adapters.cuda.machine.fault_plan": "FOREVER Fault FaultPlan SlowKernel",
+    "vyre.adapters.cuda.machine.machine_options": "MachineOptions",
+    "vyre.adapters.discovery": "assemble_catalog load_catalog",
+    "vyre.testing.fakes": (
+        "Call CallLog FailNth FunctionExecutor MemoryArtifactStore failing function_backend hooked recording "
+        "registration_of"
+    ),
+    "vyre.testing.machine": "CudaMachine cuda_machine",
+    "vyre.testing.recording_telemetry": "Event RecordingTelemetry",
+}
+
+__all__ = sorted(name for names in _HOME.values() for name in names.split())
+
+if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+    __getattr__ = importer(__name__, homes(_HOME))
 
 
-def __getattr__(name: str) -> object:
-    """The double is imported on first use: the runners of this package start without it."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vyre.testing import machine
-
-    return getattr(machine, name)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,10 +17,10 @@ from vyre.adapters.cuda.machine.machine_options import MachineOptions
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaOptions
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
-from vyre.adapters.fakes import registration_of
 from vyre.app.opening import open as open_session
 from vyre.app.session import Session
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole
+from vyre.testing.fakes import registration_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pytest
 
 from support.limits import LIMIT_S
 from vyre.adapters.discovery import BUILTIN, PluginReference, assemble_catalog, installed_plugins, load_catalog
-from vyre.adapters.fakes import function_backend, registration_of
 from vyre.ports.backend import PORT_API_VERSION
+from vyre.testing.fakes import function_backend, registration_of
 
 GOOD = registration_of(function_backend(dict, "good"))
 BROKEN = {

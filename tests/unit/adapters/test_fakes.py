@@ -10,9 +10,9 @@ import pytest
 import vyre
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import FACETS, FailNth, failing, function_backend, hooked, recording
 from vyre.domain.errors import DispatchFailed, DispatchTimeout
 from vyre.ports.backend import Backend
+from vyre.testing.fakes import FACETS, FailNth, failing, function_backend, hooked, recording
 
 X = np.arange(4, dtype=np.float32)
 

@@ -14,12 +14,12 @@ from structlog.testing import capture_logs
 from support.limits import LIMIT_S
 from vyre.adapters.telemetry.application import ApplicationTelemetry
 from vyre.adapters.telemetry.decisions import CountedDecisions
-from vyre.adapters.telemetry.recording import Event, RecordingTelemetry
 from vyre.adapters.telemetry.structured import StructlogTelemetry
 from vyre.app.journal import DecisionJournal
 from vyre.policies.caching.cost_eviction import Candidate, EvictionInputs, least_worth
 from vyre.policies.journal import decide
 from vyre.ports.support import NullTelemetry, Telemetry
+from vyre.testing.recording_telemetry import Event, RecordingTelemetry
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.background import BackgroundCompiler, BackgroundCounts
 from vyre.domain.errors import KernelCompileFailed
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 @pytest.fixture

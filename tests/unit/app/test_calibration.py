@@ -19,7 +19,6 @@ from support.small_programs import square_program
 from support.timed_device import DEVICE_NS, ENQUEUE_NS, SOURCE, TRUE_NS, WAIT_NS, TimedDevice
 from vyre import Session, Step
 from vyre.adapters.disk.cost_store import DiskCostStore, costs_of_file, name_of
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.calibration.experiments import LINES, Line, take_samples
 from vyre.app.calibration.observed import MOST_KERNELS, MOST_TELLING, merged_kernels, most_telling
 from vyre.app.calibration.service import CalibrationService, KnownCosts
@@ -42,6 +41,7 @@ from vyre.domain.tuning import TimeKind
 from vyre.policies.launching.execution_prices import ExecutionMode, Workload
 from vyre.policies.launching.plan_execution import ExecutionInputs, plan_execution
 from vyre.ports.cost_probe import CostExperiment
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 NOW = 1_000_000_000
 WRONG = 300_000

@@ -11,9 +11,9 @@ from dependency_injector import providers
 
 import vyre
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_program, square_kernel
-from vyre.adapters.fakes import function_backend
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.container import Container
+from vyre.testing.fakes import function_backend
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 @pytest.fixture

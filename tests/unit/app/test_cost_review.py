@@ -10,10 +10,10 @@ from typing import Final
 import pytest
 
 from support.limits import LIMIT_S
-from vyre.adapters.fakes import function_backend
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.calibration.review import CostReview
 from vyre.app.lease import BackendLease
+from vyre.testing.fakes import function_backend
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 SOON: Final = 30.0
 """Seconds that something in the background takes at most."""

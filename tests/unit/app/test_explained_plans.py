@@ -18,7 +18,6 @@ from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.adapters.cuda.runtime.lane import GRAPH_BYTES
-from vyre.adapters.fakes import function_backend
 from vyre.app.explain.explanation import Question, explain
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidInput
@@ -29,6 +28,7 @@ from vyre.policies.launching.execution_prices import ExecutionMode, Price
 from vyre.policies.launching.grid_sync_mode import GridSyncMode
 from vyre.ports.planning import DispatchWork, PlannedExecution
 from vyre.testing import CudaMachine, cuda_machine
+from vyre.testing.fakes import function_backend
 
 DISPATCHES: Final = 5
 X: Final = np.arange(512, dtype=np.uint32)

@@ -11,14 +11,14 @@ import pytest
 
 from support.disk_cache import Disk, artifact, key, store, unusable
 from support.small_programs import square_program
-from vyre.adapters.fakes import MemoryArtifactStore
 from vyre.adapters.source_digest import emitter_digest
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.invalidation import Invalid, InvalidationReport, invalidate
 from vyre.app.verdicts import require_valid
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.ir.program import Program
+from vyre.testing.fakes import MemoryArtifactStore
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 CUBIN: Final = key(1, emitter=emitter_digest(), tool="ptxas 13.0.88 -O3", driver="13000")
 PTX: Final = replace(CUBIN, kind=ArtifactKind.PTX, device=(), driver="", tool="")

@@ -13,12 +13,12 @@ import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_catalog, square_kernel, square_program
-from vyre.adapters.fakes import function_backend, recording
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app import preparing
 from vyre.app.prediction import OFF, PredictionConfig
 from vyre.domain.errors import KernelCompileFailed
 from vyre.policies.prediction.trace_jit import HoldSteady, Speculate, TraceJitThresholds
+from vyre.testing.fakes import function_backend, recording
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 EAGER = PredictionConfig(jit=TraceJitThresholds(hot_hits=0, min_confidence_bps=5_000))
 LENGTHS = (1, 2, 3, 4)

@@ -12,7 +12,6 @@ import pytest
 
 import vyre
 from support.small_programs import catalog_of, square_kernel, square_program
-from vyre.adapters.fakes import FunctionExecutor, Kernel, function_backend
 from vyre.app.journal import DecisionJournal
 from vyre.app.tuning.race import RaceReport, VariantRace
 from vyre.app.tuning.timing import WARM_UP
@@ -22,6 +21,7 @@ from vyre.domain.tuning import TimeKind
 from vyre.policies.journal import DecisionSink
 from vyre.policies.tuning.paired_race import DEFAULT_THRESHOLDS, RaceOutcome, RaceThresholds, judge_race
 from vyre.ports.backend import DispatchRequest, OutputStorage
+from vyre.testing.fakes import FunctionExecutor, Kernel, function_backend
 
 PROGRAM: Final = square_program()
 X: Final = np.arange(64, dtype=np.uint32)

@@ -11,10 +11,10 @@ import pytest
 import vyre
 from support.small_programs import catalog_of, saxpy_program, square_program
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import failing, recording
 from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
 from vyre.domain.ir.builder import ProgramBuilder
 from vyre.ports.backend import Backend
+from vyre.testing.fakes import failing, recording
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

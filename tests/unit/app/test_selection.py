@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from vyre.adapters.fakes import function_backend, registration_of
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.selection import BackendSelector, Selection
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendUnavailable
@@ -20,6 +18,8 @@ from vyre.ports.backend import (
     BackendServices,
     DiscoveryFailure,
 )
+from vyre.testing.fakes import function_backend, registration_of
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 def raising(error: Exception) -> Callable[[BackendServices], Backend]:

@@ -20,8 +20,6 @@ import vyre
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_kernel, saxpy_program, square_kernel, square_program
 from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import FunctionExecutor, failing, function_backend, recording
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import (
     DispatchFailed,
@@ -44,6 +42,8 @@ from vyre.ports.backend import (
     PipelineCompiler,
     require,
 )
+from vyre.testing.fakes import FunctionExecutor, failing, function_backend, recording
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 Floats = npt.NDArray[np.float32]
 X: Floats = np.arange(8, dtype=np.float32)

@@ -13,10 +13,10 @@ import pytest
 import vyre
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program
-from vyre.adapters.fakes import function_backend
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Argument
 from vyre.domain.errors import DispatchFailed, InvalidResource, VyreError
+from vyre.testing.fakes import function_backend
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

@@ -25,8 +25,6 @@ from vyre.adapters.cuda.machine.driver import MachineDriver
 from vyre.adapters.cuda.registration import CUDA_MACHINE
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.fakes import function_backend, registration_of
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.container import Container
 from vyre.app.explain.explanation import Explanation
 from vyre.app.explain.journals import replay_file
@@ -43,6 +41,8 @@ from vyre.policies.journal import Decision, Outcome
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.policies.tuning.paired_race import RaceThresholds
 from vyre.ports.backend import Backend, BackendCatalog, BackendRole, BackendServices
+from vyre.testing.fakes import function_backend, registration_of
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 MACHINE = "cuda-machine"
 

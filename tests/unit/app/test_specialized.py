@@ -13,7 +13,6 @@ import vyre
 from support.forgetful_backend import ForgetfulCompiler, forgetful_backend
 from support.limits import LIMIT_S
 from support.small_programs import catalog_of, saxpy_kernel, saxpy_program, square_program
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.journal import DecisionJournal
 from vyre.app.pipeline import Inputs
 from vyre.app.specialized import Specialization, SpecializedPipeline
@@ -22,6 +21,7 @@ from vyre.domain.errors import InvalidConfig, InvalidInput, KernelCompileFailed
 from vyre.domain.ir.program import Program
 from vyre.policies.prediction.speculate import PathVerdict, SpeculationPath, choose_path
 from vyre.policies.tuning.paired_race import RaceThresholds
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 X = np.arange(8, dtype=np.float32)
 Y = np.ones(8, dtype=np.float32)

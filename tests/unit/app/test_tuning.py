@@ -15,7 +15,6 @@ from support.small_programs import saxpy_program, square_program
 from support.tuned_device import DECLARED, TunedDevice
 from support.tuning import tuning_record
 from vyre import DispatchConfig, Program, ProgramBuilder, f32, u32
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.selection import BackendSelector
 from vyre.app.session import Session
 from vyre.app.tuning.remembered import told
@@ -37,6 +36,7 @@ from vyre.domain.tuning import Candidate, TimeKind, TuningRecord
 from vyre.domain.tuning_pins import Pin, Pins
 from vyre.policies.tuning.successive_halving import HalvingThresholds
 from vyre.ports.backend import BackendCatalog
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 X = np.arange(1000, dtype=np.uint32)
 SHORT = HalvingThresholds(first_round=1, growth=1, final_pairs=5, error=0.05)

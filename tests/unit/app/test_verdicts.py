@@ -8,12 +8,12 @@ import pytest
 
 import vyre.app.verdicts as verdicts
 from vyre import Program, ProgramBuilder, u32
-from vyre.adapters.fakes import MemoryArtifactStore
 from vyre.app.verdicts import require_valid, verdict_key
 from vyre.domain.artifact_key import ArtifactKind
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate
+from vyre.testing.fakes import MemoryArtifactStore
 
 
 def program(name: str = "y") -> Program:

@@ -19,8 +19,6 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.backend import make_backend
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.seam import DEFAULT_JIT, CudaCallError, JitOptions, LoadedLibrary
-from vyre.adapters.fakes import MemoryArtifactStore
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKind
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.ir.program import Program
@@ -28,6 +26,8 @@ from vyre.domain.specialization import resolve_spec, spec_literals
 from vyre.gallery.registry import examples
 from vyre.ports.artifact_store import Artifact
 from vyre.ports.backend import Backend, BackendServices, CacheOutcome, CompileResult, DispatchRequest
+from vyre.testing.fakes import MemoryArtifactStore
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 MAGIC = b"\x7fELF"
 MARK = b"text of the machine code:"

@@ -14,13 +14,13 @@ from support.cuda_scenarios import INPUTS, PROGRAM, X, Y
 from support.limits import LIMIT_S
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.dispatch import DispatchConfig, OutputArena
 from vyre.domain.errors import DeviceLost
 from vyre.domain.identity import program_digest
 from vyre.domain.launch_costs import ASSUMED, Measured, Provenance
 from vyre.ports.backend import DispatchRequest
 from vyre.testing import CudaMachine, cuda_machine
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 NOTHING: Final = Measured(0, 0, 0, 9, Provenance.MEASURED)
 FREE: Final[dict[str, Any]] = dict.fromkeys(("graph_record", "graph_record_node", "graph_gap"), NOTHING)

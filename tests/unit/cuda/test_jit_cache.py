@@ -54,7 +54,7 @@ def test_a_cache_that_is_off_is_told(tmp_path: Path) -> None:
 import os
 os.environ["CUDA_CACHE_DISABLE"] = "1"
 from vyre.adapters.cuda.registration import CUDA
-from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.testing.recording_telemetry import RecordingTelemetry
 from vyre.ports.backend import BackendServices
 
 telemetry = RecordingTelemetry()

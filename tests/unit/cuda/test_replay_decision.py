@@ -14,12 +14,12 @@ from vyre.adapters.cuda.runtime.replay_decision import (
     ReplayPlanner,
     Work,
 )
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.app.journal import DecisionJournal
 from vyre.domain.cost_limits import SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance
 from vyre.policies.launching.cost_observation import CostCorrected
 from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 WORK: Final = Work("a dispatch", operations=4, timed=1)
 LOOP: Final = Work("a loop", operations=100, timed=100)

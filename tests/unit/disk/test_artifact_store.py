@@ -13,12 +13,12 @@ from support.disk_cache import Disk, artifact, entry_file, entry_files, key, sto
 from support.limits import LIMIT_S
 from vyre.adapters.disk.entry_directory import QUARANTINE_FILES, STALE_S
 from vyre.adapters.disk.ledger import MAX_BYTES as LEDGER_BYTES
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import Durability, Eviction
 from vyre.domain.errors import InvalidField
 from vyre.policies.journal import Decision
 from vyre.ports.artifact_store import NEIGHBOURS, Artifact
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 DAY_NS = 86_400 * 1_000_000_000
 

@@ -8,9 +8,9 @@ import pytest
 
 from vyre.adapters.disk.artifact_store import DiskArtifactStore, open_disk_store
 from vyre.adapters.disk.configuration import CacheOption, CacheSettings, cache_settings, default_directory
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.cache_config import CacheConfig, Durability
 from vyre.domain.errors import InvalidConfig, InvalidField
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 class Variables(dict[str, str]):

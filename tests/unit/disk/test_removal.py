@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from support.disk_cache import Disk, artifact, entry_file, entry_files, key, store, unusable
-from vyre.adapters.fakes import MemoryArtifactStore
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.artifact_key import ArtifactKind
 from vyre.ports.artifact_store import ArtifactStore, StoredEntry
+from vyre.testing.fakes import MemoryArtifactStore
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from support.disk_cache import artifact, entry_file, key, store, unusable
 from vyre.adapters.disk.file_operations import REAL_FILES, FileOperations
 from vyre.adapters.disk.trust import UntrustedDirectory, check_directory
-from vyre.adapters.telemetry.recording import RecordingTelemetry
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 ME = 1000
 

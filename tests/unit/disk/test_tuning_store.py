@@ -12,9 +12,9 @@ from support.disk_cache import Disk
 from support.tuning import tuning_key, tuning_record, tuning_store
 from vyre.adapters.disk.tuning_store import MAX_FILE_BYTES, MOST_FILES, MOST_PROGRAMS
 from vyre.adapters.disk.whole_files import STALE_S
-from vyre.adapters.telemetry.recording import RecordingTelemetry
 from vyre.domain.tuning import KEPT, TuningRecord, merge, to_line
 from vyre.ports.tuning_store import TuningStoreStats
+from vyre.testing.recording_telemetry import RecordingTelemetry
 
 DAY_NS = 86_400 * 10**9
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vyre import BackendUnavailable
-from vyre.adapters.discovery import load_catalog
-from vyre.adapters.fakes import CallLog, hooked
-from vyre.domain.device import DeviceProfile
-from vyre.domain.ir.program import BackendId
-from vyre.ports.backend import Backend, BackendRegistration, BackendRole, BackendServices
+from vyre.ports import Backend, BackendId, BackendRegistration, BackendRole, BackendServices, DeviceProfile
+from vyre.testing import CallLog, hooked, load_catalog
 
 CALLS = CallLog()
 _ID = BackendId("counting")

@@ -1,0 +1,12 @@
+"""The container that wires an application: override a provider to swap the adapter behind a port.
+
+container = Container()
+container.telemetry.override(providers.Object(RecordingTelemetry()))
+with container.session() as session: ...
+"""
+
+from __future__ import annotations
+
+from vyre.app.container import Container
+
+__all__ = ["Container"]

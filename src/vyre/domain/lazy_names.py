@@ -1,0 +1,29 @@
+"""Packages that export names of other modules and import each when it is first used.
+
+A package states its names twice: in a block for type checkers, and in a table for run time; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def homes(names_by_module: Mapping[str, str]) -> dict[str, str]:
+    """Returns the module of each name, from names separated by spaces by module."""
+    return {name: module for module, names in names_by_module.items() for name in names.split()}
+
+
+def importer(package: str, module_of: Mapping[str, str]) -> Callable[[str], object]:
+    """Returns the ``__getattr__`` of ``package``: imports a name from its module and keeps it in the package."""
+
+    def get(name: str) -> object:
+        module = module_of.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(module), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -1,4 +1,4 @@
-"""The assembler ``ptxas``, where one is at hand: PTX text to machine code in a process of its own."""
+"""The assembler ``ptxas``, where one is installed: it turns PTX text into machine code in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 TIMEOUT_S: Final = 300.0
-"""Of one assembly."""
+"""The time limit of one assembly."""
 
 
 def find_tools(name: str) -> tuple[Path, ...]:
-    """Every ``ptxas``, ``nvdisasm``, ... at hand: on PATH, in the toolkit, in the NVIDIA wheels."""
+    """Returns every installed tool of this name (``ptxas``, ``nvdisasm``): on PATH, in the toolkit, in the NVIDIA
+    wheels.
+    """
     found = [shutil.which(name), *(shutil.which(name, path=str(folder)) for folder in _folders())]
     return tuple(dict.fromkeys(Path(path).resolve() for path in found if path))
 
@@ -35,7 +37,9 @@ def _folders() -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class Assembler:
-    """``version`` as (major, minor); ``build`` as it prints it, ``13.0.88``."""
+    """An installed ``ptxas``: ``version`` is (major, minor), and ``build`` is the full version that it prints,
+    ``13.0.88``.
+    """
 
     path: Path
     version: tuple[int, int]
@@ -43,7 +47,7 @@ class Assembler:
 
 
 def assemblers() -> tuple[Assembler, ...]:
-    """One of each build, the first found first; empty where there is none."""
+    """Returns one assembler per build, in the order in which they were found; empty if there is none."""
     found: dict[str, Assembler] = {}
     for path in find_tools("ptxas"):
         try:
@@ -59,6 +63,7 @@ def assemblers() -> tuple[Assembler, ...]:
 
 
 def newest_assembler() -> Assembler | None:
+    """Returns the assembler of the highest version, or None if there is none."""
     return max(assemblers(), key=lambda assembler: assembler.version, default=None)
 
 
@@ -67,7 +72,10 @@ class AssemblyFailed(Exception):
 
 
 def assemble(assembler: Assembler, ptx: str, target: str, *options: str) -> tuple[bytes, str]:
-    """The cubin of one module for ``target`` (``sm_90``), and the assembler's log.  Raises ``AssemblyFailed``."""
+    """Returns the cubin of one module for ``target`` (``sm_90``) and the assembler's log.
+
+    Raises ``AssemblyFailed``.
+    """
     with tempfile.TemporaryDirectory(prefix="vyre-ptxas-") as folder:
         source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)

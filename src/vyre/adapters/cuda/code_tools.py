@@ -1,6 +1,6 @@
-"""The tool that makes machine code of PTX text before the driver sees it: nvJitLink in this process, else ``ptxas``.
+"""Tools that translate PTX text to machine code before the driver sees it: nvJitLink in this process, else ``ptxas``.
 
-The driver can assemble text as well, but keeps what it makes to itself; what a tool makes can be stored.
+The driver can assemble text as well, but it does not give the machine code out; the output of a tool can be stored.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from vyre.adapters.cuda.assembler import Assembler, AssemblyFailed, assemble, ne
 from vyre.adapters.cuda.seam import JitOptions
 
 MOST_LOG: Final = 1 << 20
-"""Bytes of a log that are read."""
+"""The number of bytes of a log that are read."""
 
 
 class CodeTool(Protocol):
+    """A tool that makes machine code from PTX text."""
+
     def named(self, jit: JitOptions, /) -> str:
-        """The tool with its version, as it tells it itself, and its options: what a key has to say of it."""
+        """Returns the tool, the version that it reports and its options as one text, which is part of the key of its
+        output.
+        """
         ...
 
     def assemble(self, ptx: str, target: str, jit: JitOptions, /) -> bytes:
-        """A cubin for ``target`` (``sm_90``), as the driver would make it with ``jit``.
+        """Returns a cubin for ``target`` (``sm_90``), as the driver would make it with ``jit``.
 
         Raises ``AssemblyFailed`` with the log.
         """
@@ -30,31 +34,35 @@ class CodeTool(Protocol):
 
 
 class Ptxas:
-    """The assembler, in a process of its own for each module."""
+    """The assembler ``ptxas``, run in a process of its own for each module."""
 
     def __init__(self, assembler: Assembler) -> None:
         self._assembler = assembler
 
     def named(self, jit: JitOptions, /) -> str:
+        """Implements ``CodeTool.named``."""
         return shlex.join(("ptxas", self._assembler.build, *_ptxas_options(jit)))
 
     def assemble(self, ptx: str, target: str, jit: JitOptions, /) -> bytes:
+        """Implements ``CodeTool.assemble``."""
         return assemble(self._assembler, ptx, target, *_ptxas_options(jit))[0]
 
 
 class NvJitLink:
-    """The linker library, through cuda-python."""
+    """The linker library nvJitLink, called through cuda-python."""
 
     def __init__(self, library: Any, version: tuple[int, int]) -> None:
-        """``library``: the module ``cuda.bindings.nvjitlink``."""
+        """Keeps ``library``, which is the module ``cuda.bindings.nvjitlink``, and its version as (major, minor)."""
         self._library = library
         self._version = version
 
     def named(self, jit: JitOptions, /) -> str:
+        """Implements ``CodeTool.named``."""
         major, minor = self._version
         return shlex.join(("nvJitLink", f"{major}.{minor}", *_nvjitlink_options(jit)))
 
     def assemble(self, ptx: str, target: str, jit: JitOptions, /) -> bytes:
+        """Implements ``CodeTool.assemble``."""
         library = self._library
         arguments = [f"-arch={target}", *_nvjitlink_options(jit)]
         handle = library.create(len(arguments), arguments)
@@ -78,7 +86,7 @@ class NvJitLink:
 
 @cache
 def find_code_tool() -> CodeTool | None:
-    """The best one at hand, looked for once a process; None where there is none."""
+    """Returns the preferred tool on this machine, or None if there is none; the search runs once per process."""
     return _nvjitlink() or _ptxas()
 
 

@@ -1,7 +1,7 @@
-"""Numbers of the driver API that we use: results, and attributes of a device.
+"""Numbers of the driver API that the CUDA backends use: results, and attributes of a device.
 
-They are part of the driver's ABI, so they can be named here without its package.  A result that is not listed is kept
-as a number.
+They are part of the driver's ABI, so they can be defined here without its package.  A result that is not listed stays a
+plain number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Result(IntEnum):
-    """``CUresult``, without its prefix."""
+    """The driver's results, ``CUresult``, without the prefix of their names."""
 
     SUCCESS = 0
     INVALID_VALUE = 1
@@ -89,19 +89,22 @@ STICKY: Final = frozenset(
         Result.UNKNOWN,
     }
 )
-"""After one of these every call in the context fails, whatever it is."""
+"""Results after which every call in the context fails, whichever call it is."""
 
 
 DIAGNOSED: Final = 1 << 20
-"""Of no driver: a kernel was stopped at a defect that hardware would not notice.  The device goes on."""
+"""The result of ``KernelDiagnosis``, which no real driver returns: a kernel was stopped at a defect that hardware would
+not notice, and the device goes on.
+"""
 
 
 def is_sticky(code: int) -> bool:
+    """Returns whether a context is unusable after a call that returned ``code``."""
     return code in STICKY
 
 
 def name_of(code: int) -> str:
-    """The driver's name of a result; of one that is not listed, its number."""
+    """Returns the driver's name of a result, or a text with its number if it is not listed."""
     if code == DIAGNOSED:
         return "DIAGNOSED"
     try:
@@ -112,7 +115,7 @@ def name_of(code: int) -> str:
 
 
 class Attribute(IntEnum):
-    """``CUdevice_attribute``, without its prefix.  Clocks are in kHz, sizes in bytes."""
+    """Attributes of a device, ``CUdevice_attribute``, without the prefix.  Clocks are in kHz, sizes in bytes."""
 
     MAX_THREADS_PER_BLOCK = 1
     MAX_BLOCK_DIM_X = 2

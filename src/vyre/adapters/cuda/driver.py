@@ -1,22 +1,21 @@
-"""The driver seam over ``cuda.bindings.driver``: one thin method a call.
+"""The driver seam over ``cuda.bindings.driver``: one thin method per driver call.
 
-Making a ``RealDriver`` loads nothing; ``init`` loads the driver library.  Objects of the bindings never leave this
-file: handles are integers, and what the bindings return as a status becomes ``CudaCallError``.
+Constructing a ``RealDriver`` loads nothing; ``init`` loads the driver library.  Objects of the bindings never leave
+this file and ``driver_calls``: handles are integers, and a status that the bindings return becomes ``CudaCallError``.
 
-No call starts in a process forked after ``init`` or while the interpreter finalises: every method passes one check
-for both.  The launchers do not; whoever holds one has passed the runtime's own check just before.
+No call starts in a process forked after ``init`` or while the interpreter finalises: every method passes one check for
+both.  The launchers do not check, because the runtime has just done so before it calls one.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, NoReturn
+from collections.abc import Sequence
+from typing import Any, Final
 
-from vyre.adapters.cuda.codes import Result, name_of
+from vyre.adapters.cuda.codes import Result
+from vyre.adapters.cuda.driver_calls import LOG_BYTES, DriverCalls
 from vyre.adapters.cuda.seam import (
     DEFAULT_JIT,
     KEEP_ALL,
@@ -44,9 +43,8 @@ from vyre.adapters.cuda.seam import (
     Stream,
 )
 
-LOG_BYTES: Final = 16_384
 BINARY_IMAGES: Final = (b"\x7fELF", b"P\xed\x55\xba")
-"""How a cubin and a fat binary begin; anything else is text."""
+"""The first bytes of a cubin and of a fat binary; any other image is text."""
 _NON_BLOCKING: Final = 1
 _PORTABLE: Final = 1
 _BLOCKING_SYNC: Final = 1
@@ -54,85 +52,22 @@ _DISABLE_TIMING: Final = 2
 _MAX_PARAMETERS: Final = 8192
 
 
-class RealDriver:
-    """``CudaDriver`` of this machine.  Thread-safe as far as the driver is: everywhere."""
-
-    def __init__(self) -> None:
-        self._api: Any = None
-        self._pid = 0
-        self._log_start: Any = None
+class RealDriver(DriverCalls):
+    """``CudaDriver`` of this machine.  Every method may be called from any thread."""
 
     @property
     def checks_races(self) -> bool:
+        """Returns False: hardware does not watch for data races."""
         return False
 
     @property
     def name(self) -> str:
+        """Returns ``cuda``."""
         return "cuda"
-
-    # ---------------------------------------------------------------- the way in
-    def _call(self, name: str, *arguments: Any, **shown: object) -> Any:
-        """Call a function; its results without the status (None, one value, or a tuple).
-
-        ``shown`` is what an error says of the arguments.
-        """
-        self._check(name)
-        try:
-            status, *results = getattr(self._api, name)(*arguments)
-        except (AttributeError, RuntimeError) as error:  # a function that this driver or these bindings lack
-            raise CudaCallError(Result.NOT_SUPPORTED, name_of(Result.NOT_SUPPORTED), name, shown, str(error)) from None
-        except OverflowError as error:
-            self._fail(name, Result.INVALID_VALUE, shown, str(error))
-        except ValueError as error:
-            self._fail_unlisted(name, error, shown)
-        if status:
-            self._fail(name, int(status), shown)
-        if len(results) == 1:
-            return results[0]
-        return tuple(results) if results else None
-
-    @contextmanager
-    def _within_range(self, name: str, **shown: object) -> Iterator[None]:
-        """A number that its field cannot hold, such as a negative size, is an invalid value."""
-        try:
-            yield
-        except OverflowError as error:
-            self._fail(name, Result.INVALID_VALUE, shown, str(error))
-
-    def _check(self, name: str) -> None:
-        if self._api is None:
-            self._refuse(Result.NOT_INITIALIZED, name, "init() was not called")
-        if self._pid != os.getpid():
-            self._refuse(Result.NOT_INITIALIZED, name, "the process was forked after init()")
-        if sys.is_finalizing():
-            self._refuse(Result.DEINITIALIZED, name, "the interpreter is shutting down")
-
-    def _refuse(self, code: Result, name: str, why: str) -> NoReturn:
-        raise CudaCallError(code, name_of(code), name, {}, why)
-
-    def _fail(self, name: str, code: int, shown: dict[str, object], log: str = "") -> NoReturn:
-        raise CudaCallError(code, name_of(code), name, shown, log or self._read_log())
-
-    def _fail_unlisted(self, name: str, error: ValueError, shown: dict[str, object]) -> NoReturn:
-        """The driver returned a result that these bindings do not know: they raise instead of passing it on."""
-        self._fail(name, Result.UNKNOWN, shown, str(error))
-
-    def _read_log(self) -> str:
-        """What the driver wrote since the last failure; empty on drivers that keep no log."""
-        if self._log_start is None:
-            return ""
-        buffer = bytearray(LOG_BYTES)
-        try:
-            status, iterator, size = self._api.cuLogsDumpToMemory(self._log_start, buffer, LOG_BYTES, 0)
-        except Exception:  # the failure that is being reported matters more
-            return ""
-        if status:
-            return ""
-        self._log_start = iterator
-        return bytes(buffer[: int(size)]).decode("utf-8", "replace").strip("\0\n ")
 
     # ---------------------------------------------------------------- start and devices
     def init(self) -> None:
+        """Loads the driver library, at the first call, and calls ``cuInit``."""
         if self._api is None or self._pid != os.getpid():
             self._load()
         self._call("cuInit", 0, flags=0)
@@ -143,37 +78,29 @@ class RealDriver:
                 return
             self._log_start = None if status else iterator
 
-    def _load(self) -> None:
-        if self._pid and self._pid != os.getpid():
-            self._refuse(Result.NOT_INITIALIZED, "cuInit", "the process was forked after init()")
-        try:
-            from cuda.bindings import driver
-
-            driver.cuInit(0)  # resolves the library: a missing one is found here
-        except Exception as error:
-            code = Result.NO_DEVICE
-            raise CudaCallError(
-                code, name_of(code), "cuInit", {}, f"the CUDA driver library cannot be loaded: {_first_line(error)}"
-            ) from error
-        self._api, self._pid = driver, os.getpid()
-
     def driver_version(self) -> int:
+        """Implements ``driver_version`` by ``cuDriverGetVersion``."""
         return int(self._call("cuDriverGetVersion"))
 
     def device_count(self) -> int:
+        """Implements ``device_count`` by ``cuDeviceGetCount``."""
         return int(self._call("cuDeviceGetCount"))
 
     def device_name(self, ordinal: int) -> str:
+        """Implements ``device_name`` by ``cuDeviceGetName``."""
         name: bytes = self._call("cuDeviceGetName", 256, self._device(ordinal), ordinal=ordinal)
         return name.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def device_uuid(self, ordinal: int) -> bytes:
+        """Implements ``device_uuid`` by ``cuDeviceGetUuid``."""
         return bytes(self._call("cuDeviceGetUuid", self._device(ordinal), ordinal=ordinal).bytes)
 
     def device_memory(self, ordinal: int) -> int:
+        """Implements ``device_memory`` by ``cuDeviceTotalMem``."""
         return int(self._call("cuDeviceTotalMem", self._device(ordinal), ordinal=ordinal))
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
+        """Implements ``device_attribute`` by ``cuDeviceGetAttribute``."""
         kind = self._enum("CUdevice_attribute", attribute, "cuDeviceGetAttribute")
         return int(
             self._call("cuDeviceGetAttribute", kind, self._device(ordinal), attribute=attribute, ordinal=ordinal)
@@ -190,65 +117,83 @@ class RealDriver:
 
     # ---------------------------------------------------------------- contexts
     def primary_retain(self, ordinal: int) -> Context:
+        """Implements ``primary_retain`` by ``cuDevicePrimaryCtxRetain``."""
         return int(self._call("cuDevicePrimaryCtxRetain", self._device(ordinal), ordinal=ordinal))
 
     def primary_release(self, ordinal: int) -> None:
+        """Implements ``primary_release`` by ``cuDevicePrimaryCtxRelease``."""
         self._call("cuDevicePrimaryCtxRelease", self._device(ordinal), ordinal=ordinal)
 
     def primary_reset(self, ordinal: int) -> None:
+        """Implements ``primary_reset`` by ``cuDevicePrimaryCtxReset``."""
         self._call("cuDevicePrimaryCtxReset", self._device(ordinal), ordinal=ordinal)
 
     def context_create(self, ordinal: int) -> Context:
+        """Implements ``context_create`` by ``cuCtxCreate``."""
         return int(self._call("cuCtxCreate", None, 0, self._device(ordinal), ordinal=ordinal))
 
     def context_destroy(self, context: Context) -> None:
+        """Implements ``context_destroy`` by ``cuCtxDestroy``."""
         self._call("cuCtxDestroy", context, context=context)
 
     def set_current(self, context: Context) -> None:
+        """Implements ``set_current`` by ``cuCtxSetCurrent``."""
         self._call("cuCtxSetCurrent", context, context=context)
 
     def context_synchronize(self) -> None:
+        """Implements ``context_synchronize`` by ``cuCtxSynchronize``."""
         self._call("cuCtxSynchronize")
 
     # ---------------------------------------------------------------- streams and events
     def stream_create(self, priority: int = 0) -> Stream:
+        """Implements ``stream_create`` by ``cuStreamCreateWithPriority``."""
         return int(self._call("cuStreamCreateWithPriority", _NON_BLOCKING, priority, priority=priority))
 
     def stream_destroy(self, stream: Stream) -> None:
+        """Implements ``stream_destroy`` by ``cuStreamDestroy``."""
         self._call("cuStreamDestroy", self._own_stream(stream, "cuStreamDestroy"), stream=stream)
 
     def stream_synchronize(self, stream: Stream) -> None:
+        """Implements ``stream_synchronize`` by ``cuStreamSynchronize``."""
         self._call("cuStreamSynchronize", self._own_stream(stream, "cuStreamSynchronize"), stream=stream)
 
     def stream_ready(self, stream: Stream) -> bool:
+        """Implements ``stream_ready`` by ``cuStreamQuery``."""
         return self._ready("cuStreamQuery", self._own_stream(stream, "cuStreamQuery"))
 
     def stream_wait_event(self, stream: Stream, event: Event) -> None:
+        """Implements ``stream_wait_event`` by ``cuStreamWaitEvent``."""
         self._call(
             "cuStreamWaitEvent", self._own_stream(stream, "cuStreamWaitEvent"), event, 0, stream=stream, event=event
         )
 
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> Event:
+        """Implements ``event_create`` by ``cuEventCreate``."""
         flags = (0 if timing else _DISABLE_TIMING) | (_BLOCKING_SYNC if blocking else 0)
         return int(self._call("cuEventCreate", flags, flags=flags))
 
     def event_destroy(self, event: Event) -> None:
+        """Implements ``event_destroy`` by ``cuEventDestroy``."""
         self._call("cuEventDestroy", event, event=event)
 
     def event_record(self, event: Event, stream: Stream) -> None:
+        """Implements ``event_record`` by ``cuEventRecord``."""
         self._call("cuEventRecord", event, self._own_stream(stream, "cuEventRecord"), event=event, stream=stream)
 
     def event_ready(self, event: Event) -> bool:
+        """Implements ``event_ready`` by ``cuEventQuery``."""
         return self._ready("cuEventQuery", event)
 
     def event_synchronize(self, event: Event) -> None:
+        """Implements ``event_synchronize`` by ``cuEventSynchronize``."""
         self._call("cuEventSynchronize", event, event=event)
 
     def event_elapsed_ms(self, start: Event, end: Event) -> float:
+        """Implements ``event_elapsed_ms`` by ``cuEventElapsedTime``."""
         return float(self._call("cuEventElapsedTime", start, end, start=start, end=end))
 
     def _own_stream(self, stream: Stream, call: str) -> Stream:
-        """The legacy stream orders itself with everybody's; it is never used."""
+        """Returns ``stream``, and refuses the legacy stream, which synchronises with the streams of every library."""
         if not stream:
             self._check(call)
             self._fail(call, Result.INVALID_HANDLE, {"stream": stream}, "the legacy stream is refused")
@@ -268,10 +213,14 @@ class RealDriver:
 
     # ---------------------------------------------------------------- memory
     def memory_info(self) -> MemoryInfo:
+        """Implements ``memory_info`` by ``cuMemGetInfo``."""
         free, total = self._call("cuMemGetInfo")
         return MemoryInfo(int(free), int(total))
 
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> Pool:
+        """Implements ``pool_create`` by ``cuMemPoolCreate``; a pool whose threshold cannot be set is
+        destroyed.
+        """
         self._check("cuMemPoolCreate")
         api = self._api
         properties = api.CUmemPoolProps()
@@ -290,12 +239,15 @@ class RealDriver:
         return pool
 
     def pool_destroy(self, pool: Pool) -> None:
+        """Implements ``pool_destroy`` by ``cuMemPoolDestroy``."""
         self._call("cuMemPoolDestroy", pool, pool=pool)
 
     def pool_trim(self, pool: Pool, keep: int = 0) -> None:
+        """Implements ``pool_trim`` by ``cuMemPoolTrimTo``."""
         self._call("cuMemPoolTrimTo", pool, keep, pool=pool, keep=keep)
 
     def pool_use(self, pool: Pool) -> PoolUse:
+        """Implements ``pool_use`` by ``cuMemPoolGetAttribute``."""
         self._check("cuMemPoolGetAttribute")
         kinds = self._api.CUmemPool_attribute
         wanted = (kinds.CU_MEMPOOL_ATTR_USED_MEM_CURRENT, kinds.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
@@ -303,51 +255,62 @@ class RealDriver:
         return PoolUse(used, reserved)
 
     def mem_alloc_async(self, nbytes: int, pool: Pool, stream: Stream) -> DeviceAddress:
+        """Implements ``mem_alloc_async`` by ``cuMemAllocFromPoolAsync``."""
         own = self._own_stream(stream, "cuMemAllocFromPoolAsync")
         return int(self._call("cuMemAllocFromPoolAsync", nbytes, pool, own, nbytes=nbytes, pool=pool, stream=stream))
 
     def mem_free_async(self, address: DeviceAddress, stream: Stream) -> None:
+        """Implements ``mem_free_async`` by ``cuMemFreeAsync``."""
         own = self._own_stream(stream, "cuMemFreeAsync")
         self._call("cuMemFreeAsync", address, own, address=address, stream=stream)
 
     def mem_alloc(self, nbytes: int) -> DeviceAddress:
+        """Implements ``mem_alloc`` by ``cuMemAlloc``."""
         return int(self._call("cuMemAlloc", nbytes, nbytes=nbytes))
 
     def mem_free(self, address: DeviceAddress) -> None:
+        """Implements ``mem_free`` by ``cuMemFree``."""
         self._call("cuMemFree", address, address=address)
 
     def host_alloc(self, nbytes: int) -> HostBlock:
+        """Implements ``host_alloc`` by ``cuMemHostAlloc``."""
         address = int(self._call("cuMemHostAlloc", nbytes, _PORTABLE, nbytes=nbytes))
         return HostBlock(address, memoryview((ctypes.c_ubyte * nbytes).from_address(address)).cast("B"))
 
     def host_free(self, block: HostBlock) -> None:
+        """Implements ``host_free`` by ``cuMemFreeHost``."""
         self._call("cuMemFreeHost", block.address, address=block.address)
 
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None:
+        """Implements ``copy_to_device`` by ``cuMemcpyHtoDAsync``."""
         own = self._own_stream(stream, "cuMemcpyHtoDAsync")
         self._call(
             "cuMemcpyHtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
+        """Implements ``copy_to_host`` by ``cuMemcpyDtoHAsync``."""
         own = self._own_stream(stream, "cuMemcpyDtoHAsync")
         self._call(
             "cuMemcpyDtoHAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
+        """Implements ``copy_on_device`` by ``cuMemcpyDtoDAsync``."""
         own = self._own_stream(stream, "cuMemcpyDtoDAsync")
         self._call(
             "cuMemcpyDtoDAsync", target, source, nbytes, own, target=target, source=source, nbytes=nbytes, stream=stream
         )
 
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None:
+        """Implements ``memset8`` by ``cuMemsetD8Async``."""
         own = self._own_stream(stream, "cuMemsetD8Async")
         self._call(
             "cuMemsetD8Async", target, value, nbytes, own, target=target, value=value, nbytes=nbytes, stream=stream
         )
 
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
+        """Implements ``pointer_facts`` by ``cuPointerGetAttribute``."""
         self._check("cuPointerGetAttribute")
         kinds = self._api.CUpointer_attribute
         base, nbytes, device, managed = (
@@ -363,6 +326,7 @@ class RealDriver:
 
     # ---------------------------------------------------------------- code
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
+        """Implements ``library_load`` by ``cuLibraryLoadData``."""
         self._check("cuLibraryLoadData")
         if not image.endswith(b"\0") and not image.startswith(BINARY_IMAGES):
             self._fail("cuLibraryLoadData", Result.INVALID_PTX, {"nbytes": len(image)}, "PTX text must end in NUL")
@@ -388,12 +352,15 @@ class RealDriver:
         return LoadedLibrary(int(library), _text(infos))
 
     def library_unload(self, library: Library) -> None:
+        """Implements ``library_unload`` by ``cuLibraryUnload``."""
         self._call("cuLibraryUnload", library, library=library)
 
     def library_kernel(self, library: Library, name: str) -> Kernel:
+        """Implements ``library_kernel`` by ``cuLibraryGetKernel``."""
         return int(self._call("cuLibraryGetKernel", library, name.encode(), library=library, kernel=name))
 
     def kernel_facts(self, kernel: Kernel) -> KernelFacts:
+        """Implements ``kernel_facts`` by ``cuKernelGetAttribute``."""
         device = self._call("cuCtxGetDevice")
         kinds = self._api.CUfunction_attribute
 
@@ -413,7 +380,7 @@ class RealDriver:
         )
 
     def _parameters(self, kernel: Kernel) -> tuple[tuple[int, int], ...] | None:
-        """Offsets and sizes, asked for until the driver says that there are no more; None where it cannot tell."""
+        """Returns (offset, size) of each parameter, or None where the driver cannot report them."""
         found: list[tuple[int, int]] = []
         try:
             while len(found) < _MAX_PARAMETERS:
@@ -428,11 +395,13 @@ class RealDriver:
         return tuple(found)
 
     def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None:
+        """Implements ``kernel_allow_dynamic_shared`` by ``cuKernelSetAttribute``."""
         device = self._call("cuCtxGetDevice")
         kind = self._api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._call("cuKernelSetAttribute", kind, nbytes, kernel, device, kernel=kernel, nbytes=nbytes)
 
     def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
+        """Implements ``occupancy`` by ``cuOccupancyMaxActiveBlocksPerMultiprocessor``."""
         function = self._function(kernel, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
         return int(
             self._call(
@@ -453,13 +422,14 @@ class RealDriver:
             target.sharedMemBytes = shape.dynamic_shared
 
     def _function(self, kernel: Kernel, call: str) -> Any:
-        """Launches take a kernel in the place of a function."""
+        """Returns a kernel as the function handle that launches take."""
         self._check(call)
         return self._api.CUfunction(kernel)
 
     def prepare_launch(
         self, kernel: Kernel, shape: LaunchShape, stream: Stream, parameters: ParameterBlock
     ) -> Launcher:
+        """Implements ``prepare_launch`` by ``cuLaunchKernelEx``."""
         function = self._function(kernel, "cuLaunchKernelEx")
         api = self._api
         config = api.CUlaunchConfig()
@@ -487,19 +457,23 @@ class RealDriver:
 
     # ---------------------------------------------------------------- graphs
     def graph_create(self) -> Graph:
+        """Implements ``graph_create`` by ``cuGraphCreate``."""
         return int(self._call("cuGraphCreate", 0))
 
     def graph_destroy(self, graph: Graph) -> None:
+        """Implements ``graph_destroy`` by ``cuGraphDestroy``."""
         self._call("cuGraphDestroy", graph, graph=graph)
 
     def graph_add_copy_to_device(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> GraphNode:
+        """Implements ``graph_add_copy_to_device`` by ``cuGraphAddMemcpyNode``."""
         return self._add_copy(graph, after, self._copy(target, source, nbytes, to_device=True), nbytes)
 
     def graph_add_copy_to_host(
         self, graph: Graph, after: Sequence[GraphNode], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> GraphNode:
+        """Implements ``graph_add_copy_to_host`` by ``cuGraphAddMemcpyNode``."""
         return self._add_copy(graph, after, self._copy(target, source, nbytes, to_device=False), nbytes)
 
     def _add_copy(self, graph: Graph, after: Sequence[GraphNode], copy: Any, nbytes: int) -> GraphNode:
@@ -526,6 +500,7 @@ class RealDriver:
     def graph_add_memset8(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, value: int, nbytes: int
     ) -> GraphNode:
+        """Implements ``graph_add_memset8`` by ``cuGraphAddMemsetNode``."""
         context = self._call("cuCtxGetCurrent")
         nodes, memset = self._nodes(after), self._memset(target, value, nbytes)
         return int(
@@ -548,6 +523,7 @@ class RealDriver:
         shape: LaunchShape,
         parameters: ParameterBlock,
     ) -> GraphNode:
+        """Implements ``graph_add_kernel`` by ``cuGraphAddKernelNode``."""
         nodes, launch = self._nodes(after), self._kernel_node(kernel, shape, parameters)
         node = self._call("cuGraphAddKernelNode", graph, nodes, len(nodes), launch, graph=graph, shape=shape)
         if shape.cooperative:
@@ -566,28 +542,34 @@ class RealDriver:
         return launch
 
     def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode:
+        """Implements ``graph_add_event_record`` by ``cuGraphAddEventRecordNode``."""
         nodes = self._nodes(after)
         return int(self._call("cuGraphAddEventRecordNode", graph, nodes, len(nodes), event, graph=graph, event=event))
 
     def graph_instantiate(self, graph: Graph) -> GraphExec:
+        """Implements ``graph_instantiate`` by ``cuGraphInstantiate``."""
         return int(self._call("cuGraphInstantiate", graph, 0, graph=graph))
 
     def graph_upload(self, executable: GraphExec, stream: Stream) -> None:
+        """Implements ``graph_upload`` by ``cuGraphUpload``."""
         own = self._own_stream(stream, "cuGraphUpload")
         self._call("cuGraphUpload", executable, own, executable=executable, stream=stream)
 
     def graph_exec_destroy(self, executable: GraphExec) -> None:
+        """Implements ``graph_exec_destroy`` by ``cuGraphExecDestroy``."""
         self._call("cuGraphExecDestroy", executable, executable=executable)
 
     def graph_update_kernel(
         self, executable: GraphExec, node: GraphNode, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
+        """Implements ``graph_update_kernel`` by ``cuGraphExecKernelNodeSetParams``."""
         launch = self._kernel_node(kernel, shape, parameters)
         self._call(
             "cuGraphExecKernelNodeSetParams", executable, node, launch, executable=executable, node=node, shape=shape
         )
 
     def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher:
+        """Implements ``prepare_graph_launch`` by ``cuGraphLaunch``."""
         own = self._own_stream(stream, "cuGraphLaunch")
         self._check("cuGraphLaunch")
         api = self._api
@@ -611,7 +593,3 @@ class RealDriver:
 
 def _text(buffer: bytearray) -> str:
     return bytes(buffer).split(b"\0", 1)[0].decode("utf-8", "replace").strip()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0]

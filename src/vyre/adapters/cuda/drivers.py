@@ -1,4 +1,4 @@
-"""The drivers of the two CUDA backends, each imported when it is asked for."""
+"""The drivers of the two CUDA backends, each imported when it is first needed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ DRIVER_LIBRARY: Final = "libcuda.so.1"
 
 
 def library_problem() -> str | None:
-    """Why the driver's library cannot be loaded; None if it can be, or if only the bindings know where it is.
+    """Returns why the driver's library cannot be loaded; None if it can be, or if only the bindings know where it is.
 
-    Asked first, since importing the bindings takes as long as everything else that opening the reference does.
+    This is checked first because importing the bindings takes as long as everything else that opening the reference
+    backend does.
     """
     if sys.platform != "linux":
         return None
@@ -33,9 +34,10 @@ def library_problem() -> str | None:
 
 
 def real_driver() -> CudaDriver:
-    """The driver of this machine, not initialised yet.
+    """Returns the driver of this machine, not initialised yet.
 
-    Raises ``BackendUnavailable`` where its library is missing, or cuda-python, a dependency on Linux and Windows only.
+    Raises ``BackendUnavailable`` if its library is missing, or if cuda-python is, which vyre requires on Linux and
+    Windows only.
     """
     configure_jit_cache(os.environ)
     problem = library_problem()
@@ -53,9 +55,9 @@ def real_driver() -> CudaDriver:
 
 
 def machine_driver() -> MachineDriver:
-    """Runs every valid program as the reference does: one that races on purpose is no fault here.
+    """Returns an emulated driver that runs every valid program as the reference does: a data race is no fault on it.
 
-    ``vyre.testing.cuda_machine`` reports races.
+    ``vyre.testing.cuda_machine`` makes one that reports races.
     """
     from vyre.adapters.cuda.machine.driver import MachineDriver
     from vyre.adapters.cuda.machine.machine_options import MachineOptions

@@ -1,7 +1,8 @@
-"""The driver's own cache of what it assembles: the backstop where no tool makes machine code that we could store.
+"""The driver's own cache of assembled code, which helps where no tool makes machine code that vyre could store.
 
-The driver reads its settings from the environment, once, when it is initialised.  What the user has set stands.  The
-directory is left where it is, since every library of the process shares it, and would assemble everything again.
+The driver reads its settings from the environment once, when it is initialised.  Settings of the user are kept.  The
+cache's directory is left as it is: every library of the process shares it, and would assemble its code again in another
+one.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ from typing import Final, NamedTuple
 SIZE: Final = "CUDA_CACHE_MAXSIZE"
 DISABLE: Final = "CUDA_CACHE_DISABLE"
 LEAST_BYTES: Final = 1 << 30
-"""What the driver takes by itself on most systems, but not on all; a quarter of what it allows."""
+"""The size that the driver uses by default on most systems, but not on all; a quarter of the largest that it allows."""
 
 
 class JitCacheSettings(NamedTuple):
-    """``add``: variables that the user has not set.  ``problem``: why kernels may be assembled again each time."""
+    """Settings of the driver's cache: ``add`` holds variables that the user has not set.
+
+    ``problem`` says why kernels may be assembled again in each process; it is empty if they are not.
+    """
 
     add: Mapping[str, str]
     problem: str = ""
 
 
 def jit_cache_settings(environment: Mapping[str, str]) -> JitCacheSettings:
-    """What to add to the environment of a process that has not initialised the driver yet."""
+    """Returns what to add to the environment of a process that has not initialised the driver yet."""
     if environment.get(DISABLE, "0") not in ("", "0"):
         return JitCacheSettings({}, f"{DISABLE}={environment[DISABLE]} turns the driver's cache off")
     size = environment.get(SIZE, "")
@@ -37,7 +41,10 @@ def jit_cache_settings(environment: Mapping[str, str]) -> JitCacheSettings:
 
 
 def configure_jit_cache(environment: MutableMapping[str, str]) -> JitCacheSettings:
-    """Complete ``environment``, in practice ``os.environ``; done before the driver is initialised, or in vain."""
+    """Adds missing settings to ``environment``, in practice ``os.environ``.
+
+    This has an effect only before the driver is initialised.
+    """
     settings = jit_cache_settings(environment)
     environment.update(settings.add)
     return settings

@@ -97,9 +97,10 @@ CUDA_MACHINE: Final = BackendRegistration(
 
 
 def cuda_catalog(options: CudaOptions) -> BackendCatalog:
-    """All backends of this process, the two here with ``options`` instead of what the environment says of them.
+    """Returns all backends of this process, with the two CUDA backends taking ``options`` instead of the environment's.
 
-    For ``vyre.open`` and the container.  The emulated device takes neither ``ordinal`` nor ``exports``.
+    The result can be passed to ``vyre.open`` and to the container.  The emulated device ignores ``ordinal`` and
+    ``exports``.
     """
     from vyre.adapters.discovery import load_catalog
 

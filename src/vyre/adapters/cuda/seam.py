@@ -1,18 +1,18 @@
-"""The driver seam: all that the runtime asks of a CUDA driver.
+"""The driver seam: the protocol through which the runtime calls a CUDA driver.
 
-Two adapters implement it: ``driver.RealDriver`` over the driver API and ``machine.MachineDriver``, which emulates
-one.  One suite of cases (``tests/contract``) runs on both.
+Two adapters implement it: ``driver.RealDriver`` calls the driver API, ``machine.MachineDriver`` emulates one.  One
+suite of cases (``tests/contract``) runs on both.
 
 Rules
     * Handles and addresses are plain integers; 0 is never a handle.  Every stream is non-blocking; stream 0 (the
       legacy stream) is refused.
-    * A call that fails raises ``CudaCallError`` with the driver's own code; nothing else leaves the seam.
-    * Calls need a current context in the calling thread (``set_current``), but ``init``, the ``device_*`` queries
-      and the primary context's.
+    * A call that fails raises ``CudaCallError`` with the driver's own code; no other exception leaves the seam.
+    * Calls need a current context in the calling thread (``set_current``), except ``init``, the ``device_*`` queries
+      and the calls about the primary context.
     * Copies and memsets are ordered on their stream.  Host memory from ``host_alloc`` is *pinned*: a copy from it
-      reads when the stream gets there, so it must not change before.  Other host memory is *pageable*: a copy
+      reads it when the stream reaches the copy, so it must not change before.  Other host memory is *pageable*: a copy
       from it has read it when the call returns.
-    * Kernel parameters are copied when the launch is called or the node added, never later.
+    * Kernel parameters are copied when the launch is called or the node is added, never later.
     * No call starts once the interpreter is finalising, or in a process forked after ``init``.
 """
 
@@ -39,16 +39,17 @@ Graph: TypeAlias = int
 GraphNode: TypeAlias = int
 GraphExec: TypeAlias = int
 Launcher: TypeAlias = "Callable[[], None]"
-"""A prepared launch: call it to enqueue.  Raises ``CudaCallError``; one thread at a time."""
+"""A prepared launch: calling it enqueues the launch.  It raises ``CudaCallError``; one thread at a time may call it."""
 
 KEEP_ALL: Final = 2**64 - 1
-"""Release threshold of a pool that returns memory to the system only when trimmed."""
+"""The release threshold, in bytes, of a pool that returns memory to the system only when it is trimmed."""
 
 
 class FoundAccess(NamedTuple):
-    """What a lane was doing: ``kind`` is ``load``, ``store`` or ``atomic``, or empty for what accesses no memory.
+    """A memory access of one lane: ``kind`` is ``load``, ``store`` or ``atomic``, or empty for an instruction that
+    accesses no memory.
 
-    ``line`` is 1-based in the loaded text, None where it is not known any more.
+    ``line`` is the 1-based line of the loaded text, or None where it is no longer known.
     """
 
     kind: str
@@ -57,12 +58,12 @@ class FoundAccess(NamedTuple):
 
 
 class KernelFinding(NamedTuple):
-    """What a driver that watches kernels can tell of one that it stopped.
+    """What a driver that watches kernels reports about a kernel that it stopped.
 
     ``accesses`` are in the order in which they happened; the last one stopped the kernel.  ``address`` is that of the
-    element, in ``space``: ``global``, or ``shared``, where it counts from the start of the block's area; None where no
-    memory is accessed.  ``parameters`` is the launch's parameter block, ``read`` reads device memory as it is now:
-    (address, bytes) to bytes.
+    element in ``space``, which is ``global`` or ``shared`` (then it counts from the start of the block's area); it is
+    None where no memory is accessed.  ``parameters`` is the launch's parameter block.  ``read(address, nbytes)``
+    returns bytes of device memory as it is now.
     """
 
     entry: str
@@ -76,9 +77,9 @@ class KernelFinding(NamedTuple):
 class CudaCallError(Exception):
     """A driver call that failed.
 
-    ``code`` and ``name`` are the driver's (2, ``CUDA_ERROR_OUT_OF_MEMORY``); ``call`` is the function,
-    ``arguments`` what it was given; ``log`` is the driver's own log (or the JIT's), empty if it has none.
-    ``finding``: about the kernel at fault, of a driver that watches kernels; it is not pickled.
+    ``code`` and ``name`` are the driver's (2, ``CUDA_ERROR_OUT_OF_MEMORY``); ``call`` is the function and ``arguments``
+    are its arguments; ``log`` is the log of the driver or of its JIT, empty if there is none.  ``finding`` describes
+    the kernel at fault if the driver watches kernels; it is not pickled.
     """
 
     def __init__(
@@ -104,16 +105,16 @@ class CudaCallError(Exception):
 
 
 class KernelDiagnosis(CudaCallError):
-    """A kernel was stopped at a defect that hardware would not notice; what was enqueued behind it did not compute.
+    """A kernel was stopped at a defect that hardware would not notice; the work enqueued behind it computed nothing.
 
-    All work that the failed call asked about has ended, and the device is as usable as before.
+    All work that the failed call waited for has ended, and the device is as usable as before.
     """
 
 
 class LaunchShape(NamedTuple):
-    """``grid`` in blocks, ``block`` in threads, ``dynamic_shared`` in bytes for each block.
+    """The geometry of a launch: ``grid`` in blocks, ``block`` in threads, ``dynamic_shared`` in bytes per block.
 
-    ``race_check``: look for data races; only on a driver that ``checks_races``.
+    ``race_check`` makes the driver look for data races; only drivers whose ``checks_races`` is true can.
     """
 
     grid: Dim3
@@ -124,7 +125,9 @@ class LaunchShape(NamedTuple):
 
 
 class ParameterSlot(NamedTuple):
-    """Place of one kernel parameter in the block: bytes, naturally aligned; ``format`` as in ``struct``."""
+    """The place of one kernel parameter in the block: ``offset`` and ``size`` in bytes, naturally aligned, and its
+    ``struct`` format.
+    """
 
     offset: int
     size: int
@@ -134,9 +137,9 @@ class ParameterSlot(NamedTuple):
 class ParameterBlock:
     """The parameters of one launch, packed as the kernel declares them, at a fixed address.
 
-    Made once and rewritten in place: ``pack`` is ``struct.Struct.pack_into`` bound to the whole block, in slot
-    order.  ``pointers`` is the address of the array of parameter addresses that the driver API takes.
-    Not for two threads at once, nor to be changed between two launches that one driver call reads.
+    A block is made once and rewritten in place: ``pack`` is ``struct.Struct.pack_into`` bound to the whole block, in
+    slot order.  ``pointers`` is the address of the array of parameter addresses that the driver API takes.  Two threads
+    must not use a block at once, and it must not change between two launches that one driver call reads.
     """
 
     __slots__ = ("_keep", "address", "buffer", "pack", "pointers", "slots")
@@ -158,7 +161,7 @@ class ParameterBlock:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the parameter space in use."""
+        """Returns the number of bytes of the parameter space that are in use."""
         return max((slot.offset + slot.size for slot in self.slots), default=0)
 
 
@@ -170,19 +173,24 @@ class HostBlock(NamedTuple):
 
 
 class MemoryInfo(NamedTuple):
+    """Bytes of device memory that are ``free``, and in ``total``."""
+
     free: int
     total: int
 
 
 class PoolUse(NamedTuple):
-    """Bytes of a pool: in live allocations, and taken from the device."""
+    """Bytes of a pool that are in live allocations (``used``), and that it has taken from the device (``reserved``)."""
 
     used: int
     reserved: int
 
 
 class PointerFacts(NamedTuple):
-    """The allocation that holds an address, and the ordinal of its device; ``managed`` memory can migrate."""
+    """The allocation that contains an address: its first address, its size in bytes and the ordinal of its device.
+
+    ``managed`` memory can migrate between host and device.
+    """
 
     base: DeviceAddress
     nbytes: int
@@ -191,8 +199,11 @@ class PointerFacts(NamedTuple):
 
 
 class KernelFacts(NamedTuple):
-    """What the loaded code needs.  Sizes in bytes, versions as ``10 * major + minor``; ``parameters`` are
-    (offset, size) in declaration order, None where the driver cannot tell."""
+    """The resources that loaded code needs.
+
+    Sizes are in bytes and versions are ``10 * major + minor``.  ``parameters`` holds (offset, size) per parameter in
+    declaration order, or None where the driver cannot report them.
+    """
 
     registers: int
     static_shared: int
@@ -205,7 +216,11 @@ class KernelFacts(NamedTuple):
 
 
 class JitOptions(NamedTuple):
-    """``level``: 0 to 4 (the default of the driver).  Options that change floating-point results do not exist."""
+    """Options of the driver's JIT compiler: ``level`` is the optimization level, 0 to 4; None leaves the default, 4.
+
+    ``max_registers`` limits the registers per thread, and ``verbose`` makes the JIT write a longer log.  There are no
+    options that change floating-point results.
+    """
 
     level: int | None = None
     max_registers: int | None = None
@@ -216,16 +231,18 @@ DEFAULT_JIT: Final = JitOptions()
 
 
 class LoadedLibrary(NamedTuple):
+    """The handle of a loaded library, and the log that the JIT wrote while loading it."""
+
     library: Library
     log: str
 
 
 class CudaDriver(Protocol):
-    """The driver API, reduced.  See the module for the rules."""
+    """The part of the driver API that the runtime needs.  The module's docstring has the rules for every method."""
 
     @property
     def name(self) -> str:
-        """What errors and reports call it: ``cuda`` or ``cuda-machine``."""
+        """Returns the name of the driver in errors and reports: ``cuda`` or ``cuda-machine``."""
         ...
 
     @property
@@ -234,97 +251,238 @@ class CudaDriver(Protocol):
         ...
 
     # ---- start and devices
-    def init(self) -> None: ...
-    def driver_version(self) -> int:
-        """``1000 * major + 10 * minor``."""
+    def init(self) -> None:
+        """Initialises the driver; later calls do nothing."""
         ...
 
-    def device_count(self) -> int: ...
-    def device_name(self, ordinal: int) -> str: ...
-    def device_uuid(self, ordinal: int) -> bytes: ...
+    def driver_version(self) -> int:
+        """Returns the driver's CUDA version as ``1000 * major + 10 * minor``."""
+        ...
+
+    def device_count(self) -> int:
+        """Returns the number of devices that the process sees."""
+        ...
+
+    def device_name(self, ordinal: int) -> str:
+        """Returns the product name of a device."""
+        ...
+
+    def device_uuid(self, ordinal: int) -> bytes:
+        """Returns the 16 bytes that identify a device."""
+        ...
+
     def device_memory(self, ordinal: int) -> int:
-        """Bytes in all."""
+        """Returns the total memory of a device in bytes."""
         ...
 
     def device_attribute(self, ordinal: int, attribute: int) -> int:
-        """By the driver's number (``CUdevice_attribute``)."""
+        """Returns an attribute of a device by the driver's number for it (``CUdevice_attribute``)."""
         ...
 
     # ---- contexts
-    def primary_retain(self, ordinal: int) -> Context: ...
-    def primary_release(self, ordinal: int) -> None: ...
-    def primary_reset(self, ordinal: int) -> None: ...
-    def context_create(self, ordinal: int) -> Context: ...
-    def context_destroy(self, context: Context) -> None: ...
-    def set_current(self, context: Context) -> None: ...
-    def context_synchronize(self) -> None: ...
+    def primary_retain(self, ordinal: int) -> Context:
+        """Returns the primary context of a device and adds a reference to it."""
+        ...
+
+    def primary_release(self, ordinal: int) -> None:
+        """Drops one reference to the primary context of a device."""
+        ...
+
+    def primary_reset(self, ordinal: int) -> None:
+        """Destroys everything in the primary context of a device, for every library in the process."""
+        ...
+
+    def context_create(self, ordinal: int) -> Context:
+        """Creates a context on a device, apart from the primary one, and returns it."""
+        ...
+
+    def context_destroy(self, context: Context) -> None:
+        """Destroys a context that ``context_create`` returned."""
+        ...
+
+    def set_current(self, context: Context) -> None:
+        """Makes a context current in the calling thread."""
+        ...
+
+    def context_synchronize(self) -> None:
+        """Waits until all work of the current context has ended."""
+        ...
 
     # ---- streams and events
-    def stream_create(self, priority: int = 0) -> Stream: ...
-    def stream_destroy(self, stream: Stream) -> None: ...
-    def stream_synchronize(self, stream: Stream) -> None: ...
-    def stream_ready(self, stream: Stream) -> bool: ...
-    def stream_wait_event(self, stream: Stream, event: Event) -> None: ...
-    def event_create(self, *, timing: bool = False, blocking: bool = False) -> Event: ...
-    def event_destroy(self, event: Event) -> None: ...
-    def event_record(self, event: Event, stream: Stream) -> None: ...
-    def event_ready(self, event: Event) -> bool: ...
-    def event_synchronize(self, event: Event) -> None: ...
-    def event_elapsed_ms(self, start: Event, end: Event) -> float: ...
+    def stream_create(self, priority: int = 0) -> Stream:
+        """Creates a non-blocking stream; a lower ``priority`` number is served first."""
+        ...
+
+    def stream_destroy(self, stream: Stream) -> None:
+        """Destroys a stream; work that is queued on it still runs."""
+        ...
+
+    def stream_synchronize(self, stream: Stream) -> None:
+        """Waits until all work queued on a stream has ended."""
+        ...
+
+    def stream_ready(self, stream: Stream) -> bool:
+        """Returns whether all work queued on a stream has ended, without waiting."""
+        ...
+
+    def stream_wait_event(self, stream: Stream, event: Event) -> None:
+        """Makes later work on ``stream`` wait for the last recording of ``event``."""
+        ...
+
+    def event_create(self, *, timing: bool = False, blocking: bool = False) -> Event:
+        """Creates an event.
+
+        ``timing`` allows ``event_elapsed_ms`` on it; ``blocking`` makes a thread that waits for it sleep.
+        """
+        ...
+
+    def event_destroy(self, event: Event) -> None:
+        """Destroys an event."""
+        ...
+
+    def event_record(self, event: Event, stream: Stream) -> None:
+        """Records an event on a stream: it completes when the work queued there before it has ended."""
+        ...
+
+    def event_ready(self, event: Event) -> bool:
+        """Returns whether the last recording of an event has completed, without waiting."""
+        ...
+
+    def event_synchronize(self, event: Event) -> None:
+        """Waits until the last recording of an event has completed."""
+        ...
+
+    def event_elapsed_ms(self, start: Event, end: Event) -> float:
+        """Returns the milliseconds of device time between two completed events made with ``timing``."""
+        ...
 
     # ---- memory
-    def memory_info(self) -> MemoryInfo: ...
+    def memory_info(self) -> MemoryInfo:
+        """Returns the free and the total bytes of the current context's device."""
+        ...
+
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> Pool:
-        """``max_bytes`` 0: no limit but the device's."""
+        """Creates a memory pool on a device.
+
+        The pool keeps up to ``release_threshold`` free bytes when a stream synchronises.  It takes at most
+        ``max_bytes`` from the device; 0 means no limit except the device's.
+        """
         ...
 
-    def pool_destroy(self, pool: Pool) -> None: ...
-    def pool_trim(self, pool: Pool, keep: int = 0) -> None: ...
-    def pool_use(self, pool: Pool) -> PoolUse: ...
-    def mem_alloc_async(self, nbytes: int, pool: Pool, stream: Stream) -> DeviceAddress: ...
-    def mem_free_async(self, address: DeviceAddress, stream: Stream) -> None: ...
+    def pool_destroy(self, pool: Pool) -> None:
+        """Destroys a pool; its memory is returned once its allocations have been freed."""
+        ...
+
+    def pool_trim(self, pool: Pool, keep: int = 0) -> None:
+        """Returns unused memory of a pool to the system until at most ``keep`` bytes are reserved."""
+        ...
+
+    def pool_use(self, pool: Pool) -> PoolUse:
+        """Returns the bytes of a pool that are in use and reserved."""
+        ...
+
+    def mem_alloc_async(self, nbytes: int, pool: Pool, stream: Stream) -> DeviceAddress:
+        """Allocates ``nbytes`` from a pool in the order of a stream, and returns their address."""
+        ...
+
+    def mem_free_async(self, address: DeviceAddress, stream: Stream) -> None:
+        """Frees memory once the stream reaches this call."""
+        ...
+
     def mem_alloc(self, nbytes: int) -> DeviceAddress:
-        """Not stream-ordered; only where ``MEMORY_POOLS_SUPPORTED`` is 0."""
+        """Allocates ``nbytes`` outside any stream's order; used only where ``MEMORY_POOLS_SUPPORTED`` is 0."""
         ...
 
-    def mem_free(self, address: DeviceAddress) -> None: ...
-    def host_alloc(self, nbytes: int) -> HostBlock: ...
-    def host_free(self, block: HostBlock) -> None: ...
-    def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None: ...
-    def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None: ...
-    def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None: ...
-    def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None: ...
-    def pointer_facts(self, address: DeviceAddress) -> PointerFacts: ...
+    def mem_free(self, address: DeviceAddress) -> None:
+        """Frees memory at once; the driver waits for work that may use it."""
+        ...
+
+    def host_alloc(self, nbytes: int) -> HostBlock:
+        """Allocates ``nbytes`` of pinned host memory."""
+        ...
+
+    def host_free(self, block: HostBlock) -> None:
+        """Frees pinned host memory; its view is invalid from then on."""
+        ...
+
+    def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: Stream) -> None:
+        """Enqueues a copy of ``nbytes`` bytes from host to device memory."""
+        ...
+
+    def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
+        """Enqueues a copy of ``nbytes`` bytes from device to host memory."""
+        ...
+
+    def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: Stream) -> None:
+        """Enqueues a copy of ``nbytes`` bytes within device memory."""
+        ...
+
+    def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: Stream) -> None:
+        """Enqueues a fill of ``nbytes`` bytes with the byte ``value``."""
+        ...
+
+    def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
+        """Returns the allocation that contains ``address``.  Raises ``CudaCallError`` if there is none."""
+        ...
 
     # ---- code
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
-        """``image``: PTX text ending in NUL, or a cubin.  The JIT's log is in the result, or in the error."""
+        """Loads PTX text that ends in NUL, or a cubin.  The JIT's log is in the result, or in the error."""
         ...
 
-    def library_unload(self, library: Library) -> None: ...
-    def library_kernel(self, library: Library, name: str) -> Kernel: ...
-    def kernel_facts(self, kernel: Kernel) -> KernelFacts: ...
-    def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None: ...
+    def library_unload(self, library: Library) -> None:
+        """Unloads a library and invalidates its kernels."""
+        ...
+
+    def library_kernel(self, library: Library, name: str) -> Kernel:
+        """Returns the kernel of a library by the name of its entry."""
+        ...
+
+    def kernel_facts(self, kernel: Kernel) -> KernelFacts:
+        """Returns the resources that a kernel needs on the current context's device."""
+        ...
+
+    def kernel_allow_dynamic_shared(self, kernel: Kernel, nbytes: int) -> None:
+        """Allows launches of a kernel with up to ``nbytes`` of dynamic shared memory per block."""
+        ...
+
     def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
-        """Blocks that one multiprocessor can hold at once."""
+        """Returns the number of blocks of ``threads`` threads that one multiprocessor can hold at once."""
         ...
 
     def prepare_launch(
         self, kernel: Kernel, shape: LaunchShape, stream: Stream, parameters: ParameterBlock
-    ) -> Launcher: ...
+    ) -> Launcher:
+        """Returns a launcher of a kernel on a stream; it reads ``parameters`` at each call."""
+        ...
 
     # ---- graphs
-    def graph_create(self) -> Graph: ...
-    def graph_destroy(self, graph: Graph) -> None: ...
+    def graph_create(self) -> Graph:
+        """Creates an empty graph."""
+        ...
+
+    def graph_destroy(self, graph: Graph) -> None:
+        """Destroys a graph; executables made from it stay valid."""
+        ...
+
     def graph_add_copy_to_device(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, source: HostAddress, nbytes: int
-    ) -> GraphNode: ...
+    ) -> GraphNode:
+        """Adds a copy from host to device memory that runs after the nodes ``after``, and returns its node."""
+        ...
+
     def graph_add_copy_to_host(
         self, graph: Graph, after: Sequence[GraphNode], target: HostAddress, source: DeviceAddress, nbytes: int
-    ) -> GraphNode: ...
+    ) -> GraphNode:
+        """Adds a copy from device to host memory that runs after the nodes ``after``, and returns its node."""
+        ...
+
     def graph_add_memset8(
         self, graph: Graph, after: Sequence[GraphNode], target: DeviceAddress, value: int, nbytes: int
-    ) -> GraphNode: ...
+    ) -> GraphNode:
+        """Adds a fill of ``nbytes`` bytes with the byte ``value``, and returns its node."""
+        ...
+
     def graph_add_kernel(
         self,
         graph: Graph,
@@ -332,15 +490,35 @@ class CudaDriver(Protocol):
         kernel: Kernel,
         shape: LaunchShape,
         parameters: ParameterBlock,
-    ) -> GraphNode: ...
-    def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode: ...
-    def graph_instantiate(self, graph: Graph) -> GraphExec: ...
-    def graph_upload(self, executable: GraphExec, stream: Stream) -> None: ...
-    def graph_exec_destroy(self, executable: GraphExec) -> None: ...
+    ) -> GraphNode:
+        """Adds a launch with the parameters as they are now, and returns its node."""
+        ...
+
+    def graph_add_event_record(self, graph: Graph, after: Sequence[GraphNode], event: Event) -> GraphNode:
+        """Adds the recording of an event, and returns its node."""
+        ...
+
+    def graph_instantiate(self, graph: Graph) -> GraphExec:
+        """Makes an executable from a graph; later changes to the graph do not affect it."""
+        ...
+
+    def graph_upload(self, executable: GraphExec, stream: Stream) -> None:
+        """Enqueues the transfer of an executable to the device, so that its first launch need not do it."""
+        ...
+
+    def graph_exec_destroy(self, executable: GraphExec) -> None:
+        """Destroys an executable."""
+        ...
+
     def graph_update_kernel(
         self, executable: GraphExec, node: GraphNode, kernel: Kernel, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
-        """The node's cooperative attribute cannot change, nor its context."""
+        """Gives a kernel node of an executable a new shape and new parameters.
+
+        The node's cooperative attribute and its context cannot change.
+        """
         ...
 
-    def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher: ...
+    def prepare_graph_launch(self, executable: GraphExec, stream: Stream) -> Launcher:
+        """Returns a launcher of an executable on a stream."""
+        ...

@@ -1,7 +1,7 @@
 """Which ``.version`` and ``.target`` a kernel is written for.
 
-The lowest PTX version that knows the target and the features in use: a higher one only shuts out older drivers.  The
-table was read off the assembler of CUDA 13.0, smallest accepted version by target.  O(features).
+The lowest PTX version that knows the target and the features in use is chosen: a higher one would only shut out older
+drivers.  The table was read off the assembler of CUDA 13.0: the smallest accepted version of each target.  O(features).
 
 A device newer than the table gets the largest known target below it: PTX of a lower target runs on every higher one.
 """
@@ -32,12 +32,12 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
     120: (8, 7),
     121: (8, 8),
 }
-"""Lowest version of each target."""
+"""The lowest PTX version of each target."""
 _TARGETS: Final = sorted(BASE_VERSIONS)
 
 
 class Feature(IdentityEnum):
-    """What a kernel may use that not every target or version has."""
+    """Features that a kernel may use and that only some targets or versions have."""
 
     LARGE_PARAMETERS = "more than 4096 bytes of parameters"
     REDUCE = "a reduction across the subgroup in one instruction"
@@ -47,7 +47,7 @@ class Feature(IdentityEnum):
 
 
 class Requirement(NamedTuple):
-    """Lowest target, and lowest version, of a feature."""
+    """The lowest target and the lowest PTX version that have a feature."""
 
     target: int
     version: PtxVersion
@@ -79,12 +79,12 @@ DRIVER_VERSIONS: Final[tuple[tuple[int, PtxVersion], ...]] = (
     (11_000, (7, 0)),
     (10_000, (6, 3)),
 )
-"""Highest PTX version of a driver, by driver version (1000 * major + 10 * minor), descending."""
+"""The highest PTX version that a driver reads, by driver version (1000 * major + 10 * minor), descending."""
 
 
 @record
 class TargetInputs:
-    """``device``: the number of an sm, 90 for sm_90."""
+    """``device``: the number of an sm, 90 for sm_90.  ``features``: those that the kernel uses."""
 
     device: U32
     features: frozenset[Feature] = frozenset()
@@ -99,19 +99,25 @@ class PtxTarget:
 
     @property
     def version_text(self) -> str:
+        """Returns the version as it stands in ``.version``, such as ``8.6``."""
         return f"{self.version[0]}.{self.version[1]}"
 
     @property
     def text(self) -> str:
+        """Returns the target as it stands in ``.target``, such as ``sm_90``."""
         return f"sm_{self.number}"
 
     @property
     def label(self) -> str:
+        """Returns the target, which is this verdict's short name in reports."""
         return self.text
 
 
 def select_target(inputs: TargetInputs) -> PtxTarget:
-    """Raises ``UnsupportedFeature`` for a feature the target has not, ``InvalidConfig`` below the oldest target."""
+    """Returns the target and version for a device and features.
+
+    Raises ``UnsupportedFeature`` for a feature that the target lacks, and ``InvalidConfig`` below the oldest target.
+    """
     place = bisect_right(_TARGETS, inputs.device)
     if place == 0:
         raise unknown_target(f"sm_{inputs.device}")
@@ -128,7 +134,7 @@ def select_target(inputs: TargetInputs) -> PtxTarget:
 
 
 def sm_number(target: str) -> int:
-    """90 for ``sm_90``.  Raises ``InvalidConfig`` with the known targets for anything else."""
+    """Returns 90 for ``sm_90``.  Raises ``InvalidConfig`` with the known targets for any other text."""
     match = re.fullmatch(r"sm_(\d{2,3})", target)
     if match is None or int(match[1]) not in BASE_VERSIONS:
         raise unknown_target(target)
@@ -136,17 +142,18 @@ def sm_number(target: str) -> int:
 
 
 def unknown_target(target: str) -> InvalidConfig:
+    """Returns the error for a target that is not in the table; its fix lists those that are."""
     known = ", ".join(f"sm_{number}" for number in BASE_VERSIONS)
     return InvalidConfig(f"unknown target {target!r}", fix=f"use one of {known}.")
 
 
 def highest_version(driver_version: int) -> PtxVersion:
-    """The highest PTX version that a driver reads; unknown newer drivers read what the newest known one does."""
+    """Returns the highest PTX version that a driver reads; unknown newer drivers count as the newest known one."""
     return next((version for driver, version in DRIVER_VERSIONS if driver <= driver_version), (6, 0))
 
 
 def check_driver(target: PtxTarget, driver_version: int) -> None:
-    """Raises ``BackendUnavailable`` where the driver is older than the PTX."""
+    """Raises ``BackendUnavailable`` if the driver is too old to read the PTX."""
     if target.version > highest_version(driver_version):
         needed = min(driver for driver, version in DRIVER_VERSIONS if version >= target.version)
         raise BackendUnavailable(

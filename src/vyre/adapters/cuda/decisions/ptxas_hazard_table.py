@@ -1,7 +1,7 @@
-"""The known miscompiles of ``ptxas`` that a program of this language could meet.
+"""The known miscompiles of ``ptxas`` that a program of vyre's language could meet.
 
-Found by reading what the assembler makes of small kernels (13.0.88 and 13.5.37), some after reports of the FuzzX
-project, whose list also covers 13.2.78.  The kernels here are our own.
+They were found by reading the machine code that the assembler makes of small kernels (13.0.88 and 13.5.37), some after
+reports of the FuzzX project, whose list also covers 13.2.78.  The kernels here are our own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import verdict
 
 Version: TypeAlias = tuple[int, int]
-"""Major and minor version of the assembler; also that of the CUDA driver whose JIT it is."""
+"""Major and minor version of the assembler; also that of the CUDA driver whose JIT compiler it is."""
 
 
 class Remedy(Enum):
-    """What keeps a hazard from happening."""
+    """How a hazard is prevented: by another instruction, by a fence, or by assembling at level 0."""
 
     AVOID = "avoid"
     FENCE = "fence"
@@ -26,7 +26,7 @@ class Remedy(Enum):
 
 
 class Fence(IdentityEnum):
-    """The families of operations that are fenced."""
+    """Families of operations that can be fenced."""
 
     MIN_MAX = "operands of i32 minimum and maximum"
     ROTATES = "counts of rotations"
@@ -41,12 +41,12 @@ ALL_FENCES: Final = frozenset(Fence)
 
 @verdict
 class Hazard:
-    """One miscompile.
+    """A miscompile of the assembler.
 
-    ``broken``: the sm numbers on which it shows, by version; ``sound``: versions on which it shows nowhere; of any
-    other nothing is known.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``, empty where no small body
-    shows it; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that fits the listing of the
-    miscompiled body (see ``vyre.testing.sass``), and no sound one.
+    ``broken`` holds the sm numbers on which it shows, by version; ``sound`` lists versions on which it shows on no
+    target; about any other version nothing is known.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``,
+    empty if no small body shows the hazard; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that
+    matches the listing of the miscompiled body (see ``vyre.testing.sass``), and that of no sound one.
     """
 
     name: str
@@ -64,9 +64,9 @@ class Hazard:
 
 
 EVERYWHERE: Final = (75, 80, 86, 89, 90, 100, 120)
-"""The targets that were looked at."""
+"""The targets whose machine code was examined."""
 THREE_WAY: Final = (90, 100)
-"""Targets with an instruction for the extreme of three values."""
+"""Targets with an instruction for the minimum or maximum of three values."""
 
 NEVER_EMITTED: Final[dict[str, str]] = {
     r"(add|sub|mad)\.\w*\.?cc\b|(add|sub|mad)c\b": "carries after shifts are wrong: use 64 bits, or compare the sum",

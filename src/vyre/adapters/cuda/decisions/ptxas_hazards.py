@@ -14,14 +14,18 @@ from vyre.policies.record import U32, record
 
 @record
 class AssemblerInputs:
-    """``target``: the number of an sm.  ``assembler``: its version, None if nobody knows which one will run."""
+    """``target``: the number of an sm.  ``assembler``: its version, None if it is unknown which one will run."""
 
     target: U32
     assembler: Version | None = None
 
 
 def fences_needed(inputs: AssemblerInputs) -> frozenset[Fence]:
-    """The fences to write: all of them but those for whose every hazard this version, on this target, is sound."""
+    """Returns the fences to write: every fence, except those of which this version is known to be sound for every
+    hazard.
+
+    Nothing is known to be sound on targets that the table does not cover.
+    """
     looked_at = inputs.target in EVERYWHERE
     return frozenset(
         h.fence for h in HAZARDS if h.fence is not None and not (looked_at and inputs.assembler in h.sound)
@@ -29,11 +33,11 @@ def fences_needed(inputs: AssemblerInputs) -> frozenset[Fence]:
 
 
 def reduced_ptx(entry: str, body: str, version: str, target: str) -> str:
-    """A module around a body of the table.
+    """Returns a module around a body of the table.
 
     The body finds ``n`` in ``%r0`` and in the word at ``%rd0``, the opaque zero in ``%r1`` and the lane's number in
-    ``%r2``; what it leaves in ``%r9`` is stored in that word, unless it branches to ``$END``.  Parameters of the
-    entry: address of the word, n, zero.
+    ``%r2``; the value that it leaves in ``%r9`` is stored in that word, unless it branches to ``$END``.  Parameters of
+    the entry: address of the word, n, zero.
     """
     return "\n".join(
         (

@@ -1,4 +1,4 @@
-"""Which buffers a statement touches, and how."""
+"""The buffers that a statement accesses, and the kinds of access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre.domain.ir.walk import unique_nodes
 
 
 class Touch(IdentityEnum):
-    """How elements of a buffer are touched; asking for its length touches none."""
+    """The kind of an access to elements of a buffer; reading a buffer's length is no access."""
 
     READ = "read"
     WRITE = "write"
@@ -19,12 +19,16 @@ class Touch(IdentityEnum):
 
 
 class BufferUse(NamedTuple):
+    """One access: the name of the buffer, and the kind of access."""
+
     buffer: str
     touch: Touch
 
 
 def accesses(stmt: Stmt) -> list[BufferUse]:
-    """Accesses of the statement itself, not of nested bodies; an asynchronous copy counts where it starts."""
+    """Returns the accesses of the statement itself, without nested bodies; an asynchronous copy counts where it
+    starts.
+    """
     found: list[BufferUse] = []
     for node in unique_nodes(operands(stmt)):
         if isinstance(node, Load):

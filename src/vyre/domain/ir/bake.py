@@ -1,4 +1,4 @@
-"""A program with scalar parameters fixed: each reading of them becomes a constant that compilers can fold."""
+"""Programs with fixed scalar parameters: each read of such a parameter becomes a constant that compilers can fold."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vyre.domain.ir.types import ScalarType
 
 
 def baked(program: Program, values: Mapping[str, bytes]) -> Program:
-    """``program`` for callers that pass these parameters these bytes, as inputs have them (bool: a 32-bit word).
+    """Returns ``program`` with these parameters fixed to these bytes, encoded as inputs are (bool: a 32-bit word).
 
-    The parameters stay in its interface, so it takes the inputs of ``program``; on inputs with other values it goes by
-    those in ``values``.  Shared nodes stay shared.  O(nodes).  Raises ``InvalidInput`` for what is no scalar parameter,
-    and for bytes of another length.
+    The parameters stay in the interface, so that the result takes the inputs of ``program``; it ignores other values
+    of these inputs and uses those in ``values``.  Shared nodes stay shared.  O(nodes).  Raises ``InvalidInput`` for a
+    name that is no scalar parameter, and for bytes of another length.
     """
     literals = {name: parameter_literal(program, name, data) for name, data in values.items()}
     made: dict[int, Any] = {}
@@ -36,7 +36,7 @@ def baked(program: Program, values: Mapping[str, bytes]) -> Program:
 
 
 def _rebuilt(item: Node | tuple[Any, ...], made: Mapping[int, Any], literals: Mapping[str, Literal]) -> Any:
-    """The same object if nothing below it has changed."""
+    """Returns the rebuilt item, or the same object if nothing below it has changed."""
     if isinstance(item, Load) and item.buffer in literals:
         return literals[item.buffer]
     if isinstance(item, tuple):
@@ -52,7 +52,7 @@ def _rebuilt(item: Node | tuple[Any, ...], made: Mapping[int, Any], literals: Ma
 
 
 def parameter_literal(program: Program, name: str, data: bytes) -> Literal:
-    """The value that a scalar parameter has when a caller passes these bytes; raises as ``baked`` does."""
+    """Returns the value of a scalar parameter for which a caller passes these bytes; raises the errors of ``baked``."""
     buffer = program.buffers_by_name.get(name)
     if buffer is None or not buffer.is_push or not isinstance(buffer.element, ScalarType):
         raise InvalidInput(f"`{name}` is no scalar parameter", fix="name a parameter that `ProgramBuilder.param` made.")

@@ -1,4 +1,4 @@
-"""Python numbers as the bit patterns of executable types, and back."""
+"""Conversion of Python numbers to the bit patterns of executable types, and back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _CANONICAL_NAN: Final = {ScalarType.F32: 0x7FC0_0000, ScalarType.F64: 0x7FF8_000
 
 
 def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
-    """Bit pattern of ``value`` as ``dtype`` (executable). Integers out of range raise ``ValueError``;
-    floats round once to nearest even, overflow to infinity, and NaN becomes the canonical one."""
+    """Returns the bit pattern of ``value`` as the executable type ``dtype``.
+
+    Integers out of range raise ``ValueError``.  Floats round once to nearest even and overflow to infinity; NaN
+    becomes the canonical NaN.
+    """
     if dtype.is_float:
         return _float_bits(dtype, value)
     if dtype.kind is TypeKind.BOOL:
@@ -38,11 +41,11 @@ def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
 
 
 def argument_bits(dtype: ScalarType, value: object) -> int:
-    """Bit pattern of a number that a caller passes for a parameter or a constant of an executable type.
+    """Returns the bit pattern of a number that a caller passes for a parameter or a constant of an executable type.
 
-    Takes Python's and NumPy's numbers of the kind of ``dtype``: bools for ``bool``, ints for integers, ints and floats
-    for floats.  Raises ``ValueError`` for any other value, and for one that does not fit, also where a finite number
-    would become infinite.
+    Accepts Python's and NumPy's numbers of the kind of ``dtype``: bools for ``bool``, ints for integers, ints and
+    floats for floats.  Raises ``ValueError`` for any other value, and for a value that does not fit, including a
+    finite number that would become infinite.
     """
     number: Any = python_number(value)
     kinds, wanted = _TAKEN[dtype.kind]
@@ -62,7 +65,7 @@ def argument_bits(dtype: ScalarType, value: object) -> int:
 
 
 def python_number(value: object) -> Any:
-    """The number in a scalar or an array without axes of NumPy; everything else as it is."""
+    """Returns the number in a NumPy scalar or zero-dimensional array, and any other value unchanged."""
     if isinstance(value, bool | int | float):
         return value
     import numpy as np
@@ -89,7 +92,7 @@ def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:
 
 
 def bits_value(dtype: ScalarType, bits: int) -> int | float | bool:
-    """Python value of a bit pattern; the inverse of ``value_bits`` but for NaN payloads."""
+    """Returns the Python value of a bit pattern: the inverse of ``value_bits`` except for NaN payloads."""
     if dtype.is_float:
         float_format, int_format = _FLOAT_FORMAT[dtype]
         number: float = struct.unpack(float_format, struct.pack(int_format, bits))[0]
@@ -102,7 +105,7 @@ def bits_value(dtype: ScalarType, bits: int) -> int | float | bool:
 
 
 def integer_range(dtype: ScalarType) -> tuple[int, int]:
-    """Least and greatest value of an integer type."""
+    """Returns the least and the greatest value of an integer type."""
     if dtype.is_signed:
         return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
     return 0, (1 << dtype.bits) - 1

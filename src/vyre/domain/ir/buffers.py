@@ -1,4 +1,4 @@
-"""``Buffer``: what a program and its caller know of one piece of memory."""
+"""``Buffer``: the declaration of one piece of memory that a program and its caller share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre.domain.ir.types import DataType, ScalarType
 
 
 class Access(IdentityEnum):
-    """What the program may do with a buffer; the value is the stable wire tag."""
+    """The accesses that the program may make to a buffer; the value is the stable wire tag."""
 
     READ_ONLY = 0
     READ_WRITE = 1
@@ -21,7 +21,7 @@ class Access(IdentityEnum):
 
 
 class MemoryKind(IdentityEnum):
-    """Where a buffer lives; the value is the stable wire tag."""
+    """The memory in which a buffer is allocated; the value is the stable wire tag."""
 
     GLOBAL = 0
     SHARED = 1
@@ -42,6 +42,8 @@ DEFAULT_KIND: dict[Access, MemoryKind] = {
 
 
 class CacheLocality(IdentityEnum):
+    """The expected locality of accesses to a buffer, a hint for caches; the value is the stable wire tag."""
+
     STREAMING = 0
     TEMPORAL = 1
     RANDOM = 2
@@ -49,7 +51,10 @@ class CacheLocality(IdentityEnum):
 
 @dataclass(frozen=True, slots=True)
 class BufferHints:
-    """Advice without meaning; outside the digest."""
+    """Hints that change no result; they are not part of the digest.
+
+    ``coalesce_axis`` is an axis or None, ``preferred_alignment`` is in bytes (0 = no preference).
+    """
 
     coalesce_axis: int | None = None
     preferred_alignment: int = 0
@@ -63,11 +68,12 @@ NO_HINTS = BufferHints()
 class Buffer(Node):
     """One buffer of a program.
 
-    ``binding``: slot number, unique among non-workgroup buffers (0 for workgroup memory); inputs and
-    outputs are passed in ascending binding number.  ``count``: elements, 0 = sized at run time.
-    ``is_output``: allocated zeroed by the backend and returned (always so for WRITE_ONLY).
-    ``like``: a buffer whose element count this backend-allocated buffer of count 0 takes over.
-    ``output_range``: bytes [start, end) returned instead of the whole buffer.
+    ``binding``: slot number, unique among non-workgroup buffers (0 for workgroup memory); inputs and outputs are passed
+      in ascending binding number.
+    ``count``: number of elements, 0 = sized at run time.
+    ``is_output``: the backend allocates the buffer zeroed and returns it (always so for WRITE_ONLY).
+    ``like``: the name of a buffer whose element count this backend-allocated buffer of count 0 takes over.
+    ``output_range``: bytes [start, end) that are returned instead of the whole buffer.
     """
 
     name: str
@@ -97,7 +103,7 @@ class Buffer(Node):
         hints: BufferHints = NO_HINTS,
         loc: SourceLocation | None = None,
     ) -> Buffer:
-        """A buffer whose ``kind`` follows from its access and which is an output if it is WRITE_ONLY."""
+        """Returns a buffer whose ``kind`` follows from its access and which is an output if it is WRITE_ONLY."""
         return cls(
             name,
             binding,
@@ -114,35 +120,37 @@ class Buffer(Node):
 
     @property
     def is_workgroup(self) -> bool:
+        """Whether the lanes of a workgroup share the buffer."""
         return self.access is Access.WORKGROUP
 
     @property
     def is_push(self) -> bool:
-        """A scalar kernel parameter."""
+        """Whether the buffer is a scalar kernel parameter."""
         return self.kind is MemoryKind.PUSH
 
     @property
     def takes_input(self) -> bool:
-        """The caller passes bytes for it."""
+        """Whether the caller passes bytes for the buffer."""
         return not (self.is_workgroup or self.is_output)
 
     @property
     def is_returned(self) -> bool:
-        """Its bytes are part of the result."""
+        """Whether the buffer's bytes are part of the result."""
         return not self.is_workgroup and (self.is_output or self.access is Access.READ_WRITE)
 
     @property
     def is_writable(self) -> bool:
+        """Whether the program may write to the buffer."""
         return self.access in (Access.READ_WRITE, Access.WRITE_ONLY, Access.WORKGROUP)
 
     @property
     def static_nbytes(self) -> int | None:
-        """Exact byte length, or None if sized at run time or of a reserved type."""
+        """Returns the exact byte length, or None for a buffer that is sized at run time or has a reserved type."""
         if self.count == 0 or not isinstance(self.element, ScalarType):
             return None
         return self.count * self.element.size
 
 
 def abi_order(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """Those that a caller binds (all but workgroup memory), in ascending binding number."""
+    """Returns the buffers that a caller binds (all except workgroup memory), in ascending binding number."""
     return tuple(sorted((b for b in buffers if not b.is_workgroup), key=lambda b: b.binding))

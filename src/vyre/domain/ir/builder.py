@@ -11,8 +11,8 @@ Statements are recorded in the order of the calls; ``with`` blocks open bodies::
             y[i] = a * x[i] + y[i]
     saxpy = p.build()
 
-A new operation is a Python function over values that takes the builder when it needs statements:
-what it records is ordinary IR, so every backend runs it.
+A new operation is a Python function over values; it takes the builder if it records statements.  Everything that it
+records is ordinary IR, so every backend runs it.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _nothing() -> None:
 class ProgramBuilder(ForeignBuilderUse):
     """Records one kernel.  Every misuse raises ``BuildError`` naming the user's line.
 
-    ``workgroup``: lanes per workgroup along x, or up to three axes.  Buffers and parameters get ascending
-    binding numbers, which is the order of inputs and outputs.
+    ``workgroup`` is the number of lanes per workgroup along x, or a tuple of up to three axes.  Buffers and
+    parameters get ascending binding numbers, which is the order of inputs and outputs.
     """
 
     __slots__ = ("_buffers", "_copies", "_entered", "_loc", "_name", "_recorder", "_specs", "_workgroup", "_writable")
@@ -112,11 +112,11 @@ class ProgramBuilder(ForeignBuilderUse):
             explain_unbound(error)
 
     def build(self, *, check: bool = True) -> Program:
-        """The finished program.  Nothing can be recorded after it.
+        """Returns the finished program.  No statement can be recorded afterwards.
 
-        Raises ``UnfinishedProgram`` (an ``UnfinishedBuild``) while a `with` block of the builder is open, and for
-        good after one of them ended with an exception, since a part of the kernel is missing then.  Raises
-        ``InvalidProgram`` with the full report if the program breaks a rule; ``check=False`` leaves that to
+        Raises ``UnfinishedProgram`` (an ``UnfinishedBuild``) while a `with` block of the builder is open, and
+        permanently after one of them ended with an exception, since a part of the kernel is missing then.  Raises
+        ``InvalidProgram`` with the full report if the program breaks a rule; with ``check=False`` that is left to
         ``vyre.validate``.
         """
         self._recorder.check_entered()
@@ -134,13 +134,15 @@ class ProgramBuilder(ForeignBuilderUse):
     # -- buffers, parameters, constants -------------------------------------------------------------
 
     def input(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
-        """A read-only buffer; ``count`` elements, or as many as the caller passes."""
+        """Declares a read-only buffer of ``count`` elements, or of as many as the caller passes."""
         return self._buffer(name, Access.READ_ONLY, dtype, count)
 
     def inout(
         self, name: str, dtype: DataType, count: int | None = None, *, output_range: tuple[int, int] | None = None
     ) -> BufferHandle:
-        """A buffer passed in, changed and returned; ``output_range`` returns only bytes [start, end)."""
+        """Declares a buffer that is passed in, changed and returned; with ``output_range`` only bytes [start, end)
+        are returned.
+        """
         return self._buffer(name, Access.READ_WRITE, dtype, count, output_range=output_range)
 
     def output(
@@ -152,10 +154,10 @@ class ProgramBuilder(ForeignBuilderUse):
         *,
         output_range: tuple[int, int] | None = None,
     ) -> BufferHandle:
-        """A buffer that the backend allocates, zeroed, and returns.
+        """Declares a buffer that the backend allocates, zeroed, and returns.
 
-        It has ``count`` elements, or as many as the buffer ``like``, or as many as
-        ``DispatchConfig.output_counts`` says.
+        Its number of elements is ``count``, or that of the buffer ``like``, or the one in
+        ``DispatchConfig.output_counts``.
         """
         model = like.name if isinstance(like, BufferHandle) else like
         return self._buffer(
@@ -163,19 +165,21 @@ class ProgramBuilder(ForeignBuilderUse):
         )
 
     def uniform(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
-        """A small read-only buffer that all lanes read alike."""
+        """Declares a small read-only buffer of which all lanes read the same elements."""
         return self._buffer(name, Access.UNIFORM, dtype, count)
 
     def workgroup(self, name: str, dtype: DataType, count: int) -> BufferHandle:
-        """Memory shared by the lanes of a workgroup, zero at the start of each."""
+        """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup."""
         return self._buffer(name, Access.WORKGROUP, dtype, count)
 
     def param(self, name: str, dtype: DataType) -> Value:
-        """A scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
+        """Declares a scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
         return self._buffer(name, Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH)[0]
 
     def spec(self, name: str, default: Operand) -> Value:
-        """A constant fixed at compile time, ``default`` unless the dispatch specializes it (u32 i32 f32 bool)."""
+        """Declares a constant fixed at compile time: ``default`` unless the dispatch specializes it (u32 i32 f32
+        bool).
+        """
         value = as_value(default)
         check_in_scope(value)
         if not isinstance(value.expr, LiteralExpr):
@@ -190,38 +194,38 @@ class ProgramBuilder(ForeignBuilderUse):
     # -- ids ------------------------------------------------------------------------------------------
 
     def global_id(self, axis: Axis = 0) -> Value:
-        """Position of the lane in the whole grid (u32)."""
+        """Returns the position of the lane in the whole grid (u32)."""
         return self._launch_id(IdKind.GLOBAL, axis)
 
     def local_id(self, axis: Axis = 0) -> Value:
-        """Position of the lane in its workgroup (u32)."""
+        """Returns the position of the lane in its workgroup (u32)."""
         return self._launch_id(IdKind.LOCAL, axis)
 
     def group_id(self, axis: Axis = 0) -> Value:
-        """Position of the workgroup in the grid (u32)."""
+        """Returns the position of the workgroup in the grid (u32)."""
         return self._launch_id(IdKind.GROUP, axis)
 
     def num_groups(self, axis: Axis = 0) -> Value:
-        """Workgroups in the grid (u32)."""
+        """Returns the number of workgroups in the grid (u32)."""
         return self._launch_id(IdKind.NUM_GROUPS, axis)
 
     def subgroup_lane(self) -> Value:
-        """Position of the lane in its subgroup, 0..31 (u32)."""
+        """Returns the position of the lane in its subgroup, 0..31 (u32)."""
         return Value(SubgroupLane(loc=caller_location()), _U32)
 
     def subgroup_size(self) -> Value:
-        """Lanes of a full subgroup, 32 (u32)."""
+        """Returns the number of lanes of a full subgroup, 32 (u32)."""
         return Value(SubgroupSize(loc=caller_location()), _U32)
 
     # -- locals ---------------------------------------------------------------------------------------
 
     def let(self, value: Operand, name: str | None = None) -> Value:
-        """Evaluates ``value`` here, once; the result is an immutable local."""
+        """Evaluates ``value`` once, at this point, and returns an immutable local that holds the result."""
         v = as_value(value)
         return self._recorder.declare(self._recorder.consume(v), v.dtype, name or "t")
 
     def var(self, value: Operand, name: str | None = None) -> Variable:
-        """A mutable local that starts as ``value``."""
+        """Declares a mutable local with the initial value ``value``."""
         v = as_value(value)
         unique, origin = self._recorder.local(name or "v", mutable=True)
         self._recorder.emit(Let(unique, self._recorder.consume(v), loc=caller_location()))
@@ -300,13 +304,13 @@ class ProgramBuilder(ForeignBuilderUse):
         return self._block("p.while_", enter, finish, is_loop=True)
 
     def region(self, generator: str) -> AbstractContextManager[None]:
-        """A scope with a provenance label, which changes no result."""
+        """Opens a scope with a provenance label, which changes no result."""
         _text(generator, "the label of a region")
         loc = caller_location()
         return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc), is_scope=False)
 
     def block(self) -> AbstractContextManager[None]:
-        """A scope."""
+        """Opens a scope."""
         loc = caller_location()
         return self._block("p.block", _nothing, lambda body: Block(body, loc=loc), is_scope=False)
 
@@ -315,7 +319,7 @@ class ProgramBuilder(ForeignBuilderUse):
         self._recorder.emit_in_loop(Break(loc=caller_location()), "p.break_()")
 
     def continue_(self) -> None:
-        """Goes on with the next round of the innermost loop."""
+        """Continues with the next round of the innermost loop."""
         self._recorder.emit_in_loop(Continue(loc=caller_location()), "p.continue_()")
 
     def return_(self) -> None:
@@ -331,26 +335,30 @@ class ProgramBuilder(ForeignBuilderUse):
     # -- synchronisation and copies -------------------------------------------------------------------
 
     def barrier(self, ordering: Ordering = Ordering.SEQ_CST) -> None:
-        """All lanes of the workgroup wait; their earlier writes become visible to each other."""
+        """Makes all lanes of the workgroup wait for each other; their earlier writes become visible to each other."""
         self._recorder.emit(Barrier(ordering, loc=caller_location()))
         self._recorder.mark_written(*self._writable)
 
     def grid_sync(self) -> None:
-        """All lanes of the grid wait; top level only."""
+        """Makes all lanes of the grid wait for each other; allowed at the top level of the program only."""
         self.barrier(Ordering.GRID_SYNC)
 
     def async_load(
         self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
     ) -> None:
-        """Captures ``size`` bytes of ``source`` from byte ``offset``; ``async_wait(tag)`` writes them to the
-        start of ``destination``."""
+        """Captures ``size`` bytes of ``source`` from byte ``offset``.
+
+        ``async_wait(tag)`` writes them to the start of ``destination``.
+        """
         self._async_copy(AsyncLoad, source, destination, offset, size, tag)
 
     def async_store(
         self, source: BufferHandle, destination: BufferHandle, *, offset: Operand, size: Operand, tag: str
     ) -> None:
-        """Captures the first ``size`` bytes of ``source``; ``async_wait(tag)`` writes them to ``destination``
-        from byte ``offset``."""
+        """Captures the first ``size`` bytes of ``source``.
+
+        ``async_wait(tag)`` writes them to ``destination`` from byte ``offset``.
+        """
         self._async_copy(AsyncStore, source, destination, offset, size, tag)
 
     def async_wait(self, tag: str) -> None:
@@ -389,7 +397,7 @@ class ProgramBuilder(ForeignBuilderUse):
         return self._recorder.announce(block)
 
     def _recheckable(self, test: Operand) -> Callable[[], Value]:
-        """A condition written before its loop, to be evaluated in each round."""
+        """Returns a condition, written before its loop, as a function that evaluates it in each round."""
         value = condition(test)
         if value.reads and not any(origin.mutable for origin in value.reads):
             fail(

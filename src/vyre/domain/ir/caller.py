@@ -1,4 +1,4 @@
-"""The user's code that the builder is called from: the line an error names, and the names the user gave to things."""
+"""The user's code that calls the builder: the line that an error names, and the names of the user's variables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SURFACE_MODULES: Final = frozenset(
 
 
 def caller_location() -> SourceLocation:
-    """File and line of the innermost frame outside the builder."""
+    """Returns file and line of the innermost frame outside the builder."""
     frame = sys._getframe(1)
     while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
         frame = frame.f_back
@@ -41,9 +41,9 @@ def fail(message: str, fix: str) -> NoReturn:
 
 
 def users_name(matches: Callable[[object], bool]) -> str | None:
-    """The name under which the user's code holds an object that ``matches``, or None.
+    """Returns the name under which the user's code holds an object that ``matches``, or None.
 
-    The innermost function is searched first, then its callers.  This walks frames, so only errors ask for it.
+    The innermost function is searched first, then its callers.  The search walks frames, so only errors call it.
     """
     for frame in user_frames():
         for name, held in frame.f_locals.items():
@@ -53,7 +53,7 @@ def users_name(matches: Callable[[object], bool]) -> str | None:
 
 
 def user_frames() -> Iterator[FrameType]:
-    """The frames of the user's code, the innermost first."""
+    """Yields the frames of the user's code, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__") not in _SURFACE_MODULES:

@@ -1,4 +1,4 @@
-"""Building much that stays, without Python's cyclic garbage collector looking at it again and again."""
+"""A pause of Python's cyclic garbage collector during the construction of large programs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Keeps the cyclic collector from running inside; it goes on afterwards as before.
+    """Returns a context in which the cyclic collector does not run; it is restored afterwards.
 
-    Programs have no cycles, so there is nothing for it to find; yet every million new nodes make it walk through all
-    of them several times, which takes as long as reading them.  Of readers in several threads, those that began in a
-    pause of another one may see the collector run before they end: that costs time and changes nothing.
+    Programs have no cycles, so the collector finds nothing; yet every million new nodes make it traverse all of them
+    several times, which takes as long as reading them.  When several threads read programs, a reader that began
+    during another one's pause may see the collector run before it ends: that costs time and changes nothing.
     """
     if not gc.isenabled():
         yield

@@ -1,6 +1,6 @@
 """Expressions: a closed union of frozen nodes, each with one static type.
 
-Operands are evaluated left to right and always all of them; nothing short-circuits.
+All operands are always evaluated, from left to right; nothing short-circuits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 class IdKind(IdentityEnum):
-    """Launch ids; each has an axis 0..2 and type u32. Values are stable wire tags."""
+    """Launch ids; each has an axis 0..2 and type u32.  Values are stable wire tags."""
 
     GLOBAL = 0
     GROUP = 1
@@ -51,25 +51,25 @@ class Literal(Node):
 
     @classmethod
     def of(cls, dtype: ScalarType, value: int | float | bool) -> Literal:
-        """The literal nearest to ``value``: integers must be in range (``ValueError``), floats round once."""
+        """Returns the literal nearest to ``value``: integers must be in range (``ValueError``), floats round once."""
         return cls(dtype, value_bits(dtype, value))
 
     @property
     def value(self) -> int | float | bool:
-        """The Python value of the bits."""
+        """Returns the Python value of the bits."""
         return bits_value(self.dtype, self.bits)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Node):
-    """Current value of the innermost visible local of this name."""
+    """The current value of the innermost visible local of this name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Load(Node):
-    """Element ``index`` (u32) of a buffer, widened; zero when out of range."""
+    """The element ``index`` (u32) of a buffer, widened; zero when out of range."""
 
     buffer: str
     index: Expr
@@ -77,7 +77,7 @@ class Load(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BufferLength(Node):
-    """Number of elements bound now (u32)."""
+    """The number of elements of the bound buffer (u32)."""
 
     buffer: str
 
@@ -92,16 +92,18 @@ class LaunchId(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SubgroupLane(Node):
-    """Index of the lane in its subgroup, 0..31 (u32)."""
+    """The position of the lane in its subgroup, 0..31 (u32)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SubgroupSize(Node):
-    """Width of a subgroup: always 32 (u32)."""
+    """The width of a subgroup: always 32 (u32)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Binary(Node):
+    """A binary operator applied to two operands; ``operators.BINARY`` has types and meaning."""
+
     op: BinaryOp
     left: Expr
     right: Expr
@@ -109,13 +111,17 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unary(Node):
+    """A unary operator applied to one operand; ``operators.UNARY`` has types and meaning."""
+
     op: UnaryOp
     operand: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Select(Node):
-    """``on_true`` where ``condition`` (bool) holds, else ``on_false``; all three are evaluated; moves bits."""
+    """``on_true`` where ``condition`` (bool) holds, else ``on_false``; all three are evaluated; the bits are
+    unchanged.
+    """
 
     condition: Expr
     on_true: Expr
@@ -124,7 +130,7 @@ class Select(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Cast(Node):
-    """Value conversion to an executable type (semantics 2.3)."""
+    """The operand's value converted to an executable type."""
 
     dtype: ScalarType
     operand: Expr
@@ -149,9 +155,9 @@ class Fma(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Atomic(Node):
-    """Read-modify-write of one element; yields the old value (0 out of range).
+    """A read-modify-write of one element that yields the old value (0 out of range).
 
-    Evaluates index, then expected, then value.  ``expected`` belongs to COMPARE_EXCHANGE alone.
+    Index, expected and value are evaluated in this order.  ``expected`` belongs to COMPARE_EXCHANGE alone.
     """
 
     op: AtomicOp
@@ -164,21 +170,21 @@ class Atomic(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SubgroupAdd(Node):
-    """Sum over the lanes of the subgroup, ascending from 0 (+0 for floats)."""
+    """The sum over the lanes of the subgroup, ascending from 0 (+0 for floats)."""
 
     value: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SubgroupBallot(Node):
-    """Bit k is the bool condition of lane k (u32)."""
+    """A u32 whose bit k is the bool condition of lane k."""
 
     condition: Expr
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SubgroupShuffle(Node):
-    """``value`` of lane ``lane`` (u32); 0 if that lane does not exist."""
+    """The operand's value in lane ``lane`` (u32) of the subgroup; 0 if that lane does not exist."""
 
     value: Expr
     lane: Expr
@@ -238,7 +244,7 @@ _CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.it
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """Operands in evaluation order."""
+    """Returns the operands in evaluation order."""
     found: tuple[Expr, ...] = _CHILDREN[type(expr)](expr)
     if type(expr) is Atomic and expr.expected is None:
         return expr.index, expr.value
@@ -246,7 +252,7 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Every node of the tree, parents before operands, operands in evaluation order; no recursion."""
+    """Yields every node of the tree, parents before operands, operands in evaluation order; does not recurse."""
     stack: list[Expr] = [expr]
     while stack:
         node = stack.pop()

@@ -1,7 +1,7 @@
-"""What users of CUDA, Numba, NumPy, OpenCL, Taichi, Triton and plain Python type, and what it is called here.
+"""Names from CUDA, Numba, NumPy, OpenCL, Taichi, Triton and plain Python, with their counterparts in vyre.
 
-Each table maps a foreign name, in lower case and without underscores at its ends or within it, to the fix of the
-error.  Only errors read them.
+Each table maps a foreign name, in lower case and without underscores, to the fix of the error.  Only errors read
+them.
 """
 
 from __future__ import annotations
@@ -167,12 +167,12 @@ TYPE: Final = _table(
 
 
 def plain(name: str) -> str:
-    """The name as the tables spell it: ``threadIdx`` and ``thread_idx`` are ``threadidx``."""
+    """Returns the name in the spelling of the tables: ``threadIdx`` and ``thread_idx`` become ``threadidx``."""
     return name.replace("_", "").lower()
 
 
 def function_hint(name: str) -> str | None:
-    """What to write for the function of NumPy, of ``math`` or of another language called ``name``, if it is known."""
+    """Returns the replacement for the function ``name`` of NumPy, of ``math`` or of another language, or None."""
     from vyre.domain.ir.functions import __all__ as functions
 
     own = {plain(function): function for function in functions}
@@ -180,7 +180,7 @@ def function_hint(name: str) -> str | None:
 
 
 def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str]) -> str | None:
-    """What to write for ``owner.name`` where ``owner`` has ``attributes``, if anything comes near."""
+    """Returns the replacement for ``owner.name`` where ``owner`` has ``attributes``, or None if no name is similar."""
     if found := hints.get(plain(name)):
         return found
     if (near := closest(name, attributes)) is not None:
@@ -189,20 +189,20 @@ def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name among ``known`` that ``name`` is most likely meant to be, or None."""
+    """Returns the name among ``known`` that is most similar to ``name``, or None."""
     spelled = {plain(candidate): candidate for candidate in known}
     near = get_close_matches(plain(name), spelled, n=1, cutoff=0.7)
     return spelled[near[0]] if near else None
 
 
 def type_hint(given: object) -> str | None:
-    """The name of the vyre type that a type, or the name of a type, of Python or NumPy stands for, if there is one."""
+    """Returns the name of the vyre type that corresponds to a type, or name of a type, of Python or NumPy, or None."""
     name = given if isinstance(given, str) else getattr(given, "__name__", getattr(given, "name", ""))
     known = plain(str(name))
     return TYPE.get(known, known if known in {*TYPE.values()} else None)
 
 
 def module_hint(name: str, public: Iterable[str]) -> str | None:
-    """What to write for ``vyre.name``, if anything comes near."""
+    """Returns the replacement for ``vyre.name``, or None if no name is similar."""
     near = type_hint(name) or closest(name, public)
     return f"write vyre.{near}" if near else function_hint(name)

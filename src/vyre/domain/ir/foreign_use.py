@@ -1,7 +1,8 @@
-"""Errors for what Python or NumPy asks of builders, buffers and values in vain, each with what to write instead.
+"""Errors for unsupported uses of builders, buffers and values by Python or NumPy, each with a replacement.
 
-The methods exist at run time only, so that type checkers go on to refuse these uses.  Those of ``__getattr__`` leave
-names that begin with an underscore to Python: copying, pickling, inspection and array protocols probe for them.
+The methods exist at run time only, so that type checkers still refuse these uses.  The ``__getattr__`` methods leave
+names that begin with an underscore to Python, because copying, pickling, inspection and array protocols probe for
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def refuse(message: str, fix: str) -> NoReturn:
 
 
 def named(thing: object, kind: str) -> str:
-    """``thing`` as the user calls it, with what it is."""
+    """Returns the user's name of ``thing``, followed by its kind in brackets, or the kind if it has no name."""
     name = users_name(lambda held: held is thing)
     if name is None and isinstance(thing, ForeignBufferUse):
         name = getattr(thing, "name", None)
@@ -30,7 +31,9 @@ def named(thing: object, kind: str) -> str:
 
 
 def explain_unbound(error: BaseException) -> None:
-    """Raises ``UnboundVariable`` if ``error`` comes of ``v += 1`` in a function that takes ``v`` from outside."""
+    """Raises ``UnboundVariable`` if ``error`` results from ``v += 1`` in a function that does not declare ``v``
+    nonlocal.
+    """
     trace = error.__traceback__
     if type(error) is not UnboundLocalError or trace is None:
         return
@@ -78,7 +81,7 @@ def _numpy_fix(function: str) -> str:
 
 
 def set_attribute(thing: object, name: str, value: object, kind: str, fix: str) -> None:
-    """Sets an attribute that exists, and refuses others, which nothing would ever read."""
+    """Sets an attribute that exists, and raises ``UnknownAttribute`` for others, which nothing would ever read."""
     if name.startswith("_") or name in dir(type(thing)):
         object.__setattr__(thing, name, value)
     else:
@@ -86,7 +89,7 @@ def set_attribute(thing: object, name: str, value: object, kind: str, fix: str) 
 
 
 class _NoArray:
-    """NumPy's protocols, all of which end in an error."""
+    """NumPy's array protocols; all of them raise an error."""
 
     __slots__ = ()
     _KIND: ClassVar[str]
@@ -113,7 +116,7 @@ class _NoArray:
 
 
 class ForeignBuilderUse:
-    """Mixin of the builder."""
+    """A mixin for the builder that explains unknown attributes."""
 
     __slots__ = ()
 
@@ -127,7 +130,7 @@ class ForeignBuilderUse:
 
 
 class ForeignValueUse(_NoArray):
-    """Mixin of values."""
+    """A mixin for values that explains unknown attributes and unsupported operations."""
 
     __slots__ = ()
     _KIND = _VALUE
@@ -169,7 +172,7 @@ _OTHERS: Final = "neg pos invert abs round floor ceil trunc int float complex in
 
 
 class ForeignBufferUse(_NoArray):
-    """Mixin of buffers."""
+    """A mixin for buffers that explains unknown attributes and unsupported operations."""
 
     __slots__ = ()
     _KIND = _BUFFER

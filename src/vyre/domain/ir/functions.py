@@ -1,7 +1,7 @@
-"""Functions over values: what has no Python operator.
+"""Functions over values for the operations without a Python operator.
 
-Names are those of ``.vyre`` text; ``abs_ min_ max_ round_`` carry an underscore because Python's own
-functions of these names must stay usable.
+Their names are those of ``.vyre`` text; ``abs_ min_ max_ round_`` carry an underscore because Python's own functions
+of these names must stay usable.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ BinaryFunction: TypeAlias = Callable[[Operand, Operand], Value]
 
 
 def select(condition_: Operand, on_true: Operand, on_false: Operand) -> Value:
-    """``on_true`` where the condition holds, else ``on_false``; both are evaluated.  A condition that is
-    not bool means ``condition != 0``; the branches have one type."""
+    """Returns ``on_true`` where the condition holds, else ``on_false``; both are evaluated.
+
+    A condition that is not bool means ``condition != 0``.  The branches must have one type.
+    """
     test = condition(condition_)
     (a, b), dtype = common((on_true, on_false), "select")
     return derive(Select(test.expr, a.expr, b.expr, loc=caller_location()), dtype, test, a, b)
 
 
 def fma(a: Operand, b: Operand, c: Operand) -> Value:
-    """``a * b + c`` with one rounding; f32 or f64."""
+    """Returns ``a * b + c`` with one rounding; f32 or f64."""
     (x, y, z), dtype = common((a, b, c), "fma")
     if dtype not in FLOATS:
         type_error("fma", dtype, FLOATS)
@@ -36,7 +38,7 @@ def fma(a: Operand, b: Operand, c: Operand) -> Value:
 
 
 def subgroup_add(value: Operand) -> Value:
-    """Sum over the lanes of the subgroup, in ascending order from 0 (+0 for floats)."""
+    """Returns the sum over the lanes of the subgroup, in ascending order from 0 (+0 for floats)."""
     v = as_value(value)
     if v.dtype not in NUMBERS:
         type_error("subgroup_add", v.dtype, NUMBERS)
@@ -44,13 +46,13 @@ def subgroup_add(value: Operand) -> Value:
 
 
 def subgroup_ballot(condition_: Operand) -> Value:
-    """u32 whose bit k is the condition of lane k of the subgroup."""
+    """Returns a u32 whose bit k is the condition of lane k of the subgroup."""
     test = condition(condition_)
     return derive(SubgroupBallot(test.expr, loc=caller_location()), ScalarType.U32, test)
 
 
 def subgroup_shuffle(value: Operand, lane: Operand) -> Value:
-    """``value`` of lane ``lane`` (u32) of the subgroup; 0 where that lane does not exist."""
+    """Returns ``value`` of lane ``lane`` (u32) of the subgroup; 0 where that lane does not exist."""
     v = as_value(value)
     index = typed(lane, ScalarType.U32, "the lane of a shuffle")
     return derive(SubgroupShuffle(v.expr, index.expr, loc=caller_location()), v.dtype, v, index)

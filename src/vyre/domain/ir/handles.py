@@ -1,4 +1,4 @@
-"""What a kernel holds on to while it is being built: mutable variables and buffers."""
+"""Handles of mutable variables and buffers of a kernel under construction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _U32: Final = ScalarType.U32
 
 
 class Variable(Value):
-    """A mutable local.  Used in an expression it means its value where that expression is consumed.
+    """A mutable local.  In an expression it stands for its value at the point where that expression is consumed.
 
     ``v.assign(e)`` and the in-place operators (``v += e``) overwrite it.
     """
@@ -43,6 +43,7 @@ class Variable(Value):
 
     @property
     def reads(self) -> Reads:
+        """Returns the variable itself, as of the current state of the program."""
         return {self._origin: self._origin.recorder.clock}
 
     if not TYPE_CHECKING:
@@ -100,10 +101,10 @@ class Variable(Value):
 
 
 class BufferHandle(ForeignBufferUse):
-    """A buffer of the program being built: ``b[i]`` loads, ``b[i] = v`` stores.
+    """A buffer of the program under construction: ``b[i]`` loads, ``b[i] = v`` stores.
 
-    Indices are u32.  A load out of range is zero, a store out of range is dropped.  Narrow elements are
-    loaded and stored as ``dtype``, the type they widen to.
+    Indices are u32.  A load out of range is zero, a store out of range is dropped.  Narrow elements are loaded and
+    stored as ``dtype``, the type to which they widen.
     """
 
     __slots__ = ("_buffer", "_dtype", "_origin", "_recorder")
@@ -116,20 +117,22 @@ class BufferHandle(ForeignBufferUse):
 
     @property
     def name(self) -> str:
+        """Returns the name of the buffer in the program."""
         return self._buffer.name
 
     @property
     def origin(self) -> Origin:
+        """Returns the origin that values reading this buffer refer to."""
         return self._origin
 
     @property
     def dtype(self) -> ScalarType:
-        """Type of ``b[i]``."""
+        """Returns the type of ``b[i]``."""
         return self._dtype
 
     @property
     def length(self) -> Value:
-        """Number of elements bound at the dispatch (u32)."""
+        """Returns the number of elements bound at the dispatch (u32)."""
         return Value(BufferLength(self.name, loc=caller_location()), _U32, {self._origin: NEVER_STALE})
 
     def __getitem__(self, index: Operand) -> Value:
@@ -154,28 +157,31 @@ class BufferHandle(ForeignBufferUse):
         return f"<{self._origin.label} of {self._buffer.element!r}>"
 
     def atomic_add(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Adds, wrapping; returns the old value.  All atomics act where they are called, used or not;
-        out of range they return 0 and change nothing.  Elements: u32 i32 u64."""
+        """Adds to an element, wrapping; returns the old value.
+
+        Every atomic acts at the point of its call, whether or not its result is used; out of range it returns 0 and
+        changes nothing.  Elements: u32 i32 u64.
+        """
         return self._atomic(AtomicOp.ADD, index, value, ordering)
 
     def atomic_or(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Bitwise or; returns the old value."""
+        """Combines an element with ``value`` by bitwise or; returns the old value."""
         return self._atomic(AtomicOp.OR, index, value, ordering)
 
     def atomic_and(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Bitwise and; returns the old value."""
+        """Combines an element with ``value`` by bitwise and; returns the old value."""
         return self._atomic(AtomicOp.AND, index, value, ordering)
 
     def atomic_xor(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Bitwise exclusive or; returns the old value."""
+        """Combines an element with ``value`` by bitwise exclusive or; returns the old value."""
         return self._atomic(AtomicOp.XOR, index, value, ordering)
 
     def atomic_min(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Keeps the smaller; returns the old value."""
+        """Stores the smaller of element and ``value``; returns the old value."""
         return self._atomic(AtomicOp.MIN, index, value, ordering)
 
     def atomic_max(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Keeps the larger; returns the old value."""
+        """Stores the larger of element and ``value``; returns the old value."""
         return self._atomic(AtomicOp.MAX, index, value, ordering)
 
     def atomic_exchange(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:

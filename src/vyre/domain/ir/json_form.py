@@ -1,7 +1,7 @@
 """Programs as JSON values: ``from_json(to_json(p)) == p``.
 
-The format is ``"vyre-program/1"``; docs/json-format.md describes it.  Programs without a
-``format`` key come from the reference system and go through ``upstream.import_upstream``.
+The format is ``"vyre-program/1"``; docs/json-format.md describes it.  Programs without a ``format`` key are those of
+vyre-driver, the Rust system; ``upstream.import_upstream`` reads them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _U64: Final = integer(0, 0xFFFF_FFFF_FFFF_FFFF)
 
 
 def camel_case(member: Enum) -> str:
-    """Spelling of an enum member in JSON: ``BIT_AND`` is ``BitAnd``."""
+    """Returns the spelling of an enum member in JSON: ``BIT_AND`` becomes ``BitAnd``."""
     return "".join(part.capitalize() for part in member.name.split("_"))
 
 
 def by_camel_case(members: type[_E]) -> dict[str, _E]:
-    """Members of an enum by their spelling in JSON."""
+    """Returns the members of an enum by their spelling in JSON."""
     return {camel_case(member): member for member in members}
 
 
@@ -63,7 +63,7 @@ _HEX_DIGITS: Final = {ScalarType.F32: 8, ScalarType.F64: 16}
 
 
 def literal_production(dtype: ScalarType) -> Production:
-    """How a literal of an executable type is read: its value, or the bits of a float in hexadecimal."""
+    """Returns the production of a literal of an executable type: its value, or the bits of a float in hexadecimal."""
     if dtype in _HEX_DIGITS:
         return Production((hex_bits(_HEX_DIGITS[dtype]),), lambda bits: Literal(dtype, bits))
     if dtype is ScalarType.BOOL:
@@ -151,7 +151,7 @@ _GRAMMAR: Final = Grammar(_EXPRESSIONS, _STATEMENTS)
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """A JSON value (dicts, lists, strings, integers, booleans, None) that ``from_json`` reads back.
+    """Returns a JSON value (dicts, lists, strings, integers, booleans, None); ``from_json`` is the inverse.
 
     Raises ``InvalidProgram`` for a program beyond the structural limits or with fields out of range.
     """
@@ -194,7 +194,7 @@ def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
 
 
 def _stmt_to_json(stmt: Stmt) -> list[Any]:
-    """One frame per level of nesting; ``check_writable`` has bounded it."""
+    """Recurses once per level of nesting, which ``check_writable`` has bounded."""
     match stmt:
         case s.Let(name, value):
             return ["let", name, _expr_to_json(value)]
@@ -335,9 +335,9 @@ LABELS: Final[dict[str, Leaf]] = {"entry_op_id": optional_text, "non_composable_
 
 
 def from_json(value: object, make: type[Program]) -> Program:
-    """The program that a JSON value describes, made by ``make``.
+    """Returns the program that a JSON value describes, as an instance of ``make``.
 
-    Anything else raises ``MalformedJson`` with its path.
+    Raises ``MalformedJson`` with the path of the first defect.
     """
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise MalformedJson(
@@ -355,7 +355,7 @@ def from_json(value: object, make: type[Program]) -> Program:
 
 
 def buffer_list(raw: object) -> list[Any]:
-    """The list of buffers, bounded; raises ``MalformedJson``."""
+    """Returns the list of buffers if its length is within the limit; else raises ``MalformedJson``."""
     if not isinstance(raw, list) or len(raw) > MAX_BUFFERS:
         raise MalformedJson(f"expected a list of at most {MAX_BUFFERS} buffers, found {brief(raw)}", path="$.buffers")
     return raw

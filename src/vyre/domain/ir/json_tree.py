@@ -1,8 +1,8 @@
-"""Reading trees written as JSON lists, ``["tag", field, ...]``, without recursion.
+"""A reader, without recursion, of trees written as JSON lists ``["tag", field, ...]``.
 
-A ``Grammar`` maps each tag to the kinds of its fields and to a function that builds the node from
-the fields already read.  ``fold`` walks a list of statements bottom-up with an explicit stack,
-within the structural limits, and turns every defect into ``MalformedJson`` with its path.
+A ``Grammar`` maps each tag to the kinds of its fields and to a function that builds the node from the fields already
+read.  ``fold`` walks a list of statements bottom-up with an explicit stack, within the structural limits, and turns
+every defect into ``MalformedJson`` with its path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vyre.domain.ir.stmt import Stmt
 
 
 class Child(Enum):
-    """A field that holds nodes."""
+    """The kind of a field that holds nodes."""
 
     EXPR = "an expression"
     OPTIONAL_EXPR = "an expression or null"
@@ -32,12 +32,12 @@ class Child(Enum):
 
 
 Leaf: TypeAlias = Callable[[object], Any]
-"""Reads a field without nodes in it; raises ``ValueError`` with what is wrong."""
+"""A function that reads a field without nodes in it; raises ``ValueError`` with a description of the defect."""
 Field: TypeAlias = Child | Leaf
 
 
 class Production(NamedTuple):
-    """Fields of a node and what builds it; the last ``optional`` fields may be missing."""
+    """The fields of a node and the function that builds it; the last ``optional`` fields may be missing."""
 
     fields: tuple[Field, ...]
     build: Callable[..., Any]
@@ -49,9 +49,10 @@ def _ignore(*_: object) -> None:
 
 
 class Grammar(NamedTuple):
-    """Productions by tag.  ``enter(tag, fields so far)`` and ``leave()`` surround every nested body.
+    """Productions by tag.
 
-    A statement's ``build`` may return None (the statement vanishes).
+    ``enter(tag, fields so far)`` and ``leave()`` surround every nested body.  A statement's ``build`` may return
+    None, which drops the statement.
     """
 
     expressions: Mapping[str, Production]
@@ -74,12 +75,12 @@ class _Frame:
 
 _ROOT: Final = "$.entry"
 _STATEMENT: Final = -1
-"""Depth of what is no expression, so that the expressions in it have depth 0."""
+"""The depth of a statement or body, so that the expressions in it have depth 0."""
 
 
 @collector_paused()
 def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
-    """The statements that ``raw`` describes; raises ``MalformedJson``."""
+    """Returns the statements that ``raw`` describes; raises ``MalformedJson``."""
     if not isinstance(raw, list):
         raise MalformedJson(f"expected a list of statements, found {brief(raw)}", path=_ROOT)
     frames = [_Frame("", None, raw, _STATEMENT)]
@@ -166,7 +167,7 @@ def _path(frames: list[_Frame]) -> str:
 
 
 def brief(value: object) -> str:
-    """A short description of any JSON value, however large."""
+    """Returns a short description of any JSON value, however large."""
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, dict):
@@ -179,7 +180,7 @@ def brief(value: object) -> str:
 
 
 def integer(low: int, high: int) -> Leaf:
-    """Reads a JSON integer in ``low..high``; ``true`` and ``1.0`` are none."""
+    """Returns a reader of a JSON integer in ``low..high``; ``true`` and ``1.0`` are refused."""
 
     def read(value: object) -> int:
         if type(value) is not int or not low <= value <= high:
@@ -190,7 +191,7 @@ def integer(low: int, high: int) -> Leaf:
 
 
 def choice(table: Mapping[Any, Any], what: str) -> Leaf:
-    """Reads a key of ``table`` (a string or an integer) and gives its value."""
+    """Returns a reader of a key of ``table`` (a string or an integer) that yields the key's value."""
 
     def read(value: object) -> Any:
         if type(value) not in (str, int) or value not in table:
@@ -201,7 +202,7 @@ def choice(table: Mapping[Any, Any], what: str) -> Leaf:
 
 
 def hex_bits(digits: int) -> Leaf:
-    """Reads a bit pattern written as exactly ``digits`` lower-case hexadecimal digits."""
+    """Returns a reader of a bit pattern written as exactly ``digits`` lower-case hexadecimal digits."""
 
     def read(value: object) -> int:
         if not isinstance(value, str) or len(value) != digits or not set(value) <= set("0123456789abcdef"):
@@ -233,7 +234,7 @@ def boolean(value: object) -> bool:
 
 
 def record(value: object, path: str, required: Mapping[str, Leaf], optional: Mapping[str, Leaf]) -> dict[str, Any]:
-    """Fields of a JSON object by name; absent optional ones are left out. Raises ``MalformedJson``."""
+    """Returns the fields of a JSON object by name, without absent optional ones.  Raises ``MalformedJson``."""
     if not isinstance(value, dict):
         raise MalformedJson(f"expected an object, found {brief(value)}", path=path)
     unknown = [key for key in value if key not in required and key not in optional]

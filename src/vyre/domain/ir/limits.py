@@ -1,7 +1,7 @@
 """Structural limits that every written form and every reader shares.
 
-A program within them can be walked by functions that recurse once per level, and its tree,
-with shared sub-expressions written out, has a bounded size.
+A program within them can be walked by functions that recurse once per level, and its tree, with shared
+sub-expressions written out, has a bounded size.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
 MAX_STATEMENT_DEPTH: Final = 64
-"""Bodies around a statement, the entry body not counted."""
+"""The largest number of bodies around a statement, not counting the entry body."""
 MAX_EXPRESSION_DEPTH: Final = 128
-"""Operators around an operand; the root has depth 0."""
+"""The largest number of operators around an operand; the root has depth 0."""
 MAX_NODES: Final = 1_000_000
-"""Expressions and statements of a program, shared sub-expressions counted at every use."""
+"""The largest number of expressions and statements of a program; shared sub-expressions count at every use."""
 MAX_BUFFERS: Final = 16_384
 MAX_NAME_BYTES: Final = 1 << 20
-"""Of any name, tag or label as UTF-8, in which a lone surrogate takes three bytes."""
+"""The largest size of a name, tag or label as UTF-8, in which a lone surrogate takes three bytes."""
 MAX_TEXT_CHARACTERS: Final = 64 << 20
-"""Of a program as ``.vyre`` text."""
+"""The largest size of a program as ``.vyre`` text."""
 MAX_TYPE_DEPTH: Final = 64
-"""Element types inside an element type."""
+"""The largest nesting of element types inside an element type."""
 U32_MAX: Final = 0xFFFF_FFFF
 U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -41,10 +41,10 @@ _CHECKED: Final = "writable"
 
 
 def check_writable(program: Program) -> None:
-    """Raises ``InvalidProgram`` if no written form can hold the program: it is deeper or larger than the
-    limits, or an integer field is out of range.
+    """Raises ``InvalidProgram`` if no written form can hold the program.
 
-    Linear in the number of distinct nodes, however often they are shared; a positive answer is cached.
+    That is the case if it is deeper or larger than the limits, or an integer field is out of range.  Linear in the
+    number of distinct nodes, however often they are shared; a positive answer is cached.
     """
     if _CHECKED in program._cache:
         return
@@ -83,7 +83,7 @@ def check_writable(program: Program) -> None:
 
 
 def _size_if_small(root: Expr) -> int:
-    """Nodes of an expression that has too few to be too deep, and that are in order; 0 for a larger one."""
+    """Returns the number of nodes of a valid expression with too few of them to be too deep; 0 for a larger one."""
     size, stack = 0, [root]
     while stack:
         node = stack.pop()
@@ -97,12 +97,12 @@ def _size_if_small(root: Expr) -> int:
 
 
 def is_name_too_long(name: str) -> bool:
-    """Whether a name has more than ``MAX_NAME_BYTES`` bytes."""
+    """Returns whether a name has more than ``MAX_NAME_BYTES`` bytes."""
     return len(name) > MAX_NAME_BYTES // 4 and len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES
 
 
 def checked_name(name: str) -> str:
-    """The name; raises ``InvalidProgram`` for one that is too long to be read back."""
+    """Returns the name; raises ``InvalidProgram`` for one that is too long to be read back."""
     if is_name_too_long(name):
         raise InvalidProgram(f"`{name[:40]}...` has more than {MAX_NAME_BYTES} bytes", fix="shorten the name.")
     return name
@@ -119,7 +119,7 @@ def check_names(program: Program) -> None:
 
 
 def _names_of(cls: type) -> Callable[[Any], tuple[str | None, ...]]:
-    """A function from a node of that class to its names, tags and labels."""
+    """Returns a function from a node of that class to its names, tags and labels."""
     return fields_getter(tuple(field.name for field in fields(cls) if field.type in ("str", "str | None")))
 
 

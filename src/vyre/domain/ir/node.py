@@ -1,4 +1,4 @@
-"""Base class of IR nodes: value equality, hashing and printing that never recurse deeply."""
+"""The base class of IR nodes: value equality, hashing and printing that never recurse deeply."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """Where the user wrote something: a Python line or a line of ``.vyre`` text (both 1-based)."""
+    """A position in the user's source: a Python line or a line of ``.vyre`` text (both 1-based)."""
 
     file: str
     line: int
@@ -24,9 +24,9 @@ class SourceLocation:
 class Node:
     """An immutable IR node.
 
-    Two nodes are equal when they are of the same class and all fields but ``loc`` are equal;
-    float literals hold bits, so equality is by bits.  Equality and hashing use an explicit stack,
-    since legal programs nest 64 statements and 128 expressions deep, and visit a shared node once.
+    Two nodes are equal when they are of the same class and all fields except ``loc`` are equal; float literals hold
+    bits, so equality is by bits.  Equality and hashing use an explicit stack, since legal programs nest 64 statements
+    and 128 expressions deep, and visit a shared node once.
     """
 
     __match_args__: ClassVar[tuple[str, ...]] = ()
@@ -53,7 +53,7 @@ class Node:
 
 
 def fields_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function from a node to the values of those fields: walks call it for every node."""
+    """Returns a fast function from a node to the values of those fields; walks call it for every node."""
     if not names:
         return lambda _: ()
     if len(names) > 1:
@@ -101,7 +101,7 @@ def _structural_hash(root: Node) -> int:
 
 
 def _leaves(node: Node) -> Iterator[object]:
-    """Operands and plain values of one node, with the lengths of the tuples that hold them."""
+    """Yields operands and plain values of one node, with the lengths of the tuples that hold them."""
     stack: list[object] = [getattr(node, name) for name in node.__match_args__]
     while stack:
         item = stack.pop()

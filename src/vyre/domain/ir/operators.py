@@ -1,7 +1,7 @@
 """The operator tables: every operator once, with its spelling, types and meaning.
 
-The validator, the printer and parser, the engines and ``docs/semantics.md`` all read these
-tables.  The exact arithmetic of each row is ``vyre.domain.numerics.scalar``.
+The validator, the printer and parser, the engines and ``docs/semantics.md`` all read these tables.  The exact
+arithmetic of each row is in ``vyre.domain.numerics.scalar``.
 """
 
 from __future__ import annotations
@@ -116,18 +116,19 @@ class Ordering(IdentityEnum):
 
     @property
     def text(self) -> str:
+        """Returns the spelling in ``.vyre`` text."""
         return self.name.lower()
 
 
 class Result(Enum):
-    """How the type of a result follows from the type of the (left) operand."""
+    """The rule by which the type of a result follows from the type of the (left) operand."""
 
     LEFT = "the type of the left operand"
     BOOL = "bool"
 
 
 class RightOperand(Enum):
-    """What the right operand of a binary operator may be."""
+    """The types that the right operand of a binary operator may have."""
 
     SAME = "the same type as the left operand"
     SHIFT = "u32 or the type of the left operand"
@@ -291,7 +292,7 @@ ATOMIC_MEANING: Final[dict[AtomicOp, str]] = {
 
 
 def binary_result(op: BinaryOp, left: ScalarType, right: ScalarType) -> ScalarType | None:
-    """Type of ``left op right``, or None where the operands are not legal."""
+    """Returns the type of ``left op right``, or None where the operands are not legal."""
     row = BINARY[op]
     if left not in row.operands:
         return None
@@ -301,7 +302,7 @@ def binary_result(op: BinaryOp, left: ScalarType, right: ScalarType) -> ScalarTy
 
 
 def unary_result(op: UnaryOp, operand: ScalarType) -> ScalarType | None:
-    """Type of ``op operand``, or None where the operand is not legal."""
+    """Returns the type of ``op operand``, or None where the operand is not legal."""
     row = UNARY[op]
     if operand not in row.operands:
         return None
@@ -309,7 +310,7 @@ def unary_result(op: UnaryOp, operand: ScalarType) -> ScalarType | None:
 
 
 def bitcast_is_legal(source: ScalarType, target: ScalarType) -> bool:
-    """Bitcasts go between executable types of equal width, bool excluded."""
+    """Returns whether a bitcast is legal: between executable types of equal width, except bool."""
     return (
         source is not BOOL
         and target is not BOOL
@@ -320,5 +321,5 @@ def bitcast_is_legal(source: ScalarType, target: ScalarType) -> bool:
 
 
 def cast_is_legal(source: ScalarType, target: ScalarType) -> bool:
-    """Casts go between any two executable types."""
+    """Returns whether a cast is legal: between any two executable types."""
     return source.is_executable and target.is_executable

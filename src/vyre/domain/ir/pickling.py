@@ -1,7 +1,7 @@
 """Nodes as flat records, so that pickling and copying deep programs never recurses.
 
-A record is a class and the positions of its fields, or items, among the earlier records; or None and a plain
-value.  Nodes that are shared stay shared.  Caches are left behind.
+A record is a class and the positions of its fields, or items, among the earlier records; or None and a plain value.
+Shared nodes stay shared.  Caches are not pickled.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ Record: TypeAlias = tuple[type[Any] | None, Any]
 
 
 def flatten(root: object, node: type) -> tuple[Callable[..., object], tuple[tuple[Record, ...]]]:
-    """What ``__reduce__`` returns for a ``root`` of type ``node``: ``unflatten`` and its argument.
+    """Returns the result of ``__reduce__`` for a ``root`` of type ``node``: ``unflatten`` and its argument.
 
-    Instances of ``node``, which are dataclasses, and tuples are taken apart; everything else is a plain value.
+    Instances of ``node``, which are dataclasses, and tuples are decomposed; everything else is a plain value.
     """
     records: list[Record] = []
     position: dict[int, int] = {}
@@ -41,7 +41,7 @@ def flatten(root: object, node: type) -> tuple[Callable[..., object], tuple[tupl
 
 
 def unflatten(records: tuple[Record, ...]) -> object:
-    """The node that ``flatten`` took apart."""
+    """Returns the node that ``flatten`` decomposed."""
     built: list[Any] = []
     for kind, content in records:
         if kind is None:

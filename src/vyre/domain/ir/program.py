@@ -41,8 +41,8 @@ __all__ = [
 class Program(Node):
     """A kernel: buffers, workgroup size and body.
 
-    ``name`` and ``non_composable`` are labels outside the digest.  Nothing is checked here:
-    ``vyre.validate`` does that and collects every error.
+    ``name`` and ``non_composable`` are labels outside the digest.  The constructor checks nothing: ``vyre.validate``
+    does that and collects every error.
     """
 
     buffers: tuple[Buffer, ...]
@@ -50,16 +50,16 @@ class Program(Node):
     body: Body
     name: str | None = None
     non_composable: bool = False
-    # Not an argument: `dataclasses.replace` must not hand the facts of one program to another.
+    # Not an argument: `dataclasses.replace` must not copy the facts of one program to another.
     _cache: dict[str, object] = field(default_factory=dict, init=False)
 
     def buffer(self, name: str) -> Buffer:
-        """The buffer of that name; raises ``KeyError``."""
+        """Returns the buffer of that name; raises ``KeyError``."""
         return self.buffers_by_name[name]
 
     @property
     def buffers_by_name(self) -> Mapping[str, Buffer]:
-        """First declaration of each name."""
+        """Returns the first declaration of each name."""
         found = self._cache.get("buffers_by_name")
         if found is None:
             found = {b.name: b for b in reversed(self.buffers)}
@@ -68,14 +68,15 @@ class Program(Node):
 
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
-        """Non-workgroup buffers in ABI order: ascending binding number."""
+        """Returns the non-workgroup buffers in ascending binding number."""
         return abi_order(self.buffers)
 
-    # Written forms and identity.  They are imported on use, because few programs are written or read.
+    # Written forms and identity.  They are imported on first use, because few programs are written or read.
 
     @property
     def digest(self) -> bytes:
-        """BLAKE3-256 (32 bytes) of what can change a result; names, labels and hints are not in it.
+        """Returns the BLAKE3-256 digest, 32 bytes, of everything that can change a result; names, labels and hints
+        are excluded.
 
         Raises ``InvalidProgram`` if a name in the program does not resolve.
         """
@@ -84,14 +85,14 @@ class Program(Node):
         return program_digest(self)
 
     def to_text(self) -> str:
-        """The program as ``.vyre`` text; ``from_text`` reads it back."""
+        """Returns the program as ``.vyre`` text; ``from_text`` is the inverse."""
         from vyre.domain.ir.text_printer import print_program
 
         return print_program(self)
 
     @classmethod
     def from_text(cls, text: str, filename: str = "<text>") -> Program:
-        """The program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
+        """Returns the program of ``.vyre`` text, with source locations in ``filename``; raises ``MalformedText``."""
         from vyre.domain.ir.text_parser import parse
 
         expect("text", text, str, "a text", InvalidInput)
@@ -99,28 +100,28 @@ class Program(Node):
         return parse(text, filename, cls)
 
     def to_wire(self) -> bytes:
-        """The program as ``.vyrb`` bytes; raises ``InvalidProgram`` if a name does not resolve."""
+        """Returns the program as ``.vyrb`` bytes; raises ``InvalidProgram`` if a name does not resolve."""
         from vyre.domain.ir.wire import encode
 
         return encode(self)
 
     @classmethod
     def from_wire(cls, data: bytes | bytearray | memoryview) -> Program:
-        """The program of ``.vyrb`` bytes; raises ``MalformedWire``."""
+        """Returns the program of ``.vyrb`` bytes; raises ``MalformedWire``."""
         from vyre.domain.ir.wire import decode
 
         expect("data", data, (bytes, bytearray, memoryview), "bytes", InvalidInput)
         return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """The program as a JSON value of format ``vyre-program/1``."""
+        """Returns the program as a JSON value of format ``vyre-program/1``."""
         from vyre.domain.ir.json_form import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
-        """The program of a JSON value of format ``vyre-program/1``; raises ``MalformedJson``."""
+        """Returns the program of a JSON value of format ``vyre-program/1``; raises ``MalformedJson``."""
         from vyre.domain.ir.json_form import from_json
 
         return from_json(value, cls)

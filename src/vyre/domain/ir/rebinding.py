@@ -1,13 +1,13 @@
-"""Names that a block binds to another value than they had before, and that are read after it.
+"""Detection of names that a block binds to another value and that are read after it.
 
     best = a
     with p.if_(b > a):
         best = b  # Python binds the name, whatever the lanes do
     y[i] = best  # always b
 
-Values that are made inside a block remember it (``scopes``); ``b`` was made before, so what betrays the mistake is
-the name.  The names of the function that opens a block are noted when it starts and compared when it has ended; what
-the function does with a name afterwards is read off its bytecode, in the order in which the code stands.
+Values that are made inside a block remember it (``scopes``); ``b`` was made before, so only the name reveals the
+mistake.  The names of the function that opens a block are noted when it starts and compared when it has ended; later
+reads of a name are found in the function's bytecode, in the order of the code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_NAMES: Final = ("ATTR", "METHOD", "CONST", "ITEM", "SLICE", "SUBSCR", "BUIL
 
 
 class Rebinding(NamedTuple):
-    """A name that a block binds, with the lines that bind and that read it."""
+    """A name that a block binds, with the lines that bind it and that read it."""
 
     name: str
     bound_at: int
@@ -32,7 +32,7 @@ class Rebinding(NamedTuple):
 
 
 class Bindings:
-    """What the names of one frame stand for when a block starts."""
+    """The values of the names of one frame when a block starts."""
 
     __slots__ = ("_code", "_held")
 
@@ -45,9 +45,9 @@ class Bindings:
         }
 
     def rebound(self, frame: FrameType) -> Rebinding | None:
-        """The first name that ``frame`` reads after the block, and that stands for something else since.
+        """Returns the first name that ``frame`` reads after the block, and that has another value since, or None.
 
-        Numbers in place of numbers are Python's own business: they count what is recorded.
+        Numbers that replace numbers are ignored: they are plain Python, such as counters of recorded statements.
         """
         if frame.f_code is not self._code:
             return None
@@ -81,7 +81,7 @@ def _read_later(frame: FrameType, name: str) -> Rebinding | None:
 
 
 def _names(instruction: dis.Instruction) -> Iterator[tuple[str, str]]:
-    """LOAD, STORE or DELETE, with the names concerned; some instructions do two of these at once."""
+    """Yields LOAD, STORE or DELETE with the names concerned; some instructions do two of these at once."""
     if any(word in instruction.opname for word in _NOT_NAMES):
         return
     actions = [word for word in instruction.opname.split("_") if word in ("LOAD", "STORE", "DELETE")]

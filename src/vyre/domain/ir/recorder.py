@@ -1,8 +1,8 @@
-"""``Recorder``: the statements of a program while it is being built, its scopes and what changed when.
+"""``Recorder``: the statements of a program under construction, its scopes and the times of changes.
 
-The builder's surface and its handles record through it.  It keeps three promises: names are unique, a
-value is consumed only in its program, its scope and while what it reads is unchanged, and every opened
-block is entered and closed.
+The builder's surface and its handles record through it.  It guarantees that names are unique, that a value is
+consumed only in its program, in its scope and while the buffers and locals that it reads are unchanged, and that
+every opened block is entered and closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Frame:
-    """One open body.  ``earlier_reads``: in a loop, what it uses of values written down before it."""
+    """One open body.  In a loop, ``earlier_reads`` holds the reads in it of values that were written down before it."""
 
     __slots__ = ("body", "earlier_reads", "is_loop", "last_if", "locals", "started")
 
@@ -43,7 +43,7 @@ class Frame:
 class BlockContext(Generic[T]):
     """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it.
 
-    ``is_scope``: lanes may skip or repeat the body, so that values made in it are of no use after it.
+    ``is_scope`` means that lanes may skip or repeat the body, so that values made in it cannot be used after it.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class BlockContext(Generic[T]):
             self._refuse(rebinding, frame.f_code.co_filename)
         self._recorder.emit(self._finish(body))
 
-    if not TYPE_CHECKING:  # type checkers know of a context manager only
+    if not TYPE_CHECKING:  # type checkers see a context manager only
 
         def __iter__(self) -> NoReturn:
             self._recorder.forget(self)
@@ -140,7 +140,7 @@ class BlockContext(Generic[T]):
 
 
 class Recorder:
-    """State of one program being built.  ``clock`` advances with every change that values can see."""
+    """The state of one program under construction.  ``clock`` advances with every change that values can see."""
 
     def __init__(self) -> None:
         self.clock: int = 1
@@ -152,7 +152,7 @@ class Recorder:
         self._pending: BlockContext[Any] | None = None
 
     def unique(self, hint: str) -> str:
-        """``hint``, or ``hint_1``, ``hint_2`` ... if it is taken: no local ever hides another."""
+        """Returns ``hint``, or ``hint_1``, ``hint_2`` ... if it is taken: no local ever hides another."""
         used = self._names.get(hint, 0)
         self._names[hint] = used + 1
         if used == 0:
@@ -161,19 +161,19 @@ class Recorder:
         return candidate if candidate not in self._names else self.unique(hint)
 
     def reserve(self, name: str) -> None:
-        """Takes a name that the user insists on."""
+        """Reserves a name that the user chose; raises ``BuildError`` if it is empty or taken."""
         if not name or name in self._names:
             fail(f"the name `{name}` is empty or in use", "give every buffer and parameter a name of its own.")
         self._names[name] = 1
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
-        """An immutable local of the open body."""
+        """Returns an immutable local of the open body."""
         origin = Origin(self, "loop variable", name, mutable=False, declared_at=loc)
         self.frames[-1].locals.append(origin)
         return Value(Var(name, loc=loc), dtype, {origin: NEVER_STALE})
 
     def local(self, hint: str, *, mutable: bool) -> tuple[str, Origin]:
-        """Name and origin of a new local of the open body."""
+        """Returns name and origin of a new local of the open body."""
         unique = self.unique(hint)
         kind = "variable" if mutable else "local"
         origin = Origin(self, kind, unique, mutable=mutable, declared_at=caller_location())
@@ -181,14 +181,14 @@ class Recorder:
         return unique, origin
 
     def declare(self, expr: Expr, dtype: ScalarType, hint: str) -> Value:
-        """Records ``let hint = expr``; the value is the local."""
+        """Records ``let hint = expr`` and returns the local."""
         unique, origin = self.local(hint, mutable=False)
         loc = caller_location()
         self.emit(Let(unique, expr, loc=loc))
         return Value(Var(unique, loc=loc), dtype, {origin: NEVER_STALE})
 
     def emit(self, stmt: Stmt) -> None:
-        """Appends to the open body."""
+        """Appends a statement to the open body."""
         self.check_entered()
         if self.closed:
             fail("a statement is recorded after the builder was closed", "write it inside the `with` block.")
@@ -201,18 +201,18 @@ class Recorder:
         self.emit(stmt)
 
     def announce(self, block: BlockContext[T]) -> BlockContext[T]:
-        """Expects ``block`` to be entered before anything else happens."""
+        """Requires that ``block`` is entered before anything else is recorded."""
         self.check_entered()
         self._pending = block
         return block
 
     def forget(self, block: BlockContext[Any]) -> None:
-        """Expects ``block`` no longer: it was refused."""
+        """No longer requires that ``block`` is entered, because it was refused."""
         if self._pending is block:
             self._pending = None
 
     def check_entered(self) -> None:
-        """Refuses to go on if the last block was called without ``with``."""
+        """Raises ``BuildError`` if the last block was called without ``with``."""
         if self._pending is not None:
             what, loc = self._pending.what, self._pending.loc
             self._pending = None
@@ -220,7 +220,7 @@ class Recorder:
             fail(f"{what}(...) at {loc} was never entered", f"write `with {what}(...):`.")
 
     def note_failure(self, block: str, error: BaseException) -> None:
-        """Remembers the first exception that ended a block: what the block recorded so far is incomplete."""
+        """Remembers the first exception that ended a block, after which the recorded block is incomplete."""
         self.failure = self.failure or f"{block} ended with {type(error).__name__}"
 
     def open(self, block: BlockContext[T], *, is_loop: bool) -> Frame:
@@ -246,7 +246,7 @@ class Recorder:
         return tuple(frame.body)
 
     def consume(self, value: Value) -> Expr:
-        """The expression of a value that a statement evaluates here."""
+        """Returns the expression of a value that a statement evaluates at this point."""
         check_in_scope(value)
         reads = value.reads
         if reads:
@@ -255,7 +255,7 @@ class Recorder:
         return value.expr
 
     def check_readable(self, origin: Origin, stamp: int) -> None:
-        """Refuses a read, written down at ``stamp``, that would not see what the user's line meant."""
+        """Raises ``BuildError`` for a read, written at clock ``stamp``, of a value that has changed since."""
         if origin.recorder is not self:
             fail(f"{origin.label} belongs to another program", "use buffers and values of this builder only.")
         if origin.closed:
@@ -270,7 +270,7 @@ class Recorder:
                 loop.earlier_reads.setdefault(origin, caller_location())
 
     def mark_written(self, *origins: Origin) -> None:
-        """Notes that these may have changed; values that read them before are stale from here on."""
+        """Marks these as changed; values that read them before are stale from now on."""
         self.clock += 1
         for origin in origins:
             origin.written = self.clock

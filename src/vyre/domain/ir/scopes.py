@@ -26,13 +26,13 @@ class Scope:
         _INNERMOST.set(self)
 
     def end(self) -> None:
-        """Ends the scope; a context in which another one is open keeps that one."""
+        """Ends the scope; a context in which another scope is open keeps that scope."""
         self.ended = True
         if innermost_scope() is self:
             _INNERMOST.set(self.outer)
 
 
-# Literals belong to no builder, so the open scope is known to the context of execution rather than to a recorder.
+# Literals belong to no builder, so the open scope is a context variable rather than a field of a recorder.
 _INNERMOST: Final[ContextVar[Scope | None]] = ContextVar("innermost_scope", default=None)
 
 innermost_scope: Final = _INNERMOST.get

@@ -38,7 +38,7 @@ class Store(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Node):
-    """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` goes first."""
+    """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` runs first."""
 
     condition: Expr
     then: tuple[Stmt, ...]
@@ -47,7 +47,7 @@ class If(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Loop(Node):
-    """``for var in start .. stop step step``: bounds (u32) are read once; var is immutable in the body."""
+    """``for var in start .. stop step step``: the bounds (u32) are read once; ``var`` is immutable in the body."""
 
     var: str
     start: Expr
@@ -63,7 +63,7 @@ class Break(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Continue(Node):
-    """Goes on with the next iteration of the innermost loop."""
+    """Continues with the next iteration of the innermost loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -80,7 +80,7 @@ class Block(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Region(Node):
-    """A scope with a provenance label; means the same as ``Block``."""
+    """A scope with a provenance label and the meaning of ``Block``."""
 
     generator: str
     body: tuple[Stmt, ...]
@@ -96,8 +96,9 @@ class Barrier(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AsyncLoad(Node):
-    """Captures ``size`` bytes of ``source`` from byte ``offset`` now (zeros past the end); the wait
-    writes them to ``destination`` from byte 0, clipped.  Per lane."""
+    """Captures ``size`` bytes of ``source`` from byte ``offset`` now (zeros past the end); the wait writes them to
+    ``destination`` from byte 0, clipped.  Per lane.
+    """
 
     source: str
     destination: str
@@ -108,8 +109,9 @@ class AsyncLoad(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AsyncStore(Node):
-    """Captures the first ``size`` bytes of ``source`` now; the wait writes them to ``destination``
-    from byte ``offset``, clipped.  Per lane."""
+    """Captures the first ``size`` bytes of ``source`` now; the wait writes them to ``destination`` from byte
+    ``offset``, clipped.  Per lane.
+    """
 
     source: str
     destination: str
@@ -135,7 +137,7 @@ class Trap(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IndirectDispatch(Node):
-    """Asks for a grid read from three u32 at byte ``offset`` of a buffer; refused for now."""
+    """Requests a grid read from three u32 at byte ``offset`` of a buffer; validation refuses it."""
 
     buffer: str
     offset: int
@@ -191,17 +193,17 @@ _BODIES: Final = {cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_
 
 
 def operands(stmt: Stmt) -> tuple[Expr, ...]:
-    """Expressions the statement itself evaluates, in evaluation order (not those of nested bodies)."""
+    """Returns the expressions that the statement itself evaluates, in evaluation order (not those of nested bodies)."""
     return _OPERANDS[type(stmt)](stmt)
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
-    """Nested statement lists, in program order."""
+    """Returns the nested statement lists, in program order."""
     return _BODIES[type(stmt)](stmt)
 
 
 def walk_statements(body: Body) -> Iterator[Stmt]:
-    """Every statement, preorder, in program order; no recursion."""
+    """Yields every statement in preorder, that is in program order; does not recurse."""
     stack: list[Stmt] = list(reversed(body))
     while stack:
         stmt = stack.pop()

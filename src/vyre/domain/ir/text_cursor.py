@@ -1,4 +1,4 @@
-"""A cursor over tokens with the parsers of names, integers and errors that everything else needs."""
+"""A cursor over tokens, with the parsers of names, integers and errors that all other parsers use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vyre.domain.ir.text_lexer import END, NAME, NUMBER, STRING, Tokens
 
 _T = TypeVar("_T")
 _MAX_STRING_CHARACTERS: Final = 2 + len("\\u{00005c}") * MAX_NAME_BYTES
-"""Of the longest string within the limits, every character written as the longest escape."""
+"""The length of the longest string within the limits, with every character written as the longest escape."""
 
 
 class Cursor:
-    """Position in a token list; every ``take_...`` consumes a token or raises ``MalformedText``."""
+    """A position in a token list; every ``take_...`` consumes a token or raises ``MalformedText``."""
 
     __slots__ = ("kinds", "position", "tokens")
 
@@ -28,47 +28,54 @@ class Cursor:
 
     @property
     def kind(self) -> str:
+        """Returns the kind of the current token."""
         return self.kinds[self.position]
 
     @property
     def text(self) -> str:
+        """Returns the text of the current token."""
         return self.tokens.text(self.position)
 
     def loc(self, position: int | None = None) -> SourceLocation:
+        """Returns the source location of the token at ``position``, or of the current one."""
         return self.tokens.loc(self.position if position is None else position)
 
     def error(self, problem: str, fix: str | None = None, position: int | None = None) -> MalformedText:
+        """Returns the error for a problem at ``position``, or at the current token."""
         return MalformedText(problem, fix=fix, loc=self.loc(position))
 
     def expected(self, what: str, fix: str | None = None) -> MalformedText:
-        """The error for a token that is not ``what``."""
+        """Returns the error for a token that is not ``what``."""
         found = "the end of the text" if self.kind == END else f"`{self.text[:40]}`"
         return self.error(f"expected {what}, found {found}", fix)
 
     def take(self, symbol: str) -> None:
+        """Consumes this symbol."""
         if self.kinds[self.position] != symbol:
             raise self.expected(f"`{symbol}`")
         self.position += 1
 
     def accept(self, symbol: str) -> bool:
+        """Consumes this symbol if it is the current token; returns whether it was."""
         if self.kinds[self.position] != symbol:
             return False
         self.position += 1
         return True
 
     def accept_word(self, word: str) -> bool:
-        """Consumes a word that is not reserved, if it stands here."""
+        """Consumes this word, which is not reserved, if it is the current token; returns whether it was."""
         if self.kinds[self.position] != NAME or self.text != word:
             return False
         self.position += 1
         return True
 
     def take_word(self, word: str) -> None:
+        """Consumes this word, which is not reserved."""
         if not self.accept_word(word):
             raise self.expected(f"`{word}`")
 
     def take_choice(self, table: Mapping[str, _T], what: str) -> _T:
-        """The entry of ``table`` that the word here names."""
+        """Consumes a word and returns its entry in ``table``."""
         word = self.text
         if self.kind != NAME or word not in table:
             raise self.expected(what, f"use one of: {', '.join(table)}.")
@@ -76,7 +83,7 @@ class Cursor:
         return table[word]
 
     def take_name(self, what: str) -> str:
-        """An identifier or a quoted name."""
+        """Consumes an identifier or a quoted name and returns the name."""
         kind = self.kinds[self.position]
         if kind == NAME:
             name = self.text
@@ -89,6 +96,7 @@ class Cursor:
         raise self.expected(what, "names that are reserved words are written in quotes." if kind.isalpha() else None)
 
     def take_string(self, what: str) -> str:
+        """Consumes a quoted string and returns its value."""
         if self.kind != STRING:
             raise self.expected(f"{what} in quotes")
         token = self.text
@@ -107,7 +115,7 @@ class Cursor:
         return self.error(f"{what} has more than {MAX_NAME_BYTES} bytes", "shorten it.")
 
     def take_integer(self, what: str, high: int = U32_MAX) -> int:
-        """A bare integer (no suffix) in 0..``high``."""
+        """Consumes a bare integer (no suffix) in 0..``high`` and returns it."""
         token = self.text
         if self.kind != NUMBER or not (token.isdigit() or token[:2].lower() == "0x"):
             raise self.expected(what, "write an integer without a suffix.")

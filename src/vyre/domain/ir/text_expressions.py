@@ -1,4 +1,4 @@
-"""Parses expressions: operator precedence with an explicit stack, so no input recurses."""
+"""A parser of expressions: operator precedence with an explicit stack, so that no input recurses."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _Build = Callable[..., Expr]
 
 
 class _Open(NamedTuple):
-    """A parenthesis, call or index that waits for its closing token; ``arity`` None: a parenthesis."""
+    """A parenthesis, call or index that waits for its closing token; the ``arity`` of a parenthesis is None."""
 
     close: str
     arity: int | None
     build: _Build
     first: int
-    """Operands on the stack when it opened."""
+    """The number of operands on the stack when it opened."""
     position: int
 
 
@@ -84,8 +84,11 @@ _FUNCTIONS: Final = _function_table()
 
 
 class ExpressionParser:
-    """Parses expressions at a cursor.  ``params`` are scalar parameters, which bare names can mean;
-    ``visible`` counts the declarations of each local in scope, which hide them."""
+    """Parses expressions at a cursor.
+
+    ``params`` are scalar parameters, to which bare names can refer; ``visible`` counts the declarations of each local
+    in scope, which hide them.
+    """
 
     def __init__(self, cursor: Cursor, params: frozenset[str], visible: dict[str, int]) -> None:
         self._cursor = cursor
@@ -104,7 +107,7 @@ class ExpressionParser:
             raise self._too_large()
 
     def expression(self) -> Expr:
-        """One expression, as long as it can be; raises ``MalformedText``."""
+        """Reads the longest expression at the cursor; raises ``MalformedText``."""
         cursor = self._cursor
         kinds = cursor.kinds
         pending = self._pending = []
@@ -139,7 +142,7 @@ class ExpressionParser:
                 self._close(opened)
 
     def _reduce(self, level: int) -> None:
-        """Builds the pending operators that bind their right operand before one of ``level`` would."""
+        """Builds the pending operators that bind their right operand more tightly than an operator of ``level``."""
         pending, operands, heights = self._pending, self._operands, self._heights
         while pending:
             top = pending[-1]
@@ -154,7 +157,7 @@ class ExpressionParser:
             self._grow(top.position)
 
     def _close(self, opened: _Open) -> None:
-        """Builds what ends with the closing token before the cursor."""
+        """Builds the node that ends with the closing token before the cursor."""
         if opened.arity is None:
             return
         operands, heights, first = self._operands, self._heights, opened.first
@@ -182,7 +185,7 @@ class ExpressionParser:
             )
 
     def _count_leaf(self) -> None:
-        """Counts the last operand as one without operands.  Parents are bounded by their leaves and looked at there."""
+        """Counts the last operand, which has no operands.  The number of leaves bounds the number of parents."""
         self._heights.append(0)
         self._nodes += 1
         if self._nodes > MAX_NODES:
@@ -239,7 +242,7 @@ class ExpressionParser:
         return True
 
     def _named(self, name: str, position: int) -> bool:
-        """The cursor stands after the name."""
+        """Reads the rest of an operand that begins with the name before the cursor."""
         cursor = self._cursor
         if cursor.kinds[cursor.position] == "[":
             return self._open("]", 1, _partial(x.Load, name), position)
@@ -250,7 +253,7 @@ class ExpressionParser:
         return self._leaf(x.Var(name, loc=loc))
 
     def _dotted(self, word: str) -> bool:
-        """A launch id and its axis, or an atomic and its ordering; the cursor stands at the word before the dot."""
+        """Reads a launch id and its axis, or an atomic and its ordering; the cursor is at the word before the dot."""
         cursor = self._cursor
         position = cursor.position
         if word in ATOMIC_FUNCTION:
@@ -282,7 +285,7 @@ class ExpressionParser:
         raise cursor.error(f"unknown function `{word[:40]}`", "docs/text-format.md lists the functions.")
 
     def _atomic(self, op: AtomicOp, ordering: Ordering, position: int) -> bool:
-        """The cursor stands at the opening parenthesis."""
+        """Reads the operands of an atomic; the cursor is at the opening parenthesis."""
         cursor = self._cursor
         cursor.take("(")
         buffer = cursor.take_name("a buffer")
@@ -305,7 +308,7 @@ def _is_comparison(pending: _Open | _Infix) -> bool:
 
 
 def literal(cursor: Cursor) -> Literal:
-    """A literal; raises ``MalformedText``."""
+    """Reads a literal; raises ``MalformedText``."""
     loc = cursor.loc()
     kind = cursor.kind
     if kind == NUMBER:
@@ -329,7 +332,7 @@ def literal(cursor: Cursor) -> Literal:
 def _number(cursor: Cursor, sign: str, loc: SourceLocation) -> Literal:
     token = cursor.text
     is_hexadecimal = token[:2] in ("0x", "0X")
-    # No suffix ends in another one: the last character tells the short ones, the last three the others.
+    # No suffix ends in another one: the last character identifies the short ones, the last three the others.
     dtype = TYPE_OF_SUFFIX.get(token[-1]) or TYPE_OF_SUFFIX.get(token[-3:])
     if dtype is None or (is_hexadecimal and dtype is ScalarType.F32):
         raise cursor.error(f"number {sign}{token[:40]} has no type", _LITERAL_FORMS)

@@ -49,7 +49,7 @@ LEVELS: Final = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-"""Infix operators from the loosest to the tightest; all associate to the left, comparisons not at all."""
+"""Infix operators from the loosest to the tightest; all associate to the left, except comparisons, which do not."""
 LEVEL: Final = {text: level for level, texts in enumerate(LEVELS) for text in texts}
 COMPARISON: Final = LEVEL["=="]
 
@@ -71,7 +71,7 @@ _HEXADECIMAL_FROM: Final = 0x1_0000
 
 
 def name_text(name: str) -> str:
-    """A name as it is written: bare if it is an identifier and no reserved word, else quoted."""
+    """Returns a name as it is written: bare if it is an identifier and no reserved word, else quoted."""
     return name if IDENTIFIER.match(name) and name not in RESERVED_WORDS else quoted(name)
 
 
@@ -79,7 +79,7 @@ _ESCAPES: Final = Escapes({ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n",
 
 
 def quoted(value: str) -> str:
-    """A string in double quotes; what is not printable is escaped by its code point."""
+    """Returns a string in double quotes; characters that are not printable are escaped by their code points."""
     return f'"{value.translate(_ESCAPES)}"'
 
 
@@ -88,7 +88,7 @@ _PLAIN_ESCAPE: Final = {'"': '"', "\\": "\\", "n": "\n", "t": "\t"}
 
 
 def unquoted(token: str) -> str:
-    """The string of a quoted token; raises ``ValueError`` at an unknown escape."""
+    """Returns the string of a quoted token; raises ``ValueError`` at an unknown escape."""
     if "\\" not in token:
         return token[1:-1]
     return _ESCAPE.sub(_unescape, token[1:-1])
@@ -104,7 +104,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def literal_text(dtype: ScalarType, bits: int) -> str:
-    """A literal: ``5u -3i 7u64 -7i64 1.5f 1.5f64 true``; non-finite floats by bits, ``f32(0x7fc00000)``."""
+    """Returns a literal: ``5u -3i 7u64 -7i64 1.5f 1.5f64 true``; non-finite floats by bits, ``f32(0x7fc00000)``."""
     if dtype is ScalarType.BOOL:
         return "true" if bits else "false"
     value = bits_value(dtype, bits)
@@ -117,7 +117,7 @@ def literal_text(dtype: ScalarType, bits: int) -> str:
 
 
 def _shortest(dtype: ScalarType, bits: int) -> str:
-    """The decimal with the fewest digits that reads back as these bits; has a point or an exponent."""
+    """Returns the decimal with the fewest digits that reads back as these bits, with a point or an exponent."""
     value = bits_value(dtype, bits)
     if dtype is ScalarType.F64:
         return repr(value)
@@ -131,8 +131,10 @@ _SMALLEST_NORMAL_F32: Final = 2.0**-126
 
 
 def float_bits(dtype: ScalarType, text: str) -> int:
-    """Bits of a decimal, rounded once: where the nearest double lies halfway between two f32 values,
-    or its precision shrinks, the exact value decides."""
+    """Returns the bits of a decimal, rounded once.
+
+    Where the nearest double lies halfway between two f32 values, or its precision shrinks, the exact value decides.
+    """
     nearest = float(text)
     if dtype is ScalarType.F32 and nearest != 0.0:
         double_bits: int = struct.unpack("<Q", struct.pack("<d", nearest))[0]
@@ -145,8 +147,10 @@ def float_bits(dtype: ScalarType, text: str) -> int:
 
 
 def operators_share_line(parent: str, child: str) -> bool:
-    """Whether ``child`` is printed without parentheses as an operand of the looser ``parent``: only in
-    combinations that nobody has to look up."""
+    """Returns whether ``child`` is printed without parentheses as an operand of the looser ``parent``.
+
+    That is done only in combinations whose precedence is widely known.
+    """
     arithmetic = ("+", "-", "*", "/", "%")
     if parent in ("and", "or"):
         return child in LEVELS[COMPARISON] or (parent == "or" and child == "and")

@@ -1,4 +1,4 @@
-"""Splits ``.vyre`` text into tokens with one regular expression, in memory that no token can inflate."""
+"""A lexer that splits ``.vyre`` text into tokens with one regular expression, in memory that no token can inflate."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NUMBER: Final = "number"
 STRING: Final = "string"
 END: Final = "end"
 
-# A repeat of anything but single characters is possessive: the engine would otherwise keep a way back for every step,
-# some 200 bytes a character, although no shorter match is ever wanted.  The token is optional, so that blanks at the
-# end of the text match once and are not tried again from each of them.
+# Repeats of anything except single characters are possessive: the engine would otherwise keep a backtracking state
+# for each step, some 200 bytes a character, although no shorter match is ever wanted.  The token is optional, so that
+# blanks at the end of the text match once and are not tried again from each of them.
 _TOKEN: Final = re.compile(
     r"""(?:[ \t\r\n]++|;[^\n]*+)*+(?:
       (?P<name>[A-Za-z_][A-Za-z0-9_]*+)
@@ -41,9 +41,9 @@ _KIND_OF_WORD: Final = {word: word for word in RESERVED_WORDS}
 class Tokens:
     """The tokens of a text, in 16 bytes each; the last one is ``END``.
 
-    ``kinds`` holds the text itself for symbols and reserved words.  The text and the place of a token are made when
-    somebody asks for them.  The text's first character stands at ``line`` and ``column`` of the file, both from 1.
-    Raises ``MalformedText`` at a character that starts no token.
+    ``kinds`` holds the text itself for symbols and reserved words.  Texts and locations of tokens are computed on
+    demand.  The text's first character is at ``line`` and ``column`` of the file, both counted from 1.  Raises
+    ``MalformedText`` at a character that starts no token.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Tokens:
         self._starts, self._ends = array("I"), array("I")
         self._line_starts = array("I", [0])
         self._line_starts.extend(newline.end() for newline in _NEWLINE.finditer(text))
-        # Of the line that was asked for last: where it starts and ends in the text, and its number from 0.
+        # Start and end in the text, and the number from 0, of the line that was looked up last.
         self._line_start = self._line_end = self._line_number = 0
         self._split()
 
@@ -90,11 +90,11 @@ class Tokens:
         return len(self.kinds)
 
     def text(self, position: int) -> str:
-        """The text of a token; that of ``END`` is empty."""
+        """Returns the text of a token; that of ``END`` is empty."""
         return self._text[self._starts[position] : self._ends[position]]
 
     def loc(self, position: int) -> SourceLocation:
-        """Where a token starts."""
+        """Returns the source location at which a token starts."""
         offset = self._starts[position]
         if not self._line_start <= offset < self._line_end:
             starts = self._line_starts
@@ -108,7 +108,7 @@ class Tokens:
 
 
 def tokenize(text: str, filename: str, line: int = 1, column: int = 1) -> Tokens:
-    """The tokens of a text that starts at ``line`` and ``column`` of a file.
+    """Returns the tokens of a text that starts at ``line`` and ``column`` of a file.
 
     Raises ``MalformedText`` for a character that starts no token, and for a text beyond ``MAX_TEXT_CHARACTERS``.
     """

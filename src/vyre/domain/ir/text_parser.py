@@ -1,7 +1,8 @@
-"""Parses ``.vyre`` text; docs/text-format.md has the grammar.
+"""A parser of ``.vyre`` text; docs/text-format.md has the grammar.
 
-Bodies are kept on an explicit stack and expressions in another, so no input recurses; nesting beyond the
-structural limits is refused.  Names are not resolved, but for scalar parameters: that is the validator's.
+Bodies are kept on one explicit stack and expressions on another, so that no input recurses; nesting beyond the
+structural limits is refused.  Names are not resolved, except scalar parameters: resolving them is the validator's
+task.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _TYPES: Final[dict[str, str]] = {name: name for name in (*SCALAR_BY_TEXT, *RESER
 
 @collector_paused()
 def parse(text: str, filename: str, make: type[Program]) -> Program:
-    """The program of a text, made by ``make``, its nodes located in ``filename``; raises ``MalformedText``."""
+    """Returns the program of a text as an instance of ``make``, its nodes located in ``filename``; raises
+    ``MalformedText``.
+    """
     cursor = Cursor(tokenize(text, filename))
     name = cursor.take_name("the name of the program") if cursor.accept_word("program") else None
     non_composable = cursor.accept_word("non_composable")
@@ -81,14 +84,14 @@ def _param(cursor: Cursor, loc: SourceLocation) -> Buffer:
 
 
 class _Options:
-    """What may follow a buffer's element type, each once and in any order."""
+    """The options that may follow a buffer's element type, each once and in any order."""
 
     def __init__(self, access: Access) -> None:
         self.values: dict[str, Any] = {"output": access is Access.WRITE_ONLY, "kind": DEFAULT_KIND[access]}
         self.seen: set[str] = set()
 
     def read(self, cursor: Cursor) -> bool:
-        """Reads one option, if there is one."""
+        """Reads one option, and returns whether there was one."""
         word = cursor.text
         reader = _OPTIONS.get(word) if cursor.kind == NAME else None
         if reader is None:
@@ -185,9 +188,9 @@ def _type_argument(cursor: Cursor, kind: ArgKind, depth: int) -> TypeArg:
 
 
 class _Open(NamedTuple):
-    """A body being read, and what becomes of it: ``build`` gets its statements.
+    """A body being read; ``build`` turns its statements into the enclosing statement.
 
-    ``is_chained``: the body of an ``else if``, which ends with its only statement.
+    ``is_chained`` marks the body of an ``else if``, which ends with its only statement.
     """
 
     build: Callable[[tuple[Stmt, ...]], Stmt]
@@ -239,7 +242,7 @@ class _BodyParser:
                 self._add(stmt)
 
     def _add(self, stmt: Stmt) -> None:
-        """Appends a complete statement; it completes the chained bodies around it, too."""
+        """Appends a complete statement, and completes the chained bodies around it."""
         self._count_node()
         self._statements.append(stmt)
         while self._open and self._open[-1].is_chained:
@@ -266,7 +269,7 @@ class _BodyParser:
         return stmt
 
     def _close(self) -> None:
-        """After the closing brace of a nested body."""
+        """Completes a nested body after its closing brace."""
         cursor = self._cursor
         condition, loc = self._open[-1].condition, self._open[-1].loc
         if condition is None or cursor.kind != "else":
@@ -284,7 +287,7 @@ class _BodyParser:
         self._visible[name] = self._visible.get(name, 0) + 1
         self._declared.append(name)
 
-    # One method a statement, called after its first word; None: a body follows.
+    # One method per statement, called after its first word; it returns None if a body follows.
 
     def _assign_or_store(self, loc: SourceLocation) -> Stmt:
         cursor = self._cursor

@@ -1,4 +1,4 @@
-"""Prints programs as ``.vyre`` text; docs/text-format.md has the grammar."""
+"""A printer of programs as ``.vyre`` text; docs/text-format.md has the grammar."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INDEX_ZERO: Final = Literal(ScalarType.U32, 0)
 
 
 def print_program(program: Program) -> str:
-    """The program as text, which ``parse_program`` reads back as an equal program.
+    """Returns the program as text; ``parse_program`` reads it back as an equal program.
 
     Raises ``InvalidProgram`` beyond the structural limits.
     """
@@ -71,7 +71,7 @@ def _quoted(text: str) -> str:
 
 
 def is_plain_param(buffer: Buffer) -> bool:
-    """Whether a scalar parameter has nothing to say beyond name, binding and type."""
+    """Returns whether a scalar parameter consists of name, binding and type only."""
     return (
         buffer.is_push
         and (buffer.access, buffer.count, buffer.is_output) == (Access.UNIFORM, 1, False)
@@ -213,7 +213,7 @@ class _Printer:
         self._line(depth, "}")
 
     def _if(self, stmt: s.If, depth: int) -> None:
-        """A chain of ``else if`` stays on one level of indentation."""
+        """Prints a chain of ``else if`` on one level of indentation."""
         head = "if"
         while True:
             self._line(depth, f"{head} {self.expression(stmt.condition)} {{")

@@ -10,7 +10,7 @@ from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TEXT, DataType, Reserv
 
 
 class ArgKind(Enum):
-    """What an argument of a reserved type is."""
+    """The kind of an argument of a reserved type."""
 
     INT = "an integer in 0..2^32-1"
     TYPE = "an element type"
@@ -34,12 +34,12 @@ _ARGUMENTS: Final[dict[str, tuple[ArgKind, ...]]] = {
 
 
 def argument_kinds(name: str) -> tuple[ArgKind, ...]:
-    """Kinds of the arguments of a reserved type, in order; empty if it takes none."""
+    """Returns the kinds of the arguments of a reserved type, in order; empty if it takes none."""
     return _ARGUMENTS.get(name, ())
 
 
 def type_to_json(dtype: DataType, depth: int = 0) -> object:
-    """JSON of a type; raises ``ValueError`` if its arguments have the wrong shape."""
+    """Returns the JSON value of a type; raises ``ValueError`` if its arguments have the wrong shape."""
     if isinstance(dtype, ScalarType):
         return dtype.text
     kinds = argument_kinds(dtype.name)
@@ -52,7 +52,7 @@ def type_to_json(dtype: DataType, depth: int = 0) -> object:
 
 
 def type_from_json(value: object, depth: int = 0) -> DataType:
-    """The inverse of ``type_to_json``; raises ``ValueError``."""
+    """Returns the type that ``type_to_json`` wrote; raises ``ValueError``."""
     _check_depth(depth)
     if isinstance(value, str):
         name, raw_args = value, []

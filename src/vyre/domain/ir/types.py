@@ -1,8 +1,8 @@
 """Element and value types of the IR.
 
-Thirteen scalar types can be stored in buffers; seven of them can be computed with
-(``ScalarType.is_executable``).  Every other type of the wider system is a ``ReservedType``: it
-has a stable tag, so that specialization keys and imported programs can name it, and no meaning here.
+Thirteen scalar types can be stored in buffers; expressions can have seven of them (``ScalarType.is_executable``).
+Every other type of vyre-driver, the Rust system, is a ``ReservedType``: it has a stable tag, so that specialization
+keys and imported programs can name it, and no meaning in vyre.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ else:
 
 
 class TypeKind(Enum):
-    """What family of arithmetic a scalar type belongs to."""
+    """The family of arithmetic to which a scalar type belongs."""
 
     UNSIGNED = "unsigned"
     SIGNED = "signed"
@@ -53,53 +53,57 @@ class ScalarType(_TypeOfValues):
 
     @property
     def tag(self) -> int:
-        """Stable numeric tag (wire, specialization keys)."""
+        """Returns the stable numeric tag (wire, specialization keys)."""
         return int(self.value)
 
     @property
     def text(self) -> str:
-        """Spelling in ``.vyre`` text, e.g. ``"u32"``."""
+        """Returns the spelling in ``.vyre`` text, e.g. ``"u32"``."""
         return _FACTS[self].text
 
     @property
     def size(self) -> int:
-        """Bytes of one element in a buffer (``bool`` is a 4-byte word)."""
+        """Returns the number of bytes of one element in a buffer (``bool`` is a 4-byte word)."""
         return _FACTS[self].size
 
     @property
     def bits(self) -> int:
-        """Width of the value in bits (``bool`` occupies a 32-bit word)."""
+        """Returns the width of the value in bits (``bool`` occupies a 32-bit word)."""
         return _FACTS[self].size * 8
 
     @property
     def kind(self) -> TypeKind:
+        """Returns the family of arithmetic."""
         return _FACTS[self].kind
 
     @property
     def numpy_name(self) -> str:
-        """NumPy type string of a host array of this element, little-endian (bf16 is raw ``<u2``)."""
+        """Returns the NumPy type string of a host array of this element, little-endian (bf16 is raw ``<u2``)."""
         return _FACTS[self].numpy_name
 
     @property
     def widened(self) -> ScalarType:
-        """The executable type that a load of this element yields (semantics: narrow types widen)."""
+        """Returns the executable type of a loaded element: narrow types widen, others stay as they are."""
         return _FACTS[self].widened or self
 
     @property
     def is_executable(self) -> bool:
-        """True for the types that expressions can have."""
+        """Whether expressions can have this type."""
         return _FACTS[self].widened is None
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type."""
         return _FACTS[self].kind in (TypeKind.UNSIGNED, TypeKind.SIGNED)
 
     @property
     def is_signed(self) -> bool:
+        """Whether it is a signed integer type."""
         return _FACTS[self].kind is TypeKind.SIGNED
 
     @property
     def is_float(self) -> bool:
+        """Whether it is a floating-point type."""
         return _FACTS[self].kind is TypeKind.FLOAT
 
     if TYPE_CHECKING:
@@ -110,7 +114,7 @@ class ScalarType(_TypeOfValues):
         def __call__(self, value: int | float | bool) -> Value: ...
 
     def __call__(self, value: int | float | bool) -> Value:  # type: ignore[misc]
-        """A literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
+        """Returns a literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
         from vyre.domain.ir.value import literal
 
         return literal(self, value)
@@ -182,7 +186,7 @@ RESERVED_TAGS: Final[dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReservedType:
-    """A named type without meaning here; ``args`` holds its parameters in declaration order.
+    """A named type without meaning in vyre; ``args`` holds its parameters in declaration order.
 
     Raises ``ValueError`` for a name that is not in ``RESERVED_TAGS``.
     """
@@ -196,10 +200,12 @@ class ReservedType:
 
     @property
     def tag(self) -> int:
+        """Returns the stable numeric tag."""
         return RESERVED_TAGS[self.name]
 
     @property
     def text(self) -> str:
+        """Returns the name, with its arguments in angle brackets."""
         return f"{self.name}<{';'.join(map(_arg_text, self.args))}>" if self.args else self.name
 
 
@@ -222,31 +228,44 @@ if TYPE_CHECKING:
     class _Typed(Value, metaclass=ScalarType):
         def __init__(self, value: int | float | bool) -> None: ...
 
-    class u32(_Typed): ...
+    class u32(_Typed):
+        """An unsigned 32-bit integer."""
 
-    class i32(_Typed): ...
+    class i32(_Typed):
+        """A signed 32-bit integer."""
 
-    class u64(_Typed): ...
+    class u64(_Typed):
+        """An unsigned 64-bit integer."""
 
-    class i64(_Typed): ...
+    class i64(_Typed):
+        """A signed 64-bit integer."""
 
-    class f32(_Typed): ...
+    class f32(_Typed):
+        """An IEEE-754 binary32 number."""
 
-    class f64(_Typed): ...
+    class f64(_Typed):
+        """An IEEE-754 binary64 number."""
 
-    class bool_(_Typed): ...
+    class bool_(_Typed):
+        """A truth value, a 32-bit word in buffers."""
 
-    class u8(_Typed): ...
+    class u8(_Typed):
+        """An unsigned 8-bit integer, in buffers only; loads give u32."""
 
-    class u16(_Typed): ...
+    class u16(_Typed):
+        """An unsigned 16-bit integer, in buffers only; loads give u32."""
 
-    class i8(_Typed): ...
+    class i8(_Typed):
+        """A signed 8-bit integer, in buffers only; loads give i32."""
 
-    class i16(_Typed): ...
+    class i16(_Typed):
+        """A signed 16-bit integer, in buffers only; loads give i32."""
 
-    class f16(_Typed): ...
+    class f16(_Typed):
+        """An IEEE-754 binary16 number, in buffers only; loads give f32."""
 
-    class bf16(_Typed): ...
+    class bf16(_Typed):
+        """A bfloat16 number, in buffers only; loads give f32."""
 
 else:
     u32 = ScalarType.U32

@@ -1,12 +1,12 @@
-"""Import of programs of the reference system, written as JSON in either of its two schemas.
+"""Import of programs of vyre-driver, the Rust system, written as JSON in either of its two schemas.
 
 *Named* schema: operators and types by name; a program has ``workgroup_size``.
 *Tagged* schema: operators, types and accesses by integer wire tag; a program has ``wg``.
 
-Both describe a language whose typing is looser than ours.  The importer makes every conversion
-explicit, so that an imported program means here what it meant there; ``upstream_body`` lists the
-conversions.  What has no meaning here raises ``UnsupportedFeature``, what breaks a declared property
-``InvalidProgram``, and anything that is no program ``MalformedJson``.
+Both describe a language whose typing is looser than that of vyre.  The importer makes every conversion explicit, so
+that an imported program keeps its meaning; ``upstream_body`` lists the conversions.  A construct without meaning in
+vyre raises ``UnsupportedFeature``, a violated declaration ``InvalidProgram``, and any value that is no program
+``MalformedJson``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from vyre.domain.ir.upstream_schema import BUFFER_OPTIONS, NAMED, TAGGED, Schema
 
 
 class Imported(NamedTuple):
-    """An imported program, and in words what was changed or dropped on the way."""
+    """An imported program, and notes in words on everything that was changed or dropped."""
 
     program: Program
     notes: tuple[str, ...]
 
 
 def import_upstream(value: object) -> Imported:
-    """The program that a JSON value of the reference system describes.
+    """Returns the program that a JSON value of vyre-driver describes.
 
     Raises ``MalformedJson``, ``UnsupportedFeature`` or ``InvalidProgram``.
     """

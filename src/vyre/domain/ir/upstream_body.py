@@ -1,13 +1,13 @@
-"""Bodies of imported programs: the typing of the reference system made explicit.
+"""Bodies of programs imported from vyre-driver, the Rust system, with its typing made explicit.
 
-Each expression carries two types: ``dtype``, what it computes, and ``declared``, what the reference
-system's checker takes it for.  They differ only for operators that it types u32 whatever their operands
-are.  The conversions that are inserted:
+Each expression carries two types: ``dtype``, the type that it computes, and ``declared``, the type that vyre-driver's
+checker assigns to it.  They differ only for operators whose result it types u32 whatever their operands are.  The
+importer makes these changes:
 
 * a u32 condition becomes ``cast<bool>`` (also operands of And, Or, Not and ballot);
 * an expression whose two types differ is cast to the declared one, unless it meets an operand of the
   same kind, or a cast, which both see the computed value there;
-* operands that are read "as u32" there (load indices, shuffle lanes, trap addresses, byte offsets and
+* operands that vyre-driver reads as u32 (load indices, shuffle lanes, trap addresses, byte offsets and
   sizes) are cast to u32;
 * casts to narrow integers become casts to the 32-bit type that loads of them have: a store truncates;
 * wrapping sums and differences become the plain ones;
@@ -47,7 +47,7 @@ from vyre.domain.ir.upstream_schema import Schema, UpstreamBinary, unsupported
 
 
 class _Value(NamedTuple):
-    """An imported expression; a type is None where it has none (the validator will say why)."""
+    """An imported expression; a type is None if the expression has none, which the validator reports."""
 
     expr: Expr
     dtype: ScalarType | None
@@ -67,7 +67,7 @@ _DECLARED_U32: Final[frozenset[Enum]] = frozenset(
     }
 )
 _UNCHECKED: Final[frozenset[Enum]] = frozenset({BinaryOp.MUL_HIGH, *_PLAIN})
-"""Operators whose operand types the reference system does not check."""
+"""Operators whose operand types vyre-driver does not check."""
 _LOGICAL: Final = frozenset({BinaryOp.AND, BinaryOp.OR})
 _WORLD: Final = 0
 _EXPR, _BODY = Child.EXPR, Child.BODY
@@ -86,6 +86,7 @@ class BodyImporter:
 
     @property
     def grammar(self) -> Grammar:
+        """Returns the grammar, with the tags of the schema."""
         tags = self._schema.tags
 
         def spelled(table: dict[str, Production]) -> dict[str, Production]:
@@ -168,7 +169,7 @@ class BodyImporter:
             "opaque": Production((text, _anything), _refuse("opaque statement {0}")),
         }
 
-    # Scopes: names to what the reference system knows of them.
+    # Scopes: names, with the types that vyre-driver assigns to them.
 
     def _enter(self, tag: str, fields: list[Any]) -> None:
         self._scopes.append({fields[0]: _known(x.Var(fields[0]), U32)} if tag == "loop" else {})
@@ -258,7 +259,7 @@ def _literal(dtype: ScalarType) -> Callable[[int | bool], _Value]:
 
 
 def _settled(value: _Value) -> Expr:
-    """The expression in its declared type."""
+    """Returns the expression in its declared type."""
     if value.declared is None or value.declared is value.dtype:
         return value.expr
     return x.Cast(value.declared, value.expr)
@@ -271,14 +272,14 @@ def _as_u32(value: _Value) -> Expr:
 
 
 def _condition(value: _Value) -> Expr:
-    """A condition that tests any value against zero."""
+    """Returns a condition that tests any value against zero."""
     if value.dtype in (BOOL, None):
         return value.expr
     return x.Cast(BOOL, value.expr)
 
 
 def _u32_condition(value: _Value) -> Expr:
-    """A condition where the reference system admits u32 and bool only."""
+    """Returns a condition where vyre-driver admits u32 and bool only."""
     return _condition(value) if value.declared is U32 else value.expr
 
 

@@ -1,4 +1,4 @@
-"""The two JSON schemas of the reference system: their keys, tags and leaf spellings."""
+"""The two JSON schemas of vyre-driver, the Rust system: their keys, tags and leaf spellings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, Reserve
 
 
 def unsupported(feature: str) -> UnsupportedFeature:
-    """The error for a construct of the reference system that has no counterpart here."""
+    """Returns the error for a construct of vyre-driver that has no counterpart in vyre."""
     return UnsupportedFeature(
         feature=feature,
         backend="import",
@@ -25,7 +25,7 @@ def unsupported(feature: str) -> UnsupportedFeature:
 
 
 class UpstreamBinary(Enum):
-    """Binary operators of the reference system that are no operators here."""
+    """Binary operators of vyre-driver that are no operators in vyre."""
 
     SHUFFLE = 0x19
     BALLOT = 0x1A
@@ -36,7 +36,7 @@ class UpstreamBinary(Enum):
 
 
 class UpstreamUnary(Enum):
-    """Unary operators of the reference system that are no operators here."""
+    """Unary operators of vyre-driver that are no operators in vyre."""
 
     UNPACK4_LOW = 0x20
     UNPACK4_HIGH = 0x21
@@ -45,14 +45,14 @@ class UpstreamUnary(Enum):
 
 
 class UpstreamAtomic(Enum):
-    """Atomic operators of the reference system that are no operators here."""
+    """Atomic operators of vyre-driver that are no operators in vyre."""
 
     COMPARE_EXCHANGE_WEAK = 9
     LRU_UPDATE = 11
 
 
 class Schema(NamedTuple):
-    """One JSON schema.  ``keys`` and ``tags`` give the named schema's word for each that differs."""
+    """One JSON schema.  ``keys`` and ``tags`` map its words to those of the named schema where they differ."""
 
     keys: Mapping[str, str]
     tags: Mapping[str, str]
@@ -65,7 +65,7 @@ class Schema(NamedTuple):
     dtype: Leaf
     float_bits: Callable[[int], Leaf]
     ordering_precedes_buffer: bool
-    """Field order of an atomic."""
+    """Whether the ordering of an atomic is written before its buffer."""
 
 
 def _tagged_type(value: object) -> DataType:

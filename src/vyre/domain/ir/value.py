@@ -1,11 +1,15 @@
 """``Value``: an expression under construction, with Python's operators and a static type.
 
-A value is a recipe, not a result: it is evaluated where a statement consumes it, as often as it is
-consumed.  ``ProgramBuilder.let`` evaluates it once.  A value that reads a buffer or a variable may be
-consumed only while what it reads is unchanged since the user wrote it; later it raises ``BuildError``,
-so a kernel never means something else than what its lines say.
+A value is a recipe, not a result: it is evaluated at each point where a statement consumes it.
+``ProgramBuilder.let`` evaluates it once.  A value that reads a buffer or a variable may be consumed only while that
+buffer or variable is unchanged since the user wrote the value; later it raises ``BuildError``, so that a kernel means
+what its lines say.  For example::
 
-Typing comes from the operator tables, so a mistake is reported at the line that makes it.
+    x = b[0]
+    b[0] = x + 1  # reads b[0], then changes it
+    c[0] = x  # BuildError: b has changed; write x = p.let(b[0]) above
+
+Typing follows the operator tables, so a mistake is reported at the line that makes it.
 """
 
 from __future__ import annotations
@@ -39,10 +43,10 @@ if TYPE_CHECKING:
 
 
 class Origin:
-    """What a value reads: one buffer or one local of one program under construction.
+    """The source of a value's reads: one buffer or one local of one program under construction.
 
-    ``written``: the recorder's clock at the last change (0 = never).  ``closed``: its body has ended.
-    ``declared_at``: the line of a local; None for buffers, which live as long as the program.
+    ``written`` is the recorder's clock at the last change (0 = never).  ``closed`` means that its body has ended.
+    ``declared_at`` is the line of a local; None for buffers, which live as long as the program.
     """
 
     __slots__ = ("closed", "declared_at", "kind", "mutable", "name", "recorder", "written", "written_at")
@@ -61,27 +65,28 @@ class Origin:
 
     @property
     def label(self) -> str:
-        """What errors call it: by the name of the user's Python variable, where a local has one.  Slow."""
+        """Returns the name in errors: that of the user's Python variable, where a local has one.  Slow."""
         name = users_name(lambda held: isinstance(held, Value) and held.is_local(self)) if self.declared_at else None
         return f"{self.kind} `{name or self.name}`"
 
 
-# Each thing read, with the recorder's clock when the user wrote the read (NEVER_STALE: it cannot change).
+# Each origin, with the recorder's clock when the user wrote the read (NEVER_STALE: it cannot change).
 Reads: TypeAlias = Mapping[Origin, int]
 NO_READS: Final[Reads] = MappingProxyType({})
 NEVER_STALE: Final = 1 << 62
 
 
 class Value(ForeignValueUse):
-    """An expression of a known type.  Made by a ``ProgramBuilder``, by operators and by ``vyre`` functions.
+    """An expression of a known type.  Values are made by a ``ProgramBuilder``, by operators and by ``vyre``
+    functions.
 
-    ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.
-    Python numbers take the type of the other operand and must fit it.
+    ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.  Python
+    numbers take the type of the other operand and must fit it.
     """
 
     __slots__ = ("_dtype", "_expr", "_reads", "_scope")
     if TYPE_CHECKING:
-        __array_ufunc__: ClassVar[None]  # as NumPy's stubs say that an operator is ours
+        __array_ufunc__: ClassVar[None]  # tells NumPy's stubs that vyre handles the operators
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, expr: Expr, dtype: ScalarType, reads: Reads = NO_READS) -> None:
@@ -92,37 +97,39 @@ class Value(ForeignValueUse):
 
     @property
     def expr(self) -> Expr:
-        """The IR expression."""
+        """Returns the IR expression."""
         return self._expr
 
     @property
     def dtype(self) -> ScalarType:
-        """Type of the expression; always executable."""
+        """Returns the type of the expression, which is always executable."""
         return self._dtype
 
     @property
     def reads(self) -> Reads:
-        """The buffers and locals it reads."""
+        """Returns the buffers and locals that the expression reads."""
         return self._reads
 
     @property
     def scope(self) -> Scope | None:
-        """The body of a branch or loop in which it was made, the innermost one; it is of no use after its end."""
+        """Returns the innermost body of a branch or loop in which the value was made; it cannot be used after its
+        end.
+        """
         return self._scope
 
     def is_local(self, origin: Origin) -> bool:
-        """Whether it is the local of this origin, and nothing but it."""
+        """Returns whether the expression is exactly the local of this origin."""
         return isinstance(self._expr, Var) and origin in self.reads
 
     def cast(self, dtype: DataType) -> Value:
-        """Converted to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
+        """Converts to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
         target = _executable(dtype, "cast")
         if not cast_is_legal(self._dtype, target):
             fail(f"{self._dtype.text} cannot be cast to {target.text}", "cast to an executable type.")
         return derive(Cast(target, self._expr, loc=caller_location()), target, self)
 
     def bitcast(self, dtype: DataType) -> Value:
-        """The same bits as ``dtype``, which must be as wide; NaN bits become canonical first."""
+        """Reinterprets the bits as ``dtype``, which must have the same width; NaN bits become canonical first."""
         target = _executable(dtype, "bitcast")
         if not bitcast_is_legal(self._dtype, target):
             fail(
@@ -264,14 +271,14 @@ _LOGICAL: Final = {
 
 
 def literal(dtype: DataType, value: int | float | bool) -> Value:
-    """A constant of an executable type; ``BuildError`` if ``value`` does not fit."""
+    """Returns a constant of an executable type; raises ``BuildError`` if ``value`` does not fit."""
     if not isinstance(value, int | float):
         _not_a_number(dtype, value)
     return _constant(_executable(dtype, "make a literal of"), value)
 
 
 def standalone(value: int | float | bool) -> Value:
-    """The constant a Python number is where no operand gives it a type: bool, u32 or f32."""
+    """Returns the constant for a Python number that no operand gives a type: bool, u32 or f32."""
     if isinstance(value, bool):
         return _constant(ScalarType.BOOL, value)
     if isinstance(value, float):
@@ -280,7 +287,7 @@ def standalone(value: int | float | bool) -> Value:
 
 
 def as_value(operand: Operand, dtype: ScalarType | None = None) -> Value:
-    """``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind)."""
+    """Returns ``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind)."""
     if isinstance(operand, Value):
         return operand
     if not isinstance(operand, int | float):
@@ -289,7 +296,7 @@ def as_value(operand: Operand, dtype: ScalarType | None = None) -> Value:
 
 
 def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
-    """``operand``, which must have type ``dtype``; ``role`` names it in the error."""
+    """Returns ``operand``, which must have type ``dtype``; ``role`` names it in the error."""
     value = as_value(operand, dtype)
     if value.dtype is not dtype:
         fail(
@@ -300,13 +307,13 @@ def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
 
 
 def condition(operand: Operand) -> Value:
-    """``operand`` as a condition: other types than bool are cast, as ``x != 0``."""
+    """Returns ``operand`` as a condition: types other than bool are cast, as ``x != 0``."""
     value = as_value(operand)
     return value if value.dtype is ScalarType.BOOL else value.cast(ScalarType.BOOL)
 
 
 def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...], ScalarType]:
-    """``operands`` as values of one type, Python numbers following the values among them."""
+    """Returns ``operands`` as values of one type; Python numbers take the type of the values among them."""
     given = next((o.dtype for o in operands if isinstance(o, Value)), None)
     values = tuple(as_value(o, given) for o in operands)
     types = [v.dtype for v in values]
@@ -319,7 +326,7 @@ def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...],
 
 
 def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
-    """The value of ``expr``, which reads whatever its operands read."""
+    """Returns the value of ``expr``, which reads everything that its operands read."""
     check_in_scope(operands[0])
     reads = operands[0].reads
     for operand in operands[1:]:
@@ -331,7 +338,10 @@ def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
 
 
 def check_in_scope(value: Value) -> None:
-    """Refuses a value made in a branch or loop that has ended: lanes that skipped or repeated it would get it too."""
+    """Raises ``BuildError`` for a value made in a branch or loop that has ended.
+
+    Lanes that skipped or repeated the branch or loop would evaluate it, too.
+    """
     scope = value.scope
     if scope is None or not scope.ended:
         return
@@ -348,7 +358,7 @@ def check_in_scope(value: Value) -> None:
 
 
 def refuse_closed(origin: Origin) -> NoReturn:
-    """Raises ``BuildError``: a local is used where it is no longer declared."""
+    """Raises ``BuildError`` for a local that is used where it is no longer declared."""
     fail(
         f"{origin.label} is used outside the block that declares it ({origin.declared_at})",
         "declare it with p.var before the block and assign it inside.",
@@ -364,7 +374,7 @@ def _merged(left: Reads, right: Reads) -> Reads:
 
 
 def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
-    """``left op right``, typed by the operator table; on bool the bit operators are the logical ones."""
+    """Returns ``left op right``, typed by the operator table; on bool the bit operators are the logical ones."""
     if isinstance(left, Value):
         a, b = left, as_value(right, left.dtype)
     elif isinstance(right, Value):
@@ -381,7 +391,7 @@ def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
 
 
 def unary(op: UnaryOp, operand: Operand) -> Value:
-    """``op operand``, typed by the operator table."""
+    """Returns ``op operand``, typed by the operator table."""
     value = as_value(operand)
     dtype = unary_result(op, value.dtype)
     if dtype is None:
@@ -390,7 +400,7 @@ def unary(op: UnaryOp, operand: Operand) -> Value:
 
 
 def type_error(operation: str, given: ScalarType, allowed: frozenset[ScalarType]) -> NoReturn:
-    """Raises ``BuildError``: the operation is not defined for this type."""
+    """Raises ``BuildError`` for an operation that is not defined for this type."""
     listed = " ".join(_spelling(t) for t in ScalarType if t in allowed)
     fail(f"`{operation}` is not defined for {given.text}", f"use operands of type {listed}; .cast() converts.")
 
@@ -448,7 +458,7 @@ def _untypable(op: BinaryOp, a: Value, b: Value) -> NoReturn:
 
 
 def _types_of(*values: Value) -> str:
-    """The types of those operands that the user has names for, in brackets."""
+    """Returns the types of those operands for which the user has names, in brackets."""
     names = ((users_name(lambda held, value=value: held is value), value) for value in values)  # type: ignore[misc]
     known = [f"`{name}` is {value.dtype.text}" for name, value in names if name is not None]
     return f" ({', '.join(known)})" if known else ""

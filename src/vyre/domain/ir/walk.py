@@ -1,4 +1,4 @@
-"""Walks over whole programs, without recursion."""
+"""Traversals of whole programs, without recursion."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterator[Expr]:
-    """Every expression object below and including ``roots`` once, however often it is shared.
+    """Yields every expression object below and including ``roots`` once, however often it is shared.
 
-    ``seen`` holds the identities of objects that are left out; it grows.
+    ``seen`` holds the identities of objects that are skipped; the traversal adds to it.
     """
     seen = set() if seen is None else seen
     stack: list[Expr] = list(reversed(tuple(roots)))
@@ -28,7 +28,7 @@ def unique_nodes(roots: Iterable[Expr], seen: set[int] | None = None) -> Iterato
 
 
 def unique_expressions(program: Program) -> Iterator[Expr]:
-    """Every expression object of the program once, however often it is shared."""
+    """Yields every expression object of the program once, however often it is shared."""
     seen: set[int] = set()
     for stmt in walk_statements(program.body):
         yield from unique_nodes(operands(stmt), seen)
@@ -44,10 +44,10 @@ def measure(
     most: int,
     checks: Mapping[type, Callable[[Any], None]] = _NO_CHECKS,
 ) -> tuple[int, int]:
-    """Height of an expression (0 for a leaf) and size with shared nodes written out, but at most ``most``.
+    """Returns height (0 for a leaf) and size, at most ``most``, of an expression; shared nodes count at every use.
 
-    ``known`` remembers nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
-    node, are called with each that was not known.
+    ``known`` memoizes nodes by identity, so that the cost is linear in distinct nodes.  ``checks``, by the type of a
+    node, are called with each node that is not in ``known``.
     """
     found = known.get(id(root))
     if found is not None:

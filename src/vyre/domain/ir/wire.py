@@ -1,8 +1,8 @@
 """The binary form ``.vyrb``: ``decode(encode(p)) == p`` and ``encode(decode(b)) == b``.
 
-``wire_format`` describes the layout.  Encoding needs a program whose names resolve (every program that
-validates does); decoding accepts exactly what encoding writes and turns everything else into
-``MalformedWire``, in time and memory bounded by the length of the data.
+``wire_format`` describes the layout.  Encoding needs a program whose names resolve (every program that validates
+does); decoding accepts exactly the bytes that encoding writes and turns all others into ``MalformedWire``, in time
+and memory bounded by the length of the data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def encode(program: Program) -> bytes:
-    """The program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve or it takes too many bytes."""
+    """Returns the program as ``.vyrb``; raises ``InvalidProgram`` if its names do not resolve or it takes too many
+    bytes.
+    """
     body, names = encode_sections(program)
     digest = body_digest(body)
     remember_digest(program, digest)
@@ -36,12 +38,12 @@ def encode(program: Program) -> bytes:
 
 
 def semantic_body(program: Program) -> bytes:
-    """What can change a result of the program, in its one encoding; raises ``InvalidProgram``."""
+    """Returns the one encoding of everything that can change a result of the program; raises ``InvalidProgram``."""
     return encode_body(program)
 
 
 def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program:
-    """The program that ``.vyrb`` data holds, made by ``make``; raises ``MalformedWire``."""
+    """Returns the program that ``.vyrb`` data holds, as an instance of ``make``; raises ``MalformedWire``."""
     if len(data) > MAX_WIRE_BYTES:
         raise MalformedWire(f"the data has {len(data)} bytes; the limit is {MAX_WIRE_BYTES}")
     data = bytes(data)

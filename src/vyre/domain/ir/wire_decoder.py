@@ -1,7 +1,7 @@
-"""Reads the two sections of ``.vyrb`` (``wire_format`` describes them).
+"""A decoder of the two sections of ``.vyrb`` (``wire_format`` describes them).
 
-Any bytes give a program or ``MalformedWire``: no recursion, nothing allocated from a length that was not
-compared with the bytes present, and whatever is accepted is what the encoder writes.
+Any bytes give a program or ``MalformedWire``: nothing recurses, nothing is allocated from a length that was not
+compared with the bytes present, and everything that is accepted is what the encoder writes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _E = TypeVar("_E", bound=Enum)
 
 @collector_paused()
 def decode_sections(body: WireReader, names: WireReader, make: type[Program]) -> Program:
-    """The program of a body and its names, made by ``make``; raises ``MalformedWire``."""
+    """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``."""
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
     records = [_record(body, count) for _ in range(count)]
@@ -104,7 +104,7 @@ def _record(reader: WireReader, buffers: int) -> _Record:
 
 
 class _Labels:
-    """The names section: buffers at once, the names of locals, tags and blocks as the body asks for them."""
+    """The names section: buffers are read at once, the names of locals, tags and blocks as the body needs them."""
 
     def __init__(self, reader: WireReader, records: list[_Record]) -> None:
         self._reader = reader
@@ -176,7 +176,7 @@ class _Labels:
             raise self._reader.fail("more names than the body declares")
 
     def require_sorted(self, first: int) -> None:
-        """Buffers from number ``first`` on, which nothing uses, stand in the order of their records."""
+        """Checks that buffers from number ``first`` on, which nothing uses, are in the order of their records."""
         keys = [(record.raw, place) for record, place in zip(self.records, self._places, strict=True)][first:]
         if keys != sorted(keys):
             raise self._reader.fail("unused workgroup buffers are out of order")
@@ -491,7 +491,7 @@ _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
 
 
 def _handlers() -> tuple[_Handler | None, ...]:
-    """Handlers by opcode; None where an opcode has no meaning."""
+    """Returns handlers by opcode; None where an opcode has no meaning."""
     table: dict[int, _Handler] = {
         **dict.fromkeys(_LITERAL_TYPE, _Decoder._literal),
         **dict.fromkeys(_BINARY_OP, _Decoder._binary),

@@ -1,4 +1,4 @@
-"""Writes the two sections of ``.vyrb`` (``wire_format`` describes them) without recursion."""
+"""An encoder of the two sections of ``.vyrb`` (``wire_format`` describes them), without recursion."""
 
 from __future__ import annotations
 
@@ -23,19 +23,24 @@ if TYPE_CHECKING:
 
 
 class Sections(NamedTuple):
+    """The semantic body and the names section of one program."""
+
     body: bytes
     names: bytes
 
 
 def encode_sections(program: Program) -> Sections:
-    """Semantic body and names section; raises ``InvalidProgram`` where a name does not resolve, is
-    declared twice where it is visible, or the program exceeds the limits of every written form."""
+    """Returns semantic body and names section.
+
+    Raises ``InvalidProgram`` where a name does not resolve, is declared twice where it is visible, or the program
+    exceeds the limits of every written form.
+    """
     writer, order = _written(program)
     return Sections(writer.body(order), writer.names(order))
 
 
 def encode_body(program: Program) -> bytes:
-    """The semantic body alone; raises as ``encode_sections``."""
+    """Returns the semantic body alone; raises the errors of ``encode_sections``."""
     writer, order = _written(program)
     return writer.body(order)
 
@@ -51,7 +56,7 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def uleb(value: int) -> bytes:
-    """Unsigned LEB128 in its shortest form."""
+    """Returns unsigned LEB128 in its shortest form."""
     if value < 0x80:
         return _ONE_BYTE[value]
     out = bytearray()
@@ -93,19 +98,19 @@ def _argument(kind: ArgKind, argument: Any) -> bytes:
 
 
 class _Numbering:
-    """Numbers keys by first use."""
+    """A numbering of keys by first use."""
 
     def __init__(self) -> None:
         self.keys: dict[Any, int] = {}
 
     def number(self, key: object) -> tuple[int, bool]:
-        """The number of ``key`` and whether this is its first use."""
+        """Returns the number of ``key`` and whether this is its first use."""
         known = len(self.keys)
         number = self.keys.setdefault(key, known)
         return number, number == known
 
 
-# Reading ``value`` of an enum member costs more than all the rest that is written of a node.
+# Reading ``value`` of an enum member costs more than writing the rest of a node.
 _TAG_OF: Final[dict[Enum, int]] = {
     member: member.value for enum in (AtomicOp, Ordering, x.IdKind, Access, MemoryKind, ScalarType) for member in enum
 }
@@ -117,7 +122,7 @@ _ELSE: Final = object()
 
 
 class _Writer:
-    """Collects the statement stream, and on the way everything that is numbered or named."""
+    """Collects the statement stream, and everything that is numbered or named in it."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -308,7 +313,7 @@ class _Writer:
     # Sections.
 
     def buffer_order(self) -> list[Buffer]:
-        """Buffers by number; workgroup memory that nothing uses comes last, by its record."""
+        """Returns the buffers by number; unused workgroup memory comes last, sorted by its record."""
         by_name = self._program.buffers_by_name
         used = [by_name[name] for name in sorted(self._numbers, key=self._numbers.__getitem__)]
         unused = [buffer for name, buffer in self._shared.items() if name not in self._numbers]

@@ -5,24 +5,24 @@ A file is::
     magic "VYRB" · version (1 byte) · BLAKE3 of the body · BLAKE3 of the names
     · length of the body · body · names
 
-The body holds what can change a result and nothing else; the names section holds the rest.
-Integers are unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone surrogates
-as three bytes), float literals their bits in little-endian order.
+The body holds everything that can change a result and nothing else; the names section holds the rest.  Integers are
+unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone surrogates as three bytes), float
+literals their bits in little-endian order.
 
-Body: three workgroup axes; the number of buffers and a record each; statements up to the end.
-Buffers are numbered: those of the ABI by ascending binding, then workgroup memory by first use, then
-unused workgroup memory by its record.  A record is access, flags, kind, type, count, and as the
-flags say the number of the ``like`` buffer and the output range.
+Body: three workgroup axes; the number of buffers and a record for each; statements up to the end.  Buffers are
+numbered: those of the ABI by ascending binding, then workgroup memory by first use, then unused workgroup memory by
+its record.  A record is access, flags, kind, type, count, and, depending on the flags, the number of the ``like``
+buffer and the output range.
 
-Statements are a stack machine: an expression is written in evaluation order, operands before
-operators, and a statement's opcode follows its operands.  ``IF``, ``LOOP`` and ``BLOCK`` open a body that
-``END`` closes; ``ELSE`` stands only before a non-empty body.  A variable is the position of
-its declaration among those visible; async tags and spec constants are numbered by first use, and the
-first use of a spec constant is followed by its name and default.
+Statements are a stack machine: an expression is written in evaluation order, operands before operators, and a
+statement's opcode follows its operands.  ``IF``, ``LOOP`` and ``BLOCK`` open a body that ``END`` closes; ``ELSE``
+occurs only before a non-empty body.  A variable is the position of its declaration among those visible; async tags
+and spec constants are numbered by first use, and the first use of a spec constant is followed by its name and
+default.
 
-Names: flags and the program's name; for each buffer name, binding, hints and its place in the
-declaration order; then, each list preceded by its length, names of locals in order of declaration, async tags,
-and for each block 0, or 1 and a region's generator, or 2 and generator and source.
+Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
+then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
+1 and a region's generator, or 2 and generator and source.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _MAX_SHIFT = 64
 
 
 class WireReader:
-    """A cursor over ``data[start:end]``; running past ``end`` raises ``MalformedWire``."""
+    """A cursor over ``data[start:end]``; reading past ``end`` raises ``MalformedWire``."""
 
     __slots__ = ("_data", "_end", "position")
 
@@ -25,13 +25,15 @@ class WireReader:
 
     @property
     def at_end(self) -> bool:
+        """Whether all bytes have been read."""
         return self.position == self._end
 
     def fail(self, problem: str) -> MalformedWire:
-        """The error for a problem with what was just read."""
+        """Returns the error for a problem at the current position."""
         return MalformedWire(problem, offset=self.position)
 
     def byte(self) -> int:
+        """Reads one byte."""
         position = self.position
         if position >= self._end:
             raise self.fail("the data ends too early")
@@ -39,7 +41,7 @@ class WireReader:
         return self._data[position]
 
     def uleb(self, high: int = U32_MAX) -> int:
-        """An unsigned LEB128 integer in 0..``high``, in its shortest form."""
+        """Reads an unsigned LEB128 integer in 0..``high``, in its shortest form."""
         value = self.byte()
         if value >= 0x80:
             value &= 0x7F
@@ -61,6 +63,7 @@ class WireReader:
         return value
 
     def take(self, count: int) -> bytes:
+        """Reads ``count`` bytes."""
         start = self.position
         if count > self._end - start:
             raise self.fail("the data ends too early")
@@ -68,10 +71,11 @@ class WireReader:
         return self._data[start : start + count]
 
     def since(self, start: int) -> bytes:
-        """The bytes from position ``start`` to the cursor."""
+        """Returns the bytes from position ``start`` to the cursor."""
         return self._data[start : self.position]
 
     def string(self) -> str:
+        """Reads a string: its length in bytes, then UTF-8."""
         raw = self.take(self.uleb(MAX_NAME_BYTES))
         try:
             return raw.decode("utf-8", "surrogatepass")
@@ -79,6 +83,7 @@ class WireReader:
             raise self.fail("a string is not UTF-8") from None
 
     def type(self, depth: int = 0) -> DataType:
+        """Reads an element type, inside ``depth`` other types."""
         if depth > MAX_TYPE_DEPTH:
             raise self.fail(f"element types are nested more than {MAX_TYPE_DEPTH} deep")
         tag = self.byte()

@@ -1,1 +1,1 @@
-"""How the waves of a graph analysis run: kernel shape, order, memory and fixed points."""
+"""Decisions about frontier analyses of graphs: kernel shape, order of the waves, memory, and fixed points."""

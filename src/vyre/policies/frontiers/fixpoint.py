@@ -1,11 +1,12 @@
-"""How a step is repeated on the device until it changes nothing, and what of that the host sees.
+"""How is a step repeated on the device until it changes nothing, and what does the host see of that?
 
-``plan`` is the reference's contract of a convergence loop: the device iterates, the host waits once and reads one flag.
-``choose_executor`` says what runs the loop; how often a plain dispatch repeats is ``fixpoint_iterations``.  Both O(1).
+``plan_convergence`` is the contract of a convergence loop: the device iterates, the host waits once and reads one flag.
+``choose_executor`` says how the loop is run.  How often a plain dispatch repeats is decided by ``fixpoint_iterations``.
+Both O(1).
 
-What the reference gets wrong: its contract is never executed.  It launches the step as often as its caller says, on and
-on after nothing changes any more, and no flag tells whether that was enough.  Every executor here has a changed flag;
-reaching the limit with the flag still set is a result (not converged), never hidden.
+vyre-driver has the contract of ``plan_convergence`` and never executes it.  It launches the step as often as its caller
+says, also after nothing changes any more, and no flag tells whether that was enough.  Every executor here has a changed
+flag; reaching the limit with the flag still set is a result (not converged) that is always reported.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict
 
 Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 FLAG_BYTES: Final = 4
-"""A changed flag is one 32-bit word."""
+"""Bytes of a changed flag, which is one 32-bit word."""
 
 
 @record
 class ConvergenceInputs:
-    """``requested_host_iteration_polls``: how often the host wants to look at the flag while the loop runs."""
+    """A convergence loop.
+
+    ``requested_host_iteration_polls`` is how often the host wants to read the flag while the loop runs.
+    """
 
     max_device_iterations: U32
     changed_flag_bytes: U32
@@ -32,6 +36,8 @@ class ConvergenceInputs:
 
 
 class ReadbackPolicy(Enum):
+    """When the host reads the flag: only once, after the loop."""
+
     FINAL_FLAG_ONLY = "final_flag_only"
 
 
@@ -47,7 +53,7 @@ class ConvergencePlan:
 
 
 def plan_convergence(inputs: ConvergenceInputs) -> ConvergencePlan:
-    """The contract of a loop of at most ``max_device_iterations``.
+    """Returns the contract of a loop of at most ``max_device_iterations``.
 
     Raises ``PlanError``: ``EmptyIterationBudget``, ``InvalidChangedFlagWidth``, ``HostPolledConvergence``.
     """
@@ -67,8 +73,12 @@ def plan_convergence(inputs: ConvergenceInputs) -> ConvergencePlan:
 
 
 class FixpointExecutor(Enum):
-    """What repeats the step: a loop inside one kernel with grid barriers, a graph whose body repeats while a condition
-    holds, or graphs of many steps of which those after the fixed point return at once."""
+    """How the step is repeated.
+
+    - ``COOPERATIVE``: by a loop inside one kernel, with grid barriers.
+    - ``WHILE_GRAPH``: by a graph whose body repeats while a condition holds.
+    - ``UNROLLED_GRAPH``: by graphs of many steps; the steps after the fixed point return at once.
+    """
 
     COOPERATIVE = "cooperative"
     WHILE_GRAPH = "while_graph"
@@ -77,9 +87,10 @@ class FixpointExecutor(Enum):
 
 @record
 class FixpointProfile:
-    """``grid``: of one step, and what the device holds of it; ``supports_conditional_graphs``: as a probe has found.
+    """A step to repeat, and the device.
 
-    Without ``early_exit`` all iterations run, which is the control that shows what leaving early saves.
+    ``grid`` is the grid of one step and what the device holds of it; ``supports_conditional_graphs`` is the result of a
+    probe.  Without ``early_exit`` all iterations run, as a baseline that shows what leaving early saves.
     """
 
     max_iterations: Positive
@@ -90,17 +101,18 @@ class FixpointProfile:
 
 @record
 class FixpointThresholds:
-    """``max_unrolled_steps``: steps of one unrolled graph; a bound of its memory, not measured."""
+    """``max_unrolled_steps`` is the number of steps of one unrolled graph; it bounds the memory and is not measured."""
 
     max_unrolled_steps: Positive = 1024
 
 
 @verdict
 class FixpointPlan:
-    """``host_launches`` of kernels or graphs, queued without waiting between them.
+    """How a loop is run: ``host_launches`` of kernels or graphs, queued without waiting between them.
 
     After the barrier that ends iteration k, flag ``k mod flag_buffers`` is tested and flag ``(k + 2) mod flag_buffers``
-    cleared: of three, that one was last tested before this barrier and is next set after the following one.
+    is cleared.  With three flags, the cleared one was last tested before this barrier and is next set after the
+    following one.
     """
 
     max_iterations: int
@@ -116,8 +128,8 @@ DEFAULT_THRESHOLDS: Final = FixpointThresholds()
 
 
 def choose_executor(profile: FixpointProfile, thresholds: FixpointThresholds = DEFAULT_THRESHOLDS) -> FixpointPlan:
-    """A loop in the kernel where a grid barrier works (see ``choose_grid_sync``); else a conditional graph; else
-    unrolled graphs, which every device runs.
+    """Returns a loop in the kernel where a grid barrier works (see ``choose_grid_sync``), else a conditional graph,
+    else unrolled graphs, which every device runs.
 
     Raises ``PlanError("GridBarrierImpossible")`` where the caller forces a grid barrier that cannot work.
     """

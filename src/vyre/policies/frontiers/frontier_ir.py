@@ -1,10 +1,11 @@
-"""From typed nodes of a frontier program to waves: nodes that wait for each other no more run as one wave.
+"""Which typed nodes of a frontier program run together as one wave?
 
-Units: items, and bytes in 64 bits, checked.  O(nodes log nodes + dependencies).
+Nodes that no longer wait for each other run as one wave.  Units: items, and bytes in 64 bits; a figure that exceeds
+them raises ``PlanError``.  O(nodes log nodes + dependencies).
 
-What the reference gets wrong: its adapter knows only waves, so it puts them into a chain, and a planner of barriers
-that is fed by it never sees two nodes that could run side by side.  The chain stays the default; given
-``dependencies``, as ``node_waves`` has them for a program whose every node is a wave, they are kept.
+Unlike vyre-driver, whose adapter knows only waves and puts them into a chain, so that a planner of barriers never sees
+two nodes that could run side by side, this keeps ``dependencies`` where they are given; ``node_waves`` returns them for
+a program each node of which is a wave.  The chain is the default.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from vyre.policies.record import U32, U64, Reason, checked_u64, record, verdict,
 
 
 class FrontierDomain(Enum):
-    """What a node works on, in the order in which nodes of one wave are listed."""
+    """The data that a node works on, in the order in which the nodes of a wave are listed."""
 
     PARSER = "parser"
     SEMANTIC = "semantic"
@@ -32,7 +33,7 @@ _RANK: Final = {domain: rank for rank, domain in enumerate(FrontierDomain)}
 
 @record
 class FrontierNode:
-    """``active_items``: items that it handles when it runs."""
+    """A node of a frontier program; ``active_items`` is the number of items that it handles when it runs."""
 
     id: U32
     domain: FrontierDomain
@@ -40,12 +41,12 @@ class FrontierNode:
 
 
 NodeDependencies: TypeAlias = tuple[tuple[U32, U32], ...]
-"""Pairs of node ids: the first runs before the second.  Repetitions do no harm."""
+"""Pairs of node ids: the first runs before the second.  Pairs may repeat."""
 
 
 @record
 class FrontierIr:
-    """Typed nodes and what each of them waits for."""
+    """Typed nodes and their dependencies."""
 
     nodes: tuple[FrontierNode, ...]
     dependencies: NodeDependencies
@@ -53,7 +54,7 @@ class FrontierIr:
 
 @verdict
 class FrontierWave:
-    """Nodes that run together, by domain and id; ``domains`` are those that occur."""
+    """Nodes that run together, by domain and id; ``domains`` are those of the nodes."""
 
     index: int
     domains: tuple[FrontierDomain, ...]
@@ -71,7 +72,11 @@ class FrontierIrPlan:
 
 @record
 class FrontierWaveSizes:
-    """``wave_active_items``: of each wave.  ``dependencies``: of waves by index; None puts them into a chain."""
+    """The sizes of the waves of an analysis.
+
+    ``wave_active_items`` holds the items of each wave.  ``dependencies`` are pairs of waves by index; None puts the
+    waves into a chain.
+    """
 
     wave_active_items: tuple[U64, ...]
     frontier_bytes_per_active_item: U64
@@ -82,7 +87,7 @@ class FrontierWaveSizes:
 
 @verdict
 class FrontierWaves:
-    """What ``plan_frontier`` takes; ``active_items`` beside it for who launches the waves."""
+    """The inputs for ``plan_frontier``, with the active items of each wave for the launch."""
 
     waves: tuple[WaveEnvelope, ...]
     active_items: tuple[int, ...]
@@ -91,10 +96,10 @@ class FrontierWaves:
 
 
 def plan_frontier_ir(ir: FrontierIr) -> FrontierIrPlan:
-    """The least possible number of waves: the longest chain of dependencies.
+    """Returns the least possible number of waves, which is the longest chain of dependencies.
 
-    Raises ``PlanError``: ``DuplicateNode``, ``UnknownDependencyNode``, ``Cycle`` whose ``unscheduled_nodes`` counts
-    the nodes that can never run (a node that depends on itself is one).
+    Raises ``PlanError``: ``DuplicateNode``, ``UnknownDependencyNode``, and ``Cycle``, whose ``unscheduled_nodes``
+    counts the nodes that can never run.  A node that depends on itself is a cycle.
     """
     layers, unscheduled = layers_of(len(ir.nodes), _edges(ir))
     if unscheduled:
@@ -104,15 +109,15 @@ def plan_frontier_ir(ir: FrontierIr) -> FrontierIrPlan:
 
 
 def node_waves(ir: FrontierIr) -> tuple[tuple[int, ...], Dependencies]:
-    """Items and dependencies of a program whose every node is a wave of its own, in the order of its nodes.
+    """Returns items and dependencies of a program each node of which is a wave of its own, in the order of its nodes.
 
-    Raises like ``plan_frontier_ir``, but for ``Cycle``, which the planner of the waves finds.
+    Raises like ``plan_frontier_ir`` except for ``Cycle``, which the planner of the waves raises.
     """
     return tuple(node.active_items for node in ir.nodes), tuple(_edges(ir))
 
 
 def waves_from_frontier_ir(sizes: FrontierWaveSizes) -> FrontierWaves:
-    """Memory of each wave, and their order.  Raises ``PlanError``: ``ByteCountOverflow``."""
+    """Returns the memory of each wave, and their order.  Raises ``PlanError("ByteCountOverflow")``."""
     count, dependencies = len(sizes.wave_active_items), sizes.dependencies
     if dependencies is None:
         dependencies = tuple(pairwise(range(count)))
@@ -135,7 +140,7 @@ def waves_from_frontier_ir(sizes: FrontierWaveSizes) -> FrontierWaves:
 
 
 def _edges(ir: FrontierIr) -> list[tuple[int, int]]:
-    """Dependencies by place in ``nodes``."""
+    """Returns the dependencies by position in ``nodes``."""
     places: dict[int, int] = {}
     for place, node in enumerate(ir.nodes):
         if places.setdefault(node.id, place) != place:

@@ -1,16 +1,16 @@
-"""How much a frontier wave would gain from running in one kernel with the others.
+"""How much would a frontier wave gain from running in one kernel with the others?
 
 Units: nanoseconds, bytes; pressures and densities are shares in 0..1.  The score of a sample is
 
     0.55 * cost * (0.65 + 0.35 * density) + 0.25 * readback + 0.15 * launch + 0.05 * density,
 
-clamped to 0..1, where cost and readback are relative to the largest among the samples and launch is
-``overhead / (overhead + cost)``.  O(samples * steps).
+clamped to 0..1, where cost and readback are relative to the largest among the samples and launch is ``overhead /
+(overhead + cost)``.  O(samples * steps).
 
-What the reference gets wrong: it hides this score in a time-stepping loop, whose only effect is to answer with a part
-of it; and its density is the fill of the launch grid, which says how well the block size divides the work and nothing
-about the graph.  Here one step of length 1, the default, is the score itself (other steps give the pinned answers),
-and a counted frontier replaces the fill.  The weights are the reference's, not measured.
+vyre-driver hides this score in a time-stepping loop, which only makes it return a part of the score; and its density is
+the fill of the launch grid, which says how well the block size divides the work and nothing about the graph.  Here the
+default of one step of length 1 returns the score itself, other steps return vyre-driver's values, and a counted
+frontier replaces the fill.  The weights are vyre-driver's and are not measured.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from vyre.policies.record import U32, U64, BasisPoints, record
 
 @record
 class FrontierCount:
-    """A frontier's population.  A queue that holds nodes twice may be longer than the graph and counts as full."""
+    """The population of a frontier.
+
+    A queue that holds nodes twice may be longer than the graph and counts as full.
+    """
 
     active_nodes: U64
     node_count: U64
@@ -34,9 +37,10 @@ class FrontierCount:
 
 @record
 class TelemetryInputs:
-    """What a launch reported; ``logical_thread_utilization_bps`` is the share of its lanes that had work.
+    """The report of a launch; ``logical_thread_utilization_bps`` is the share of its lanes that had work.
 
-    ``frontier``: the counted population, which is the density meant; None = the pinned rule, the fill of the grid.
+    ``frontier`` is the counted population, from which the density follows.  With None the density is the fill of the
+    grid, as in vyre-driver.
     """
 
     logical_thread_utilization_bps: BasisPoints
@@ -46,7 +50,7 @@ class TelemetryInputs:
 
 
 def sample_from_telemetry(inputs: TelemetryInputs) -> FrontierSample:
-    """A sample whose density is the counted share of active nodes, or the grid's fill where nobody counted."""
+    """Returns a sample whose density is the counted share of active nodes, or without a count the fill of the grid."""
     density = inputs.logical_thread_utilization_bps / BPS
     if inputs.frontier is not None:
         nodes = inputs.frontier.node_count
@@ -56,8 +60,10 @@ def sample_from_telemetry(inputs: TelemetryInputs) -> FrontierSample:
 
 @record
 class FusionPressureInputs:
-    """``n_steps`` steps of length ``dt`` towards the score, which rises linearly over the steps; one step of
-    length 1, the default, is the score."""
+    """Samples, and the ``n_steps`` steps of length ``dt`` in which the result approaches the score.
+
+    The target rises linearly over the steps; one step of length 1, the default, returns the score.
+    """
 
     samples: tuple[FrontierSample, ...]
     launch_overhead_ns: float
@@ -67,7 +73,9 @@ class FusionPressureInputs:
 
 @record
 class FusionPressureWeights:
-    """Weights of the score; a cost counts ``cost_floor`` at density 0 and ``cost_floor + cost_slope`` at 1."""
+    """Weights of the score; a cost is weighted ``cost_floor`` at density 0 and ``cost_floor + cost_slope`` at density
+    1.
+    """
 
     cost: float = 0.55
     cost_floor: float = 0.65
@@ -83,11 +91,13 @@ DEFAULT_WEIGHTS: Final = FusionPressureWeights()
 def fusion_pressures(
     inputs: FusionPressureInputs, weights: FusionPressureWeights = DEFAULT_WEIGHTS
 ) -> tuple[float, ...]:
-    """How much each sample would gain from fusing its waves, in 0..1.
+    """Returns how much each sample would gain from fusing its waves, in 0..1.
 
-    Score: weighted sum of cost and read-back relative to the largest among the samples, launch share of the time, and
-    density.  Raises ``InvalidStep``, ``InvalidLaunchOverhead``, ``InvalidCost`` or ``InvalidFrontierDensity``.
-    O(samples * steps); the sums run in a fixed order, so results are the same everywhere to the last bit.
+    The score is a weighted sum of cost and read-back relative to the largest among the samples, the launch share of the
+    time, and the density.  The sums run in a fixed order, so results are the same everywhere to the last bit.
+    O(samples * steps).
+
+    Raises ``PlanError``: ``InvalidStep``, ``InvalidLaunchOverhead``, ``InvalidCost``, ``InvalidFrontierDensity``.
     """
     _check_pressures(inputs)
     samples, overhead = inputs.samples, inputs.launch_overhead_ns

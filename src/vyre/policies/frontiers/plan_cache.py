@@ -1,14 +1,13 @@
-"""Remember which kernel shape was chosen for a graph, a device and a level of pressure.
+"""Which kernel shape was chosen before for this graph, this device and a similar pressure?
 
-Units: bytes, nanoseconds, basis points.  An entry's key is an identity (graph layout, analysis, device) and five
-figures of the wave, each rounded into a bucket.  A hit repeats the stored decision; a miss takes ``select``
-with the shape that the identity used last.  The least recently used entry leaves first.  Every lookup is O(1).
+Units: bytes, nanoseconds, basis points.  The key of an entry is an identity (graph layout, analysis, device) and five
+figures of the wave, each rounded into a bucket.  A hit repeats the stored decision; a miss calls ``select`` with the
+shape that the identity used last.  The least recently used entry is evicted first.  Every lookup is O(1).
 
-What the reference gets wrong: it renumbers its entries when a 64-bit serial runs out, and searches an identity's other
-entries when the one it used last leaves.  An ordered dictionary needs no serial, and an entry that leaves because it
-is the oldest of all is the only one of its identity.  Its limits of the buckets are unmeasured; here they are a value.
-A decision that is repeated was made for another wave of the same bucket: what must hold for the wave at hand, that its
-bytes fit the budget, is checked again by ``plan_remembered``.
+vyre-driver renumbers its entries when a 64-bit serial runs out, and searches an identity's other entries when its last
+used one is evicted.  An ordered dictionary needs no serial, and the oldest entry of all is the only one of its
+identity. vyre-driver's bucket limits are not measured; here they are parameters.  A repeated decision was made for
+another wave of the same bucket, so ``plan_remembered`` checks again that the bytes of the present wave fit the budget.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Positive: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 
 @record
 class MegakernelDeviceKey:
-    """What of a device the choice of a shape may depend on."""
+    """The properties of a device on which the choice of a shape may depend."""
 
     sm_major: U32
     sm_minor: U32
@@ -58,10 +57,10 @@ _TENSOR_CORES_SM_MAJOR: Final = 7
 
 
 def device_key(device: DeviceEnvelope, warp_size: int) -> MegakernelDeviceKey:
-    """The key of a device.
+    """Returns the key of a device.
 
-    A grid-wide barrier takes compute capability 6.0 and cooperative launches, tensor cores take 7.0 and a device that
-    has them: some of that generation do not.
+    A grid-wide barrier requires compute capability 6.0 and cooperative launches.  Tensor cores require 7.0 and a device
+    that has them, which not all of that generation do.
     """
     return MegakernelDeviceKey(
         sm_major=device.sm_major,
@@ -86,7 +85,7 @@ class MegakernelAnalysisKind(Enum):
 
 @record
 class CustomAnalysis:
-    """An analysis that is none of ``MegakernelAnalysisKind``, told apart by a number."""
+    """An analysis that is not in ``MegakernelAnalysisKind``, identified by a number."""
 
     id: U64
 
@@ -96,7 +95,7 @@ AnalysisKind: TypeAlias = MegakernelAnalysisKind | CustomAnalysis
 
 @record
 class PlanIdentity:
-    """Whose waves share a history: one analysis of one graph on one device."""
+    """One analysis of one graph on one device; the waves of an identity share a history."""
 
     graph_layout_hash: U64
     analysis_kind: AnalysisKind
@@ -105,7 +104,7 @@ class PlanIdentity:
 
 @record
 class WavePressures:
-    """The figures of a wave that its key rounds; memory and launch pressure are not capped at 10 000 bps."""
+    """The figures of a wave that its key rounds; memory and launch pressure may exceed 10 000 bps."""
 
     frontier_density: float
     memory_pressure_bps: BasisPoints
@@ -118,8 +117,8 @@ class WavePressures:
 class BucketThresholds:
     """Widths of the buckets.
 
-    Densities round to multiples of ``1 / density_steps``, pressures down to multiples of ``*_step_bps``; a read-back
-    counts the binary digits of its whole ``readback_unit_bytes``.
+    Densities round to multiples of ``1 / density_steps``, pressures down to multiples of ``*_step_bps``.  The bucket of
+    a read-back is the number of binary digits of its size in whole ``readback_unit_bytes``.
     """
 
     density_steps: Positive = 15
@@ -146,7 +145,7 @@ DEFAULT_BUCKETS: Final = BucketThresholds()
 def plan_key(
     identity: PlanIdentity, pressures: WavePressures, buckets: BucketThresholds = DEFAULT_BUCKETS
 ) -> MegakernelPlanCacheKey:
-    """The key of a wave.  Shares that are not finite count as 0; O(1)."""
+    """Returns the key of a wave.  Shares that are not finite count as 0.  O(1)."""
     return MegakernelPlanCacheKey(
         identity,
         round_half_away(unit(pressures.frontier_density) * buckets.density_steps),
@@ -159,7 +158,7 @@ def plan_key(
 
 @record
 class TopologyLookup:
-    """A wave whose shape is asked for."""
+    """A wave whose shape is wanted."""
 
     identity: PlanIdentity
     sample: FrontierSample
@@ -171,7 +170,7 @@ class TopologyLookup:
 
 @record
 class ExecutionLookup:
-    """A wave whose shape and memory are asked for."""
+    """A wave whose shape and memory are wanted."""
 
     identity: PlanIdentity
     sample: FrontierSample
@@ -190,7 +189,7 @@ class MegakernelCachedPlan:
 
 @verdict
 class MegakernelPlanCacheStats:
-    """``entries`` now; the rest since the cache was made."""
+    """Counters of a cache: the ``entries`` now, and the other figures since the cache was made."""
 
     hits: int
     misses: int
@@ -199,16 +198,16 @@ class MegakernelPlanCacheStats:
 
 
 WavePlanner: TypeAlias = Callable[[ExecutionLookup], ExecutionPlan]
-"""Answers with the shape and the memory of a wave, be it remembered or new."""
+"""Returns the shape and the memory of a wave, remembered or new."""
 
 
 def usable_fusion_pressure(lookup: TopologyLookup) -> float:
-    """The fusion pressure of a wave; 0 without the grid-wide barrier that one kernel for all waves needs."""
+    """Returns the fusion pressure of a wave; 0 without the grid-wide barrier that one kernel for all waves needs."""
     return lookup.fusion_pressure if lookup.identity.device.supports_grid_sync else 0.0
 
 
 def lookup_key(lookup: TopologyLookup, buckets: BucketThresholds = DEFAULT_BUCKETS) -> MegakernelPlanCacheKey:
-    """The key under which the shape of a wave is remembered."""
+    """Returns the key under which the shape of a wave is remembered."""
     sample = lookup.sample
     launch = float_ratio_bps(
         lookup.launch_overhead_ns,
@@ -230,7 +229,10 @@ def lookup_key(lookup: TopologyLookup, buckets: BucketThresholds = DEFAULT_BUCKE
 def decide_topology(
     lookup: TopologyLookup, previous: Topology | None, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS
 ) -> MegakernelCachedPlan:
-    """A new decision for a wave whose key is not remembered; ``previous``: the shape that its identity used last."""
+    """Returns a new decision for a wave whose key is not remembered.
+
+    ``previous`` is the shape that its identity used last, or None.
+    """
     decision = select(
         TopologyInputs(
             sample=lookup.sample,
@@ -246,9 +248,9 @@ def decide_topology(
 
 
 def topology_lookup(lookup: ExecutionLookup) -> TopologyLookup:
-    """The question about the shape in a question about shape and memory.
+    """Returns the lookup of the shape within a lookup of shape and memory.
 
-    Raises ``PlanError`` for bytes that leave 64 bits in the smallest shape.
+    Raises ``PlanError`` if the bytes of the smallest shape exceed 64 bits.
     """
     wave = lookup.wave
     return TopologyLookup(
@@ -262,7 +264,8 @@ def topology_lookup(lookup: ExecutionLookup) -> TopologyLookup:
 
 
 def plan_remembered(remembered: MegakernelCachedPlan, wave: WaveMemory) -> ExecutionPlan:
-    """Memory for the remembered or newly chosen shape, or for the smallest one where that shape does not fit.
+    """Returns the memory for the remembered or newly chosen shape, or for the smallest shape where that one does not
+    fit.
 
     Raises ``PlanError`` like ``topology.fit``.
     """

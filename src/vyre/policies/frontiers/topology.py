@@ -1,13 +1,13 @@
-"""Which kernel shape suits a frontier wave, and what memory it takes.
+"""Which kernel shape suits a frontier wave, and what memory does it take?
 
-Units: bytes, nanoseconds, basis points; densities and pressures are ratios in 0..1.  ``select`` is a list of bands of
-density and degree, of which the first that fits is taken; memory pressure forces the smallest shape, launch pressure
-and read-back favour one kernel for all waves.  With ``previous_topology`` the bands get margins, so that a wave near a
-limit keeps its shape.  ``memory_plan`` adds up what a shape occupies, and ``execution_plan`` falls back to the smallest
+Units: bytes, nanoseconds, basis points; densities and pressures are ratios in 0..1.  ``select`` takes the first that
+fits of a list of bands of density and degree; memory pressure forces the smallest shape, launch pressure and read-back
+favour one kernel for all waves.  With ``previous_topology`` the bands get margins, so that a wave near a limit keeps
+its shape.  ``memory_plan`` adds up the bytes that a shape occupies, and ``execution_plan`` falls back to the smallest
 shape where the chosen one does not fit.  Everything is O(1).
 
-What the reference gets wrong: its limits are guesses that nobody measured.  Here they are a value that says where it
-comes from (``provenance``), and every reason repeats it; measured limits replace it without touching the rule.
+vyre-driver has the same limits, which nobody measured.  Here they are parameters with a ``provenance``, which every
+reason repeats; measured limits can replace them without a change of the rule.
 """
 
 from __future__ import annotations
@@ -23,8 +23,15 @@ from vyre.policies.record import U32_MAX, U64, U64_MAX, BasisPoints, Reason, che
 
 
 class Topology(Enum):
-    """Shapes of a frontier kernel: a lane, a warp or a block per active node, a scan of all nodes, a mixture, or all
-    waves in one kernel."""
+    """Shapes of a frontier kernel.
+
+    - ``SPARSE_FRONTIER``: a lane per active node.
+    - ``WARP_SPARSE_FRONTIER``: a warp per active node.
+    - ``DENSE_FRONTIER``: a scan of all nodes.
+    - ``BLOCK_DENSE_FRONTIER``: a block per active node.
+    - ``HYBRID_FRONTIER``: a mixture.
+    - ``FUSED_WAVE``: all waves in one kernel.
+    """
 
     SPARSE_FRONTIER = "sparse_frontier"
     WARP_SPARSE_FRONTIER = "warp_sparse_frontier"
@@ -35,7 +42,7 @@ class Topology(Enum):
 
 
 class _Scratch(NamedTuple):
-    """A shape's scratch: ``factor`` times the wave's, of which at least ``minimum`` bytes are taken."""
+    """The scratch of a shape: ``factor`` times the wave's, which counts as at least ``minimum`` bytes."""
 
     factor: int
     minimum: int = 0
@@ -55,9 +62,9 @@ FUSED_SCRATCH_FACTOR: Final = _SCRATCH[Topology.FUSED_WAVE].factor
 
 @record
 class FrontierSample:
-    """One observed wave: cost of its dispatch, share of nodes that are active, bytes read back.
+    """One observed wave: the cost of its dispatch in ns, the share of nodes that are active, the bytes read back.
 
-    ``select`` takes a density that is not finite for 0, and no launch pressure from a cost that is not finite.
+    ``select`` treats a density that is not finite as 0, and a cost that is not finite as no launch pressure.
     """
 
     dispatch_cost_ns: float
@@ -67,20 +74,27 @@ class FrontierSample:
 
 @record
 class GraphSize:
+    """The number of nodes and of edges of a graph."""
+
     node_count: U64
     edge_count: U64
 
 
 @record
 class MemoryDemand:
+    """The bytes that a wave needs, and those that it may take."""
+
     required_bytes: U64
     budget_bytes: U64
 
 
 @record
 class TopologyInputs:
-    """``launch_overhead_ns``: what each launch costs beside its kernel.  ``fusion_pressure``: gain expected from one
-    kernel for all waves, 0..1.  ``previous_topology``: the shape in use, to be kept near a limit; None decides afresh.
+    """A wave whose shape is to be chosen.
+
+    ``launch_overhead_ns`` is the cost of each launch besides its kernel.  ``fusion_pressure`` is the gain expected from
+    one kernel for all waves, 0..1.  ``previous_topology`` is the shape in use, which is kept near a limit; None decides
+    without a history.
     """
 
     sample: FrontierSample
@@ -93,10 +107,10 @@ class TopologyInputs:
 
 @record
 class TopologyThresholds:
-    """Limits of the bands; ``*_margin`` and ``*_keep_*`` apply to the shape in use only.
+    """Limits of the bands; ``*_margin`` and ``*_keep_*`` apply only to the shape in use.
 
-    Densities and pressures are shares, ``*_degree_bps`` edges per node (10 000 = one edge a node).  ``provenance``
-    says what the limits rest on: a sweep of a device, or nothing.
+    Densities and pressures are shares; ``*_degree_bps`` are edges per node (10 000 = one edge per node).
+    ``provenance`` says on what the limits rest, such as a sweep on a device.
     """
 
     sparse_safety_memory_bps: BasisPoints = 9000
@@ -119,7 +133,7 @@ class TopologyThresholds:
 
 
 class TopologyReason(Enum):
-    """Why a shape was chosen, in the words of the log line."""
+    """Why a shape was chosen; the values appear in the log line."""
 
     ULTRA_SPARSE = "ultra_sparse_warp_specialized"
     MEMORY_PRESSURE = "memory_pressure_sparse_safety"
@@ -142,9 +156,10 @@ _REASONS: Final = {
 
 @verdict
 class TopologyDecision:
-    """The shape and the figures it was chosen by, each in basis points.
+    """The shape and the figures by which it was chosen, each in basis points.
 
-    ``average_degree_bps``: edges per node; ``launch_pressure_bps``: launch overhead over the cost of the dispatch.
+    ``average_degree_bps`` is the number of edges per node, ``launch_pressure_bps`` the launch overhead over the cost of
+    the dispatch.
     """
 
     topology: Topology
@@ -178,9 +193,9 @@ DEFAULT_THRESHOLDS: Final = TopologyThresholds()
 
 
 def select(inputs: TopologyInputs, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS) -> TopologyDecision:
-    """The shape of a wave's kernel: the first band that fits, or the previous shape while its margin holds.
+    """Returns the shape of a wave's kernel: the first band that fits, or the previous shape while its margin holds.
 
-    A decision fed back as ``previous_topology`` with the same inputs settles after one step.
+    If decisions are fed back as ``previous_topology`` with the same inputs, they settle after one step.
     """
     sample, overhead, fusion = inputs.sample, inputs.launch_overhead_ns, inputs.fusion_pressure
     figures = _figures(sample, inputs.graph, memory_pressure_bps(inputs.memory), overhead, fusion)
@@ -253,7 +268,7 @@ def _with_previous(previous: Topology, fresh: Topology, f: _Figures, t: Topology
 
 
 def _holds(previous: Topology, fresh: Topology, f: _Figures, t: TopologyThresholds) -> bool:
-    """Is the wave inside the band of its previous shape, widened by the margin?"""
+    """Returns whether the wave is inside the band of its previous shape, widened by the margin."""
     margin = t.density_margin
     match previous:
         case Topology.WARP_SPARSE_FRONTIER:
@@ -280,14 +295,14 @@ def _holds(previous: Topology, fresh: Topology, f: _Figures, t: TopologyThreshol
 
 
 def memory_pressure_bps(memory: MemoryDemand) -> int:
-    """Required over budget, uncapped up to 2^32-1; that too for anything wanted of nothing."""
+    """Returns required over budgeted bytes, at most 2^32-1; a positive requirement of a budget of 0 gives 2^32-1."""
     required, budget = memory.required_bytes, memory.budget_bytes
     return ratio(required, budget, BPS, if_zero=U32_MAX if required else 0, cap=U32_MAX)
 
 
 @record
 class WaveMemory:
-    """What a wave over a graph occupies; ``scratch_bytes`` are the wave's own, before a shape scales them."""
+    """The bytes of a wave over a graph; ``scratch_bytes`` are the wave's own, before a shape scales them."""
 
     node_count: U64
     edge_count: U64
@@ -301,14 +316,14 @@ class WaveMemory:
 
 @record
 class MemoryInputs(WaveMemory):
-    """A wave, and the shape it is to run in."""
+    """A wave, and the shape in which it is to run."""
 
     topology: Topology
 
 
 @record
 class ExecutionInputs(WaveMemory):
-    """A wave, and what ``select`` asks to choose its shape."""
+    """A wave, and the figures by which ``select`` chooses its shape."""
 
     sample: FrontierSample
     launch_overhead_ns: float
@@ -330,7 +345,10 @@ class MemoryPlan:
 
 @verdict
 class ExecutionPlan:
-    """``downgraded_to_sparse``: the shape that suited the wave did not fit, the smallest one does."""
+    """A shape and its memory.
+
+    ``downgraded_to_sparse`` says that the shape that suited the wave did not fit, and the smallest one does.
+    """
 
     topology: Topology
     memory: MemoryPlan
@@ -339,16 +357,17 @@ class ExecutionPlan:
 
 
 def memory_plan(inputs: MemoryInputs) -> MemoryPlan:
-    """``required = nodes * bytes + edges * bytes + frontier + scaled scratch + output``, all alive at once.
+    """Returns the memory of a wave: ``nodes * bytes + edges * bytes + frontier + scaled scratch + output``, all alive
+    at once.
 
-    Raises ``PlanError``: ``OverBudget``, or ``ByteCountOverflow`` for a sum that leaves 64 bits.  More bytes never turn
-    an error into a plan.
+    Raises ``PlanError``: ``OverBudget``, or ``ByteCountOverflow`` for a sum that exceeds 64 bits.  More bytes never
+    turn an error into a plan.
     """
     return memory_of(inputs.topology, inputs)
 
 
 def memory_of(topology: Topology, wave: WaveMemory) -> MemoryPlan:
-    """``memory_plan`` of a wave run in the shape ``topology``."""
+    """Returns the ``memory_plan`` of a wave in the shape ``topology``."""
     graph = graph_bytes(wave.node_count, wave.edge_count, wave.bytes_per_node, wave.bytes_per_edge)
     partial = checked_u64(graph + wave.frontier_bytes, "graph plus frontier bytes")
     scaling = _SCRATCH[topology]
@@ -379,21 +398,21 @@ def memory_of(topology: Topology, wave: WaveMemory) -> MemoryPlan:
 
 
 def graph_bytes(node_count: int, edge_count: int, bytes_per_node: int, bytes_per_edge: int) -> int:
-    """Bytes of a graph's layout; raises ``ByteCountOverflow``."""
+    """Returns the bytes of a graph's layout; raises ``PlanError("ByteCountOverflow")``."""
     nodes = checked_u64(node_count * bytes_per_node, "node layout bytes")
     edges = checked_u64(edge_count * bytes_per_edge, "edge layout bytes")
     return checked_u64(nodes + edges, "graph layout bytes")
 
 
 def execution_plan(inputs: ExecutionInputs, thresholds: TopologyThresholds = DEFAULT_THRESHOLDS) -> ExecutionPlan:
-    """Select by what the smallest shape needs, then plan the selected one; see ``fit`` for the errors."""
+    """Selects a shape by the memory of the smallest one, then plans the selected one; raises like ``fit``."""
     smallest = memory_of(Topology.SPARSE_FRONTIER, inputs)
     pressure, overhead, fusion = smallest.memory_pressure_bps, inputs.launch_overhead_ns, inputs.fusion_pressure
     return fit(_fresh(_figures(inputs.sample, inputs, pressure, overhead, fusion), thresholds), inputs)
 
 
 def fit(topology: Topology, wave: WaveMemory) -> ExecutionPlan:
-    """Run a wave in ``topology`` if that fits its budget, else in the smallest shape.
+    """Plans a wave in ``topology`` if that fits its budget, else in the smallest shape.
 
     Raises ``PlanError``: ``OverBudget`` if neither fits, ``ByteCountOverflow`` without trying the smallest.
     """
@@ -423,6 +442,6 @@ def fit(topology: Topology, wave: WaveMemory) -> ExecutionPlan:
 
 
 def smallest_demand(wave: WaveMemory) -> MemoryDemand:
-    """Bytes of the smallest shape against the wave's budget, whether they fit or not."""
+    """Returns the bytes of the smallest shape and the wave's budget, whether they fit it or not."""
     unlimited = memory_of(Topology.SPARSE_FRONTIER, replace(wave, budget_bytes=U64_MAX))
     return MemoryDemand(unlimited.required_bytes, wave.budget_bytes)

@@ -1,13 +1,12 @@
-"""In which order the waves of a frontier analysis run, with as few grid barriers as their dependencies allow.
+"""In which order do the waves of a frontier analysis run, with as few grid barriers as their dependencies allow?
 
-Units: bytes in 64 bits, checked: what leaves them raises ``PlanError``.  Waves form layers: a wave is in the first
-layer after all that it depends on, and no barrier is needed inside a layer.  A layer that exceeds the memory budget is
-cut into groups.  O(waves + dependencies).
+Units: bytes in 64 bits; a figure that exceeds them raises ``PlanError``.  Waves form layers: a wave is in the first
+layer after all waves on which it depends, and no barrier is needed inside a layer.  A layer that exceeds the memory
+budget is cut into groups.  O(waves + dependencies).
 
-What the reference gets wrong: it reports the largest frontier, scratch and output bytes of any group, which may be
-those of three groups.  They stay, because the kernel's shape is planned by them; ``peak_live_bytes`` beside them is
-what one group holds at a time.  And it compares only the first wave of a layer with the budget; ``check_every_wave``
-compares all.
+vyre-driver reports the largest frontier, scratch and output bytes of any group, which may come from three groups.
+These figures are kept, because the shape of the kernel is planned by them; ``peak_live_bytes`` is what one group holds
+at a time. vyre-driver also compares only the first wave of a layer with the budget; ``check_every_wave`` compares all.
 """
 
 from __future__ import annotations
@@ -30,14 +29,16 @@ from vyre.policies.frontiers.topology import (
 from vyre.policies.record import U32, U64, Reason, checked_u64, record, verdict, why_field
 
 Dependencies: TypeAlias = tuple[tuple[U64, U64], ...]
-"""Pairs of waves by index: the first runs before the second.  Repetitions do no harm.
+"""Pairs of waves by index: the first runs before the second.  Pairs may repeat.
 
-An index has 64 bits, so that one which no wave has, however large, is refused as an unknown wave.
+An index has 64 bits, so that an index of no wave, however large, is refused as an unknown wave.
 """
 
 
 @record
 class BarrierInputs:
+    """The number of waves and their dependencies."""
+
     wave_count: U32
     dependencies: Dependencies
 
@@ -53,7 +54,7 @@ class BarrierPlan:
 
 @record
 class WaveEnvelope:
-    """Bytes of a wave; ``scratch_bytes`` before a kernel's shape scales them."""
+    """The bytes of a wave; ``scratch_bytes`` are those before a kernel's shape scales them."""
 
     frontier_bytes: U64
     scratch_bytes: U64
@@ -62,9 +63,9 @@ class WaveEnvelope:
 
 @record
 class FrontierInputs:
-    """Waves over a graph that stays on the device; ``readback_bytes`` come back in the end.
+    """Waves over a graph that stays on the device; ``readback_bytes`` are read back at the end.
 
-    ``check_every_wave``: refuse a wave that exceeds the budget wherever it stands, not only as the first of its layer.
+    ``check_every_wave`` refuses a wave that exceeds the budget wherever it stands, not only as the first of its layer.
     """
 
     waves: tuple[WaveEnvelope, ...]
@@ -79,8 +80,8 @@ class FrontierInputs:
 class FrontierPlan:
     """Groups of waves, and the largest of their sums.
 
-    ``peak_live_bytes`` counts the graph and scaled scratch.  Only if a wave that exceeds the budget was let through, it
-    exceeds the budget too, and perhaps 64 bits.
+    ``peak_live_bytes`` includes the graph and the scaled scratch.  It exceeds the budget, and perhaps 64 bits, only if
+    a wave that exceeds the budget was accepted.
     """
 
     barriers: BarrierPlan
@@ -94,7 +95,9 @@ class FrontierPlan:
 
 @record
 class FrontierExecutionInputs:
-    """Waves over a graph, and what the shape of their kernel is chosen by; see ``topology.TopologyInputs``."""
+    """Waves over a graph, and the figures by which the shape of their kernel is chosen; see
+    ``topology.TopologyInputs``.
+    """
 
     identity: PlanIdentity
     sample: FrontierSample
@@ -117,9 +120,9 @@ class FrontierExecutionPlan:
 
 
 def plan_barriers(inputs: BarrierInputs) -> BarrierPlan:
-    """Layers of waves, the least possible number of them: the longest chain of dependencies.
+    """Returns the least possible number of layers of waves, which is the longest chain of dependencies.
 
-    The first layer ascends by index; a later one has its waves in the order in which they became ready.  Raises
+    The first layer ascends by index; later layers list their waves in the order in which they became ready.  Raises
     ``PlanError``: ``InvalidWave``, ``SelfDependency``, ``Cycle``.
     """
     layers = _layers(inputs.wave_count, inputs.dependencies)
@@ -127,13 +130,13 @@ def plan_barriers(inputs: BarrierInputs) -> BarrierPlan:
 
 
 def fused_wave_bytes(wave: WaveEnvelope) -> int:
-    """What a wave takes in the shape that scales scratch most; raises ``ByteCountOverflow``."""
+    """Returns the bytes of a wave in the shape that scales scratch most; raises ``PlanError("ByteCountOverflow")``."""
     scratch = checked_u64(wave.scratch_bytes * FUSED_SCRATCH_FACTOR, "fused wave scratch bytes")
     return checked_u64(wave.frontier_bytes + scratch + wave.output_bytes, "fused wave bytes")
 
 
 def plan_frontier(inputs: FrontierInputs) -> FrontierPlan:
-    """Layers cut into groups, each of as many waves as the budget holds beside the graph.
+    """Returns layers cut into groups, each of as many waves as the budget holds beside the graph.
 
     A smaller budget never takes fewer barriers.  Raises ``PlanError``: ``Barrier`` with the error of ``plan_barriers``
     as ``source``, ``GroupOverBudget`` for a graph or a wave that does not fit, ``ByteCountOverflow``.
@@ -160,7 +163,7 @@ def plan_frontier(inputs: FrontierInputs) -> FrontierPlan:
 
 
 def plan_frontier_execution(inputs: FrontierExecutionInputs, plan_wave: WavePlanner) -> FrontierExecutionPlan:
-    """Groups of waves, and the shape of the kernel that runs them.
+    """Returns groups of waves, and the shape of the kernel that runs them.
 
     The shape is chosen for the largest sums of any group.  Raises like ``plan_frontier``, and ``Memory`` with the error
     of ``plan_wave`` as ``source``.
@@ -200,7 +203,7 @@ def plan_frontier_execution(inputs: FrontierExecutionInputs, plan_wave: WavePlan
 
 @contextmanager
 def as_source(kind: str) -> Iterator[None]:
-    """A ``PlanError`` inside becomes the ``source`` of one of this kind."""
+    """Replaces a ``PlanError`` raised inside by one of this kind, whose ``source`` is the original."""
     try:
         yield
     except PlanError as error:
@@ -220,9 +223,10 @@ def _layers(wave_count: int, dependencies: Dependencies) -> list[list[int]]:
 
 
 def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], int]:
-    """Layers of a graph of ``count`` nodes, and how many nodes are on or behind a cycle and so in none of them.
+    """Returns the layers of a graph of ``count`` nodes, and the number of nodes in no layer.
 
-    Topological order by in-degrees (Kahn): the first layer ascends, in a later one nodes stand as they became ready.
+    These are the nodes on or behind a cycle.  The order is topological by in-degrees (Kahn): the first layer ascends,
+    later ones list nodes in the order in which they became ready.
     """
     successors: list[list[int]] = [[] for _ in range(count)]
     waits_for = [0] * count
@@ -238,7 +242,7 @@ def layers_of(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[i
 
 
 def _released(layer: Iterable[int], successors: list[list[int]], waits_for: list[int]) -> Iterator[int]:
-    """Nodes that wait for nothing more once ``layer`` has run."""
+    """Yields the nodes that wait for nothing more once ``layer`` has run."""
     for node in layer:
         for successor in successors[node]:
             waits_for[successor] -= 1
@@ -255,7 +259,7 @@ class _Group(NamedTuple):
     fused_bytes: int
 
     def sums(self, envelopes: Sequence[WaveEnvelope]) -> tuple[int, int, int]:
-        """Frontier, scratch and output bytes of the group."""
+        """Returns frontier, scratch and output bytes of the group."""
         members = [envelopes[wave] for wave in self.waves]
         return (
             sum(member.frontier_bytes for member in members),

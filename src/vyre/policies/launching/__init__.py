@@ -1,1 +1,1 @@
-"""How work is launched: plainly, replayed, kept resident or fused, and with which parameters."""
+"""Decisions about launching: plainly, by replay, resident or fused, and with which parameters."""

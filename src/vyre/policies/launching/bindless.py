@@ -1,11 +1,11 @@
-"""One table of resources, or one binding for each?
+"""Does a kernel take one table of resources, or one binding for each?
 
-Rule: the table when there are at least ``min_resources`` resources and the device can index it the way the
-program does.  O(1).
+Rule: the table if there are at least ``min_resources`` resources and the device can index it the way the program does.
+O(1).
 
-What the reference rule gets wrong: run-time indexing is a requirement, not a preference, yet below the
-threshold it answers with bindings that cannot be indexed.  ``plan_resource_table`` is the sound decision
-for a device whose parameters are pointers: a table where it is needed or pays, or a refusal.
+vyre-driver has this rule, which treats run-time indexing as a preference, although it is a requirement: below the
+threshold it returns bindings, which cannot be indexed.  ``plan_resource_table`` is the sound decision for a device
+whose parameters are pointers: a table where it is needed or cheaper, or a refusal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from vyre.policies.record import U32, Nanoseconds, Reason, record, verdict, why_
 
 
 class BindlessSupport(Enum):
-    """FULL: any index at run time. STATIC: a table whose slots are indexed by constants only."""
+    """Support for resource tables.
+
+    - ``FULL``: any index at run time.
+    - ``STATIC``: a table whose slots are indexed by constants only.
+    - ``UNSUPPORTED``: no tables.
+    """
 
     FULL = "full"
     STATIC = "static"
@@ -26,7 +31,7 @@ class BindlessSupport(Enum):
 
 @record
 class BindlessInputs:
-    """``dynamic_indexing``: the index varies per lane or per dispatch."""
+    """A program's resources; ``dynamic_indexing`` says that the index varies per lane or per dispatch."""
 
     resource_count: U32
     support: BindlessSupport
@@ -35,18 +40,22 @@ class BindlessInputs:
 
 @record
 class BindlessThresholds:
-    """``min_resources``: the table pays from this many resources on."""
+    """``min_resources`` is the number of resources from which on a table is used."""
 
     min_resources: U32 = 24
 
 
 @verdict
 class Bindless:
+    """The kernel takes one table."""
+
     why: Reason = why_field()
 
 
 @verdict
 class TraditionalBindings:
+    """The kernel takes one binding for each resource."""
+
     why: Reason = why_field()
 
 
@@ -55,7 +64,9 @@ DEFAULT_THRESHOLDS = BindlessThresholds()
 
 
 def decide_bindless(inputs: BindlessInputs, thresholds: BindlessThresholds = DEFAULT_THRESHOLDS) -> BindlessVerdict:
-    """``Bindless`` iff enough resources and FULL support, or STATIC support and no run-time indexing."""
+    """Returns ``Bindless`` iff there are enough resources and FULL support, or STATIC support and no run-time
+    indexing.
+    """
     count, support = inputs.resource_count, inputs.support
     if count < thresholds.min_resources:
         return TraditionalBindings(
@@ -69,14 +80,16 @@ def decide_bindless(inputs: BindlessInputs, thresholds: BindlessThresholds = DEF
 
 
 POINTER_BYTES: Final = 8
+"""Bytes of a pointer."""
 
 
 @record
 class ResourceTableInputs:
-    """Bytes of the other parameters and of all parameters together; costs in ns.
+    """A program's resources and parameters: sizes in bytes, costs in ns.
 
-    ``expected_updates``: how often a recorded launch will be given other resources, each time at
-    ``update_cost_ns`` as parameters, or once at ``table_upload_cost_ns`` as a table.
+    ``other_parameter_bytes`` excludes the pointers; ``parameter_budget_bytes`` is for all parameters.
+    ``expected_updates`` is how often a recorded launch will be given other resources, each time at ``update_cost_ns``
+    as parameters, or once at ``table_upload_cost_ns`` as a table.
     """
 
     resource_count: U32
@@ -91,14 +104,14 @@ class ResourceTableInputs:
 
 @verdict
 class Parameters:
-    """One kernel parameter for each pointer."""
+    """The kernel takes one parameter for each pointer."""
 
     why: Reason = why_field()
 
 
 @verdict
 class PointerTable:
-    """A table of pointers on the device."""
+    """The kernel takes a table of pointers on the device."""
 
     why: Reason = why_field()
 
@@ -114,7 +127,9 @@ ResourceTableVerdict: TypeAlias = Parameters | PointerTable | Unsupported
 
 
 def plan_resource_table(inputs: ResourceTableInputs) -> ResourceTableVerdict:
-    """A table iff it is needed (run-time indices, too many pointers) or cheaper, and the device can index it."""
+    """Returns a table iff it is needed (run-time indices, too many pointers) or cheaper, and the device can
+    index it.
+    """
     indexable = inputs.support is BindlessSupport.FULL or (
         inputs.support is BindlessSupport.STATIC and not inputs.dynamic_indexing
     )

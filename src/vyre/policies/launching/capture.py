@@ -1,10 +1,10 @@
-"""How many device buffers, read-backs and kernel arguments a captured launch graph needs.
+"""How many device buffers, read-backs and kernel arguments does a captured launch graph need?
 
 A capture fixes every pointer, so all buffers are allocated before it.  O(bindings).
 
-What the reference gets wrong is not the plan but its use: it serves a repeated input from a host copy of the outputs
-and reports a device time of 0 for it.  Here the plan only says whether inputs may stay on the device
-(``resident_input_replay_safe``); nothing serves results without a launch.
+vyre-driver has the same plan, and uses it to return a host copy of the outputs for a repeated input, with a device time
+of 0.  Here the plan only says whether inputs may stay on the device (``resident_input_replay_safe``); no result is
+returned without a launch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vyre.policies.record import U64, record, verdict
 
 
 class BindingRole(Enum):
-    """What a binding is for; SHARED is workgroup memory and needs no buffer."""
+    """The purpose of a binding; SHARED is workgroup memory and needs no buffer."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -27,7 +27,7 @@ class BindingRole(Enum):
 
 @record
 class CaptureBinding:
-    """Positions of the binding among the launch's inputs and outputs; None = it is not among them."""
+    """A binding, and its positions among the launch's inputs and outputs; None if it is not among them."""
 
     role: BindingRole
     input_index: U64 | None
@@ -36,12 +36,16 @@ class CaptureBinding:
 
 @record
 class CaptureInputs:
+    """The bindings of a launch."""
+
     bindings: tuple[CaptureBinding, ...]
 
 
 @verdict
 class CapturePlan:
-    """Counts; arguments are the pointers and one block of launch parameters."""
+    """Counts of buffers, read-backs and arguments; the arguments are the pointers and one block of launch
+    parameters.
+    """
 
     input_device_capacity: int
     output_device_capacity: int
@@ -52,9 +56,10 @@ class CapturePlan:
 
 
 def plan_capture(inputs: CaptureInputs) -> CapturePlan:
-    """Buffers of a captured launch.
+    """Returns the buffers of a captured launch.
 
-    Replaying without restaging inputs is safe unless a buffer is both input and output: its first run overwrites it.
+    Replaying without copying the inputs again is safe unless a buffer is both input and output, which the first run
+    overwrites.
     """
     bound = [b for b in inputs.bindings if b.role is not BindingRole.SHARED]
     staged = sum(b.input_index is not None for b in bound)

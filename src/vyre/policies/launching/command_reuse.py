@@ -1,9 +1,9 @@
-"""Record a command sequence once and replay it, or launch it plainly each time?
+"""Is a command sequence recorded once and replayed, or launched plainly each time?
 
 Units: nanoseconds.  Rule: ``S = repeat * (per_launch - replay) - record``; replay when S > 0.  O(1).
 
-What the reference rule gets wrong: its launch cost is serial, as in ``persistent_kernel``; feed costs net of
-what asynchronous execution hides.  It also charges recording even when a recording exists: pass 0 then.
+vyre-driver has the same rule with a launch cost that is serial, as in ``persistent_kernel``; pass costs net of the time
+that asynchronous execution hides.  It also charges for recording even when a recording exists; pass 0 then.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ class CommandReuseInputs:
 
 @record
 class CommandReuseThresholds:
-    """``min_repeats``: fewer runs are launched plainly whatever the costs."""
+    """``min_repeats``: fewer runs than this are launched plainly, whatever the costs."""
 
     min_repeats: U32 = 2
 
 
 @verdict
 class PlainLaunches:
+    """Each run is launched plainly."""
+
     why: Reason = why_field()
 
 
 @verdict
 class RecordAndReplay:
-    """``savings_ns`` > 0; may exceed 64 bits."""
+    """The sequence is recorded and replayed; ``savings_ns`` is positive and may exceed 64 bits."""
 
     savings_ns: int
     why: Reason = why_field()
@@ -50,7 +52,7 @@ DEFAULT_THRESHOLDS = CommandReuseThresholds()
 def decide_command_reuse(
     inputs: CommandReuseInputs, thresholds: CommandReuseThresholds = DEFAULT_THRESHOLDS
 ) -> CommandReuseVerdict:
-    """``RecordAndReplay`` iff replaying is cheaper in total, recording included (a tie launches plainly)."""
+    """Returns ``RecordAndReplay`` iff replaying is cheaper in total, recording included; a tie launches plainly."""
     repeats, launch, replay = inputs.repeat_count, inputs.per_launch_overhead_ns, inputs.replay_overhead_ns
     if repeats < thresholds.min_repeats:
         return PlainLaunches(Reason("{} run(s) are below the minimum of {}", (repeats, thresholds.min_repeats)))

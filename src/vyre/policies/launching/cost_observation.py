@@ -1,18 +1,18 @@
-"""Is a cost what it was taken for, now that it was observed?
+"""Do observations confirm a cost, or does it have to be corrected?
 
 Units: nanoseconds.  Rule: the median of the samples replaces the cost if the two differ by more than
-``standard_errors`` of their difference and by more than ``min_change_bps`` of what was believed, so that neither noise
-nor a trifle makes a plan change.  Fewer than a quarter of the samples, whatever they are, move median and
-interquartile range no farther than the others lie apart.
+``standard_errors`` of their difference and by more than ``min_change_bps`` of the believed cost, so that neither noise
+nor a small change alters a plan.  Outliers that are fewer than a quarter of the samples move median and interquartile
+range no farther than the range of the other samples.
 
-Some samples are times of something that contains the cost, such as all that a dispatch does before it waits.  They
-prove nothing about a cost below them; but no cost is larger than what contains it, so a larger one is replaced by
-their median as its upper bound.
+Some samples time an operation that contains the cost, such as everything that a dispatch does before it waits.  They
+prove nothing about a cost below them.  But no cost is larger than an operation that contains it, so a larger cost is
+replaced by their median as its upper bound.
 
-What is trusted more is not replaced by what is trusted less: a measured cost by emulated times.
+A cost is never replaced by samples of a less trustworthy kind, such as a measured cost by emulated times.
 
-What the reference gets wrong: it takes costs as they are given, for good, so that one wrong figure keeps every plan
-that rests on it wrong.
+Unlike vyre-driver, which takes costs as given, so that one wrong figure keeps every plan that rests on it wrong, this
+corrects them.
 
 Complexity: O(n log n) in the samples.
 """
@@ -29,7 +29,11 @@ from vyre.policies.record import U32, U32_MAX, BasisPoints, IntRange, Nanosecond
 
 @record
 class CostSamples:
-    """``believed``: the cost so far; None: unknown.  ``bounds``: the samples are of what contains the cost."""
+    """Samples of a cost.
+
+    ``believed`` is the cost so far, None if unknown.  ``bounds`` says that the samples time an operation that contains
+    the cost.
+    """
 
     cost: str
     believed: Measured | None
@@ -40,7 +44,7 @@ class CostSamples:
 
 @record
 class ObservationThresholds:
-    """``min_samples``: fewer settle nothing.  The others: what a difference must exceed."""
+    """``min_samples``: fewer samples decide nothing.  The other two are what a difference must exceed."""
 
     min_samples: Annotated[int, IntRange(LEAST_SAMPLES, U32_MAX)] = SETTLING_SAMPLES
     standard_errors: U32 = 4
@@ -49,7 +53,7 @@ class ObservationThresholds:
 
 @verdict
 class CostUnsettled:
-    """Too few samples, or samples that prove nothing about an unknown cost."""
+    """There are too few samples, or samples that prove nothing about an unknown cost."""
 
     cost: str
     why: Reason = why_field()
@@ -57,7 +61,7 @@ class CostUnsettled:
 
 @verdict
 class CostKept:
-    """``value`` holds on."""
+    """The cost remains ``value``."""
 
     cost: str
     value: Measured
@@ -66,7 +70,7 @@ class CostKept:
 
 @verdict
 class CostCorrected:
-    """``value`` replaces ``before``; of an ``upper_bound`` nothing is known but that the cost is not larger."""
+    """``value`` replaces ``before``; with ``upper_bound``, the cost is only known not to be larger."""
 
     cost: str
     before: Measured | None
@@ -80,7 +84,7 @@ DEFAULT_THRESHOLDS: Final = ObservationThresholds()
 
 
 def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_THRESHOLDS) -> CostVerdict:
-    """What to believe of a cost from now on."""
+    """Returns what to believe of a cost from now on."""
     cost, believed, count = inputs.cost, inputs.believed, len(inputs.samples_ns)
     if count < thresholds.min_samples:
         few = (cost, count, thresholds.min_samples)
@@ -110,7 +114,7 @@ def judge_cost(inputs: CostSamples, thresholds: ObservationThresholds = DEFAULT_
 
 
 def _first(inputs: CostSamples, value: Measured) -> CostVerdict:
-    """Of a cost that was unknown."""
+    """Judges a cost that was unknown."""
     cost, count = inputs.cost, len(inputs.samples_ns)
     if inputs.bounds:
         return CostUnsettled(cost, Reason("{} is unknown, and {} samples only contain it", (cost, count)))

@@ -1,11 +1,11 @@
-"""The launch decisions of one dispatch together, and the choice of one primary execution mode.
+"""What are the launch decisions of one dispatch together, and which execution mode is primary?
 
 Evaluates persistent execution, arm independence, copy overlap, command reuse, resource table and speculative
 compilation on one set of inputs.  Audit events are returned, never emitted.  O(accesses).
 
-What the reference gets wrong: the two savings it compares come from different counts and baselines, and the copy is
-checked against one arm only, although both may be running.  The execution plan prices all modes for one workload; this
-bundle stays as the view of the individual verdicts.  ``copy_beside_both_arms`` has the copy wait for either arm.
+vyre-driver compares two savings that come from different counts and baselines, and checks the copy against one arm
+only, although both may be running.  ``plan_execution`` prices all modes for one workload instead; this module remains
+as a view of the individual verdicts.  ``copy_beside_both_arms`` checks the copy against either arm.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from vyre.policies.record import U32, Reason, record, verdict, why_field
 class DispatchPolicyInputs:
     """Inputs of the six decisions; ``copy_dst_slot`` is None when no copy is pending.
 
-    ``copy_bytes``: what of the slot the copy writes, None = all.  ``copy_beside_both_arms``: judge the copy against
-    ``arm_b`` too (off = pinned).
+    ``copy_bytes`` are the bytes of the slot that the copy writes, None for all.  ``copy_beside_both_arms`` checks the
+    copy against ``arm_b``, too; without it, as in vyre-driver, only against ``arm_a``.
     """
 
     persistent: PersistentKernelInputs
@@ -71,6 +71,8 @@ class DispatchPolicyInputs:
 
 @record
 class DispatchPolicyThresholds:
+    """The thresholds of the decisions that have any."""
+
     persistent: PersistentKernelThresholds = PersistentKernelThresholds()
     graph: CommandReuseThresholds = CommandReuseThresholds()
     bindless: BindlessThresholds = BindlessThresholds()
@@ -79,17 +81,23 @@ class DispatchPolicyThresholds:
 
 @verdict
 class RunPlainLaunches:
+    """Plain launches are the primary mode."""
+
     why: Reason = why_field()
 
 
 @verdict
 class RunCommandReuse:
+    """Replaying is the primary mode; ``savings_ns`` is its gain over plain launches."""
+
     savings_ns: int
     why: Reason = why_field()
 
 
 @verdict
 class RunPersistentKernel:
+    """A resident kernel is the primary mode; ``savings_ns`` is its gain over plain launches."""
+
     savings_ns: int
     why: Reason = why_field()
 
@@ -108,7 +116,7 @@ class AuditEvent(NamedTuple):
 
 @verdict
 class DispatchDecisions:
-    """Every verdict; ``copy_overlap`` is None without a pending copy; by default it is judged against ``arm_a``."""
+    """Every verdict; ``copy_overlap`` is None without a pending copy, and by default judged against ``arm_a``."""
 
     persistent: PersistentKernelVerdict
     arm_independence: ArmVerdict
@@ -126,7 +134,7 @@ DEFAULT_THRESHOLDS = DispatchPolicyThresholds()
 def select_primary_execution_mode(
     persistent: PersistentKernelVerdict, command_reuse: CommandReuseVerdict
 ) -> PrimaryMode:
-    """The profitable mode with the larger savings; a tie replays; none launches plainly."""
+    """Returns the mode with the larger savings; a tie replays, and plain launches are used if neither saves time."""
     keep = persistent.savings_ns if isinstance(persistent, PersistentKernel) else 0
     replay = command_reuse.savings_ns if isinstance(command_reuse, RecordAndReplay) else 0
     if keep > replay:
@@ -139,7 +147,7 @@ def select_primary_execution_mode(
 def evaluate_dispatch_policy(
     inputs: DispatchPolicyInputs, thresholds: DispatchPolicyThresholds = DEFAULT_THRESHOLDS
 ) -> DispatchDecisions:
-    """All verdicts, the primary mode, and one audit event for each positive verdict, in a fixed order."""
+    """Returns all verdicts, the primary mode, and one audit event for each positive verdict, in a fixed order."""
     persistent = decide_persistent_kernel(inputs.persistent, thresholds.persistent)
     reuse = decide_command_reuse(inputs.graph, thresholds.graph)
     table = decide_bindless(inputs.bindless, thresholds.bindless)

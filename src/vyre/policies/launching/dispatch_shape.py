@@ -1,9 +1,9 @@
 """Do two dispatches share a launch shape, so that a captured graph or compiled launch may be replayed?
 
-Deadline and label never matter.  ``launch_shape_key`` is the equivalence as a hashable key.  O(1); input shapes
-O(total inputs).
+Deadline and label never matter.  ``launch_shape_key`` is the equivalence as a hashable key.  O(1); input shapes O(total
+inputs).
 
-The reference has the rule right; it compares two configurations field by field, where a key can also be looked up.
+As in vyre-driver, which compares two configurations field by field; a key can also be looked up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Dim3: TypeAlias = tuple[U32, U32, U32]
 
 @record
 class LaunchConfig:
-    """The policy fields of a dispatch; None = unset."""
+    """The policy fields of a dispatch; None means unset."""
 
     profile: str | None = None
     ulp_budget: U32 | None = None
@@ -37,9 +37,10 @@ LaunchShapeKey: TypeAlias = tuple[object, ...]
 
 
 def launch_shape_key(config: LaunchConfig) -> LaunchShapeKey | None:
-    """Equal keys = one launch shape; None for an explicit fixpoint count of 0, which shares with nothing.
+    """Returns a key that is equal for configurations of one launch shape.
 
-    An absent budget means 0 and an absent fixpoint count means 1.
+    It is None for an explicit fixpoint count of 0, which shares a shape with no configuration.  An absent budget means
+    0, and an absent fixpoint count means 1.
     """
     if config.fixpoint_iterations == 0:
         return None
@@ -57,11 +58,11 @@ def launch_shape_key(config: LaunchConfig) -> LaunchShapeKey | None:
 
 
 def dispatch_configs_share_launch_shape(compiled: LaunchConfig, runtime: LaunchConfig) -> bool:
-    """True iff a launch compiled under one configuration may run under the other."""
+    """Returns whether a launch compiled under one configuration may run under the other."""
     key = launch_shape_key(compiled)
     return key is not None and key == launch_shape_key(runtime)
 
 
 def input_batch_shapes_match(batch_input_lengths: tuple[tuple[int, ...], ...]) -> bool:
-    """True iff all items have the arity and byte lengths of the first; an empty batch matches."""
+    """Returns whether all items have the arity and byte lengths of the first; an empty batch matches."""
     return all(item == batch_input_lengths[0] for item in batch_input_lengths[1:])

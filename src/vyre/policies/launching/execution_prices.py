@@ -1,22 +1,24 @@
 """What does a batch of launches cost when it is launched plainly, replayed, kept resident or fused?
 
-Units: nanoseconds.  A price is a sum of costs, each taken so many times; what two prices share cancels when they are
-compared, with its uncertainty.
+Units: nanoseconds.  A price is a sum of costs, each multiplied by the number of times it is paid.  A cost that two
+prices share cancels when they are compared, with its uncertainty.
 
-A batch is ``batch`` runs of a sequence of ``nodes`` launches, submitted together; only then does the host wait.  The
-host submits while the device runs what was submitted before, so a batch takes the longer of two ways: all submissions
-and then the last kernel, or the first submission and then all kernels with the gaps between them.  For n launches these
-are ``n * launch + kernel`` and ``launch + n * (kernel + launch_gap) - launch_gap``.  In either case a ``round_trip``
-comes on top.
+A batch is ``batch`` runs of a sequence of ``nodes`` launches.  All are submitted together; only then does the host
+wait.  The host submits while the device runs earlier submissions, so a batch takes the longer of two sums: all
+submissions and then the last kernel, or the first submission and then all kernels with the gaps between them.  For n
+launches these are ``n * launch + kernel`` and ``launch + n * (kernel + launch_gap) - launch_gap``.  In either case a
+``round_trip`` is added.
 
-* Plain: a step is a launch.  Beyond its kernel it costs ``max(launch - kernel, launch_gap)``, its net cost.
-* Graph: a step is a run.  One submission, changed parameters included, serves all nodes, and gaps inside are smaller.
-* Persistent: a step is an item that the resident kernel finds and runs.  It is launched too, so that setting it up is
-  no cheaper than a launch.
-* Fused: a step is a run of fewer launches; without a time of their own they take as long as what they join.
+- Plain: a step is a launch.  Beyond its kernel it costs ``max(launch - kernel, launch_gap)``, its net cost.
+- Graph: a step is a run.  One submission, changed parameters included, serves all nodes, and the gaps inside are
+  smaller.
+- Persistent: a step is an item that the resident kernel finds and runs.  The resident kernel is itself launched, so
+  setting it up is no cheaper than a launch.
+- Fused: a step is a run of fewer launches.  Without a kernel time of their own they take as long as the stages that
+  they join.
 
-What the reference gets wrong: it adds up launches as if the host waited for each, and knows neither gaps between
-kernels, nor what a resident kernel takes to find an item, nor what changed parameters of a graph cost.
+vyre-driver adds up launches as if the host waited for each, and leaves out the gaps between kernels, the time in which
+a resident kernel finds an item, and the cost of changed parameters of a graph.
 
 Complexity: O(1), and for fused stages that of ``launch_fusion``.
 """
@@ -49,8 +51,8 @@ class ExecutionMode(Enum):
 class Fusion:
     """The stages of the sequence, to be joined by ``launch_fusion``.
 
-    ``kernel``: device time of a launch of joined stages, the mean; None: the time of what it joins.  ``build``: what it
-    takes to compile them; None: they are compiled.
+    ``kernel`` is the mean device time of a launch of joined stages; None means the time of the stages that it joins.
+    ``build`` is the time to compile the joined stages; None means that they are compiled.
     """
 
     stages: DataflowInputs
@@ -62,9 +64,11 @@ class Fusion:
 class Workload:
     """A batch, and how often it comes: ``batch`` runs of ``nodes`` launches, ``repeats`` times.
 
-    ``kernel``: device time of a launch; the mean, where they differ.  ``resident_kernel``: of an item of the resident
-    kernel; None: the same.  ``recorded``: there is a graph of the sequence.  ``changed_nodes``: of so many nodes the
-    parameters change before every replay.  ``fusion``: None if the stages are unknown or to stay apart.
+    - ``kernel``: mean device time of a launch.
+    - ``resident_kernel``: device time of an item of the resident kernel; None means that of a launch.
+    - ``recorded``: whether a graph of the sequence exists.
+    - ``changed_nodes``: number of nodes whose parameters change before every replay.
+    - ``fusion``: None if the stages are unknown or must stay apart.
     """
 
     nodes: Many
@@ -87,7 +91,7 @@ class Workload:
 
     @property
     def launches(self) -> int:
-        """Of a batch."""
+        """Number of launches of a batch."""
         return self.nodes * self.batch
 
     @property
@@ -96,7 +100,9 @@ class Workload:
 
 
 class Term(NamedTuple):
-    """``times`` the cost of this name, which is ``each_ns`` with a standard error of ``error_ns``."""
+    """A part of a price: ``times`` the cost of this name, which is ``each_ns`` with a standard error of
+    ``error_ns``.
+    """
 
     cost: str
     times: int
@@ -106,9 +112,9 @@ class Term(NamedTuple):
 
 @verdict
 class Price:
-    """What all repeats cost: ``once_ns``, and for each batch ``start_ns`` and ``steps`` times ``step_ns``.
+    """The price of all repeats: ``once_ns``, and for each batch ``start_ns`` and ``steps`` times ``step_ns``.
 
-    ``terms`` have the same sum.  ``provenance``: that of the weakest cost among them.
+    ``terms`` have the same sum.  ``provenance`` is that of the least trustworthy cost among them.
     """
 
     mode: ExecutionMode
@@ -122,12 +128,16 @@ class Price:
 
     @property
     def batch_ns(self) -> int:
+        """Price of one batch in ns."""
         return self.start_ns + self.steps * self.step_ns
 
 
 @verdict
 class Unavailable:
-    """``unknown``: costs without which there is no price; empty if the mode cannot be executed, whatever it costs."""
+    """A mode without a price.
+
+    ``unknown`` lists the costs that are missing; it is empty if the mode cannot be executed, whatever it costs.
+    """
 
     mode: ExecutionMode
     unknown: tuple[str, ...] = ()
@@ -139,7 +149,9 @@ Quote: TypeAlias = Price | Unavailable
 
 @record
 class PriceInputs:
-    """``executable``: what the backend can do besides launching plainly."""
+    """A workload and the known costs; ``executable`` are the modes besides plain launches that the backend can
+    execute.
+    """
 
     workload: Workload
     costs: LaunchCosts
@@ -147,13 +159,16 @@ class PriceInputs:
 
 
 def quote(inputs: PriceInputs) -> tuple[Quote, ...]:
-    """A price for every mode that can be executed and whose costs are known, in the order of the modes."""
+    """Returns, in the order of the modes, a price for every mode that can be executed and whose costs are known."""
     values = _values(inputs)
     return tuple(_quote(mode, inputs, values) for mode in ExecutionMode)
 
 
 def error_of_difference_ns(one: Price, other: Price) -> int:
-    """Standard error of the difference of two prices, rounded up; costs are independent of each other."""
+    """Returns the standard error of the difference of two prices, rounded up.
+
+    Costs are independent of each other; a cost in both prices counts by the difference of its multiples.
+    """
     times: dict[str, int] = {term.cost: term.times for term in one.terms}
     for term in other.terms:
         times[term.cost] = times.get(term.cost, 0) - term.times
@@ -171,16 +186,16 @@ _ROUND_TRIP: Final[_Sum] = {"round_trip": 1}
 
 
 class _Way(NamedTuple):
-    """A way through a batch: what each step takes, and what comes before or after all of them."""
+    """A way through a batch: the costs of each step, and those before or after all steps."""
 
     step: _Sum
     start: _Sum
 
 
 class _Shape(NamedTuple):
-    """A mode in costs: ``once``, and in each batch a round trip and the longest of ``ways`` in so many ``steps``.
+    """A mode in costs: ``once``, and in each batch a round trip and the longest of ``ways`` in ``steps`` steps.
 
-    Its start is no cheaper than ``floor``, if there is one.
+    The start costs at least ``floor``, if there is one.
     """
 
     ways: tuple[_Way, ...]
@@ -189,13 +204,13 @@ class _Shape(NamedTuple):
     floor: _Sum
 
     def costs(self) -> dict[str, None]:
-        """All that it may be made of, each name once."""
+        """Returns the names of all costs that may be in the price, each once."""
         ways = (part for way in self.ways for part in way)
         return dict.fromkeys(cost for part in (_ROUND_TRIP, *ways, self.once, self.floor) for cost in part)
 
 
 def _side_by_side(host: _Sum, device: _Sum) -> tuple[_Way, ...]:
-    """A step is one submission and what it executes."""
+    """Returns the two ways of steps in which the host submits and the device executes at the same time."""
     return _Way(host, device), _Way(device | {"launch_gap": 1}, host | {"launch_gap": -1})
 
 
@@ -247,7 +262,7 @@ _SHAPES: Final[dict[ExecutionMode, Callable[[Workload], _Shape | Reason]]] = {
 
 
 def _values(inputs: PriceInputs) -> _Values:
-    """All that is known, by name."""
+    """Returns all known costs by name."""
     workload, fusion = inputs.workload, inputs.workload.fusion
     of_workload = {
         "kernel": workload.kernel,

@@ -1,8 +1,8 @@
-"""How many times a dispatch runs back to back before its outputs are read.
+"""How many times does a dispatch run back to back before its outputs are read?
 
-Absent means once; an explicit 0 is refused rather than silently repaired.  O(1).
+An absent count means once; an explicit 0 is refused rather than silently repaired.  O(1).
 
-The reference has this right.
+As in vyre-driver.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from vyre.policies.record import U32, record
 
 @record
 class FixpointInputs:
-    """``backend`` appears in the error message."""
+    """A dispatch's iteration count; ``backend`` appears in the error message."""
 
     fixpoint_iterations: U32 | None
     backend: str
 
 
 def resolve_fixpoint_iterations(inputs: FixpointInputs) -> int:
-    """Iterations to run, at least 1; raises ``InvalidProgram`` for an explicit 0."""
+    """Returns the number of iterations, at least 1; raises ``InvalidProgram`` for an explicit 0."""
     count = inputs.fixpoint_iterations
     if count == 0:
         raise InvalidProgram(

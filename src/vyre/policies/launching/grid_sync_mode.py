@@ -1,7 +1,8 @@
-"""A barrier of the whole grid: inside one cooperative kernel, or between kernels into which the program is split?
+"""Does a barrier of the whole grid run inside one cooperative kernel, or between kernels into which the program is
+split?
 
-A native barrier needs every workgroup of the grid to be resident at once, or the first ones wait for others that can
-never start; splitting is right for every grid and costs one launch for each part.  O(1).
+A native barrier needs every workgroup of the grid to be resident at once; otherwise the first ones wait for workgroups
+that can never start.  Splitting is correct for every grid and costs one launch for each part.  O(1).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from vyre.policies.record import U32, U64, Reason, record, verdict, why_field
 
 
 class GridSyncMode(Enum):
-    """NATIVE: one cooperative kernel.  SPLIT: a kernel for each part, in order on one stream."""
+    """``NATIVE`` is one cooperative kernel, ``SPLIT`` a kernel for each part, in order on one stream."""
 
     NATIVE = "native"
     SPLIT = "split"
@@ -20,10 +21,13 @@ class GridSyncMode(Enum):
 
 @record
 class GridSyncInputs:
-    """``cooperative``: the device launches cooperative kernels.  ``workgroups``: of the grid.
+    """A grid and a device.
 
-    ``multiprocessors`` of the device, and ``resident_per_multiprocessor``: workgroups of the native kernel that one of
-    them holds.  ``forced`` is what the caller asks for, None = either.
+    - ``cooperative``: whether the device launches cooperative kernels.
+    - ``workgroups``: number of workgroups of the grid.
+    - ``multiprocessors``: number of multiprocessors of the device.
+    - ``resident_per_multiprocessor``: workgroups of the native kernel that one multiprocessor holds.
+    - ``forced``: the mode that the caller requires; None for either.
     """
 
     cooperative: bool
@@ -35,7 +39,7 @@ class GridSyncInputs:
 
 @verdict
 class GridSyncVerdict:
-    """``possible`` is False only where the native barrier is forced and cannot work."""
+    """The mode; ``possible`` is False only where the native barrier is forced and cannot work."""
 
     mode: GridSyncMode
     possible: bool = True
@@ -43,7 +47,7 @@ class GridSyncVerdict:
 
 
 def choose_grid_sync(inputs: GridSyncInputs) -> GridSyncVerdict:
-    """Native where the grid fits the device as a whole (the boundary fits), else split."""
+    """Returns the native mode if the grid fits the device as a whole (equality fits), else splitting."""
     if inputs.forced is GridSyncMode.SPLIT:
         return GridSyncVerdict(GridSyncMode.SPLIT, why=Reason("split kernels are asked for"))
     obstacle = _obstacle(inputs)
@@ -57,7 +61,7 @@ def choose_grid_sync(inputs: GridSyncInputs) -> GridSyncVerdict:
 
 
 def _obstacle(inputs: GridSyncInputs) -> Reason | None:
-    """Why the native barrier cannot work."""
+    """Returns why the native barrier cannot work, or None."""
     if not inputs.cooperative:
         return Reason("the device launches no cooperative kernels")
     resident = inputs.multiprocessors * inputs.resident_per_multiprocessor

@@ -1,10 +1,10 @@
-"""Put a small parameter block into the launch itself, or into a uniform buffer?
+"""Does a small parameter block go into the launch itself, or into a uniform buffer?
 
-Units: bytes.  Rule: round the length up to the alignment; inline when that fits the budget (and, where padding is
-not allowed, when nothing was added).  O(1).
+Units: bytes.  Rule: round the length up to the alignment; inline when that fits the budget (and, where padding is not
+allowed, when nothing was added).  O(1).
 
-The reference has the rule right and guesses the budget, which must be probed on the device and be net of what pointers
-and counts already take.
+As in vyre-driver, which guesses the budget; it must be probed on the device and exclude the bytes of pointers and
+counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vyre.policies.record import U32, Reason, record, verdict, why_field
 
 @record
 class ParamInliningPolicy:
-    """``max_inline_bytes`` 0 switches inlining off, as does ``align_bytes`` 0."""
+    """The budget and the alignment in bytes; 0 for either switches inlining off."""
 
     max_inline_bytes: U32
     align_bytes: U32
@@ -30,12 +30,14 @@ DISABLED: Final = ParamInliningPolicy(0, 4, False)
 
 @record
 class ParamInliningInputs:
+    """The length of the parameter block in bytes."""
+
     bytes_len: U32
 
 
 @verdict
 class Inline:
-    """``padded_bytes`` >= the length, a multiple of the alignment."""
+    """The block goes into the launch; ``padded_bytes`` is its length, rounded up to the alignment."""
 
     padded_bytes: int
     why: Reason = why_field()
@@ -43,6 +45,8 @@ class Inline:
 
 @verdict
 class UniformBuffer:
+    """The block goes into a uniform buffer."""
+
     why: Reason = why_field()
 
 
@@ -52,7 +56,7 @@ ParamInliningVerdict: TypeAlias = Inline | UniformBuffer
 def decide_param_inlining(
     inputs: ParamInliningInputs, policy: ParamInliningPolicy = LARGE_INLINE_DEFAULT
 ) -> ParamInliningVerdict:
-    """``Inline`` iff the padded length is allowed and at most ``max_inline_bytes`` (the boundary fits)."""
+    """Returns ``Inline`` iff the padded length is allowed and at most ``max_inline_bytes`` (equality fits)."""
     length, align, budget = inputs.bytes_len, policy.align_bytes, policy.max_inline_bytes
     if budget == 0 or align == 0:
         return UniformBuffer(Reason("inlining is switched off"))

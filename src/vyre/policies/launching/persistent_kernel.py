@@ -1,12 +1,12 @@
-"""One resident kernel that polls a queue, or one launch per item?
+"""Does one resident kernel poll a queue, or is there one launch per item?
 
-Units: nanoseconds.  Rule: with N items, keeping a kernel resident saves ``N * per_launch - setup``; it is
-chosen when that is positive.  O(1).
+Units: nanoseconds.  Rule: with N items, keeping a kernel resident saves ``N * per_launch - setup``; it is chosen when
+that is positive.  O(1).
 
-What the reference rule gets wrong: it prices launches as if they were serial.  Launches are asynchronous, so
-a launch is hidden behind any kernel that runs longer than it.  Feed ``per_launch_overhead_ns`` net of
-that (``max(0, launch - kernel)``) and the same rule is right; ``per_item_kernel_ns`` is part of the record
-because callers need it to compute the net cost, and cancels in the comparison itself.
+vyre-driver has the same rule, which prices launches as if they were serial.  Launches are asynchronous, so a launch is
+hidden behind any kernel that runs longer than it.  With ``per_launch_overhead_ns`` net of that (``max(0, launch -
+kernel)``) the same rule is right.  ``per_item_kernel_ns`` cancels in the comparison; it is in the record because
+callers need it to compute the net cost.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ class PersistentKernelInputs:
 
 @record
 class PersistentKernelThresholds:
-    """``min_batch``: batches below it are launched plainly whatever the costs."""
+    """``min_batch``: batches below it are launched plainly, whatever the costs."""
 
     min_batch: U32 = 2
 
 
 @verdict
 class StandardLaunches:
+    """Each item is launched plainly."""
+
     why: Reason = why_field()
 
 
 @verdict
 class PersistentKernel:
-    """``savings_ns`` > 0: predicted gain over plain launches."""
+    """A resident kernel runs the items; ``savings_ns`` is the predicted gain over plain launches, which is positive."""
 
     savings_ns: int
     why: Reason = why_field()
@@ -53,7 +55,7 @@ DEFAULT_THRESHOLDS = PersistentKernelThresholds()
 def decide_persistent_kernel(
     inputs: PersistentKernelInputs, thresholds: PersistentKernelThresholds = DEFAULT_THRESHOLDS
 ) -> PersistentKernelVerdict:
-    """``PersistentKernel`` iff the batch is large enough and ``N * launch > setup`` (a tie launches plainly)."""
+    """Returns ``PersistentKernel`` iff the batch is large enough and ``N * launch > setup``; a tie launches plainly."""
     batch, launch = inputs.batch_size, inputs.per_launch_overhead_ns
     if batch < thresholds.min_batch:
         return StandardLaunches(Reason("a batch of {} is below the minimum of {}", (batch, thresholds.min_batch)))

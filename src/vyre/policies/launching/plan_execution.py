@@ -1,20 +1,21 @@
 """How is a batch run: launched plainly, replayed as a graph, kept resident or fused?
 
 Units: nanoseconds.  Rule: ``execution_prices`` prices every mode that can be executed and whose costs are known, for
-the same workload.  The rules about single modes are asked with costs net of what asynchronous execution hides:
-``persistent_kernel`` whether a net launch, less what the resident kernel takes to find an item, pays for the setup;
-``command_reuse`` whether the net time of replays pays for recording; ``dispatch_policy`` which of the two saves more;
-``launch_fusion``, in the prices, which stages are one launch.  The cheapest mode is chosen, ties to the earlier rule.
+the same workload.  The rules about single modes are applied to costs net of the time that asynchronous execution hides:
+``persistent_kernel`` decides whether a net launch, less the time in which the resident kernel finds an item, pays for
+the setup; ``command_reuse`` whether the net time of replays pays for recording; ``dispatch_policy`` which of the two
+saves more; ``launch_fusion``, in the prices, which stages are one launch.  The cheapest mode is chosen, ties to the
+earlier rule.
 
-An incumbent is left only for a predicted gain of more than two standard errors of the difference of the two prices and
-of more than 2 % of its own price, so that noise in the costs does not make it change to and fro.  It also stays where
-its price or that of plain launches is unknown: no gain is predicted then.
+The incumbent, the mode in use, is left only for a predicted gain of more than two standard errors of the difference of
+the two prices and of more than 2 % of its own price, so that noise in the costs does not make the choice oscillate.  It
+also stays where its price or that of plain launches is unknown, because no gain is predicted then.
 
-What the reference rules get wrong when each is asked alone with raw costs: ``persistent_kernel`` credits launches that
-kernels hide, ``command_reuse`` too, and what they call savings is not measured from the same baseline.  With net costs
-each of them saves exactly what the prices differ by, so a rule and a price contradict each other only where a rule
-refuses a count below its minimum.  A price knows that a single launch does not pay for a setup or a recording, so these
-minima are 1 here; with others the refusal holds, whatever the prices say.
+vyre-driver applies each rule alone to raw costs.  Then ``persistent_kernel`` and ``command_reuse`` credit launches that
+kernels hide, and their savings are measured from different baselines.  With net costs each of them saves exactly the
+difference of the prices, so a rule and a price contradict each other only where a rule refuses a count below its
+minimum.  A price shows that a single launch does not pay for a setup or a recording, so these minima are 1 here; with
+other minima a refusal holds, whatever the prices are.
 
 See ``execution_prices`` for the cost.
 """
@@ -60,16 +61,17 @@ from vyre.policies.record import U32, U64_MAX, BasisPoints, Reason, record, verd
 
 @record
 class ExecutionInputs(PriceInputs):
-    """``incumbent``: the mode in use; None: there is none yet, so that no gain is too small."""
+    """A workload and its costs.  ``incumbent`` is the mode in use; without one (None) any gain is large enough."""
 
     incumbent: ExecutionMode | None = None
 
 
 @record
 class ExecutionThresholds:
-    """``standard_errors`` of the difference and ``min_gain_bps`` of the incumbent's price: what a gain must exceed.
+    """``standard_errors`` of the difference and ``min_gain_bps`` of the incumbent's price are what a gain must exceed.
 
-    ``persistent`` and ``reuse``: of the rules about single modes; their minima are left to the prices.
+    ``persistent`` and ``reuse`` are the thresholds of the rules about single modes; their minima are 1, because the
+    prices decide.
     """
 
     standard_errors: U32 = 2
@@ -80,11 +82,11 @@ class ExecutionThresholds:
 
 @verdict
 class ExecutionPlan:
-    """``mode`` is to be used.  ``quotes``: of every mode, in their order.
+    """The ``mode`` to use, and the ``quotes`` of all modes in their order.
 
-    ``gain_ns``: what the cheapest mode saves over the incumbent, or over plain launches if there is none.
-    ``margin_ns``: what it has to exceed.  ``persistent`` and ``reuse``: the verdicts on single modes, for one batch and
-    for all repeats; None: there are no two prices to compare.
+    ``gain_ns`` is what the cheapest mode saves over the incumbent, or over plain launches without one; ``margin_ns`` is
+    what the gain has to exceed.  ``persistent`` and ``reuse`` are the verdicts on single modes, for one batch and for
+    all repeats; None if there are no two prices to compare.
     """
 
     mode: ExecutionMode
@@ -96,12 +98,12 @@ class ExecutionPlan:
     why: Reason = why_field()
 
     def price(self, mode: ExecutionMode) -> Price | None:
-        """None where it is unavailable."""
+        """Returns the price of a mode, or None if it is unavailable."""
         return next((found for found in self.quotes if isinstance(found, Price) and found.mode is mode), None)
 
     @property
     def predicted(self) -> Price | None:
-        """The price of the chosen mode."""
+        """The price of the chosen mode, or None if it is unavailable."""
         return self.price(self.mode)
 
 
@@ -109,7 +111,7 @@ DEFAULT_THRESHOLDS: Final = ExecutionThresholds()
 
 
 def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DEFAULT_THRESHOLDS) -> ExecutionPlan:
-    """The mode to use, with a price of every one that can be used."""
+    """Returns the mode to use, with a price of every mode that can be used."""
     quotes = quote(inputs)
     prices = {found.mode: found for found in quotes if isinstance(found, Price)}
     possible = {found.mode for found in quotes if isinstance(found, Price) or found.unknown}
@@ -131,7 +133,7 @@ def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DE
 def _persistent(
     plain: Price, resident: Price | None, kernel_ns: int, thresholds: PersistentKernelThresholds
 ) -> PersistentKernelVerdict | None:
-    """For one batch: net of what a launch costs and an item of the resident kernel costs too."""
+    """Judges one batch, with the cost of a launch net of the cost of an item of the resident kernel."""
     if resident is None:
         return None
     net = max(0, plain.step_ns - resident.step_ns)
@@ -143,7 +145,7 @@ def _persistent(
 def _reuse(
     plain: Price, replayed: Price | None, repeats: int, kernel_ns: int, thresholds: CommandReuseThresholds
 ) -> CommandReuseVerdict | None:
-    """For all repeats: net of the kernels, which take as long either way."""
+    """Judges all repeats, with costs net of the kernels, which take as long either way."""
     if replayed is None:
         return None
     hidden = plain.steps * kernel_ns
@@ -153,7 +155,7 @@ def _reuse(
 
 
 def _field(ns: int) -> int:
-    """As a field of 64 bits holds it: times beyond it are 584 years."""
+    """Returns ``ns`` as a field of 64 bits holds it; longer times exceed 584 years."""
     return min(ns, U64_MAX)
 
 
@@ -185,7 +187,7 @@ def _choose(
     prices: Mapping[ExecutionMode, Price],
     thresholds: ExecutionThresholds,
 ) -> tuple[ExecutionMode, int, int, Reason]:
-    """Mode, gain, margin and reason."""
+    """Returns mode, gain, margin and reason."""
     if incumbent is None and best.mode is ExecutionMode.PLAIN:
         lone = len(prices) == 1
         why = Reason("nothing but plain launches has a price") if lone else Reason("plain launches are cheapest")

@@ -1,13 +1,13 @@
-"""How large a device work queue is, and how many launches drain it.
+"""How large is a device work queue, and how many launches drain it?
 
-Units: items and bytes in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  A queue of N slots
+Units: items and bytes in 64 bits; a figure that exceeds them raises ``PlanError`` and never wraps.  A queue of N slots
 takes ``N * entry_bytes + control_bytes``, and the host reads it once, after the last launch.  Everything is O(1).
 
-What the reference gets wrong: it counts drain launches by the capacity although items may enqueue others, and it has
-no way to end such a queue; and it takes widths of 4 and 16 bytes, which fit a queue that is filled and drained in
-turns, for one that many producers and consumers use at once.  Here ``total_items`` counts what is ever enqueued and
-asks for a counter of pending items, and a ``discipline`` says what the widths must hold.  Both default to the
-reference's rule.
+vyre-driver counts drain launches by the capacity although items may enqueue others, and cannot tell when such a queue
+is empty; and it uses widths of 4 and 16 bytes, which suffice for a queue that is filled and drained in turns, for a
+queue that many producers and consumers use at once.  Here ``total_items`` counts all items that are ever enqueued and
+requires a counter of pending items, and a ``discipline`` says what the widths must hold.  Without them the rule is
+vyre-driver's.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from vyre.policies.record import U64, Reason, checked_u64, record, verdict, why_
 
 
 class HostSync(Enum):
-    """Does the host look at the queue while it drains?"""
+    """Whether the host accesses the queue only after it is drained, or also while it drains."""
 
     FINAL_ONLY = "final_only"
     HOST_PARTICIPATES = "host_participates"
 
 
 class QueueDiscipline(Enum):
-    """Who may touch a queue at the same time.
+    """Which lanes may access a queue at the same time.
 
-    PHASED: producers fill one buffer while consumers drain another, and a grid barrier swaps them.  RING: any producer
-    and any consumer at any time, each slot guarded by a sequence number.
+    - ``PHASED``: producers fill one buffer while consumers drain another, and a grid barrier swaps them.
+    - ``RING``: any producer and any consumer at any time, each slot guarded by a sequence number.
     """
 
     PHASED = "phased"
@@ -40,7 +40,7 @@ class QueueDiscipline(Enum):
 
 
 class SlotLayout(NamedTuple):
-    """Least bytes of a slot and of the words beside the slots; ``min_capacity`` slots at least."""
+    """The least bytes of a slot and of the control words, and the least number of slots."""
 
     entry_bytes: int
     control_bytes: int
@@ -51,14 +51,17 @@ LAYOUTS: Final = {
     QueueDiscipline.PHASED: SlotLayout(entry_bytes=4, control_bytes=4 * 4, min_capacity=1),
     QueueDiscipline.RING: SlotLayout(entry_bytes=4 + 4, control_bytes=4 * 8, min_capacity=2),
 }
-"""A phased slot is an item, its control words are the counts in, out, changed and overflow.  A ring's slot is a
+"""The layout of each discipline.
+
+A phased slot is an item, and the control words are the counts in, out, changed and overflow.  A ring's slot is a
 sequence number and an item; its head, tail, pending and overflow counts have 64 bits each and run faster on cache lines
-of their own.  A ring of one slot cannot tell full from empty by sequence numbers."""
+of their own.  A ring of one slot cannot tell full from empty by sequence numbers.
+"""
 
 
 @record
 class QueueDemand:
-    """What any queue is planned by; ``discipline`` None takes all widths and capacities for good."""
+    """The inputs of every queue plan; with a ``discipline`` of None all widths and capacities are accepted."""
 
     initial_items: U64
     entry_bytes: U64
@@ -70,14 +73,14 @@ class QueueDemand:
 
 @record
 class QueueProfile(QueueDemand):
-    """A queue of a given size; ``queue_capacity`` in items."""
+    """A queue of a given size; ``queue_capacity`` is in items."""
 
     queue_capacity: U64
 
 
 @record
 class ExpansionProfile(QueueDemand):
-    """A queue whose size follows from the budget; ``expansion_items``: room wanted beyond the initial items."""
+    """A queue whose size follows from the budget; ``expansion_items`` is the room wanted beyond the initial items."""
 
     expansion_items: U64
 
@@ -86,7 +89,8 @@ class ExpansionProfile(QueueDemand):
 class DrainProfile(QueueProfile):
     """A queue that several launches drain, each of them at most ``max_items_per_drain_launch`` items.
 
-    ``total_items``: initial items and all that processing them enqueues; None if nothing is enqueued on the way.
+    ``total_items`` counts the initial items and all items that processing them enqueues; None if processing enqueues
+    nothing.
     """
 
     max_items_per_drain_launch: U64
@@ -107,10 +111,12 @@ class QueuePlan:
 
 
 NO_QUEUE: Final = QueuePlan(0, 0, 0, 0, 0, why=Reason("no item is ever active"))
-"""Where nothing is ever enqueued."""
+"""The plan if nothing is ever enqueued."""
 
 
 class DrainStrategy(Enum):
+    """Whether one launch drains the queue, or several."""
+
     SINGLE_RESIDENT_DRAIN = "single_resident_drain"
     CHUNKED_RESIDENT_DRAIN = "chunked_resident_drain"
 
@@ -124,7 +130,7 @@ class Termination(Enum):
 
 @verdict
 class DrainPlan:
-    """``chunks`` launches of at most ``items_per_chunk`` items; an upper bound with a pending counter."""
+    """``chunks`` launches of at most ``items_per_chunk`` items; with a pending counter this is an upper bound."""
 
     queue: QueuePlan
     strategy: DrainStrategy
@@ -136,7 +142,7 @@ class DrainPlan:
 
 
 def plan_queue(profile: QueueProfile) -> QueuePlan:
-    """Bytes of a queue of the given capacity.
+    """Returns the bytes of a queue of the given capacity.
 
     Raises ``PlanError``: ``ZeroCapacity``, ``ZeroEntryBytes``, ``InitialItemsExceedCapacity``,
     ``HostParticipationRejected``, ``LayoutTooSmall`` and ``InvalidRingCapacity`` of a discipline,
@@ -146,14 +152,15 @@ def plan_queue(profile: QueueProfile) -> QueuePlan:
 
 
 def plan_queue_with_expansion(profile: ExpansionProfile) -> QueuePlan:
-    """A queue with room for all wanted items, or for as many as the budget holds, at least for the initial ones.
+    """Returns a queue with room for all wanted items, or for as many as the budget holds, at least for the initial
+    ones.
 
-    ``max(min(initial + expansion, (budget - control) // entry), initial)`` slots; a ring's are powers of two.  More
-    budget never shrinks the queue.  Raises like ``plan_queue``.
+    It has ``max(min(initial + expansion, (budget - control) // entry), initial)`` slots; for a ring these are powers of
+    two.  More budget never shrinks the queue.  Raises like ``plan_queue``.
     """
     wanted = checked_u64(profile.initial_items + profile.expansion_items, "queue expansion capacity")
     if profile.entry_bytes == 0:
-        return _plan(profile, wanted)  # refuses it, after a queue that is wanted for no items at all
+        return _plan(profile, wanted)  # raises ZeroCapacity for no items at all, else ZeroEntryBytes
     affordable = max(profile.budget_bytes - profile.control_bytes, 0) // profile.entry_bytes
     least = profile.initial_items
     if profile.discipline is QueueDiscipline.RING:
@@ -164,7 +171,7 @@ def plan_queue_with_expansion(profile: ExpansionProfile) -> QueuePlan:
 
 
 def plan_backpressure(profile: DrainProfile) -> DrainPlan:
-    """Launches that drain a queue, ``ceil(work / max_items_per_drain_launch)`` of them.
+    """Returns the launches that drain a queue, ``ceil(work / max_items_per_drain_launch)`` of them.
 
     The work is the capacity, or ``total_items`` where processing an item enqueues others.  Raises ``ZeroDrainChunk``,
     ``TotalItemsBelowInitial``, and like ``plan_queue``.
@@ -189,7 +196,7 @@ def plan_backpressure(profile: DrainProfile) -> DrainPlan:
 
 
 def _plan(demand: QueueDemand, capacity: int) -> QueuePlan:
-    """Bytes of a queue of ``capacity`` slots, checked in the order of the reference."""
+    """Returns the bytes of a queue of ``capacity`` slots, checked in vyre-driver's order."""
     if capacity == 0:
         raise PlanError("ZeroCapacity")
     if demand.entry_bytes == 0:

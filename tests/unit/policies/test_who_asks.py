@@ -35,11 +35,19 @@ def test_who_asks_is_named(read: Any) -> None:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(SOURCE, tmp_path / "vyre", ignore=shutil.ignore_patterns("__pycache__", "testing")))
+def package(tmp_path: Path) -> Path:
+    """A package with one decision, which nothing calls, and with services."""
+    package = tmp_path / "vyre"
+    write(
+        package / "policies" / "launching" / "new.py",
+        "class NewInputs: ...\n\ndef decide_new() -> int:\n    return 1\n",
+    )
+    write(package / "app" / "services.py", "from importlib import import_module\n")
+    return package
 
 
 def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, "utf-8")
 
 
@@ -57,23 +65,26 @@ def write(path: Path, text: str) -> None:
         ),
     ],
 )
-def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, copy: Path, line: str, asked: bool) -> None:
-    new = "class NewInputs: ...\n\ndef decide_new() -> int:\n    return 1\n"
-    write(copy / "policies" / "launching" / "new.py", new)
-    assert not read.askers(copy)["new"].anybody
-    read.askers.cache_clear()
-    write(copy / "app" / "new_user.py", line)
-    assert not read.askers(copy)["new"].anybody, "nobody imports what asks"
-    read.askers.cache_clear()
+def test_a_new_decision_is_asked_only_by_code_that_calls_it(read: Any, package: Path, line: str, asked: bool) -> None:
+    def anybody() -> bool:
+        read.askers.cache_clear()
+        found = read.askers(package)
+        assert found.keys() == {"new"}
+        return bool(found["new"].anybody)
+
+    assert not anybody()
+    write(package / "app" / "new_user.py", line)
+    assert not anybody(), "nobody imports what asks"
     write(
-        copy / "app" / "services.py",
-        f"{(copy / 'app' / 'services.py').read_text()}\nimport_module('vyre.app.new_user')\n",
+        package / "app" / "services.py",
+        "from importlib import import_module\n\nimport_module('vyre.app.new_user')\n",
     )
-    assert read.askers(copy)["new"].anybody is asked
+    assert anybody() is asked
     read.askers.cache_clear()
 
 
-def test_a_decision_that_loses_its_last_caller_is_seen(read: Any, copy: Path) -> None:
+def test_a_decision_that_loses_its_last_caller_is_seen(read: Any, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(SOURCE, tmp_path / "vyre", ignore=shutil.ignore_patterns("__pycache__", "testing")))
     selection = copy / "app" / "selection.py"
     write(
         selection, selection.read_text("utf-8").replace("rank_candidates", "another").replace("capability_score", "x")

@@ -1,4 +1,4 @@
-"""Programs compiled ahead of time into bundles."""
+"""Ahead-of-time compilation of programs into bundles."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 BUNDLE_SUFFIX: Final = ".vyrz"
 DEFAULT_TARGETS: Final = ("sm_75",)
-"""Its PTX runs on every device that vyre supports."""
+"""PTX for sm_75 runs on every device that vyre supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenBundle:
-    """``digest`` (of the file, what ``expect`` compares) and ``program`` are hexadecimal; ``nbytes``: of the file.
+    """A bundle on disk.
 
-    ``assembler``: version of the one that made the machine code, None if there is text only.
+    ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and ``program`` are hexadecimal digests;
+    ``nbytes`` is the size of the file.  ``members`` names the images in it.  ``assembler`` is the version of the
+    assembler that made the machine code, None if the bundle holds PTX text only.
     """
 
     path: Path
@@ -34,9 +36,9 @@ class WrittenBundle:
 
 
 def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
-    """The emitters of this installation, to which you can ``add`` your own.
+    """Returns the emitters of this installation; ``add`` registers further ones.
 
-    ``machine_code``: let them use the assembler where there is one; without one they emit PTX text only.
+    ``machine_code``: whether they use the assembler where one is installed; without one they emit PTX text only.
     """
     from vyre.adapters.cuda.aot.emitters import cuda_emitters
     from vyre.adapters.cuda.assembler import newest_assembler
@@ -55,9 +57,9 @@ def build_bundle(
 ) -> WrittenBundle:
     """Compile ``program`` for every target and write the bundle to ``path``; it is on disk when this returns.
 
-    ``spec`` and ``workgroup`` are built in.  ``emitters``: default ``aot_emitters()``.  Raises ``InvalidProgram``,
-    ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature the target has not,
-    ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
+    The values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.
+    Raises ``InvalidProgram``, ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature
+    that the target lacks, ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
     """
     from vyre.adapters.cuda.aot import builder, files
     from vyre.adapters.cuda.aot.bundle import MemberKind

@@ -1,4 +1,4 @@
-"""Work that a session does beside its user's calls: one thread, few wishes, nothing that raises."""
+"""Background work of a session: one thread, a short queue, and no errors raised to callers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 WAITING: Final = 4
-"""Wishes that wait.  A prediction names what comes next, so an old one is hardly worth its work."""
+"""Length of the queue.  A prediction names what comes next, so an old one is hardly worth its work."""
 
 
 class BackgroundCounts(NamedTuple):
-    """Wishes that were fulfilled, that failed, and that newer ones or ``close`` pushed out."""
+    """Counts of requests: completed, failed, and dropped for newer ones or by ``close``."""
 
     done: int = 0
     failed: int = 0
@@ -23,10 +23,10 @@ class BackgroundCounts(NamedTuple):
 
 
 class BackgroundCompiler:
-    """Fulfils wishes one after another; every method may be called from any thread.
+    """Runs requests one after another on one thread; every method may be called from any thread.
 
-    The thread starts with the first wish and ends when none is left, so that an idle session holds no thread and the
-    interpreter can exit, after at most ``waiting + 1`` pieces of work.  What fails is told to telemetry.
+    The thread starts with the first request and ends when the queue is empty, so that an idle session holds no thread
+    and the interpreter can exit after at most ``waiting + 1`` pieces of work.  Failures are reported to telemetry.
     """
 
     def __init__(self, telemetry: Telemetry, waiting: int = WAITING) -> None:
@@ -40,7 +40,9 @@ class BackgroundCompiler:
         self._done = self._failed = self._dropped = 0
 
     def wish(self, key: Hashable, work: Callable[[], object]) -> bool:
-        """Do ``work`` soon; False if it runs or waits already, or nothing is done any more.  Never raises."""
+        """Queue ``work``; returns False if a request with this key runs or waits already, or the queue is closed.
+        Never raises.
+        """
         with self._lock:
             if self._closed or key in self._wishes or key == self._running:
                 return False
@@ -51,29 +53,30 @@ class BackgroundCompiler:
             return self._started()
 
     def forget(self, key: Hashable) -> None:
-        """Take back a wish that still waits: somebody did it already."""
+        """Remove a request that still waits, because another thread has done its work."""
         with self._lock:
             self._wishes.pop(key, None)
 
     @property
     def load_bps(self) -> int:
-        """How busy it is, in parts of 10 000: 0 when idle, 10 000 when the next wish drops an old one."""
+        """The load in basis points: 0 when idle, 10 000 when the next request drops the oldest one."""
         with self._lock:
             return (len(self._wishes) + (self._running is not None)) * 10_000 // (self._most + 1)
 
     def counts(self) -> BackgroundCounts:
+        """Returns the counts of requests so far."""
         with self._lock:
             return BackgroundCounts(self._done, self._failed, self._dropped)
 
     def join(self) -> None:
-        """Wait until every wish so far is fulfilled."""
+        """Wait until every request so far is completed."""
         with self._lock:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def close(self) -> None:
-        """Wait for what runs and drop the rest; calling it again does nothing."""
+        """Wait for the running request and drop the others; idempotent."""
         with self._lock:
             self._closed = True
             self._dropped += len(self._wishes)
@@ -82,8 +85,8 @@ class BackgroundCompiler:
 
     # ---- details
     def _started(self) -> bool:
-        """Whether a thread is there for the wishes.  Call with the lock held."""
-        if self._thread is not None and self._thread.is_alive():  # it has ended by itself in a forked process
+        """Returns whether a thread serves the queue, starting one if needed.  Call with the lock held."""
+        if self._thread is not None and self._thread.is_alive():  # in a forked process the thread does not exist
             return True
         thread = threading.Thread(target=self._work, name="vyre-background", daemon=False)
         try:
@@ -107,7 +110,7 @@ class BackgroundCompiler:
             try:
                 work()
                 failed = False
-            except BaseException as error:  # a thread has nobody to raise to
+            except BaseException as error:  # a thread has no caller to raise to
                 failed = True
                 told = f"{type(error).__name__}: {error}".removesuffix(": ")
                 self._telemetry.event("vyre.background.failed", level="warning", error=told)

@@ -1,4 +1,4 @@
-"""Bundles in use: no compiler, no validator, no program, and the same bytes."""
+"""Loading and running bundles: without compiler, validator and program, and with the same bytes as a session."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from vyre.domain.names import Grid
 
 PIPELINES: Final = 64
-"""Configs of one bundle that are kept prepared."""
+"""Number of configs for which one bundle keeps a prepared pipeline."""
 
 
 def load_bundle(path: Path | str, *, backend: str = "cuda", expect: str | None = None) -> LoadedBundle:
-    """The bundle in the file at ``path`` on a device: call it with inputs, close it after use.
+    """Load the bundle in the file at ``path`` onto a device; call the result with inputs, and close it after use.
 
     ``backend``: ``cuda``, or ``cuda-machine``, which emulates a device.  ``expect``: the hexadecimal digest of the
     file; any other file is refused before any of its code is loaded.
 
-    Raises ``UnreadableFile``, ``MalformedBundle`` for anything but a whole bundle, ``UnexpectedDigest``,
+    Raises ``UnreadableFile``, ``MalformedBundle`` for anything except a whole bundle, ``UnexpectedDigest``,
     ``BackendUnavailable``, and ``UnusableBundle`` with every member and the reason if none runs on the device.
     """
     expect_kind("backend", backend, str, "the name of a backend")
@@ -49,10 +49,10 @@ def load_bundle(path: Path | str, *, backend: str = "cuda", expect: str | None =
 
 
 class LoadedBundle:
-    """A compiled program on a device, from ``load_bundle`` to ``close``; may be called from any thread.
+    """A compiled program on a device, from ``load_bundle`` to ``close``; every method may be called from any thread.
 
-    ``digest`` is that of the file and ``program`` that of the program it was built from, as the file says; both are
-    hexadecimal.  ``image`` is the member that runs.
+    ``digest`` is the digest of the file, and ``program`` that of the program it was built from, as the file states it;
+    both are hexadecimal.  ``image`` is the member that runs.
     """
 
     def __init__(self, loaded: Loaded, runner: BundleRunner) -> None:
@@ -73,6 +73,7 @@ class LoadedBundle:
         tell_in_forks(self)
 
     def inherited(self) -> None:
+        """Marks the bundle as closed in a forked process."""
         self._closed = self._is_inherited = True
 
     @property
@@ -92,7 +93,7 @@ class LoadedBundle:
     ) -> Result:
         """Run once, as ``Session.dispatch`` runs the program.
 
-        The workgroup size and the specialization constants were chosen when the bundle was built.  Raises what
+        The workgroup size and the specialization constants were fixed when the bundle was built.  Raises what
         ``Session.dispatch`` raises.
         """
         if self._closed:
@@ -110,12 +111,12 @@ class LoadedBundle:
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def recover(self) -> None:
-        """Open the device anew after ``DeviceLost``; the code is loaded again when it is next used."""
+        """Reopen the device after ``DeviceLost``; the code is loaded again on its next use."""
         self._check_process()
         self._runner.recover()
 
     def close(self) -> None:
-        """Give the device back; calling it again does nothing, and so does calling it in a fork."""
+        """Release the device; idempotent, and without effect in a forked process."""
         self._closed = True
         if not self._is_inherited:
             self._runner.close()
@@ -136,7 +137,7 @@ class LoadedBundle:
             raise used_in_a_fork(f"the bundle on `{self.backend}`", self._opened_in, os.getpid())
 
     def _prepare(self, config: DispatchConfig) -> _Prepared:
-        if config.output_counts is not None:  # a mapping, and so no key
+        if config.output_counts is not None:  # a mapping, which has no hash
             return self._prepared_anew(config)
         with self._lock:
             found = self._prepared.get(config)
@@ -156,7 +157,7 @@ class LoadedBundle:
 
 
 class _Prepared(NamedTuple):
-    """What the dispatches of a bundle under one config share."""
+    """The state that all dispatches of a bundle under one config share."""
 
     pipeline: BundlePipeline
     shapes: OutputShapes

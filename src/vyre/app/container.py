@@ -1,11 +1,11 @@
-"""The composition root for applications: every adapter a provider, annotated with the port it stands for.
+"""The composition root for applications: a container with one provider per adapter, annotated with its port.
 
     container = Container()
     container.telemetry.override(providers.Object(RecordingTelemetry()))
     with container.session() as session: ...
 
-Library code never imports this module; ``vyre.open`` builds the same objects without the container.  Each
-instance has its own singletons; override on an instance before its first use.
+Library code never imports this module; ``vyre.open`` builds the same objects without the container.  Each instance has
+its own singletons; override on an instance before its first use.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ from vyre.ports.support import Environment, Telemetry
 
 
 def forced_backend(environment: Environment) -> str | None:
-    """What ``auto`` stands for, if the environment says so."""
+    """Returns the backend that the environment names for ``auto``, or None."""
     return environment.get(FORCE_VARIABLE)
 
 
 def select(selector: BackendSelector, name: str) -> Selection:
+    """Returns ``selector.select(name)``; a provider needs a function."""
     return selector.select(name)
 
 
 class Container(containers.DeclarativeContainer):
-    """Override any provider to swap what it provides; ``backend_name`` holds ``auto`` or an id, ``cache``,
-    ``pins``, ``predict`` and ``journal`` what ``vyre.open`` takes under these names.
+    """Providers for a session; overriding one replaces what it provides.
+
+    ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict`` and ``journal`` hold what ``vyre.open``
+    takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)

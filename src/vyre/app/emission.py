@@ -1,4 +1,4 @@
-"""Kernels as text, for whoever launches them without this library."""
+"""Emission of kernels as code, for users who launch them without this library."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def emit(
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
 ) -> EmittedModule:
-    """The code of a program for ``target``, and all that a launcher must know (``to_json`` gives the documented form).
+    """Returns the code of a program for ``target``, with everything that a launcher must know.
 
-    ``target``: such as ``sm_90``, which gives PTX and is the default.  Needs neither a driver nor a device.  The kernel
-    is valid for every grid and for naturally aligned buffers that may overlap; ``assume`` (``aligned16``, ``noalias``,
-    ``exact-grid``) vouches for more.  A program with grid barriers is one cooperative kernel, or with
-    ``grid_sync="split"`` several, to be launched in order on one stream.
+    ``target``: such as ``sm_90``, which gives PTX and is the default.  ``to_json`` of the result returns the documented
+    form.  Needs neither a driver nor a device.  The kernel is valid for every grid and for naturally aligned buffers
+    that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) promises more.  A program with grid
+    barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to be launched in order on
+    one stream.
 
-    Raises ``InvalidProgram``, ``UnsupportedFeature`` for what the target cannot run, and ``InvalidConfig`` for an
+    Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, and ``InvalidConfig`` for an
     unknown target or option.
     """
     from vyre.domain.ir.program import Program
@@ -53,7 +54,7 @@ def emission_key(
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
 ) -> ArtifactKey:
-    """The key under which a cache keeps what ``emit`` gives for the same arguments.
+    """Returns the key under which a cache stores the result of ``emit`` for the same arguments.
 
     Raises ``InvalidProgram`` if a name in the program does not resolve, and ``InvalidConfig`` as ``emit`` does.
     """

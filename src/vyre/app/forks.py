@@ -1,7 +1,7 @@
-"""What a forked process inherits and must not use: sessions and bundles of its parent.
+"""Sessions and bundles in forked processes, which inherit them from their parent and must not use them.
 
-A child has one thread.  Threads of its parent that would run its work are not there, and locks that they held stay
-locked.  So everything that was open is told in the child, once, and refuses from then on.
+A child has one thread.  The threads of its parent that would run its work do not exist there, and locks that they held
+stay locked.  So every open object is notified once in the child, and refuses every use from then on.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from weakref import WeakSet
 
 
 class Inheritable(Protocol):
-    """Whatever ``tell_in_forks`` was called with."""
+    """An object that ``tell_in_forks`` registers."""
 
     def inherited(self) -> None:
-        """This process is a fork of the one that made the object.  No lock may be taken here."""
+        """Called in a forked child of the process that made the object.  It must not take a lock."""
         ...
 
 
@@ -23,7 +23,7 @@ _OPEN: Final[WeakSet[Inheritable]] = WeakSet()
 
 
 def tell_in_forks(made: Inheritable) -> None:
-    """Have ``made.inherited`` called in every process that is forked while ``made`` is alive."""
+    """Call ``made.inherited`` in every process that is forked while ``made`` is alive."""
     _OPEN.add(made)
 
 
@@ -32,5 +32,5 @@ def _tell() -> None:
         made.inherited()
 
 
-if hasattr(os, "register_at_fork"):  # elsewhere no process is a fork
+if hasattr(os, "register_at_fork"):  # other platforms have no fork
     os.register_at_fork(after_in_child=_tell)

@@ -1,7 +1,7 @@
-"""NumPy arrays, bytes and scalars of the host as the byte views of the port, and back.
+"""Conversion between host data (NumPy arrays, bytes, scalars) and the byte views of the ports.
 
-Everything that can be known from the program alone is decided once, when the converter of a buffer is made;
-the fast path of a conversion is two identity checks and one view.
+Everything that follows from the program alone is decided once, when the converter of a buffer is made; the fast path of
+a conversion is two identity checks and one view.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vyre.domain.ir.types import ScalarType, TypeKind
 Converter: TypeAlias = Callable[[object], memoryview]
 Shape: TypeAlias = tuple[int, ...]
 Shapes: TypeAlias = tuple[Shape | None, ...]
-"""The wanted shape of each output; None, and a shape of another number of elements, mean one axis."""
+"""The requested shape of each output; None, or a shape with another number of elements, means one axis."""
 
 _PACK: Final = {
     ScalarType.U32: struct.Struct("<I"),
@@ -38,21 +38,24 @@ _PACK: Final = {
 }
 _EMPTY: Final = memoryview(b"")
 _NO_OUTPUT: Final = memoryview(bytearray())
-"""Writable: a backend may assign nothing to it."""
+"""Writable, because a backend may assign zero bytes to it."""
 
 
 def host_dtype(element: ScalarType) -> np.dtype[Any]:
-    """NumPy type of a host array of this element: ``bool`` is ``bool_``, ``bf16`` raw ``uint16``."""
+    """Returns the NumPy type of a host array of this element: ``bool`` is ``bool_``, ``bf16`` raw ``uint16``."""
     return np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
 
 
 class Signature(Protocol):
-    """What binds arguments to buffers: a program, or what is left of one in a bundle."""
+    """The buffers that arguments are bound to: a program, or the part of one that a bundle keeps."""
 
     @property
-    def name(self) -> str | None: ...
+    def name(self) -> str | None:
+        """The name of the program, for error messages."""
+
     @property
-    def abi_buffers(self) -> tuple[Buffer, ...]: ...
+    def abi_buffers(self) -> tuple[Buffer, ...]:
+        """The buffers that a caller binds, in binding order."""
 
 
 class HostInputs:
@@ -69,21 +72,21 @@ class HostInputs:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Buffers the caller passes, in binding order."""
+        """The buffers that the caller passes, in binding order."""
         return self._names
 
     def views(self, inputs: Mapping[str, object] | Sequence[object]) -> tuple[memoryview, ...]:
-        """One byte view per input; raises ``InvalidInput`` naming the buffer."""
+        """Returns one byte view per input; raises ``InvalidInput`` naming the buffer."""
         if type(inputs) is dict and len(inputs) == len(self._slots):
             try:
                 return tuple([convert(inputs[name]) for name, convert in self._slots])
             except KeyError:
-                pass  # a name is missing: told below
+                pass  # a name is missing: reported below
         values = self.values(inputs)
         return tuple([convert(value) for convert, value in zip(self._converters, values, strict=True)])
 
     def values(self, inputs: object) -> tuple[object, ...]:
-        """The arguments in binding order, not yet converted."""
+        """Returns the arguments in binding order, not yet converted."""
         if isinstance(inputs, Mapping):
             self._check_names(inputs)
             return tuple(inputs[name] for name in self._names)
@@ -100,7 +103,7 @@ class HostInputs:
         return tuple(inputs)
 
     def view(self, name: str, value: object) -> memoryview:
-        """The bytes of one input."""
+        """Returns the bytes of one input."""
         return self._converters[self._names.index(name)](value)
 
     def _check_names(self, inputs: Mapping[str, object]) -> None:
@@ -168,6 +171,7 @@ def _checked_view(name: str, element: ScalarType, dtype: np.dtype[Any], memory: 
 
 
 def foreign_resident(name: str, array: ResidentArray) -> InvalidResource:
+    """Returns the error for an array of another session."""
     return InvalidResource(
         f"`{name}` is bound to {array!r} of another session", fix="download it there and make it resident here."
     )
@@ -205,7 +209,7 @@ def _push_converter(name: str, element: ScalarType) -> Converter:
             try:
                 return memoryview(pack(value))
             except (struct.error, OverflowError):
-                pass  # out of range: told below
+                pass  # out of range: reported below
         return memoryview(_push_bytes(name, element, value))
 
     return convert
@@ -244,13 +248,13 @@ class HostOutputs:
         self._any_bool = any(self._is_bool)
 
     def storage(self, shapes: Shapes | None = None) -> ArrayStorage:
-        """Storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
+        """Returns storage of fresh arrays; ``shapes`` has one entry per output, None means that all have one axis."""
         return ArrayStorage(self._raw, shapes)
 
     def checked_storage(
         self, out: Mapping[str, Array], inputs: Sequence[memoryview], shapes: Shapes | None = None
     ) -> CopyOutStorage:
-        """Storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
+        """Returns storage whose result is copied to the caller's arrays once the dispatch has succeeded."""
         expect("out", out, Mapping, "a mapping from output names to arrays", InvalidInput)
         for name, array in out.items():
             self._check_out(name, array)
@@ -259,11 +263,11 @@ class HostOutputs:
         return CopyOutStorage(self._raw, self.names, sized, shapes)
 
     def arrays(self, storage: ArrayStorage) -> tuple[Array, ...]:
-        """The results as arrays of the host type; they own their memory."""
+        """Returns the results as arrays of the host type; they own their memory."""
         return self._typed(storage.arrays)
 
     def from_bytes(self, slots: Sequence[memoryview], shapes: Shapes | None = None) -> tuple[Array, ...]:
-        """Read-only arrays over ``slots`` (bools are copies)."""
+        """Returns read-only arrays over ``slots``; arrays of ``bool`` are copies."""
         arrays = [np.frombuffer(slot, raw) for slot, raw in zip(slots, self._raw, strict=True)]
         if shapes is not None:
             arrays = [a.reshape(_shape(a.size, shape)) for a, shape in zip(arrays, shapes, strict=True)]
@@ -304,6 +308,7 @@ class ArrayStorage:
         self.arrays: tuple[Array, ...] = ()
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Allocates one array per output and returns their bytes; implements ``OutputStorage.begin``."""
         shapes = self._shapes
         if shapes is None:
             arrays = [np.empty(size // d.itemsize, d) for size, d in zip(sizes, self._dtypes, strict=True)]
@@ -316,11 +321,12 @@ class ArrayStorage:
         return tuple([memoryview(a).cast("B") if a.size else _NO_OUTPUT for a in arrays])  # type: ignore[arg-type]
 
     def clear(self) -> None:
+        """Drops the arrays; implements ``OutputStorage.clear``."""
         self.arrays = ()
 
 
 class CopyOutStorage(ArrayStorage):
-    """Refuses sizes that do not fit the caller's arrays before anything runs."""
+    """``OutputStorage`` that refuses sizes that do not fit the caller's arrays, before anything runs."""
 
     __slots__ = ("_names", "_sized")
 
@@ -336,6 +342,7 @@ class CopyOutStorage(ArrayStorage):
         self._sized = sized
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Checks the sizes, then allocates.  Raises ``InvalidInput``."""
         for name, size, dtype, expected in zip(self._names, sizes, self._dtypes, self._sized, strict=True):
             if expected is not None and expected != size // dtype.itemsize:
                 raise InvalidInput(
@@ -346,13 +353,13 @@ class CopyOutStorage(ArrayStorage):
 
 
 def _returned_dtype(buffer: Buffer) -> np.dtype[Any]:
-    """Element type of what is returned; raw bytes when the returned range cuts through elements."""
+    """Returns the element type of a returned buffer; raw bytes if the returned range cuts through elements."""
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
     return np.dtype(np.uint8) if cuts_elements(buffer) else np.dtype(buffer.element.numpy_name)
 
 
 def cuts_elements(buffer: Buffer) -> bool:
-    """True if the returned range of a buffer begins or ends inside an element."""
+    """Returns whether the returned range of a buffer begins or ends inside an element."""
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers
     return buffer.output_range is not None and any(offset % buffer.element.size for offset in buffer.output_range)
 

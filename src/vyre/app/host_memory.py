@@ -1,4 +1,4 @@
-"""Memory of the host that a caller hands over: with an element type, or as raw bytes."""
+"""Host memory that a caller passes: an array of typed elements, or raw bytes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _BYTE_ORDERS: Final = "@=<>!"
 
 
 def host_memory(data: object, name: str) -> Array | memoryview:
-    """An array over the memory of ``data`` if its elements have a type, else a read-only view of its bytes.
+    """Returns an array over the memory of ``data`` if its elements have a type, else a read-only view of its bytes.
 
-    Nothing is copied.  Raw memory is what the buffer protocol describes as bytes (formats ``B``, ``b`` and ``c``); any
-    other format says what the elements are, as in a NumPy array.  Raises ``InvalidInput``, naming ``name``, for an
-    object without memory, raw memory that is not contiguous, an element type that NumPy does not know, Python objects,
-    and a masked array, whose mask would be lost.
+    Nothing is copied.  Memory is raw if the buffer protocol describes it as bytes (formats ``B``, ``b`` and ``c``); any
+    other format gives the element type, as in a NumPy array.  Raises ``InvalidInput``, naming ``name``, for an object
+    without memory, raw memory that is not contiguous, an element type that NumPy does not know, Python objects, and a
+    masked array, whose mask would be lost.
     """
     if not isinstance(data, np.ndarray):
         try:
             view = memoryview(data)  # type: ignore[arg-type]  # refused below
         except (TypeError, ValueError):
-            return byte_view(data, name=name)  # type: ignore[arg-type]  # which says why it has no bytes
+            return byte_view(data, name=name)  # type: ignore[arg-type]  # raises, and says why it has no bytes
         if view.format.lstrip(_BYTE_ORDERS) in _RAW_FORMATS:
             return byte_view(view, name=name)
         try:
@@ -43,7 +43,7 @@ def host_memory(data: object, name: str) -> Array | memoryview:
 
 
 def whole_array(array: Array, name: str) -> Array:
-    """``array``, of which its memory tells everything; raises ``InvalidInput`` for any other."""
+    """Returns ``array``; raises ``InvalidInput`` for a masked array and for an array of Python objects."""
     if isinstance(array, np.ma.MaskedArray):
         raise InvalidInput(
             f"{name} is a masked array, and its mask would be lost", fix="pass x.filled(value), or x.data without it."

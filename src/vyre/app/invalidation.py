@@ -1,7 +1,7 @@
-"""Invalidation of stored code: what rests on something that changed is removed, and reported with the reason.
+"""Invalidation of stored code: entries that depend on something that changed are removed, and reported with the reason.
 
-Hardly anything needs it: a key holds all that decides the code, so that a change of it is a miss.  It frees the room
-that code nobody asks for any more takes, and it gets rid of code that somebody distrusts.
+It is rarely needed: a key covers everything that decides the code, so that any change is a cache miss.  It frees the
+space of entries that are no longer used, and it removes code that a user distrusts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vyre.ports.artifact_store import ArtifactStore, StoredEntry
 
 OLD: Final = "old"
-"""The emitter of everything that the present one did not make."""
+"""Stands for every emitter except the present one."""
 LEAST_DIGITS: Final = 8
 _OBJECTS: Final[dict[str, tuple[type, ...]]] = {"key": (ArtifactKey,), "program": (Program,)}
 _DIGITS: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
@@ -30,13 +30,14 @@ _DIGITS: Final = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invalid:
-    """What is not valid any more: everything that rests on one of these.
+    """A selection of stored entries: all that depend on at least one of these.
 
-    ``key``: one entry, and what was made of it.  ``program``: a program, or the first digits of its digest.
-    ``driver``: its version, ``13000``.  ``tool``: the first words of its name, version and options, ``ptxas 13.0.88``.
-    ``emitter``: the first digits of the digest of its source, or ``old``.  ``target``: ``sm_90``.
+    ``key``: one entry, and everything derived from it.  ``program``: a program, or the first digits of its digest.
+    ``driver``: its version, such as ``13000``.  ``tool``: the first words of its name, version and options, such as
+    ``ptxas 13.0.88``.  ``emitter``: the first digits of the digest of its source, or ``old``.  ``target``: such as
+    ``sm_90``.
 
-    Raises ``InvalidConfig`` if nothing is named, and for what is no digest.
+    Raises ``InvalidConfig`` if every field is None, and for text that is not a digest.
     """
 
     key: ArtifactKey | str | None = None
@@ -62,7 +63,7 @@ class Invalid:
                 )
 
     def changes(self) -> list[Change]:
-        """What has changed, for the policy.  Raises ``UnreadableFile`` if the source of the emitter is needed."""
+        """Returns the changes for the policy.  Raises ``UnreadableFile`` if the source of the emitter is needed."""
         plain = {Dependency.DRIVER: self.driver, Dependency.TOOL: self.tool, Dependency.TARGET: self.target}
         found = [Change(field, value) for field, value in plain.items() if value is not None]
         if self.emitter == OLD:
@@ -74,15 +75,16 @@ class Invalid:
         return found + [Change(Dependency.PROGRAM, digits) for digits in self._programs()]
 
     def named(self, stored: Iterable[ArtifactKey]) -> list[ArtifactKey]:
-        """The keys that are named; by their digits only those of ``stored``."""
+        """Returns the selected keys; a key given by digits is looked up in ``stored``."""
         if isinstance(self.key, str):
             return [key for key in stored if key.digest.hex().startswith(self.key.lower())]
         return [] if self.key is None else [self.key]
 
     def programs(self, report: InvalidationReport) -> frozenset[bytes] | None:
-        """Digests of the programs whose pipelines in memory are not valid either, ``report`` being of the store.
+        """Returns the digests of the programs whose pipelines in memory are invalid too; ``report`` is that of the
+        store.
 
-        None for all programs: what a pipeline was made with is not known, so that in doubt it goes.
+        None means all programs: it is not known what a pipeline was made with, so every pipeline in doubt is dropped.
         """
         shared = (self.driver, self.tool, self.emitter, self.target)
         if any(value is not None for value in shared) or isinstance(self.key, str) or isinstance(self.program, str):
@@ -102,7 +104,11 @@ class Invalid:
 
 
 class InvalidEntry(NamedTuple):
-    """``why``: from what changed to the entry, on one line.  ``layer``: the read-only part that it is in, or empty."""
+    """A stored entry that is invalid.
+
+    ``why``: the path of dependencies from the change to the entry, on one line.  ``layer``: the read-only cache layer
+    that holds it, or empty.
+    """
 
     key: ArtifactKey
     nbytes: int
@@ -112,9 +118,12 @@ class InvalidEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidationReport:
-    """``removed``: what went; of a ``dry_run`` what would go.  ``failed``: what could not be removed, because of the
-    storage, whose telemetry says why, or because it is in a read-only ``layer``; it is still served.  ``kept``: how
-    many entries do not rest on what changed.  ``forgotten``: pipelines that a session does not hold any more.
+    """The result of an invalidation.
+
+    ``removed``: entries that were removed, or in a ``dry_run`` would be.  ``failed``: entries that could not be
+    removed, because of the storage (telemetry has the reason), or because they are in a read-only ``layer``; they are
+    still served. ``kept``: number of entries that do not depend on the change.  ``forgotten``: number of pipelines that
+    the session dropped.
     """
 
     removed: tuple[InvalidEntry, ...] = ()
@@ -125,12 +134,12 @@ class InvalidationReport:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was removed."""
+        """Total bytes of the removed entries."""
         return sum(entry.nbytes for entry in self.removed)
 
     @property
     def programs(self) -> frozenset[bytes]:
-        """Digests of the programs of all that is not valid any more."""
+        """Digests of the programs of all invalid entries."""
         return frozenset(entry.key.program for entry in (*self.removed, *self.failed))
 
     def __str__(self) -> str:
@@ -146,11 +155,12 @@ class InvalidationReport:
 def invalidate(
     store: ArtifactStore | None, invalid: Invalid, *, dry_run: bool = False, sink: DecisionSink | None = None
 ) -> InvalidationReport:
-    """Remove from ``store`` all that rests on what is ``invalid``, and nothing else; ``dry_run`` only tells.
+    """Remove from ``store`` everything that depends on what ``invalid`` names, and nothing else; ``dry_run`` only
+    reports.
 
-    ``sink``: is told what rests on it, of all the keys that are stored.  What other processes store meanwhile stays.
-    Raises ``UnreadableFile`` if the source of the emitter is needed and cannot be read; nothing for what the storage
-    does.
+    ``sink`` receives the decision, which covers all stored keys.  Entries that other processes store meanwhile stay.
+    Raises ``UnreadableFile`` if the source of the emitter is needed and cannot be read; failures of the storage are
+    reported in the result.
     """
     entries: list[StoredEntry] = [] if store is None else list(store.entries())
     keys = [entry.key for entry in entries]

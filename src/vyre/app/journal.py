@@ -1,4 +1,4 @@
-"""The decisions of a session, kept in memory until they are written or replayed."""
+"""The journal: decisions of a session, kept in memory until they are written or replayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_LIMIT: Final = 65_536
 
 
 class DecisionJournal:
-    """The latest ``limit`` decisions, oldest first; any thread may use it.
+    """The latest ``limit`` decisions, oldest first; every method may be called from any thread.
 
     Raises ``InvalidConfig`` for a limit that is not positive.
     """
@@ -30,18 +30,20 @@ class DecisionJournal:
         self._lock = Lock()
 
     def note(self, decision: Decision, /) -> None:
+        """Appends a decision; implements ``DecisionSink.note``."""
         with self._lock:
             self._kept.append(decision)
             self._noted += 1
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
+        """The kept decisions, oldest first."""
         with self._lock:
             return tuple(self._kept)
 
     @property
     def dropped(self) -> int:
-        """Decisions that were noted, and left for later ones."""
+        """Number of decisions that were dropped for later ones."""
         with self._lock:
             return self._noted - len(self._kept)
 

@@ -1,4 +1,4 @@
-"""The geometry of the launches of one program, worked out when it is asked for."""
+"""Launch geometry for ``Result.launch``, computed on demand."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from vyre.domain.launch import Interface, geometry_of
 
 
 class Launches:
-    """``Result.launch`` of the dispatches of one program under one config.
+    """Computes ``Result.launch`` for the dispatches of one program under one config.
 
-    A dispatch only notes the lengths of its inputs, and not even these where they decide nothing.
+    A dispatch records only the lengths of its inputs, and not even these where they do not affect the geometry.
     """
 
     __slots__ = ("_config", "_interface", "_last", "fixed")
 
     def __init__(self, buffers: Sequence[Buffer], interface: Callable[[], Interface], config: DispatchConfig) -> None:
-        """``interface`` is called at most when a geometry is asked for."""
+        """``interface`` is called only when a geometry is requested."""
         lengths = [buffer.static_nbytes for buffer in buffers if buffer.takes_input]
         known = tuple(nbytes for nbytes in lengths if nbytes is not None)
         given = config.grid or config.extent or config.element_count_override is not None
@@ -30,12 +30,12 @@ class Launches:
         self._last: tuple[tuple[int, ...], LaunchGeometry] | None = None
 
     def lengths(self, views: Sequence[memoryview]) -> tuple[int, ...]:
-        """The bytes of each input, as far as they decide the geometry; ``views`` are of single bytes."""
+        """Returns the bytes of each input that affects the geometry; ``views`` have items of one byte."""
         fixed = self.fixed
         return fixed if fixed is not None else tuple(map(len, views))
 
     def geometry(self, lengths: tuple[int, ...]) -> LaunchGeometry:
-        """The geometry of the launch of inputs with these ``lengths``; the same object for the same lengths in turn."""
+        """Returns the geometry for inputs of these ``lengths``; the same object for the same lengths in succession."""
         last = self._last
         if last is None or last[0] != lengths:
             last = self._last = lengths, geometry_of(self._interface(), lengths, self._config)

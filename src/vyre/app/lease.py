@@ -1,4 +1,4 @@
-"""A backend in use by a session, from ``prepare`` to ``close``, with the resident memory it handed out."""
+"""A session's lease on its backend, from ``prepare`` to ``close``, with the resident memory allocated from it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def _unheard() -> None:
-    """Nobody wants to know."""
+    """Does nothing: the notification of a lease without a cost review."""
 
 
 def session_closed() -> InvalidResource:
-    """The error of whatever is asked of a session that is closed, or closes."""
+    """Returns the error for every use of a session that is closed or closing."""
     return InvalidResource("the session is closed", fix="open a new one with vyre.open().")
 
 
 class BackendLease:
-    """Prepares the backend when made; ``close`` frees what is still resident, then closes the backend, once.
+    """Prepares the backend when made; ``close`` closes the backend once and frees the memory that is still resident.
 
-    ``launched`` is to be called after every run that launched.  A lease is ``closed`` also in every process that is
-    forked while it is open: there ``check_open`` says so, and ``close`` must not be called.
+    Callers call ``launched`` after every run that launched.  A lease is also ``closed`` in every process that is forked
+    while it is open: there ``check_open`` says so, and ``close`` must not be called.
     """
 
     __slots__ = (
@@ -60,14 +60,16 @@ class BackendLease:
         tell_in_forks(self)
 
     def inherited(self) -> None:
+        """Marks the lease as closed in a forked process."""
         self.closed = self.is_inherited = True
 
     @property
     def is_reviewed(self) -> bool:
+        """Whether ``review_with`` was called."""
         return self._review is not None
 
     def review_with(self, review: CostReview) -> None:
-        """Tell ``review`` of every run that launches; it ends with the lease.  A second one is not told anything."""
+        """Report every run that launches to ``review``, which ends with the lease.  A second review is ignored."""
         with self._lock:
             if not self.closed and self._review is None:
                 self._review, self.launched = review, review.launched
@@ -79,12 +81,12 @@ class BackendLease:
             raise session_closed()
 
     def check_process(self) -> None:
-        """Raises ``DispatchFailed`` in a fork of the process that opened it."""
+        """Raises ``DispatchFailed`` in a forked child of the process that opened it."""
         if self.is_inherited:
             raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
 
     def adopt(self, array: ResidentArray) -> None:
-        """Close ``array`` with the lease.  If that was closed meanwhile, frees it and raises as ``check_open``."""
+        """Close ``array`` with the lease.  If the lease was closed meanwhile, frees it and raises as ``check_open``."""
         with self._lock:
             adopted = not self.closed
             if adopted:
@@ -95,12 +97,15 @@ class BackendLease:
             self.check_open()
 
     def owns(self, array: ResidentArray) -> bool:
+        """Returns whether ``array`` belongs to this lease."""
         return array in self._residents
 
     def flush(self) -> None:
+        """Wait until the backend has finished all queued work."""
         self.backend.lifecycle.flush()
 
     def close(self) -> None:
+        """Close the cost review, the backend, and then the resident arrays; idempotent."""
         with self._lock:
             if self.closed:
                 return
@@ -109,7 +114,7 @@ class BackendLease:
         if self._review is not None:
             self._review.close()
         try:
-            self.backend.lifecycle.close()  # first, since other threads may be in the middle of using the arrays
+            self.backend.lifecycle.close()  # first, because other threads may still be using the arrays
         finally:
             for array in arrays:
                 array.close()

@@ -36,17 +36,17 @@ def open(
     predict: bool | PredictionConfig = False,
     journal: DecisionJournal | None = None,
 ) -> Session:
-    """A session on the named backend, or on the best one that can run here (``auto``).
+    """Open a session on the named backend, or on the best one that can run here (``auto``).
 
-    Without a production backend ``auto`` takes ``reference`` and says so in ``Session.explain()`` and in one
-    warning event.  ``VYRE_BACKEND`` names what ``auto`` stands for.  ``cache``: where compiled code, and what tuning
-    measured, are kept for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for what the
-    environment says.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: prepare in the
-    background what is likely to be run next and is not at hand any more; see ``Session.predictions``.  ``journal``:
-    keeps what is decided, to be decided again; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and
-    ``environment`` replace the adapters of this process; ``vyre.app.container.Container`` wires the same parts for
-    applications.  Raises ``BackendUnavailable``, ``InvalidConfig`` for a cache that cannot be meant, and for pins
-    ``UnreadableFile`` and ``MalformedJson``.
+    Without a production backend ``auto`` takes ``reference``, and both ``Session.explain()`` and one warning event say
+    so.  ``VYRE_BACKEND`` names the backend that ``auto`` takes.  ``cache``: where compiled code and results of tuning
+    are stored for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for the setting of the
+    environment.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: whether to prepare evicted
+    shapes in the background before they are dispatched again; see ``Session.predictions``.  ``journal`` records
+    decisions for replay; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and ``environment`` replace the
+    adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
+    ``BackendUnavailable``, ``InvalidConfig`` for an invalid cache setting, and for pins ``UnreadableFile`` and
+    ``MalformedJson``.
     """
     if journal is not None and not isinstance(journal, DecisionJournal):
         raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class OutputShapes:
     """Decides the shapes of the outputs of one program under one config.
 
-    A buffer of kind ``inout`` comes back in the shape of the array (or other typed memory) that was passed, and bytes
-    come back in one axis.  An output with as many elements as an extent (x, y, z) has lanes gets the shape (z, y, x).
+    A buffer of kind ``inout`` is returned in the shape of the array (or other typed memory) that was passed; bytes are
+    returned with one axis.  An output with as many elements as an extent (x, y, z) has lanes gets the shape (z, y, x).
     """
 
     __slots__ = ("_declared", "_flat", "_passed")
@@ -38,11 +38,13 @@ class OutputShapes:
                     self._declared = _with(self._declared or self._flat, slot, config.extent[::-1])
 
     def of(self, inputs: Mapping[str, object] | Sequence[object]) -> Shapes | None:
-        """The shapes of the outputs of a dispatch with these (accepted) ``inputs``; None if all have one axis."""
+        """Returns the shapes of the outputs of a dispatch with these (accepted) ``inputs``; None if all have one
+        axis.
+        """
         shapes = self._declared
         if not self._passed:
             return shapes
-        named = type(inputs) is dict or isinstance(inputs, Mapping)  # the first is quicker to ask
+        named = type(inputs) is dict or isinstance(inputs, Mapping)  # the first test is quicker
         for slot, name, place in self._passed:
             value = inputs[name if named else place]  # type: ignore[index]  # ``named`` tells which of them it is
             if type(value) is not np.ndarray:

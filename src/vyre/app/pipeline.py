@@ -1,4 +1,4 @@
-"""A program prepared for one backend under one config: everything a dispatch needs, resolved once."""
+"""Pipelines: a program prepared for one backend under one config, with everything that a dispatch needs."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Argument: TypeAlias = "ReadableBuffer | ResidentArray | np.generic | float"
-"""Arrays or bytes for a buffer, resident memory, or a number for a scalar parameter (int and bool count as float)."""
+"""Arrays or bytes for a buffer, resident memory, or a number for a scalar parameter (``float`` covers int and bool)."""
 Inputs: TypeAlias = "Mapping[str, Argument] | Sequence[Argument]"
 OutArrays: TypeAlias = "Mapping[str, npt.NDArray[Any]]"
 
 
 REMEMBERED_TIMINGS: Final = 64
-"""Of the last dispatches of a pipeline."""
+"""Number of last dispatches whose timings a pipeline keeps."""
 
 
 class UncompiledPipeline:
-    """``CompiledPipeline`` of a backend without a compiler: every dispatch hands the program over again."""
+    """``CompiledPipeline`` of a backend without a compiler: every dispatch passes the program to the executor."""
 
     __slots__ = ("_config", "_executor", "_program", "id")
 
@@ -63,23 +63,25 @@ class UncompiledPipeline:
         self._config = config
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``CompiledPipeline.dispatch``."""
         return self._executor.execute(DispatchRequest(self._program, tuple(inputs), self._config), outputs)
 
 
 def compile_on(backend: Backend, program: Program, config: DispatchConfig) -> CompileResult:
+    """Compiles ``program`` with the compiler of the backend, if it has one."""
     if backend.compiler is not None:
         return backend.compiler.compile(program, config)
     return CompileResult(UncompiledPipeline(backend.id, backend.executor, program, config), CacheOutcome.UNKNOWN)
 
 
 class Pipeline:
-    """Call it with inputs as often as you like, from any thread: ``pipeline({"x": xs})``.
+    """A compiled program; call it with inputs, from any thread: ``pipeline({"x": xs})``.
 
-    The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ
-    between calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to
-    compile it now, ``phases`` what preparing this pipeline took: names and nanoseconds, in order.  ``timings`` and
-    ``resident_timings``: of the last dispatches, those with resident memory apart; ``launch_timings``: of the last that
-    were not replayed.
+    The results are bit for bit those of ``Session.dispatch`` with the same config.  Input lengths may differ between
+    calls.  ``cache`` says whether the backend had compiled the program before, ``reason`` why it had to compile it now;
+    ``phases`` are the steps of preparing this pipeline, as names and nanoseconds, in order.  ``timings`` holds the
+    timings of the last dispatches, ``resident_timings`` those with resident memory, and ``launch_timings`` those that
+    were not replayed from a graph.
     """
 
     __slots__ = (
@@ -144,7 +146,7 @@ class Pipeline:
         outputs: OutputArena | None,
         shapes: Shapes | None = None,
     ) -> Result:
-        """Run on converted inputs; ``shapes`` are those that ``shapes`` gives for them, None means one axis."""
+        """Run on converted inputs; ``shapes`` is what ``shapes`` returns for them, None means one axis."""
         if self._lease.closed:
             self._lease.check_open()
         try:
@@ -164,19 +166,19 @@ class Pipeline:
             raise
 
     def check_open(self) -> None:
-        """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a fork."""
+        """Raises ``InvalidResource`` if its session is closed, and ``DispatchFailed`` in a forked process."""
         self._lease.check_open()
 
     def snapshot(self, inputs: Inputs) -> tuple[HostBytes, ...]:
-        """Converted copies of the inputs, independent of the caller's memory."""
+        """Returns converted copies of the inputs, independent of the caller's memory."""
         return tuple(memoryview(bytes(view)) for view in self._inputs.views(inputs))
 
     def views(self, inputs: Inputs) -> tuple[HostBytes, ...]:
-        """Converted inputs over the caller's own memory (scalars and ``bool_`` arrays are copies)."""
+        """Returns converted inputs over the caller's own memory (scalars and ``bool_`` arrays are copies)."""
         return self._inputs.views(inputs)
 
     def shapes(self, inputs: Inputs) -> Shapes | None:
-        """The shapes of the outputs of a dispatch with ``inputs``, which ``views`` has accepted."""
+        """Returns the shapes of the outputs of a dispatch with ``inputs``, which ``views`` has accepted."""
         return self._shapes.of(inputs)
 
     def __repr__(self) -> str:
@@ -189,7 +191,7 @@ class Pipeline:
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def _run_into(self, views: tuple[HostBytes, ...], out: OutArrays, shapes: Shapes | None) -> Result:
-        """The caller's arrays are written only once the dispatch has succeeded, so a failure leaves them whole."""
+        """Writes the caller's arrays only once the dispatch has succeeded, so that a failure leaves them unchanged."""
         storage = self._outputs.checked_storage(out, views, shapes)
         timing = self._noted(self._compiled.dispatch(views, storage))
         names = self._outputs.names
@@ -223,7 +225,7 @@ class Pipeline:
         return result
 
     def bind_resident(self, inputs: Inputs) -> BoundResidentLaunch:
-        """A prepared launch on resident memory."""
+        """Returns a prepared launch on resident memory."""
         self._lease.check_open()
         try:
             return bind_resident(self._lease, self.program, self.config, self._inputs, inputs)
@@ -232,7 +234,7 @@ class Pipeline:
             raise
 
     def resident_step(self, inputs: Inputs) -> ResidentStep:
-        """A launch on resident memory, for a sequence."""
+        """Returns a launch on resident memory, for a sequence."""
         self._lease.check_open()
         try:
             return bound_step(self._lease, self.program, self.config, self._inputs, inputs)
@@ -241,7 +243,7 @@ class Pipeline:
             raise
 
     def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
-        """Hand a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
+        """Pass a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
         executor = self._lease.backend.async_executor
         if executor is None:
             return None
@@ -251,7 +253,7 @@ class Pipeline:
     def _collect(self, pending: PendingDispatch, snapshot: tuple[HostBytes, ...], shapes: Shapes | None) -> Result:
         storage = self._outputs.storage(shapes)
         timing = pending.wait(storage)
-        # How long one waits for what may have ended before says nothing about waiting.
+        # The dispatch may have ended long before, so the time of this wait measures nothing.
         self._noted(replace(timing, wait_ns=None))
         return self._result(self._outputs.arrays(storage), timing, snapshot)
 
@@ -269,12 +271,12 @@ class Pipeline:
 
 
 class BoundLaunch:
-    """A pipeline and its bound inputs; every call is one launch."""
+    """A pipeline with bound inputs; every call is one launch."""
 
     __slots__ = ("_shapes", "_views", "pipeline")
 
     def __init__(self, pipeline: Pipeline, views: tuple[memoryview, ...], shapes: Shapes | None) -> None:
-        """``shapes``: those of the outputs, as ``pipeline.shapes`` gives them for the bound inputs."""
+        """``shapes`` is what ``pipeline.shapes`` returns for the bound inputs."""
         self.pipeline: Pipeline = pipeline
         self._views = views
         self._shapes = shapes

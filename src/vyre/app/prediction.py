@@ -1,10 +1,10 @@
-"""Predicting what a session runs next, and having it ready: shapes, counts and decisions.
+"""Prediction of what a session runs next, and its preparation in the background.
 
-A shape is a program under a config with inputs of certain lengths.  A prediction can only name what was seen before, so
-as long as everything that was seen stays prepared it has nothing to offer: then a dispatch adds one entry to a bounded
-log, and that is all.  Once something known had to be prepared again, because a bounded table dropped it or the device
-was opened anew, the log is learned from and every dispatch asks what comes next, until for ``patience`` dispatches
-nothing was missed and nothing prepared ahead was of use.
+A shape is a program under a config with inputs of certain lengths.  A prediction can only name a shape seen before, so
+as long as every such shape stays prepared, prediction is of no use: then a dispatch adds one entry to a bounded log and
+does nothing else.  Once a known shape had to be prepared again, because a bounded table evicted it or the device was
+reopened, the predictor learns from the log, and every dispatch requests a prediction, until for ``patience`` dispatches
+no known shape was missed and no shape prepared ahead was used.
 """
 
 from __future__ import annotations
@@ -49,14 +49,16 @@ if TYPE_CHECKING:
 
 Bound: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 _LEARNED_AT_ONCE: Final = 8
-"""Log entries that one dispatch learns from at most, so that a long log delays none for long."""
+"""Maximum of log entries that one dispatch learns from, so that a long log delays no dispatch for long."""
 
 
 @record
 class PredictionConfig:
-    """``learning``, ``jit``: thresholds of the two policies.  ``patience``: dispatches after which asking ends if it
-    was of no use.  The rest are bounds: ``shapes`` remembered, ``log`` of dispatches to learn from, ``decisions`` kept
-    to be looked at.
+    """Settings of prediction.
+
+    ``learning``, ``jit``: thresholds of the two policies.  ``patience``: number of dispatches without any use after
+    which predicting stops.  ``shapes``: maximum of remembered shapes.  ``log``: maximum of logged dispatches to learn
+    from. ``decisions``: number of last decisions that a report shows.
     """
 
     _: KW_ONLY
@@ -69,7 +71,7 @@ class PredictionConfig:
 
 
 class Decision(NamedTuple):
-    """Whether a predicted shape that was not ready was prepared ahead.  ``shape``: in words."""
+    """The decision whether a predicted shape that was not ready is prepared ahead.  ``shape``: its description."""
 
     shape: str
     prediction: Prediction[Shape]
@@ -77,6 +79,7 @@ class Decision(NamedTuple):
 
     @property
     def prepares(self) -> bool:
+        """Whether the shape is prepared in the background."""
         return isinstance(self.verdict, Speculate)
 
     def __str__(self) -> str:
@@ -84,12 +87,13 @@ class Decision(NamedTuple):
 
 
 class PredictionReport(NamedTuple):
-    """What prediction did in a session so far.
+    """Counts of what prediction did in a session so far.
 
-    ``asking``: whether dispatches ask now.  ``shapes``: remembered.  ``asked``: predictions that the next dispatch
-    could check, of which ``right`` and ``wrong``.  ``missed``: known shapes or programs that a dispatch had to prepare
-    again.  ``ahead``: prepared in the background, of which ``used`` by a dispatch.  ``failed``: predicted shapes that
-    could not be prepared.  ``dropped``: background work of the session that newer wishes or its end pushed out.
+    ``asking``: whether dispatches request predictions now.  ``shapes``: number of remembered shapes.  ``asked``:
+    predictions that the next dispatch could check; of these ``right`` and ``wrong``.  ``missed``: known shapes or
+    programs that a dispatch had to prepare again.  ``ahead``: shapes prepared in the background; of these a dispatch
+    ``used`` some. ``failed``: predicted shapes that could not be prepared.  ``dropped``: background work of the session
+    that newer requests or its end displaced.
     """
 
     enabled: bool
@@ -121,7 +125,7 @@ OFF: Final = PredictionReport(enabled=False)
 
 
 class Kernel:
-    """A program under a config.  ``compile_ns``: what compiling it took at last; 0: it never was."""
+    """A program under a config.  ``compile_ns``: time of its last compilation in nanoseconds, 0 if there was none."""
 
     __slots__ = ("compile_ns", "hits", "shapes", "wanted")
 
@@ -133,9 +137,10 @@ class Kernel:
 
 
 class Shape:
-    """A kernel with inputs of certain lengths.  ``prepare_ns``: what a dispatch took to prepare it at last.
+    """A kernel with inputs of certain lengths.
 
-    ``ahead``: prepared in the background, and not used since.  ``hopeless``: that failed.
+    ``prepare_ns``: nanoseconds that a dispatch last took to prepare it.  ``ahead``: whether it was prepared in the
+    background and not used since.  ``hopeless``: whether its preparation failed.
     """
 
     __slots__ = ("ahead", "hopeless", "kernel", "nbytes", "prepare_ns")
@@ -153,9 +158,9 @@ class Shape:
 
 
 class ObservedPipeline(Pipeline):
-    """A pipeline whose runs are told to an observer; its results are those of a ``Pipeline``.
+    """A pipeline that reports its runs to an observer; its results are those of a ``Pipeline``.
 
-    ``anew``: a dispatch waited for its compilation although the program had been compiled before.
+    ``anew``: whether a dispatch waited for its compilation although the program had been compiled before.
     """
 
     __slots__ = ("_kernel", "_observer", "_preparable", "anew")
@@ -177,30 +182,32 @@ class ObservedPipeline(Pipeline):
         outputs: OutputArena | None,
         shapes: Shapes | None = None,
     ) -> Result:
+        """Reports the run to the observer, then runs as ``Pipeline.run``."""
         if self._lease.closed:
             self._lease.check_open()
         self._observer.saw(self, self._kernel, tuple([view.nbytes for view in views]))
         return super().run(views, out, outputs, shapes)
 
     def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
+        """Reports the run to the observer, then submits as ``Pipeline.submit``."""
         if self._lease.backend.async_executor is not None:  # else ``run`` follows
             self._observer.saw(self, self._kernel, tuple([view.nbytes for view in snapshot]))
         return super().submit(snapshot, shapes)
 
     def is_prepared(self, nbytes: tuple[int, ...]) -> bool:
-        """Whether a dispatch of such inputs finds everything made."""
+        """Returns whether everything that a dispatch of such inputs needs exists already."""
         return self._preparable is None or self._preparable.is_prepared(nbytes)
 
     def prepare(self, nbytes: tuple[int, ...]) -> None:
-        """Make what a dispatch of such inputs needs; raises what it would raise."""
+        """Makes what a dispatch of such inputs needs; raises what the dispatch would raise."""
         if self._preparable is not None:
             self._preparable.prepare(nbytes)
 
 
 class ShapeObserver:
-    """Is told of every dispatch of a session; any thread may call.
+    """Observes every dispatch of a session; every method may be called from any thread.
 
-    ``pipelines``: of the session.  ``prepare``: compiles a program under a config to a pipeline of a kind.
+    ``pipelines``: those of the session.  ``prepare``: compiles a program under a config to a pipeline of a kind.
     """
 
     def __init__(
@@ -227,17 +234,17 @@ class ShapeObserver:
 
     # ---- from the session
     def compile(self, wanted: Wanted, *, ahead: bool = False) -> Pipeline:
-        """What is wanted, as an observed pipeline.  ``ahead``: nobody waits for it."""
+        """Returns the requested pipeline, as an observed one.  ``ahead``: whether it is prepared in the background."""
         kernel = self._kernel(wanted)
         again, started = kernel.compile_ns > 0, time.perf_counter_ns()
         pipeline = self._prepare(wanted.program, wanted.merged, partial(ObservedPipeline, self, kernel))
         kernel.compile_ns = max(1, time.perf_counter_ns() - started)
-        assert isinstance(pipeline, ObservedPipeline)  # asked for
+        assert isinstance(pipeline, ObservedPipeline)  # the kind that was requested
         pipeline.anew = again and not ahead
         return pipeline
 
     def saw(self, pipeline: ObservedPipeline, kernel: Kernel, nbytes: tuple[int, ...]) -> None:
-        """A dispatch of ``kernel`` on inputs of these lengths is about to run.  Never raises."""
+        """Records that a dispatch of ``kernel`` on inputs of these lengths is about to run.  Never raises."""
         shape = kernel.shapes.get(nbytes)
         if shape is None or pipeline.anew or not pipeline.is_prepared(nbytes):
             shape = self._unready(pipeline, kernel, nbytes)
@@ -251,6 +258,7 @@ class ShapeObserver:
             self._learn()
 
     def report(self) -> PredictionReport:
+        """Returns the counts so far, and the last decisions."""
         with self._lock:
             return PredictionReport(
                 enabled=True,
@@ -289,7 +297,7 @@ class ShapeObserver:
             return shape
 
     def _unready(self, pipeline: ObservedPipeline, kernel: Kernel, nbytes: tuple[int, ...]) -> Shape:
-        """Do now what the dispatch would do first, to know what it costs."""
+        """Prepares the shape as the dispatch would, to measure what that costs."""
         shape = kernel.shapes.get(nbytes)
         if shape is not None or pipeline.anew:
             self._missed += 1
@@ -306,7 +314,7 @@ class ShapeObserver:
         return shape
 
     def _learn(self) -> None:
-        """Learn from the log and ask what comes next, unless another thread is at it."""
+        """Learns from the log and requests a prediction, unless another thread is doing so."""
         if not self._learning.acquire(blocking=False):
             return
         try:
@@ -343,7 +351,7 @@ class ShapeObserver:
         return isinstance(pipeline, ObservedPipeline) and pipeline.is_prepared(shape.nbytes)
 
     def _decide(self, shape: Shape, confidence_bps: int) -> TraceJitVerdict:
-        """Work of a thread that is idle otherwise costs nothing; of a busy one, as much as it keeps others waiting."""
+        """Work of an idle background thread costs nothing; that of a busy one costs what it delays other requests."""
         missing = self._pipelines.held(shape.kernel.wanted.key) is None
         miss_ns = shape.prepare_ns + (shape.kernel.compile_ns if missing else 0)
         cost_ns = miss_ns * self._background.load_bps // 10_000
@@ -351,7 +359,7 @@ class ShapeObserver:
         return decide(self._sink, decide_trace_jit_speculation, inputs, self._config.jit)
 
     def _prepare_ahead(self, shape: Shape) -> None:
-        """On the thread of the background, unless a dispatch was faster."""
+        """Runs on the background thread; does nothing if a dispatch was faster."""
         if self._is_ready(shape):
             return
         try:

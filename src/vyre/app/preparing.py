@@ -1,4 +1,4 @@
-"""The pipelines that a session has at hand: one for each combination of program and config, in bounded memory."""
+"""The prepared pipelines of a session: a bounded cache, keyed by program and config."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from vyre.domain.specialization import SpecInput
 
 PREPARED: Final = 1024
-"""Pipelines that a session has at hand."""
+"""Capacity of the cache, in pipelines."""
 Key: TypeAlias = "tuple[object, ...]"
 _DOUBLE: Final = Struct("<d")
 _NUMPY: Final = (np.generic, np.ndarray)
 
 
 class Wanted(NamedTuple):
-    """What is asked for.  ``key``: by identity of ``program`` and ``config``, which whoever keeps it keeps alive.
+    """A request for a pipeline.
 
-    ``merged``: ``config`` with everything that was passed beside it.
+    ``key``: by identity of ``program`` and ``config``; whoever keeps the key keeps both alive.  ``merged``: ``config``
+    with the keywords that were passed beside it.
     """
 
     key: Key
@@ -46,7 +47,10 @@ Make: TypeAlias = Callable[[Wanted], "Pipeline"]
 
 
 class PreparedPipelines:
-    """Any thread may call.  ``table``: to be read; the first of an entry is the pipeline."""
+    """A cache of pipelines; every method may be called from any thread.
+
+    ``table`` is for reading; the first item of an entry is the pipeline.
+    """
 
     def __init__(self) -> None:
         self.table: Final[dict[Key, tuple[Pipeline, Wanted]]] = {}
@@ -54,22 +58,23 @@ class PreparedPipelines:
         self._lock = Lock()
 
     def held(self, key: Key) -> Pipeline | None:
-        """What is at hand under ``key``."""
+        """Returns the pipeline under ``key``, or None."""
         found = self.table.get(key)
         return None if found is None else found[0]
 
     def get(self, wanted: Wanted, make: Make) -> Pipeline:
-        """At hand from now on.  Threads that ask for the same share one compilation, and its error.
+        """Returns the pipeline, compiling and caching it on a miss.
 
-        The timeout of the config bounds the wait for another thread.
+        Threads that request the same share one compilation, and its error.  The timeout of the config bounds the wait
+        for another thread.
         """
-        while True:  # a compilation in the background that failed is nobody's error but its own
+        while True:  # an error of a compilation in the background is not the caller's: try again
             pipeline, _ = self._flights.run(wanted.key, lambda: self._keep(wanted, make), wanted.merged.timeout_s)
             if pipeline is not None:
                 return pipeline
 
     def get_ahead(self, wanted: Wanted, make: Make) -> Pipeline:
-        """The same in the background: if it fails, threads that wait for it compile for themselves."""
+        """As ``get``, in the background: if it fails, threads that wait for it compile for themselves."""
         failures: list[Exception] = []
 
         def attempt() -> Pipeline | None:
@@ -85,8 +90,8 @@ class PreparedPipelines:
         return pipeline
 
     def forget(self, programs: Collection[bytes] | None) -> None:
-        """Programs with these digests, or all, are prepared anew when they are next wanted, also those that are being
-        prepared now.
+        """Drops the pipelines of programs with these digests, or all, also those that are being prepared: the next
+        request prepares them anew.
         """
         with self._lock:
             self._flights = _flights()
@@ -95,12 +100,12 @@ class PreparedPipelines:
                     del self.table[key]
 
     def _keep(self, wanted: Wanted, make: Make) -> Pipeline:
-        found = self.table.get(wanted.key)  # another thread may have ended its preparation since we looked
+        found = self.table.get(wanted.key)  # another thread may have finished its preparation since the lookup
         if found is None:
             before = self._flights
             found = (make(wanted), wanted)
             with self._lock:
-                if self._flights is not before:  # it was forgotten meanwhile
+                if self._flights is not before:  # ``forget`` was called meanwhile
                     return found[0]
                 while len(self.table) >= PREPARED:
                     del self.table[next(iter(self.table))]
@@ -117,7 +122,7 @@ def merged_for(
     output_counts: Mapping[str, int] | None = None,
     race_check: bool = False,
 ) -> DispatchConfig:
-    """``config`` with the shorthand folded in and its constants checked against the program."""
+    """Returns ``config`` with the shorthand merged into it and its constants checked against the program."""
     if not isinstance(program, Program):
         raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
     constants = None if spec is None else resolve_spec(program, spec)
@@ -136,10 +141,10 @@ def shorthand_key(
     output_counts: Mapping[str, int] | None,
     race_check: bool,
 ) -> Key:
-    """Under which the pipeline of these arguments is at hand: equal only for arguments that mean the same.
+    """Returns the cache key of the pipeline of these arguments: keys are equal only for arguments of the same meaning.
 
-    Types are part of it, since 1, 1.0 and True are equal and hash alike; of floats the bits are, since 0.0 and -0.0 are
-    equal, and no NaN is equal to itself.  Who passes no shorthand needs only the two ids.
+    It includes the types, since 1, 1.0 and True are equal and hash alike, and the bits of floats, since 0.0 and -0.0
+    are equal, and a NaN is not equal to itself.  A call without shorthand needs only the two ids.
     """
     return (
         id(program),
@@ -164,7 +169,7 @@ def _frozen(values: object) -> Key:
 
 
 def _value_key(value: object) -> object:
-    """With the type of ``value``, equal only for the same bits."""
+    """Returns a key with the type of ``value``, equal only for the same bits."""
     kind = type(value)
     if kind is float:
         return _DOUBLE.pack(value)
@@ -176,7 +181,7 @@ def _value_key(value: object) -> object:
         return value.dtype.str, value.tobytes()
     if isinstance(value, float):
         return _DOUBLE.pack(value)
-    return int(value) if isinstance(value, int) else object()  # equal to nothing: prepared each time
+    return int(value) if isinstance(value, int) else object()  # equal to no other key: prepared each time
 
 
 def _flights() -> SingleFlight[Key, Pipeline | None]:

@@ -1,4 +1,4 @@
-"""Arrays that stay in device memory between dispatches."""
+"""Resident arrays, which stay in device memory between dispatches."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import ReadableBuffer
 
 _BYTE: Final = np.dtype(np.uint8)
-"""Of memory without an element type."""
+"""The type of memory without an element type."""
 
 
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
-    """Allocate, and upload ``data`` unless it is a size in bytes (the memory is then zero)."""
+    """Allocates device memory, and uploads ``data`` unless it is a size in bytes (the memory is then zero)."""
     if type(data) is int:
         if not 0 <= data <= U64_MAX:
             raise InvalidInput(f"a resident buffer of {shown(data)} bytes", fix="give a size of 0 or more.")
@@ -47,22 +47,22 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
 
 
 def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
-    """The memory of another library's device array, with its shape and type; nothing is copied."""
+    """Wraps the memory of another library's device array, with its shape and type; nothing is copied."""
     buffer = foreign.adopt(array, label=label)
-    interface = array.__cuda_array_interface__  # type: ignore[attr-defined]  # adopted by it
+    interface = array.__cuda_array_interface__  # type: ignore[attr-defined]  # ``adopt`` required it
     return ResidentArray(buffer, memory, np.dtype(interface["typestr"]), tuple(interface["shape"]))
 
 
 def _words(data: Array | memoryview) -> Array | memoryview:
-    """``bool_`` arrays live in device memory as 32-bit words; all else as it is."""
+    """Returns ``bool_`` arrays as 32-bit words, their form in device memory, and any other array unchanged."""
     return data.astype(np.uint32) if isinstance(data, np.ndarray) and data.dtype == np.bool_ else data
 
 
 class ResidentArray:
     """Device memory with the shape and type of the array it was made from (bytes, if it was made from a size).
 
-    Bind it like an array: ``session.dispatch(program, {"x": resident, ...})``.  What the program writes is
-    updated in place.  Close it, or use it in a ``with`` block; its session closes it at the latest.
+    Bind it like an array: ``session.dispatch(program, {"x": resident, ...})``.  A program that writes it updates it in
+    place.  Close it, or use it in a ``with`` block; closing its session closes it too.
     """
 
     __slots__ = ("__weakref__", "_memory", "buffer", "dtype", "shape")
@@ -77,17 +77,19 @@ class ResidentArray:
 
     @property
     def nbytes(self) -> int:
+        """Size in bytes."""
         return self.buffer.nbytes
 
     @property
     def closed(self) -> bool:
+        """Whether the memory was freed."""
         return self.buffer.closed
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
         """Copy ``data`` to byte ``offset``.
 
         Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
-        memory that was made from a size takes any.
+        memory that was made from a size accepts any.
         """
         expect("offset", offset, int, "an int", InvalidInput)
         given = host_memory(data, "upload")
@@ -101,14 +103,14 @@ class ResidentArray:
         self._memory.upload([Upload(self.buffer, view, offset)])
 
     def download(self) -> npt.NDArray[Any]:
-        """A new array with the present content."""
+        """Returns a new array with the present content."""
         array = np.empty(self.shape, self._word_dtype)
         if array.size:
             into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
             self._memory.download([Readback(self.buffer, into)])
         return array != 0 if self.dtype == np.bool_ else array
 
-    # ---- for other libraries, where the backend's memory has addresses that mean something to them
+    # ---- for other libraries, if they can use the addresses of the backend's memory
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         interface: dict[str, Any] = self.buffer.__cuda_array_interface__  # type: ignore[attr-defined]
@@ -119,16 +121,18 @@ class ResidentArray:
         return device
 
     def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
-        """A DLPack capsule; nothing is pending on the memory, so ``stream`` has nothing to wait for."""
+        """Returns a DLPack capsule; no work on the memory is pending, so there is nothing to synchronize with
+        ``stream``.
+        """
         return self.buffer.dlpack(self.shape, self._word_dtype.str)  # type: ignore[attr-defined]
 
     @property
     def _word_dtype(self) -> np.dtype[Any]:
-        """``bool_`` lives in device memory as 32-bit words."""
+        """The type in device memory: ``bool_`` is stored as 32-bit words."""
         return np.dtype(np.uint32) if self.dtype == np.bool_ else self.dtype
 
     def close(self) -> None:
-        """Free the memory; calling it again does nothing."""
+        """Frees the memory; idempotent."""
         self.buffer.close()
 
     def __enter__(self) -> Self:

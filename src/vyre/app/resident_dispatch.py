@@ -1,7 +1,7 @@
-"""A dispatch of which at least one buffer is resident.
+"""Dispatches with at least one resident buffer.
 
-Resident buffers are bound as they are; host data that the program only reads is passed along; host data that it
-updates, and outputs that nobody bound, get device memory for this dispatch and are read back.
+Resident buffers are bound as they are; host data that the program only reads is passed as inputs; host data that it
+updates, and outputs that the caller did not bind, get device memory for this dispatch and are read back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from vyre.ports.backend import (
 
 
 def has_resident(inputs: object) -> bool:
-    """Is any of these arguments a ``ResidentArray``?"""
+    """Returns whether any of these arguments is a ``ResidentArray``."""
     values = inputs.values() if isinstance(inputs, Mapping) else inputs if isinstance(inputs, Sequence) else ()
     return any(isinstance(value, ResidentArray) for value in values)
 
@@ -54,7 +54,7 @@ def run_resident(
     host_inputs: HostInputs,
     inputs: object,
 ) -> Result:
-    """Run once.  Host results are in the ``Result``, resident ones in ``Result.resident``."""
+    """Runs once.  Host results are in the ``Result``, resident ones in ``Result.resident``."""
     memory = lease.backend.require_memory()
     executor = lease.backend.require_resident_executor()
     arguments = _arguments(program, host_inputs, inputs)
@@ -107,7 +107,7 @@ def bind_resident(
     host_inputs: HostInputs,
     inputs: object,
 ) -> BoundResidentLaunch:
-    """Prepare a launch on resident memory; whatever the program writes must be bound to a resident array."""
+    """Prepares a launch on resident memory; every buffer that the program writes must be bound to a resident array."""
     step = bound_step(lease, program, config, host_inputs, inputs)
     binder = lease.backend.resident_binder
     if binder is not None:
@@ -123,7 +123,7 @@ def bound_step(
     host_inputs: HostInputs,
     inputs: object,
 ) -> ResidentStep:
-    """A step with all its memory: host data in it is a copy, and only read.  Raises ``InvalidInput``."""
+    """Returns a step with all its memory: host data in it is copied, and only read.  Raises ``InvalidInput``."""
     arguments = _arguments(program, host_inputs, inputs)
     _check_residents(lease, program, arguments)
     resources: list[Resource] = []
@@ -142,7 +142,7 @@ def bound_step(
 
 
 class _BySequence:
-    """``BoundResidentStep`` of a backend that binds nothing: a sequence of one step."""
+    """``BoundResidentStep`` of a backend without bound steps: a sequence of one step."""
 
     __slots__ = ("_executor", "_sequence")
 
@@ -157,7 +157,7 @@ class _BySequence:
 
 
 class BoundResidentLaunch:
-    """A launch with all its memory bound: calling it launches and waits.  For one thread at a time.
+    """A launch with all its memory bound: calling it launches and waits.  Not safe for concurrent use.
 
     Close it, or use it in a ``with`` block, before its arrays and its session.
     """
@@ -178,7 +178,7 @@ class BoundResidentLaunch:
         self.launch()
 
     def close(self) -> None:
-        """Give back what was prepared; calling it again does nothing."""
+        """Releases what was prepared; idempotent."""
         if not self._closed:
             self._closed = True
             self._step.close()
@@ -241,7 +241,7 @@ def _resolve(
 
 
 def _arguments(program: Program, host_inputs: HostInputs, inputs: object) -> dict[str, object]:
-    """Arguments by buffer name; beside the inputs, a mapping may bind outputs to resident memory."""
+    """Returns the arguments by buffer name; beside the inputs, a mapping may bind outputs to resident memory."""
     if not isinstance(inputs, Mapping):
         return dict(zip(host_inputs.names, host_inputs.values(inputs), strict=True))
     bound = {b.name: inputs[b.name] for b in program.abi_buffers if b.is_output and b.name in inputs}
@@ -275,7 +275,7 @@ def _check_residents(lease: BackendLease, program: Program, arguments: Mapping[s
 
 
 def _check_type(buffer: Buffer, array: ResidentArray) -> None:
-    """Resident bytes are untyped; a resident array has its element type."""
+    """Checks the element type: resident bytes are untyped; a resident array has its element type."""
     if buffer.is_push:
         raise InvalidInput(f"parameter `{buffer.name}` is bound to resident memory", fix="pass a number.")
     assert isinstance(buffer.element, ScalarType)  # a valid program has no other buffers

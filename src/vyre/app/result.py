@@ -1,4 +1,4 @@
-"""What a dispatch returns."""
+"""The result of a dispatch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Result:
     Each is a NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as ``uint16``) that owns
     its memory, unless the dispatch was given an ``OutputArena``.  A buffer of kind ``inout`` has the shape of the array
     that was passed; an output with as many elements as a given extent (x, y, z) has lanes has the shape (z, y, x); an
-    array of ``out`` keeps its own; all else has one axis.  Buffers that were bound to resident memory are updated there
-    and are not part of the result; ``resident`` maps their names to it.
+    array of ``out`` keeps its own; all others have one axis.  Buffers that were bound to resident memory are updated
+    there and are not part of the result; ``resident`` maps their names to it.
     """
 
     __slots__ = ("_arrays", "_launches", "_lengths", "_names", "backend", "resident", "timing")
@@ -53,7 +53,7 @@ class Result:
         return self._launches.geometry(self._lengths)
 
     def __getitem__(self, key: str | int) -> Output:
-        """The array of that name or position; raises ``KeyError`` or ``IndexError``."""
+        """Returns the array of that name or position; raises ``KeyError`` or ``IndexError``."""
         if isinstance(key, str):
             try:
                 return self._arrays[self._names.index(key)]
@@ -68,9 +68,11 @@ class Result:
         return iter(self._arrays)
 
     def keys(self) -> tuple[str, ...]:
+        """Returns the names of the returned buffers, in binding order."""
         return self._names
 
     def items(self) -> tuple[tuple[str, Output], ...]:
+        """Returns pairs of name and array, in binding order."""
         return tuple(zip(self._names, self._arrays, strict=True))
 
     def __repr__(self) -> str:

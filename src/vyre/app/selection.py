@@ -1,7 +1,7 @@
-"""Choosing a backend: by name, by ``VYRE_BACKEND``, or the best production backend that can run here.
+"""Backend selection: by name, by ``VYRE_BACKEND``, or the best production backend that can run here.
 
-Every candidate gets a reason.  The reference is never a silent fallback: it is asked for by name, or taken
-because no production backend can run, and then the report and one warning event say so.
+Every candidate gets a reason.  The reference is never a silent fallback: it runs when it is named, or when no
+production backend can run, and then the report and one warning event say so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CandidateReport:
-    """One registered backend and why it was or was not taken."""
+    """One registered backend, and the reason why it was or was not chosen."""
 
     id: str
     role: BackendRole
@@ -48,9 +48,10 @@ class CandidateReport:
 
 @dataclass(frozen=True, slots=True)
 class SelectionReport:
-    """``str(report)`` has one line per candidate, per plug-in that could not be loaded, and per work that was planned.
+    """The result of a selection.
 
-    ``planned``: what the backend has planned in the session so far, oldest first.
+    ``str(report)`` has one line per candidate, per plug-in that could not be loaded, and per planned execution.
+    ``planned``: the plans that the backend has made in the session so far, oldest first.
     """
 
     requested: str
@@ -77,7 +78,7 @@ def _planned(plan: ExecutionPlan, times: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``services``: what the backend was lent."""
+    """A constructed backend with the report on its selection.  ``services``: those that it was given."""
 
     backend: Backend
     report: SelectionReport
@@ -85,9 +86,10 @@ class Selection:
 
 
 class BackendSelector:
-    """``forced`` is the value of ``VYRE_BACKEND``: it names what ``auto`` stands for (empty: unset).
+    """Selects a backend from a catalog.
 
-    ``services``: lent to the backend that is chosen.
+    ``forced`` is the value of ``VYRE_BACKEND``, which names the backend that ``auto`` takes (empty: unset).
+    ``services`` are passed to the backend that is chosen.
     """
 
     __slots__ = ("_catalog", "_forced", "_services", "_telemetry")
@@ -105,7 +107,7 @@ class BackendSelector:
         self._forced = (forced or "").strip() or AUTO
 
     def select(self, name: str = AUTO) -> Selection:
-        """The backend of that name, constructed; raises ``BackendUnavailable`` or what its factory raised."""
+        """Constructs the backend of that name; raises ``BackendUnavailable`` or what its factory raised."""
         if name != AUTO:
             return self._by_name(name, "asked for by name", requested=name)
         if self._forced == AUTO:
@@ -194,7 +196,7 @@ class BackendSelector:
 
 
 def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | None:
-    """The result, or None with the reason noted: a backend that fails here is a candidate less, not a crash."""
+    """Returns the result, or None with the reason noted: a failure here removes the candidate and is not raised."""
     try:
         return call()
     except BackendError as error:

@@ -1,4 +1,4 @@
-"""Several launches on resident memory, run in order as often as one likes, with one wait at the end."""
+"""Sequences: launches on resident memory that run in order, any number of times, with one wait at the end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from vyre.ports.backend import ResidentSequence, ResidentStep
 
 
 class Step(NamedTuple):
-    """A launch of a sequence.  Whatever the program writes is bound to a resident array; other inputs are numbers,
-    host data, which is taken when the sequence is made, or resident too.
+    """A launch of a sequence.
+
+    Every buffer that the program writes is bound to a resident array; other inputs are numbers, host data, which is
+    copied when the sequence is made, or resident arrays too.
     """
 
     program: Program
@@ -29,8 +31,8 @@ class Step(NamedTuple):
 class StepSequence:
     """Steps with all their memory bound: call it to run them, from any thread.
 
-    Strictly in order, as far as anybody can see; a backend may let steps overlap that share no memory, and submit a
-    round as one graph.  ``remember`` is told what a run took that launched anything one by one.
+    The results are those of running the steps strictly in order; a backend may overlap steps that share no memory, and
+    submit a round as one graph.  ``remember`` receives the timing of every run that launched a step by itself.
     """
 
     __slots__ = ("_first", "_lease", "_remember", "_steps")
@@ -54,7 +56,7 @@ class StepSequence:
         self._remember = remember
 
     def __call__(self, rounds: int = 1) -> DispatchTiming:
-        """Run ``first`` once and then ``steps`` so many times, and wait.
+        """Run ``first`` once and then ``steps`` that many times, and wait.
 
         Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
         """
@@ -67,7 +69,7 @@ class StepSequence:
         except BackendError as error:
             error.add_note(f"backend={self._lease.backend.id} sequence={self!r}")
             raise
-        if timing.launches != 0 and (rounds or self._first):  # else nothing ran, and nothing was waited for
+        if timing.launches != 0 and (rounds or self._first):  # else nothing ran, or all was replayed
             self._remember(timing)
             self._lease.launched()
         return timing

@@ -1,4 +1,4 @@
-"""What sessions lend to backends."""
+"""Services that a session gives to its backend."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 def backend_services(
     cache: CacheOption, environment: Environment, telemetry: Telemetry, decisions: DecisionSink | None = None
 ) -> BackendServices:
-    """The store that ``cache`` asks for is opened when a backend first asks for it.
+    """Returns services whose store, configured by ``cache``, is opened when the backend first requests it.
 
-    Raises ``InvalidConfig`` for a ``cache`` that cannot be meant.
+    Raises ``InvalidConfig`` for an invalid ``cache``.
     """
     config_of(cache)
 
     @once
     def artifacts() -> ArtifactStore | None:
-        from vyre.adapters.disk.artifact_store import open_disk_store  # backends without a compiler need none of it
+        from vyre.adapters.disk.artifact_store import (
+            open_disk_store,
+        )  # imported on use
 
         return open_disk_store(cache, environment, telemetry, sink=decisions)
 

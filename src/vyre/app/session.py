@@ -1,4 +1,4 @@
-"""``Session``: what users hold.  Runs programs on a backend, and closes it."""
+"""``Session``: runs programs on one backend, owns resident memory, and closes both."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ if TYPE_CHECKING:
 class Session:
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
-    A session belongs to the process that opened it.  In a fork it is closed, whatever the backend is: to use it there
-    raises ``DispatchFailed``, to close it does nothing.
+    A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use
+    raises ``DispatchFailed``, and ``close`` does nothing.
 
-    Programs are validated and compiled on first use and remembered by identity (the last 1024 combinations of
-    program and config), so dispatching the same ``Program`` object again costs no preparation.
+    Programs are validated and compiled on first use and remembered by identity (the last 1024 combinations of program
+    and config), so dispatching the same ``Program`` object again costs no preparation.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Session:
         self._threads = SubmitThreads()
         self._observer = None
         if predict is not False:
-            from vyre.app.prediction import PredictionConfig, ShapeObserver  # who does not predict needs none of it
+            from vyre.app.prediction import PredictionConfig, ShapeObserver  # imported on use
 
             settings = PredictionConfig() if predict is True else predict
             expect("predict", settings, PredictionConfig, "True, False or a PredictionConfig")
@@ -121,17 +121,16 @@ class Session:
 
         ``inputs``: data by buffer name, or a sequence in binding order.  Arrays must have the buffer's element type,
         little-endian and C-contiguous, any shape; ``bool`` takes ``numpy.bool_`` or 32-bit words, ``bf16`` raw
-        ``uint16``.  Other objects with memory (``memoryview``, ``array.array``, ``ctypes``) follow the same rule; what
-        holds bytes (formats ``B``, ``b``, ``c``) is raw memory.  Masked arrays are refused.  Scalar parameters are
-        Python or NumPy numbers.
-        ``spec``, ``grid``, ``extent``, ``output_counts``, ``race_check``: shorthand for the config fields of that name
-        (giving both is an error); plain numbers in ``spec`` take the type of the constant.
-        ``out``: arrays by name to put results into, written only if the dispatch succeeds; they share memory with
-        no input and with no other.  ``outputs``: an arena to put all results into; the arrays of the result are
-        then read-only views that are valid until its next dispatch.
-        ``tune``: run it as ``tuned`` says, which changes no byte.
+        ``uint16``.  Other objects with memory (``memoryview``, ``array.array``, ``ctypes``) follow the same rule;
+        memory whose format is bytes (``B``, ``b``, ``c``) is raw.  Masked arrays are refused.  Scalar parameters are
+        Python or NumPy numbers. ``spec``, ``grid``, ``extent``, ``output_counts``, ``race_check``: shorthand for the
+        config fields of that name (giving both is an error); plain numbers in ``spec`` take the type of the constant.
+        ``out``: arrays by name that receive results, written only if the dispatch succeeds; they share memory neither
+        with an input nor with each other.  ``outputs``: an arena that receives all results; the arrays of the result
+        are then read-only views that are valid until its next dispatch. ``tune``: whether to run with the config that
+        ``tuned`` returns, which changes no byte of the results.
 
-        The result has the shapes that ``Result`` names, and its ``launch`` says which rule chose the grid.
+        ``Result`` describes the shapes of the outputs; ``Result.launch`` names the rule that chose the grid.
 
         Raises ``InvalidProgram``, ``InvalidInput``, ``InvalidResource``, ``InvalidConfig``, ``UnsupportedFeature``
         before anything runs; ``TrapError``, ``StepBudgetExceeded``, ``DataRaceError``, ``DispatchTimeout``,
@@ -159,13 +158,13 @@ class Session:
         output_counts: Mapping[str, int] | None = None,
         race_check: bool = False,
     ) -> Pipeline:
-        """The program, validated and compiled; call the pipeline with inputs to run it.
+        """Validate and compile ``program``; calling the returned pipeline with inputs runs it.
 
         The keywords are fields of the config, as for ``dispatch``; other methods call them ``shorthand``.  Threads that
-        ask for the same at once share one compilation, and its error if it fails; ``timeout_s`` of the config bounds
-        how long they wait for it (``DispatchTimeout``).
+        request the same pipeline at once share one compilation, and its error if it fails; ``timeout_s`` of the config
+        bounds how long they wait for it (``DispatchTimeout``).
         """
-        # A pipeline keeps program and config alive: while it is in the table, their ids are theirs.
+        # A pipeline keeps program and config alive: while it is in the table, no other object has their ids.
         key: Key
         if spec is None and grid is None and extent is None and output_counts is None and race_check is False:
             key = id(program), id(config)
@@ -173,7 +172,7 @@ class Session:
             key = shorthand_key(program, config, spec, grid, extent, output_counts, race_check)
         try:
             return self._prepared[key][0]
-        except (KeyError, TypeError):  # not at hand, or refused below: only what is wrong has no hash
+        except (KeyError, TypeError):  # a cache miss, or an invalid argument without a hash, refused below
             pass
         self._lease.check_process()
         merged = merged_for(program, config, spec, grid, extent, output_counts, race_check)
@@ -187,10 +186,10 @@ class Session:
     def bind(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundLaunch:
-        """A launch with its inputs bound: checked once, run by calling it.  ``shorthand`` as for ``compile``.
+        """Bind inputs to a launch: it is checked once, and calling it runs it.  ``shorthand`` as for ``compile``.
 
-        Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays
-        are bound by value.
+        Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
+        bound by value.
         """
         pipeline = self.compile(program, config, **shorthand)
         return BoundLaunch(pipeline, pipeline.views(inputs), pipeline.shapes(inputs))
@@ -198,20 +197,20 @@ class Session:
     def bind_resident(
         self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundResidentLaunch:
-        """A launch on resident memory, prepared once: the cheapest way to run it again and again.
+        """Prepare a launch on resident memory once: the cheapest way to run it repeatedly.
 
-        Whatever the program writes is bound to a resident array; numbers and host data that it only reads are taken by
-        value.  ``shorthand`` as for ``compile``.
+        Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
+        are taken by value.  ``shorthand`` as for ``compile``.
         """
         return self.compile(program, config, **shorthand).bind_resident(inputs)
 
     def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
-        """Launches on resident memory to be run together: ``sequence(rounds=100)`` runs ``first`` once and ``steps``
-        a hundred times, and waits once.
+        """Bind launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
+        ``steps`` a hundred times, and waits once.
 
         A loop that repeats is submitted as a graph where that pays, and steps on different memory may overlap; the
         bytes are those of one dispatch after the other.  Raises what ``bind_resident`` raises, with the step, and
-        ``UnsupportedFeature`` on a backend that runs nothing on resident memory.
+        ``UnsupportedFeature`` on a backend without resident memory.
         """
         from vyre.app.sequence import StepSequence
 
@@ -222,10 +221,10 @@ class Session:
     ) -> Future[Result]:
         """Start a dispatch and return at once.  ``shorthand`` as for ``compile``.
 
-        Inputs are copied before this returns; what can be checked without running raises here.  On a backend with
-        an async executor the device works on its own; on any other the dispatch runs on a thread of this session,
-        which overlaps with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits
-        for the dispatch, or this raises ``InvalidResource``, as on a closed session.
+        Inputs are copied before this returns; everything that can be checked without running raises here.  On a backend
+        with an async executor the device runs the dispatch; on any other a thread of this session does, which overlaps
+        with the caller only as far as the backend releases the interpreter lock.  Either ``close`` waits for the
+        dispatch, or this raises ``InvalidResource``, as on a closed session.
         """
         self._lease.check_open()
         pipeline = self.compile(program, config, **shorthand)
@@ -240,10 +239,10 @@ class Session:
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
     ) -> list[Result]:
-        """Run ``program`` once for each item of ``batch``; results in the order of the batch.
+        """Run ``program`` once for each item of ``batch``; return the results in the order of the batch.
 
-        On a backend with an async executor the dispatches overlap.  The first failure is raised, after all that were
-        started have ended.  ``shorthand`` as for ``compile``.
+        On a backend with an async executor the dispatches overlap.  The first failure is raised after all dispatches
+        that were started have ended.  ``shorthand`` as for ``compile``.
         """
         pipeline = self.compile(program, config, **shorthand)
         items = items_of("batch", batch)
@@ -261,12 +260,12 @@ class Session:
         settings: TuningSettings | None = None,
         **shorthand: Unpack[Keywords],
     ) -> TuningReport:
-        """Measure what may stand in for ``config`` on launches like this one, and remember it.
+        """Measure alternatives to ``config`` on launches like this one, and store the winner.
 
-        Candidates are workgroup sizes on which no result can depend, and ways of generating code.  One wins only if its
-        bytes are those of the reference and it is significantly faster; where times are estimates of a model, the
-        report says that nothing was ``measured``.  Nothing is launched for what the store knows or a pin covers.
-        ``shorthand`` as for ``compile``.
+        Candidates are workgroup sizes on which no result can depend, and code generation profiles.  A candidate wins
+        only if its bytes are those of the reference and it is significantly faster; where times are estimates of a
+        model, the report says that nothing was ``measured``.  Nothing is launched for entries of the store and for
+        pinned launches. ``shorthand`` as for ``compile``.
 
         Raises what ``dispatch`` raises, ``InvalidConfig`` for a config under which there is nothing to tune, and
         ``DispatchFailed`` where backend and reference disagree on ``config`` itself.
@@ -280,7 +279,8 @@ class Session:
     def tuned(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> Tuned:
-        """What is pinned for launches like this one, else what ``tune`` remembers of them, else ``config`` as it is.
+        """Return the config pinned for launches like this one, else the one that ``tune`` stored, else ``config``
+        unchanged.
 
         ``session.compile(program, session.tuned(program, inputs).config)`` applies it, and so does ``dispatch`` with
         ``tune=True``.  Measures nothing; looked up once for each program, config and lengths of inputs.  ``shorthand``
@@ -289,7 +289,7 @@ class Session:
         return self._tuning().tuned(program, inputs, merged_for(program, config, **shorthand))
 
     def export_pins(self, path: Path | str) -> Pins:
-        """Write the winners of everything that ``tune`` remembers to a file for ``vyre.open(pins=...)``.
+        """Write the winners of everything that ``tune`` stored to a file for ``vyre.open(pins=...)``.
 
         Equal winners give equal bytes.  Raises ``InvalidConfig`` without a cache, ``UnreadableFile`` if it cannot be
         written.
@@ -305,11 +305,11 @@ class Session:
         *,
         thresholds: RaceThresholds | None = None,
     ) -> RaceReport:
-        """Which of several ways to run ``program`` is surely the fastest?  The first variant is the one in use.
+        """Measure which of several variants of ``program`` is significantly the fastest; the first one is the baseline.
 
-        A variant is a config, or values of specialization constants beside ``config``.  Runs are timed in pairs that
-        take turns, until the paired test is sure or gives up; on a backend whose times are estimates of a model nothing
-        is raced, and the report says so.
+        A variant is a config, or values of specialization constants beside ``config``.  Runs are timed in alternating
+        pairs until the paired test decides or gives up; on a backend whose times are estimates of a model nothing is
+        raced, and the report says so.
 
         Raises what ``dispatch`` raises, and ``InvalidConfig`` for fewer than two variants and for variants whose bytes
         differ from those of the first.
@@ -329,24 +329,24 @@ class Session:
 
     # ---------------------------------------------------------------- costs
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
-        """Measure what launches, graphs and copies cost here, and keep it for other sessions.  Takes about a second.
+        """Measure what launches, graphs and copies cost here, and store it for other sessions.  Takes about a second.
 
-        What the backend cannot do stays unknown.  On an emulated device the times say what the emulator costs, and are
-        marked so.  They take the place of what was kept; times of kernels stay until there are newer ones.
+        Costs of operations that the backend lacks stay unknown.  On an emulated device the times are those of the
+        emulator and are marked so.  They replace stored costs; times of kernels stay until newer ones are measured.
 
-        Raises ``UnsupportedFeature`` on a backend that times nothing, ``InvalidConfig`` for fewer than 5 rounds, and
-        ``BackendError``.  A disk that keeps nothing is reported in the result.
+        Raises ``UnsupportedFeature`` on a backend that measures no costs, ``InvalidConfig`` for fewer than 5 rounds,
+        and ``BackendError``.  A failure to store the costs is reported in the result.
         """
         return self._calibration().calibrate(rounds)
 
     def launch_costs(
         self, path: Path | str | None = None, *, max_age_s: int = MAX_AGE_S, assume: bool = True
     ) -> KnownCosts:
-        """What launches cost, as far as it is known: measured before, else assumed, and then the result says why.
+        """Return what launches cost: stored measurements, else assumed costs, and then the result says why.
 
-        Dispatches of this session correct what they prove wrong, and add times of their kernels.  ``path``: a file of
-        ``vyre calibrate -o`` instead of what was kept.  ``assume`` False: raise ``UnusableCosts`` for costs that are
-        missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
+        Dispatches of this session correct costs that they refute, and add times of their kernels.  ``path``: a file of
+        ``vyre calibrate -o`` to read instead of the store.  ``assume`` False: raise ``UnusableCosts`` for costs that
+        are missing, too old or of another device, ``MalformedJson`` and ``UnreadableFile``.
         """
         return self._calibration().known(None if path is None else path_of("path", path), max_age_s, assume=assume)
 
@@ -357,11 +357,11 @@ class Session:
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
     ) -> SpecializedPipeline:
-        """A pipeline that guesses scalar parameters to be what they were, and runs code made for these values.
+        """Return a pipeline that guesses that scalar parameters keep their values, and runs code specialized to them.
 
         ``parameters``: their names; None: all.  Every call compares the bytes of its own parameters with the guess, and
-        takes the general code unless they are equal, so no result depends on guesses.  ``shorthand`` as for
-        ``compile``.  Raises what ``compile`` raises, and ``InvalidInput`` where there is no such parameter.
+        runs the general code unless they are equal, so no result depends on guesses.  ``shorthand`` as for ``compile``.
+        Raises what ``compile`` raises, and ``InvalidInput`` where there is no such parameter.
         """
         from vyre.app.specialized import SpecializedPipeline
 
@@ -372,7 +372,7 @@ class Session:
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
-        """Device memory holding a copy of ``data``, or that many zero bytes.
+        """Allocate device memory with a copy of ``data``, or with that many zero bytes.
 
         Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Raises
         ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
@@ -387,7 +387,7 @@ class Session:
         return array
 
     def adopt(self, array: object, *, label: str | None = None) -> ResidentArray:
-        """Another library's device array as resident memory: nothing is copied, writes are seen by both.
+        """Use another library's device array as resident memory: nothing is copied, and both see all writes.
 
         ``array`` has ``__cuda_array_interface__`` (CuPy, Numba, PyTorch, JAX) and is contiguous; it is kept alive until
         the result is closed.  Raises ``UnsupportedFeature`` on a backend that shares no memory.
@@ -414,10 +414,10 @@ class Session:
         target: str | None = None,
         dry_run: bool = False,
     ) -> InvalidationReport:
-        """Remove stored code that rests on any of these, and tell what went and why; arguments as for ``Invalid``.
+        """Remove stored code that depends on any of these, and report each entry with the reason; see ``Invalid``.
 
-        Pipelines of the same programs are dropped from memory, or all if what is named is not of single programs, so
-        that what is compiled next is compiled anew; those that somebody holds work on.  Raises ``InvalidConfig``.
+        Pipelines of the same programs are dropped from memory (all, if the arguments name no single programs), so that
+        their next use compiles anew; pipelines that a caller holds keep working.  Raises ``InvalidConfig``.
         """
         from vyre.app.invalidation import Invalid, invalidate
 
@@ -437,11 +437,12 @@ class Session:
     # ---------------------------------------------------------------- looking
     @property
     def backend(self) -> str:
-        """Id of the backend in use."""
+        """The id of the backend in use."""
         return str(self._lease.backend.id)
 
     @property
     def closed(self) -> bool:
+        """Whether the session is closed, or belongs to the parent of this forked process."""
         return self._lease.closed
 
     @overload
@@ -471,22 +472,23 @@ class Session:
         kernel_time_ns: int | None = None,
         **shorthand: Unpack[Keywords],
     ) -> SelectionReport | Explanation:
-        """Why this backend, and what it has planned so far; of a program, what would be decided about it, and why.
+        """Report why this backend was selected and its plans so far; for a program, what would be decided for it, and
+        why.
 
-        ``batch`` runs of the program are submitted together, ``repeats`` times.  ``inputs``: whose lengths they have;
-        None: a few elements where a length is left open, and then a note says so.  ``costs``: those of launching, or
-        the file that holds them; "measured": as ``launch_costs`` has them; "assumed"; None: measured where they are
-        known, else assumed, and then a note says so.  ``kernel_time_ns``: device time of a launch; None: as far as it
-        was measured.  ``print`` the result; it is compiled, nothing is launched.  ``shorthand`` as for ``compile``.
+        ``batch`` runs of the program are submitted together, ``repeats`` times.  ``inputs`` give the lengths; None: a
+        few elements where a length is open, and a note says so.  ``costs``: costs of launching, or the file that holds
+        them; "measured": those of ``launch_costs``; "assumed"; None: measured where they are known, else assumed, and a
+        note says so.  ``kernel_time_ns``: device time of a launch; None: the measured one, if any.  ``print`` the
+        result; the program is compiled, nothing is launched.  ``shorthand`` as for ``compile``.
 
-        Raises ``InvalidField`` for numbers that are no batch, and what ``compile`` and ``launch_costs`` raise.
+        Raises ``InvalidField`` for an invalid batch or number, and what ``compile`` and ``launch_costs`` raise.
         """
         if program is None:
             self._lease.check_process()
             planning = self._lease.backend.planning
             return replace(self._selection.report, planned=() if planning is None else planning.plans())
         expect("program", program, Program, "a Program, or None", InvalidInput)
-        from vyre.app.explain.service import Asked, explain_program, known_costs  # who asks nothing needs none of it
+        from vyre.app.explain.service import Asked, explain_program, known_costs  # imported on use
 
         self._lease.check_open()
         pipeline = partial(self.compile, program, config, **shorthand)
@@ -495,11 +497,11 @@ class Session:
 
     @property
     def journal(self) -> DecisionJournal | None:
-        """What was decided so far, if the session was opened with a journal."""
+        """The journal that the session was opened with, or None; it holds the decisions so far."""
         return self._journal
 
     def write_journal(self, path: Path | str) -> int:
-        """Write what the journal holds to a file for ``vyre explain --replay``; how many decisions that are.
+        """Write the journal to a file for ``vyre explain --replay``; return how many decisions it holds.
 
         Raises ``InvalidConfig`` without a journal, and ``UnreadableFile``.
         """
@@ -509,9 +511,10 @@ class Session:
         return write_journal(self._journal, path_of("path", path))
 
     def predictions(self) -> PredictionReport:
-        """What was predicted, prepared ahead and used, and the last decisions.  ``print`` it.
+        """Return the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``
+        it.
 
-        A prediction is asked for only after something known had to be prepared again: before, all is at hand.
+        Predictions start only after a known shape had to be prepared again: until then everything is still prepared.
         """
         from vyre.app.prediction import OFF
 
@@ -519,35 +522,35 @@ class Session:
         return OFF if self._observer is None else self._observer.report()
 
     def metrics(self) -> Mapping[str, int]:
-        """What the backend has counted since the session was opened, by name; empty if it counts nothing."""
+        """Return the backend's counters since the session was opened, by name; empty if it counts nothing."""
         self._lease.check_process()
         source = self._lease.backend.metric_source
         return {} if source is None else source.metrics()
 
     def validate(self, program: Program) -> Report:
-        """Every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
+        """Return every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
         return validate(program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:
-        """Wait until the device has finished everything that was queued."""
+        """Wait until the device has finished all queued work."""
         self._lease.check_open()
         self._lease.flush()
 
     def recover(self) -> None:
-        """Open the device anew after ``DeviceLost``.
+        """Reopen the device after ``DeviceLost``.
 
-        Resident memory is gone, and its arrays are refused from now on; compiled programs are compiled again when they
-        are next used.  Raises ``DeviceLost`` if the driver cannot serve this process any more, and
-        ``UnsupportedFeature`` on a backend that has no device to lose.
+        Resident memory is lost, and its arrays are refused from now on; compiled programs are compiled again on their
+        next use.  Raises ``DeviceLost`` if the driver cannot serve this process any more, and ``UnsupportedFeature`` on
+        a backend that has no device to lose.
         """
         self._lease.check_open()
         self._lease.backend.lifecycle.recover()
 
     def close(self) -> None:
-        """Wait for submitted dispatches, free resident memory and close the backend; calling it again does nothing.
+        """Wait for submitted dispatches, free resident memory and close the backend; idempotent.
 
-        Threads that call it at once all wait for that.  A callback of a submitted dispatch must not wait for its own
+        Concurrent calls all wait until it is closed.  A callback of a submitted dispatch must not wait for its own
         thread: there the call returns at once, and another thread closes the session.
         """
         if self._lease.is_inherited:
@@ -603,7 +606,7 @@ class Session:
         self._lease.check_process()
         with self._lock:
             if self._calibration_service is None:
-                from vyre.app.calibration.service import calibration_of  # who does not plan needs none of it
+                from vyre.app.calibration.service import calibration_of  # imported on use
 
                 self._calibration_service = calibration_of(
                     self._lease,
@@ -623,7 +626,7 @@ class Session:
             )
         with self._lock:
             if self._tuning_service is None:
-                from vyre.app.tuning.service import TuningService  # who does not tune needs none of it
+                from vyre.app.tuning.service import TuningService  # imported on use
 
                 self._tuning_service = TuningService(
                     self._lease, self._prepare, self._tuning_sources, self._telemetry, self._decisions

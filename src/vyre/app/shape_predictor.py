@@ -1,4 +1,4 @@
-"""Experts that learn which shape follows which: the rules of ``vyre.policies.shape_prediction`` over what was seen."""
+"""A predictor of shape sequences by experts: applies ``vyre.policies.shape_prediction`` to the shapes seen so far."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from vyre.policies.record import Reason
 K = TypeVar("K", bound=Hashable)
 
 _UNIT: Final = 1 << 20
-"""The weight of one sighting, or of one checked guess: weights are whole numbers, so that all machines agree."""
+"""The weight of one sighting, or of one checked guess: weights are integers, so that all machines agree."""
 _DENSE: Final = 8
 _STRIDE: Final = 4
-"""Contexts have every length up to the one, and then multiples of the other."""
+"""Contexts have every length up to ``_DENSE``, and then multiples of ``_STRIDE``."""
 _LEVELS: Final = 8
-"""Guesses of one expert are told apart by the share of their context's weight, in so many steps."""
+"""Number of buckets for guesses of one expert, by the share of their context's weight."""
 
 
 class _Guess(NamedTuple, Generic[K]):
-    """``share_bps``: of the weight in its context.  ``track``: of guesses like it, by expert and share."""
+    """A guess.  ``share_bps``: its share of its context's weight.  ``track``: index of guesses like it, by expert and
+    share.
+    """
 
     shape: K
     share_bps: int
@@ -29,11 +31,11 @@ class _Guess(NamedTuple, Generic[K]):
 
 
 class ShapePredictor(Generic[K]):
-    """What followed each recent context of shapes, and how often each way to guess was right.
+    """Counts of what followed each recent context of shapes, and of how often each kind of guess was right.
 
-    Shapes are any hashable keys; the same calls give the same answers.  Both calls are
-    O(max_order * (max_order + max_followers) + window^2); memory is bounded by the thresholds, where contexts seen
-    longest ago leave first, then the lightest follower of a context.
+    Shapes are any hashable keys; the same calls give the same answers.  Both calls are O(max_order * (max_order +
+    max_followers) + window^2); memory is bounded by the thresholds: the least recently seen contexts are evicted first,
+    and within a context the lightest follower.
     """
 
     def __init__(self, thresholds: PredictionThresholds = PINNED) -> None:
@@ -55,7 +57,7 @@ class ShapePredictor(Generic[K]):
         return len(self._followers)
 
     def record(self, shape: K) -> None:
-        """Learn that ``shape`` came next: who guessed it, and what it followed."""
+        """Learns that ``shape`` came next: updates the guesses that named it, and the contexts that it followed."""
         t, right, made = self._thresholds, self._right, self._made
         for guessed, _, track in self._guesses:
             right[track] = right[track] * t.track_fade_bps // 10_000 + (_UNIT if guessed == shape else 0)
@@ -71,7 +73,7 @@ class ShapePredictor(Generic[K]):
         self._guesses = self._ask()
 
     def predict(self) -> Prediction[K] | None:
-        """The guess most likely to come true, of equal ones that from the longest context; None if nobody guesses."""
+        """Returns the most likely guess, of equal ones that from the longest context; None if no expert has a guess."""
         if not self._guesses:
             return None
         rates = list(map(self._rate, self._guesses))
@@ -93,7 +95,7 @@ class ShapePredictor(Generic[K]):
             del weights[min(weights, key=weights.__getitem__)]
 
     def _ask(self) -> list[_Guess[K]]:
-        """The guess of every expert that has one, from longer contexts first."""
+        """Returns the guess of every expert that has one, longer contexts first."""
         found: list[_Guess[K]] = []
         for context in self._contexts:
             if weights := self._followers.get(context):
@@ -108,7 +110,7 @@ class ShapePredictor(Generic[K]):
         return found
 
     def _rate(self, guess: _Guess[K]) -> int:
-        """How often guesses like this one came true, in bps; half its share is supposed beforehand."""
+        """Returns how often guesses like this one came true, in bps; the prior is half its share."""
         prior = self._thresholds.prior_guesses * _UNIT
         right, made = self._right[guess.track], self._made[guess.track]
         return (right * 10_000 + prior * (guess.share_bps // 2)) // max(made + prior, 1)

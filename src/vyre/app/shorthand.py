@@ -1,4 +1,4 @@
-"""Keywords of a call as the fields of a ``DispatchConfig``."""
+"""Shorthand: keywords of a call that stand for fields of a ``DispatchConfig``."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class Keywords(TypedDict, total=False):
-    """Keywords that every function takes that takes a ``config``: fields of a ``DispatchConfig``, of the same meaning.
+    """Keywords of every function that takes a ``config``: fields of a ``DispatchConfig``, of the same meaning.
 
     A field may be given here or in the config, not in both (``InvalidConfig``).  ``spec``: values of specialization
-    constants by name; plain numbers take the type of the constant.  ``grid``: workgroups, and ``extent``: lanes, as an
-    int or a tuple of one to three ints.  ``output_counts``: elements of outputs of open size, by name.  ``race_check``:
-    report data races.  None and False are as good as nothing.
+    constants by name; plain numbers take the type of the constant.  ``grid``: number of workgroups, and ``extent``:
+    number of lanes, each an int or a tuple of one to three ints.  ``output_counts``: elements of outputs of open size,
+    by name. ``race_check``: whether to report data races.  None and False are the same as an absent keyword.
     """
 
     spec: Mapping[str, SpecInput] | None
@@ -40,7 +40,7 @@ def merged(
     spec: SpecMap | None = None,
     race_check: bool = False,
 ) -> DispatchConfig:
-    """``config`` with what is given folded in.  Raises ``InvalidConfig`` for what the config has set too."""
+    """Returns ``config`` with the given fields set.  Raises ``InvalidConfig`` for a field that the config sets too."""
     base = config if config is not None else DEFAULT_CONFIG
     expect("config", base, DispatchConfig, "a DispatchConfig, or None and keywords")
     passed = {"spec": spec, "grid": grid, "extent": extent, "output_counts": output_counts}

@@ -1,10 +1,10 @@
 """Pipelines that guess scalar parameters, and run code in which the guessed values are constants.
 
-Specialization constants are fixed when a program is compiled, so what can be guessed from one dispatch to the next are
-scalar parameters.  The guess is what they were last.  Once the trace-JIT policy finds the program hot and the guess
-reliable, code for it is compiled in the background.  Before every run the host compares bytes: the special code runs
-only for the very values that it was made for, anything else takes the general code.  A guess that fails too often, by
-the moving average of the speculation policy, is replaced.
+Specialization constants are fixed when a program is compiled, so only scalar parameters can change from one dispatch to
+the next.  The guess is their last value.  Once the trace-JIT policy finds the program hot and the guess reliable, code
+for it is compiled in the background.  Before every run the host compares bytes: the special code runs only for exactly
+the values that it was made for, all other values run the general code.  A guess that fails too often, by the moving
+average of the speculation policy, is replaced.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ _DECISIONS: Final = 32
 
 
 class _Guess:
-    """``values``: bytes of the parameters.  ``pipeline``: special code, once there.  ``refused``: why there is none."""
+    """A guess of parameters.
+
+    ``values``: bytes of the parameters.  ``pipeline``: the special code, once it is compiled.  ``refused``: the reason
+    why there is none.
+    """
 
     __slots__ = ("hits", "pipeline", "refused", "values")
 
@@ -59,7 +63,7 @@ class _Guess:
 
 
 class Specialization(Enum):
-    """What became of a guess."""
+    """The outcomes of a decision about a guess."""
 
     COMPILE = "compile"
     ANOTHER_GUESS = "another guess"
@@ -67,6 +71,8 @@ class Specialization(Enum):
 
 
 class SpecializationDecision(NamedTuple):
+    """A decision about a guess, with its reason."""
+
     what: Specialization
     why: Reason
 
@@ -75,10 +81,11 @@ class SpecializationDecision(NamedTuple):
 
 
 class SpecializationReport(NamedTuple):
-    """``guess``: values by name; None before the first call.  ``state``: what became of it.
+    """The state of a specialized pipeline.
 
-    ``special`` and ``general``: calls that ran the code for one guess or another, and the general code.
-    ``guesses``: made so far.  ``decisions``: the last ones.
+    ``guess``: values by name; None before the first call.  ``state``: a sentence about it. ``special`` and ``general``:
+    number of calls that ran special code (of any guess), and the general code. ``guesses``: number of guesses so far.
+    ``decisions``: the last ones.
     """
 
     guess: dict[str, int | float | bool] | None
@@ -94,7 +101,7 @@ class SpecializationReport(NamedTuple):
 
 
 class SpecializedPipeline:
-    """Call it as a ``Pipeline``, from any thread; results are those of ``general``, bit for bit."""
+    """A pipeline called as a ``Pipeline``, from any thread; results are those of ``general``, bit for bit."""
 
     def __init__(
         self,
@@ -105,9 +112,10 @@ class SpecializedPipeline:
         backend: Backend,
         sink: DecisionSink | None = None,
     ) -> None:
-        """``sink``: is told when to compile, and the path of a call where the one before went another way.
+        """``sink`` receives the decisions to compile, and the path of a call where it differs from that of the call
+        before.
 
-        Raises ``InvalidInput`` where a name is that of no scalar parameter, or there is none at all.
+        Raises ``InvalidInput`` where a name is not that of a scalar parameter, or the program has none.
         """
         self.general: Final = general
         self._sink = sink
@@ -137,8 +145,8 @@ class SpecializedPipeline:
     def __call__(
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
     ) -> Result:
-        """Run once.  ``inputs``, ``out`` and ``outputs`` as for ``Session.dispatch``; resident memory is never guessed
-        about.
+        """Run once.  ``inputs``, ``out`` and ``outputs`` as for ``Session.dispatch``; resident memory is never
+        guessed.
         """
         if has_resident(inputs):
             return self.general(inputs, out=out, outputs=outputs)
@@ -150,7 +158,7 @@ class SpecializedPipeline:
         return pipeline.run(views, out, outputs, self.general.shapes(inputs))
 
     def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
-        """Is the special code surely faster than the general one?  If measured and not, it is not used any more.
+        """Measure whether the special code is significantly faster than the general one; if it is not, stop using it.
 
         Raises ``InvalidConfig`` if there is none for the parameters in ``inputs``, and as ``Session.race``.
         """
@@ -168,7 +176,7 @@ class SpecializedPipeline:
         return report
 
     def explain(self) -> SpecializationReport:
-        """The present guess, what was decided about it, and how often it was right.  ``print`` it."""
+        """Returns the present guess, the decisions about it, and how often it was right.  ``print`` it."""
         with self._lock:
             guess, values = self._guess, None
             if guess is not None:
@@ -189,7 +197,7 @@ class SpecializedPipeline:
             guess = self._guess
             held = guess is not None and self._holds(guess, views)
             if held and self._speculator.ema_ppm == FULL_RATE_PPM and guess is not None and guess.pipeline is not None:
-                self._special += 1  # nothing that decides has changed
+                self._special += 1  # the same decision as for the call before
                 return guess.pipeline
             pipeline = self._decided(views, held)
             self._special += pipeline is not self.general
@@ -213,7 +221,7 @@ class SpecializedPipeline:
         return guess.pipeline or self.general
 
     def _turns(self, decision: Decision) -> bool:
-        """Does a path differ from that of the decision before it, about the same guess?"""
+        """Returns whether the path differs from that of the decision before it, about the same guess."""
         assert isinstance(decision.verdict, PathVerdict)
         before, self._path = self._path, decision.verdict.path
         return self._path is not before
@@ -227,7 +235,7 @@ class SpecializedPipeline:
         self._speculator = SpeculatorState.start()
 
     def _consider(self, guess: _Guess) -> None:
-        """Compile for the guess?  What a miss costs is at least what compiling the general code took."""
+        """Decides whether to compile for the guess.  A miss costs at least the compilation of the general code."""
         compile_ns = sum(spent for _, spent in self.general.phases)
         inputs = TraceJitInputs(
             shader_hit_count=guess.hits,
@@ -240,7 +248,7 @@ class SpecializedPipeline:
             self._note(Specialization.COMPILE, verdict.why)
 
     def _compile(self, guess: _Guess) -> None:
-        """On the thread of the background."""
+        """Compiles the special code, on the background thread."""
         program = baked(self.general.program, dict(zip(self._names, guess.values, strict=True)))
         try:
             special = self._compiled(program, self.general.config)

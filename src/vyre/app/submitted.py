@@ -1,4 +1,4 @@
-"""Submitted dispatches as futures: of the port's async executor, or on threads where a backend has none.
+"""Submitted dispatches as futures: completed by the port's async executor, or by threads where a backend has none.
 
 ``asyncio.wrap_future`` makes a future awaitable.  The completion callback of an async executor is the only signal
 needed, so no thread waits.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 THREADS: Final = 4
-"""Threads that run the submitted dispatches of one session."""
+"""Maximum number of threads that run the submitted dispatches of one session."""
 
 
 class SubmitThreads:
@@ -56,23 +56,23 @@ class SubmitThreads:
                 ) from error
 
     def refuse(self) -> None:
-        """Take no more dispatches."""
+        """Reject all further dispatches."""
         with self._lock:
             self._refuses = True
 
     def is_one_of_them(self) -> bool:
-        """Whether the calling thread is one of these, as in a callback of a future."""
+        """Returns whether the calling thread is one of these, as in a callback of a future."""
         return threading.current_thread() in self._started
 
     def close(self) -> None:
-        """Wait for all that was submitted, and for the threads to end.  Not to be called by one of them."""
+        """Wait for all submitted dispatches, and for the threads to end.  Must not be called by one of them."""
         self.refuse()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
 
 def result_future(pending: PendingDispatch, collect: Callable[[PendingDispatch], Result]) -> Future[Result]:
-    """A running future that ``pending`` completes, with what ``collect`` returns or raises."""
+    """Returns a running future that ``pending`` completes, with what ``collect`` returns or raises."""
     from concurrent.futures import Future
 
     future: Future[Result] = Future()
@@ -91,7 +91,9 @@ def result_future(pending: PendingDispatch, collect: Callable[[PendingDispatch],
 
 
 def results_of(started: Iterable[Future[Result]]) -> list[Result]:
-    """In order.  The first failure, also to start one, is raised after all that were started have ended."""
+    """Returns the results in order.  The first failure, also to start one, is raised after all started ones have
+    ended.
+    """
     futures: list[Future[Result]] = []
     try:
         futures.extend(started)

@@ -1,8 +1,8 @@
-"""Which programs were found valid: on the program itself, and in the store for other processes.
+"""Verdicts of validity: kept on the program itself, and in the store for other processes.
 
-Only that a program is valid is stored.  One that is not is looked at again, since its diagnostics point into what its
-author wrote.  A verdict is of the exact program, names and all: whether it is valid depends on them, and the digest
-that code is shared by does not.
+Only the verdict that a program is valid is stored.  An invalid program is validated again each time, since its
+diagnostics point into its author's source.  A verdict belongs to the exact program including its names, because
+validity depends on them; the digest by which code is shared ignores them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _KNOWN: Final = "found valid"
 
 
 def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None] | None = None) -> None:
-    """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts``: the store of verdicts, if there is one."""
+    """Raises ``InvalidProgram`` with every diagnostic.  ``artifacts`` returns the store of verdicts, if there is
+    one.
+    """
     if _KNOWN in program._cache:
         return
     store = None if artifacts is None or is_validated(program) else artifacts()
@@ -36,7 +38,7 @@ def require_valid(program: Program, artifacts: Callable[[], ArtifactStore | None
 
 
 def _require_valid(program: Program, store: ArtifactStore) -> None:
-    from vyre.ports.artifact_store import Artifact  # without a store there is no need of it
+    from vyre.ports.artifact_store import Artifact  # imported on use: only a store needs it
 
     key = verdict_key(program)
     if key is not None and store.get(key) is not None:
@@ -48,7 +50,10 @@ def _require_valid(program: Program, store: ArtifactStore) -> None:
 
 
 def verdict_key(program: Program) -> ArtifactKey | None:
-    """None for a program that cannot even be written down.  The emitter's source includes the validator's."""
+    """Returns the key of the verdict, or None for a program that cannot be encoded.
+
+    The digest of the emitter's source covers the validator's source too.
+    """
     from blake3 import blake3
 
     from vyre.adapters.source_digest import emitter_digest

@@ -265,5 +265,5 @@ def test_costs_that_nobody_measured_are_assumed_aloud_unless_measured_ones_are_a
     assert price is not None and nothing is None and known.launch is not None
     assert {term.cost: term.each_ns for term in price.terms}["launch"] == known.launch.median_ns
     assert price.provenance is Provenance.ASSUMED
-    assert "costs that nobody measured are assumed" in str(filled)
-    assert "costs that nobody measured are assumed" not in str(strict)
+    assert "costs that were not measured are assumed" in str(filled)
+    assert "costs that were not measured are assumed" not in str(strict)

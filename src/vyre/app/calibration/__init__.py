@@ -1,1 +1,1 @@
-"""Launch costs: measured through the port, kept on disk, held against what dispatches take."""
+"""Calibration: launch costs are measured through the port, stored on disk, and compared with dispatches."""

@@ -1,7 +1,7 @@
-"""From raw times of experiments to launch costs.
+"""Computes launch costs from the raw times of experiments.
 
-An experiment at two sizes tells a line: what it takes as a whole, and what it takes for each part.  Both sizes are
-timed in the same round, so that what drifts from round to round cancels; each round gives one sample of either cost.
+An experiment at two sizes determines a line: its fixed cost, and the cost of each part.  Both sizes are timed in the
+same round, so that drift between rounds cancels; each round gives one sample of either cost.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from vyre.ports.cost_probe import CostExperiment, CostProbe, ExperimentTimer
 
 GIB: Final = 1 << 30
 Samples: TypeAlias = "dict[str, list[int]]"
-"""By cost, in the order of the rounds, ns."""
+"""Samples of each cost in ns, in the order of the rounds."""
 
 
 class Line(NamedTuple):
-    """``whole`` and ``part``: the costs that an experiment at these sizes tells; one size tells only the whole.
+    """An experiment with its sizes and the names of the costs that it determines; one size determines only ``whole``.
 
-    ``unit``: parts for which the cost of a part is given.
+    ``unit``: the number of parts that ``part`` is the cost of.
     """
 
     experiment: CostExperiment
@@ -29,7 +29,7 @@ class Line(NamedTuple):
     unit: int = 1
 
     def samples(self, times: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-        """Costs by name, from the times at the sizes; none is negative, however the times are disturbed."""
+        """Yields costs by name from the times at the sizes; disturbed times are clamped so that no cost is negative."""
         if len(times) == 1:
             whole, part = times[0], 0
         else:
@@ -54,13 +54,13 @@ LINES: Final = (
     Line(CostExperiment.PAGEABLE_COPY, (4 << 10, 8 << 20), "pageable_latency", "pageable_per_gib", GIB),
     Line(CostExperiment.EVENT_PAIRS, (8, 40), part="event_pair"),
 )
-"""What tells each cost."""
+"""The experiments that determine the costs."""
 
 
 def take_samples(probe: CostProbe, rounds: int, warm_up: int) -> Samples:
-    """One sample a round of every cost that ``probe`` can tell; every other round runs backwards.
+    """Returns one sample a round of every cost that ``probe`` supports; every other round runs backwards.
 
-    The first ``warm_up`` rounds do not count: memory is faulted in, code is loaded, graphs are recorded.
+    The first ``warm_up`` rounds are dropped: in them memory is faulted in, code is loaded and graphs are recorded.
     """
     lines = [line for line in LINES if line.experiment in probe.experiments]
     found: Samples = {}

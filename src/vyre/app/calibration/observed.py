@@ -1,4 +1,4 @@
-"""What dispatches of a session tell about costs: times of kernels and of launches, and times that contain a cost."""
+"""Observations of costs in dispatches of a session: times of kernels and launches, and times that contain a cost."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from vyre.domain.dispatch import DispatchTiming
 
 MOST_KERNELS: Final = 1024
-"""Pipelines whose times are kept."""
+"""Maximum number of pipelines whose times are kept."""
 MOST_TELLING: Final = 16
-"""Pipelines that tell as much about launches as a thousand, in a fiftieth of the time."""
+"""Number of pipelines that are observed: they show as much about launches as a thousand, in a fiftieth of the time."""
 
 
 def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance: Provenance) -> dict[str, KernelTime]:
-    """Device times by pipeline, where ``LEAST_SAMPLES`` dispatches told one.
+    """Returns device times by pipeline, for pipelines with at least ``LEAST_SAMPLES`` timed dispatches.
 
-    A dispatch that does not tell its launches, such as a replay, has as many as the last that did.  A time between two
-    events has the gap of a launch in it, which a plan adds again, so it is taken off.
+    A dispatch without a launch count, such as a replay, has as many launches as the last one with a count.  A time
+    between two events contains the gap of a launch, which a plan adds again, so it is subtracted.
     """
     samples: dict[str, list[int]] = {}
     for pipeline in pipelines:
@@ -41,7 +41,7 @@ def kernel_times(pipelines: Iterable[Pipeline], gap: Measured | None, provenance
 
 
 def merged_kernels(new: dict[str, KernelTime], old: LaunchCosts, gap: Measured | None) -> tuple[KernelTime, ...]:
-    """New times before old ones of the same pipeline, at most ``MOST_KERNELS``; old ones net of the new gap."""
+    """Returns new times before old ones of the same pipeline, at most ``MOST_KERNELS``; old ones net of the new gap."""
     shift = _median(old.launch_gap) - _median(gap)
     kept = {kernel.pipeline: _shifted(kernel, shift) for kernel in old.kernels if kernel.pipeline not in new}
     every = [*new.items(), *kept.items()][:MOST_KERNELS]
@@ -49,7 +49,7 @@ def merged_kernels(new: dict[str, KernelTime], old: LaunchCosts, gap: Measured |
 
 
 class Observed(NamedTuple):
-    """Times of a cost, ns.  ``bounds``: of what contains it."""
+    """Observed times of a cost in ns.  ``bounds``: whether each is an upper bound, a time that contains the cost."""
 
     cost: str
     times: tuple[int, ...]
@@ -57,15 +57,16 @@ class Observed(NamedTuple):
 
 
 def most_telling(pipelines: Iterable[Pipeline]) -> list[Pipeline]:
-    """At most ``MOST_TELLING``: those of which the most launches are remembered."""
+    """Returns at most ``MOST_TELLING`` pipelines: those with the most recorded launches."""
     return nlargest(MOST_TELLING, pipelines, key=lambda pipeline: len(pipeline.launch_timings))
 
 
 def observed(pipelines: Iterable[Pipeline], sequences: Iterable[DispatchTiming]) -> Iterator[Observed]:
-    """What was seen of costs: of a launch itself, where enough runs of many launches told it, else of what contains it.
+    """Yields observations of costs: of a launch itself, from enough runs of many launches, else of times that contain
+    it.
 
-    Who does not say how many kernels a dispatch on host memory launched tells nothing about a launch: it may have been
-    replayed as a graph.
+    A dispatch on host memory without a count of kernels shows nothing about a launch: it may have been replayed as a
+    graph.
     """
     pipelines, sequences = tuple(pipelines), tuple(sequences)
     launches = [(p.config.launches, t) for p in pipelines for t in tuple(p.launch_timings)]
@@ -86,7 +87,7 @@ def _count(least: int, timing: DispatchTiming) -> int:
 
 
 def _within(least: int, timing: DispatchTiming) -> int | None:
-    """What a launch of it took, at most: submitting it, else all before the wait."""
+    """Returns an upper bound of the time of a launch: the time to submit it, else everything before the wait."""
     if timing.launch_ns is not None:
         return timing.launch_ns
     return None if timing.enqueue_ns is None else timing.enqueue_ns // _count(least, timing)

@@ -1,4 +1,4 @@
-"""When what a session observes is held against the costs that its backend plans with."""
+"""Schedules reviews, which compare the observations of a session with the costs that its backend plans with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 class CostReview:
-    """Has ``review`` called in the background after ``SETTLING_SAMPLES`` runs that launched, and each time they have
-    doubled; what it raises is told to telemetry.  Any thread may call.
+    """Calls ``review`` in the background after ``SETTLING_SAMPLES`` runs that launched, and whenever they have doubled.
+
+    Errors of a review are reported to telemetry.  Every method may be called from any thread.
     """
 
     __slots__ = ("_background", "_due", "_lock", "_review", "_runs")
@@ -29,18 +30,18 @@ class CostReview:
         self._lock = Lock()
 
     def launched(self) -> None:
-        """A run has launched.  Never raises."""
+        """Counts a run that launched.  Never raises."""
         runs = next(self._runs)
         if runs >= self._due:
             self._ask(runs)
 
     def close(self) -> None:
-        """Wait for a review that runs; none comes after it."""
+        """Waits for a running review and prevents further ones."""
         self._background.close()
 
     def _ask(self, runs: int) -> None:
         with self._lock:
-            if runs < self._due:  # another thread was here
+            if runs < self._due:  # another thread has requested it
                 return
             begins = self._background.wish("review", self._review)
-            self._due = 2 * self._due if begins else runs + SETTLING_SAMPLES  # the last one may not have ended yet
+            self._due = 2 * self._due if begins else runs + SETTLING_SAMPLES  # the last review may still be running

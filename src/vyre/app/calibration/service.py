@@ -1,6 +1,6 @@
-"""Launch costs as a session offers them: measured when asked to, kept, loaded, and held against its dispatches.
+"""The calibration service of a session: measures, stores and loads launch costs, and compares them with its dispatches.
 
-Whoever asks for costs is told what they are: measured here, emulated, or assumed, and then why.
+Every answer states the origin of its costs: measured here, emulated, or assumed with the reason.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 WARM_UP: Final = 2
-"""Rounds before the first that counts."""
+"""Rounds before the first measured one."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCosts:
-    """``costs``, and ``why`` these.  ``problem``: why they are only assumed, or were not kept.
+    """Launch costs with their origin.
 
-    ``corrected``: costs that differ from what was believed of them, with the reason of each.
+    ``why``: the origin.  ``problem``: why they are only assumed, or were not stored.  ``corrected``: costs that differ
+    from those believed before, with the reason of each.
     """
 
     costs: LaunchCosts
@@ -52,16 +53,18 @@ class KnownCosts:
 
     @property
     def provenance(self) -> Provenance | None:
-        """Of the weakest of them; only ``MEASURED`` says something about a device."""
+        """The weakest provenance among the costs; only ``MEASURED`` describes a device."""
         return self.costs.provenance
 
 
 class CalibrationService:
-    """``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are looked at, beside what
-    ``sequences`` took.  ``now_s``: seconds since the epoch.
+    """Measures, stores and corrects the launch costs of one session.
 
-    Any thread may call; one measures at a time.  What was read before another thread handed costs to the backend is not
-    handed over after it.
+    ``store``: where costs are kept; None: nowhere.  ``pipelines``: those whose dispatches are observed, besides the
+    timings in ``sequences``.  ``now_s``: seconds since the epoch.
+
+    Every method may be called from any thread; one thread measures at a time.  Costs that were read before another
+    thread passed newer ones to the backend are not passed to it afterwards.
     """
 
     def __init__(
@@ -84,11 +87,11 @@ class CalibrationService:
 
     @property
     def source(self) -> CostSource:
-        """Where costs that are measured here hold."""
+        """The device and driver for which costs measured here are valid."""
         return source_of(self._lease.backend)
 
     def calibrate(self, rounds: int = USUAL_SAMPLES, warm_up: int = WARM_UP) -> KnownCosts:
-        """As ``Session.calibrate``."""
+        """Implements ``Session.calibrate``."""
         self._lease.check_open()
         if type(rounds) is not int or not LEAST_SAMPLES <= rounds <= MOST_ROUNDS:
             raise InvalidConfig(
@@ -97,7 +100,7 @@ class CalibrationService:
             )
         backend = self._lease.backend
         probe = require(backend.cost_probe, feature="measuring launch costs", backend=backend.id)
-        from vyre.app.calibration.experiments import take_samples  # who only plans needs none of it
+        from vyre.app.calibration.experiments import take_samples  # imported on use
 
         with self._measuring:
             before = self._before()
@@ -114,18 +117,18 @@ class CalibrationService:
         return KnownCosts(costs, why, problem, self._changes(samples, before))
 
     def adopt(self) -> None:
-        """Have the backend plan with what was kept, if that holds here; with none it goes on assuming."""
+        """Pass stored costs to the backend if they are valid here; without any it keeps assuming."""
         believed = self._handed_over
         try:
             self._hand_over(self.load(), believed)
         except VyreError as error:
-            if type(error) is not UnusableCosts:  # not: there are none
+            if type(error) is not UnusableCosts:  # missing costs are no problem to report
                 self._tell_problem("vyre.costs.assumed", error)
 
     def load(self, path: Path | None = None, max_age_s: int = MAX_AGE_S) -> LaunchCosts:
-        """Costs that were kept, or those of a file; they hold here and are not too old.
+        """Returns stored costs, or those of a file; they are valid here and not too old.
 
-        Raises ``UnusableCosts`` where none are kept, ``ForeignCosts``, ``StaleCosts``, ``MalformedJson`` and
+        Raises ``UnusableCosts`` where none are stored, ``ForeignCosts``, ``StaleCosts``, ``MalformedJson`` and
         ``UnreadableFile``.
         """
         source = self.source
@@ -143,10 +146,10 @@ class CalibrationService:
         return found
 
     def known(self, path: Path | None = None, max_age_s: int = MAX_AGE_S, *, assume: bool = True) -> KnownCosts:
-        """As ``Session.launch_costs``.
+        """Implements ``Session.launch_costs``.
 
-        The backend plans with the answer from now on, unless it is that of a file, or stands in for costs that cannot
-        be used: then only with what was corrected, and only if it had no others.
+        The backend plans with the answer from now on, except with costs of a file.  If the answer replaces costs that
+        cannot be used, the backend gets only the corrected ones, and only if it had no others.
         """
         expect("max_age_s", max_age_s, int, "seconds as an int")
         expect("assume", assume, bool, "True or False")
@@ -174,14 +177,16 @@ class CalibrationService:
         return KnownCosts(costs, why, problem, corrected)
 
     def planning_review(self) -> CostReview:
-        """Have the backend plan with what was kept; what comes back, once told of runs, corrects that by ``review``."""
+        """Pass stored costs to the backend, and return a review that corrects them by ``review`` as runs are
+        reported.
+        """
         self.adopt()
         return CostReview(self.review, self._telemetry)
 
     def review(self) -> None:
-        """Have the backend plan with what dispatches of this session prove wrong of the costs that it plans with.
+        """Correct the costs that the backend plans with where dispatches of this session refute them.
 
-        Says nothing of costs that are assumed, nor of what cannot be read: ``known`` does.
+        Reports nothing about costs that are assumed or unreadable: ``known`` does.
         """
         believed = self._handed_over
         costs, corrected = self._observed(believed or ASSUMED, most_telling(self._pipelines()))
@@ -192,7 +197,7 @@ class CalibrationService:
     def _observed(
         self, costs: LaunchCosts, pipelines: Iterable[Pipeline]
     ) -> tuple[LaunchCosts, tuple[CostCorrected, ...]]:
-        """Costs as dispatches of these pipelines and of sequences correct them, and what was corrected."""
+        """Returns the costs as dispatches of these pipelines and sequences correct them, and the corrections."""
         corrected = self._corrected(costs, observed(pipelines, self._sequences()))
         for verdict in corrected:
             self._tell("vyre.costs.corrected", verdict.cost, reason=str(verdict.why), level="info")
@@ -200,7 +205,7 @@ class CalibrationService:
         return replace(costs, **values), corrected
 
     def _corrected(self, costs: LaunchCosts, seen: Iterable[Observed]) -> tuple[CostCorrected, ...]:
-        """Costs that are not what was seen, or larger than what contains them."""
+        """Returns corrections of costs that differ from observations, or exceed a time that contains them."""
         known, provenance = costs.known(), _provenance(self._lease.backend)
         found = [
             decide(self._sink, judge_cost, CostSamples(cost, known.get(cost), times, provenance, bounds))
@@ -211,7 +216,7 @@ class CalibrationService:
 
     # ---- measuring
     def _costs(self, samples: Samples, before: LaunchCosts | None) -> LaunchCosts:
-        """What was measured now, and nothing older but times of kernels that did not run here."""
+        """Returns the new measurements; of the older costs only times of kernels that did not run here are kept."""
         provenance = _provenance(self._lease.backend)
         values: dict[str, Any] = {name: of_samples(found, provenance) for name, found in samples.items()}
         costs = LaunchCosts(self.source, self._now_s(), **values)
@@ -220,7 +225,7 @@ class CalibrationService:
         return replace(costs, kernels=merged_kernels(new, old, costs.launch_gap))
 
     def _changes(self, samples: Samples, before: LaunchCosts | None) -> tuple[CostCorrected, ...]:
-        """What was believed of costs and is not so."""
+        """Returns corrections of costs that were believed before."""
         if before is None:
             return ()
         seen = [Observed(cost, tuple(samples[cost]), bounds=False) for cost in before.known() if cost in samples]
@@ -232,7 +237,7 @@ class CalibrationService:
         return None if store is None else store.load(source)
 
     def _before(self) -> LaunchCosts | None:
-        """What was kept so far; what cannot be read will be replaced."""
+        """Returns the stored costs; unreadable ones count as none, and will be replaced."""
         try:
             return self._taken or self._load(self.source)
         except VyreError:
@@ -250,15 +255,15 @@ class CalibrationService:
         return None
 
     def _hand_over(self, costs: LaunchCosts, believed: LaunchCosts | None) -> None:
-        """To the backend, unless it was handed others since ``believed`` was read."""
+        """Passes costs to the backend, unless it got others since ``believed`` was read."""
         with self._lock:
             if self._handed_over is believed:
                 self._plan_with(costs)
 
     def _plan_with(self, costs: LaunchCosts) -> None:
-        """Hand them to the backend, if it plans with costs and has others so far.  Call with the lock held.
+        """Passes the costs to the backend if it plans with costs and has others so far.  Call with the lock held.
 
-        Times of kernels stay here: no price is made of them, and every decision that is recorded holds its costs.
+        Times of kernels are left out: plans do not use them, and every recorded decision holds its costs.
         """
         planning, costs = self._lease.backend.planning, replace(costs, kernels=())
         if planning is not None and costs != self._handed_over:
@@ -269,7 +274,7 @@ class CalibrationService:
         self._tell(event, type(error).__name__, reason=error.message, fix=error.fix)
 
     def _tell(self, event: str, about: str, *, level: str = "warning", **fields: str) -> None:
-        """Once about each thing."""
+        """Emits an event once per subject."""
         with self._lock:
             if (event, about) in self._told:
                 return
@@ -285,7 +290,7 @@ def calibration_of(
     telemetry: Telemetry,
     sink: DecisionSink | None,
 ) -> CalibrationService:
-    """That of a session, which keeps costs where it keeps what tuning measured."""
+    """Returns the service of a session, which stores costs beside the results of tuning."""
     return CalibrationService(
         lease,
         (lambda: None) if sources is None else sources.costs,
@@ -297,7 +302,7 @@ def calibration_of(
 
 
 def source_of(backend: Backend) -> CostSource:
-    """Device and driver as the facet ``tunable`` calls them; without it, those of the host."""
+    """Returns device and driver as the facet ``tunable`` names them; without it, those of the host."""
     tunable = backend.tunable
     if tunable is None:
         return CostSource(str(backend.id), host_name(), host_versions())

@@ -1,7 +1,7 @@
 """The command ``vyre``: a thin adapter over the session.
 
-Exit codes: 0 ok, 1 invalid program or wrong result, 2 usage or unreadable input, 3 backend unavailable or
-unsupported, 4 execution failed or output lost, 130 interrupted, 141 nobody reads the output any more.
+Exit codes: 0 ok, 1 invalid program or wrong result, 2 usage or unreadable input, 3 backend unavailable or unsupported,
+4 execution failed or output lost, 130 interrupted, 141 the reader of the output closed the pipe.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vyre.domain.ir.collector import collector_paused
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code; ``arguments`` default to the process's own."""
+    """Runs the command and returns its exit code; ``arguments`` default to those of the process."""
     try:
         with collector_paused():
             from vyre.app.cli.commands import run_command

@@ -1,4 +1,4 @@
-"""``name=value`` options: inputs typed by their buffer, outputs, launch shapes, constants and counts."""
+"""Parsing of ``name=value`` options: inputs typed by their buffer, outputs, launch shapes, constants and counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _BOOLS: Final = {"true": True, "false": False}
 
 
 def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
-    """``name=value`` options by name; raises ``InvalidConfig`` for anything else, and for a name given twice."""
+    """Returns ``name=value`` options by name; raises ``InvalidConfig`` for anything else, and for a name given
+    twice.
+    """
     found: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -37,14 +39,14 @@ def pairs(options: Iterable[str], flag: str) -> dict[str, str]:
 
 
 def checks_races(check: str | None) -> bool:
-    """Whether ``--check races`` is given; raises ``InvalidConfig`` for any other check."""
+    """Returns whether ``--check races`` is given; raises ``InvalidConfig`` for any other check."""
     if check not in (None, "races"):
         raise InvalidConfig(f"--check {check} is no check", fix="use --check races.")
     return check is not None
 
 
 def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
-    """Arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
+    """Returns arguments by buffer name: ``@file`` is read, anything else is a literal of the buffer's type."""
     takes = {b.name: b for b in program.abi_buffers if b.takes_input}
     given = pairs(options, "--in")
     for name in given:
@@ -54,7 +56,7 @@ def inputs(options: Iterable[str], program: Signature) -> dict[str, Any]:
 
 
 def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
-    """Files by output name."""
+    """Returns files by output name."""
     returned = [b.name for b in program.abi_buffers if b.is_returned]
     given = pairs(options, "--out")
     for name in given:
@@ -67,7 +69,7 @@ def outputs(options: Iterable[str], program: Signature) -> dict[str, Path]:
 
 
 def shape(text: str | None, flag: str) -> tuple[int, ...] | None:
-    """``8`` or ``8,4`` as a tuple of ints."""
+    """Parses ``8`` or ``8,4`` to a tuple of ints."""
     if text is None:
         return None
     try:
@@ -77,12 +79,12 @@ def shape(text: str | None, flag: str) -> tuple[int, ...] | None:
 
 
 def constants(options: Iterable[str]) -> dict[str, int | float | bool] | None:
-    """Values of ``--spec``; the program gives them their types."""
+    """Returns the values of ``--spec``; the program gives them their types."""
     return {name: _number(value, f"--spec {name}") for name, value in pairs(options, "--spec").items()} or None
 
 
 def counts(options: Iterable[str]) -> dict[str, int] | None:
-    """Element counts of ``--size``."""
+    """Returns the element counts of ``--size``."""
     found: dict[str, int] = {}
     for name, value in pairs(options, "--size").items():
         count = _number(value, f"--size {name}")
@@ -110,7 +112,7 @@ def _file(name: str, path: Path) -> npt.NDArray[Any] | bytes:
 
 
 def _literal(buffer: Buffer, text: str) -> Any:
-    """A number, ``true``/``false``, several separated by commas, or a quoted string for byte buffers."""
+    """Parses a number, ``true``/``false``, several separated by commas, or a quoted string for byte buffers."""
     assert isinstance(buffer.element, ScalarType)  # the program is valid
     if text.startswith('"'):
         return _string(buffer, text)

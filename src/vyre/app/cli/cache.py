@@ -1,4 +1,4 @@
-"""``vyre cache``: look at the cache on disk, check it, empty it, carry it elsewhere."""
+"""``vyre cache``: shows, checks, empties, exports and imports the cache on disk."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ cache: Final = typer.Typer(
     name="cache", help="The cache of compiled kernels on disk.", no_args_is_help=True, rich_markup_mode=None
 )
 _DIGITS: Final = 12
-"""Of a program's digest, as shown."""
+"""Digits of a program's digest that are shown."""
 
 Directory = Annotated[Path | None, typer.Option("--dir", help="The cache directory instead of the configured one.")]
 
 
 @cache.command()
 def path(directory: Directory = None, as_json: AsJson = False) -> int:
-    """Print the cache directory, and the read-only ones below it."""
+    """Print the cache directory, and the read-only layers below it."""
     settings = _settings(directory)
     if as_json:
         report.put_json({"directory": str(settings.directory), "layers": [str(layer) for layer in settings.layers]})
@@ -50,7 +50,7 @@ def path(directory: Directory = None, as_json: AsJson = False) -> int:
 
 @cache.command()
 def stats(directory: Directory = None, as_json: AsJson = False) -> int:
-    """Count what is there, by kind, beside the limits."""
+    """Count the entries by kind, and show the limits."""
     settings = _settings(directory)
     listed = list(inventory.listing(_opened(settings)))
     by_kind = Counter(entry.kind for entry in listed)
@@ -77,7 +77,7 @@ def stats(directory: Directory = None, as_json: AsJson = False) -> int:
 
 @cache.command("list")
 def list_(directory: Directory = None, as_json: AsJson = False) -> int:
-    """List the entries, the latest used first."""
+    """List the entries, most recently used first."""
     listed = sorted(inventory.listing(_opened(_settings(directory))), key=lambda entry: -entry.found.used_ns)
     if as_json:
         report.put_json([_entry_json(entry) for entry in listed])
@@ -99,7 +99,7 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> int:
 
 @cache.command()
 def verify(directory: Directory = None, as_json: AsJson = False) -> int:
-    """Read every entry and check it; damaged ones go to quarantine, and the exit code is 1."""
+    """Read and check every entry; damaged ones are moved to quarantine, and the exit code is 1."""
     settings = _settings(directory)
     checked = [
         (root, found)
@@ -119,12 +119,12 @@ def verify(directory: Directory = None, as_json: AsJson = False) -> int:
 
 @cache.command()
 def prune(
-    max_bytes: Annotated[int | None, typer.Option("--bytes", min=1, help="Hold this limit.")] = None,
-    max_entries: Annotated[int | None, typer.Option("--entries", min=1, help="Hold this limit.")] = None,
+    max_bytes: Annotated[int | None, typer.Option("--bytes", min=1, help="Limit in bytes.")] = None,
+    max_entries: Annotated[int | None, typer.Option("--entries", min=1, help="Limit of entries.")] = None,
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> int:
-    """Evict what exceeds the limits now, and remove what killed processes left."""
+    """Evict entries that exceed the limits, and remove temporary files of killed processes."""
     settings = _settings(directory, max_bytes, max_entries)
     opened = _opened(settings)
     limits = Totals(settings.max_entries, settings.max_bytes)
@@ -135,7 +135,7 @@ def prune(
 
 @cache.command()
 def clear(directory: Directory = None, as_json: AsJson = False) -> int:
-    """Remove every entry, and what is in quarantine."""
+    """Remove every entry, and the quarantine."""
     removed = inventory.clear(_opened(_settings(directory)), time.time_ns())
     return _done({"removed": removed}, "removed {removed} entries", as_json)
 
@@ -146,8 +146,8 @@ def export_(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write all entries to one file, to be imported elsewhere."""
-    from vyre.adapters.disk.transfer import export_entries  # not for every command: archives are slow to import
+    """Write all entries to one file, for import elsewhere."""
+    from vyre.adapters.disk.transfer import export_entries  # imported on use: it is slow to import
 
     exported = export_entries(_opened(_settings(directory)), target)
     for problem in exported.skipped:
@@ -166,7 +166,7 @@ def import_(
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> int:
-    """Take in the entries of an exported cache, each of them verified."""
+    """Import the entries of an exported cache, verifying each."""
     from vyre.adapters.disk.transfer import import_entries
 
     imported = import_entries(opened_store(directory), source)
@@ -181,7 +181,7 @@ def import_(
 
 
 def opened_store(directory: Path | None) -> DiskArtifactStore:
-    """The configured store, or that of ``directory``; what it cannot do it says on standard error.
+    """Opens the configured store, or that of ``directory``; its problems are printed on standard error.
 
     Raises ``UnreadableFile`` and ``UntrustedDirectory`` for a directory that cannot be used.
     """
@@ -191,9 +191,10 @@ def opened_store(directory: Path | None) -> DiskArtifactStore:
 
 
 class _Complaints(NullTelemetry):
-    """Shows what the store says about its directory."""
+    """Telemetry that prints the store's events about its directory."""
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        """Prints the event on standard error."""
         complain(f"{fields['problem']}. Fix: {fields['fix']}")
 
 
@@ -210,7 +211,7 @@ def _opened(settings: CacheSettings) -> EntryDirectory:
 
 
 def _opened_at(root: Path) -> EntryDirectory:
-    """One that may be used, even if it does not exist yet; raises ``UnreadableFile``."""
+    """Returns a directory that may be used, even if it does not exist yet; raises ``UnreadableFile``."""
     opened = EntryDirectory(REAL_FILES, str(root), os.geteuid())
     try:
         opened.check()

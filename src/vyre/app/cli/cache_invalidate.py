@@ -1,4 +1,4 @@
-"""``vyre cache invalidate``: remove what rests on something that changed, and tell why each entry went."""
+"""``vyre cache invalidate``: removes entries that depend on something that changed, with the reason for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vyre.app.invalidation import invalidate as invalidate_store
 from vyre.domain.ir.program import Program
 
 _DIGITS: Final = 12
-"""Of a program's digest, as shown."""
+"""Digits of a program's digest that are shown."""
 
 
 def invalidate(
@@ -30,11 +30,11 @@ def invalidate(
     ] = None,
     target: Annotated[str | None, typer.Option(help="The GPU's architecture, e.g. sm_90.")] = None,
     key: Annotated[str | None, typer.Option(help="First digits of the key of one entry.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed.")] = False,
     directory: Directory = None,
     as_json: AsJson = False,
 ) -> int:
-    """Remove what rests on any of these, and tell why; exit code 1 if something could not be removed."""
+    """Remove entries that depend on any of these, and say why; exit code 1 if an entry could not be removed."""
     invalid = Invalid(key=key, program=_program(program), driver=driver, tool=tool, emitter=emitter, target=target)
     found = invalidate_store(opened_store(directory), invalid, dry_run=dry_run)
     if as_json:
@@ -45,7 +45,9 @@ def invalidate(
 
 
 def _program(named: str | None) -> Program | str | None:
-    """A file if there is one of that name, or if it is none of a digest."""
+    """Loads the program if the text names an existing file or has a file suffix; else returns the text, which is a
+    digest.
+    """
     if named is None:
         return None
     path = Path(named)

@@ -1,4 +1,4 @@
-"""``vyre cache key``: the key under which the code of a program is kept, field by field."""
+"""``vyre cache key``: prints the key under which the code of a program is stored, field by field."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key(
     spec: Spec = [],  # noqa: B006  # typer copies defaults
     as_json: AsJson = False,
 ) -> int:
-    """Print all that the key of a program's emitted code is made of, and its digest; options as for `vyre emit`."""
+    """Print the fields of the key of a program's emitted code, and its digest; options as for `vyre emit`."""
     from vyre.app.emission import emission_key
 
     found = emission_key(
@@ -44,7 +44,7 @@ def key(
 
 
 def _document(found: ArtifactKey) -> dict[str, Any]:
-    """The fields by name and at last the digest; bytes are hexadecimal, facts and constants by name."""
+    """Returns the fields by name, the digest last; bytes are hexadecimal, facts and constants by name."""
     document = {name: _value(name, getattr(found, name)) for name in FIELDS}
     return {**document, "digest": found.digest.hex()}
 
@@ -66,7 +66,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _lines(value: Any) -> list[tuple[str, str]]:
-    """What a field takes in a table: a line for each fact and constant in it."""
+    """Returns the lines of a field in a table: one for each fact and constant in it."""
     match value:
         case dict() if value:
             return [(part, text or "-") for part, text in value.items()]

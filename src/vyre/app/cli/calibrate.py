@@ -1,4 +1,4 @@
-"""``vyre calibrate``: measure what launches cost on a device, and keep it."""
+"""``vyre calibrate``: measures what launches cost on a device, and stores it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def calibrate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write them to this file too.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure what launches, graphs and copies cost on this device, and keep it for plans."""
+    """Measure what launches, graphs and copies cost on this device, and store it for planning."""
     with (
         open_session(backend, cache=store) as session,
         report.progress(f"measuring launch costs on {session.backend}"),

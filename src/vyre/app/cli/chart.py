@@ -1,4 +1,4 @@
-"""A small chart for terminals: times over sizes, both by their logarithms."""
+"""A small chart for terminals: times over sizes, on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns
 
 
 class Curve(NamedTuple):
-    """``mark``: one character.  ``values``: positive, one for each size."""
+    """One curve.  ``mark``: one character.  ``values``: positive, one for each size."""
 
     name: str
     mark: str
@@ -22,15 +22,15 @@ class Curve(NamedTuple):
 
 
 def duration(ns: int) -> str:
-    """``12.3 us``: three digits."""
+    """Formats nanoseconds with three digits: ``12.3 us``."""
     factor, unit = next((each for each in _UNITS if ns >= each[0]), _UNITS[-1])
     return f"{ns / factor:.3g} {unit}" if ns < 1_000 * factor else f"{ns / factor:.0f} {unit}"
 
 
 def chart(sizes: Sequence[int], curves: Sequence[Curve], width: int, *, ascii_only: bool = False) -> list[str]:
-    """Lines of at most ``width`` characters; none where it is too narrow or there is nothing to compare.
+    """Returns lines of at most ``width`` characters; none where it is too narrow or there is nothing to compare.
 
-    ``sizes``: ascending and positive.  Where curves meet, the mark of the first one is seen.
+    ``sizes``: ascending and positive.  Where curves meet, the mark of the first one is shown.
     """
     columns = min(width, MOST_WIDTH) - _AXIS - 1
     if width < LEAST_WIDTH or len(sizes) < 2 or not curves:
@@ -57,7 +57,7 @@ def chart(sizes: Sequence[int], curves: Sequence[Curve], width: int, *, ascii_on
 
 
 def marks(names: Sequence[str]) -> Mapping[str, str]:
-    """The first letter of each name that no earlier one took."""
+    """Returns for each name the first of its letters that no earlier name uses."""
     found: dict[str, str] = {}
     for name in names:
         found[name] = next((letter for letter in f"{name}*" if letter not in found.values()), "*")
@@ -74,7 +74,7 @@ def _place(value: float, low: float, high: float, places: int) -> int:
 
 
 def _line(columns: Sequence[int], rows: Sequence[int]) -> list[tuple[int, int]]:
-    """Every column between the first and the last, with the row between those of its neighbours."""
+    """Returns every column between the first and the last, with the interpolated row."""
     found = []
     for (left, below), (right, above) in zip(
         zip(columns, rows, strict=True), zip(columns[1:], rows[1:], strict=True), strict=False

@@ -1,4 +1,4 @@
-"""The commands by name; a command is imported when it is asked for."""
+"""The commands by name; a command's module is imported when the command is used."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MODULES: Final = {
     **{name: name for name in ("explain", "tune", "calibrate")},
     "cache": "cache_commands",
 }
-"""Where each command is, below this package, under its own name."""
-# Typer's own copy of click, or the installed one: whichever this version of typer raises.
+"""The module of this package that defines each command, under the command's name."""
+# Typer's own copy of click, or the installed one, depending on the version of typer.
 _USAGE_ERROR: Final[type[Exception]] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def run_command(args: list[str]) -> int:
-    """Run the command line; errors become one line with a ``Fix:`` (or JSON) and an exit code."""
+    """Runs the command line; errors become one line with a ``Fix:`` (or JSON) and an exit code."""
     wants_json = "--json" in args
     try:
-        with collector_paused():  # modules are no garbage
+        with collector_paused():  # imported modules are not garbage
             command = typer.main.get_command(_application(args))
             # Not app(): it would turn interrupts and closed pipes into exit codes of its own.
             context = command.make_context("vyre", list(args))
@@ -53,7 +53,7 @@ def run_command(args: list[str]) -> int:
         return Exit.USAGE
     except OutputLost:
         raise
-    except Exception as error:  # a defect of ours: show where, and do not look like a wrong result
+    except Exception as error:  # a defect of vyre: show where, and do not look like a wrong result
         if missing_extra(error) is not None:
             raise
         complain(traceback.format_exc())
@@ -63,7 +63,9 @@ def run_command(args: list[str]) -> int:
 
 
 def _application(args: list[str]) -> typer.Typer:
-    """All commands, or only the one that the first argument names: to import them all takes longer than most take."""
+    """Returns all commands, or only the one that the first argument names, since importing all takes longer than most
+    run.
+    """
     app = typer.Typer(
         name="vyre",
         no_args_is_help=True,

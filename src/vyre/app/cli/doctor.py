@@ -1,4 +1,4 @@
-"""``vyre doctor``: is this installation able to run programs, and if not, what is missing?"""
+"""``vyre doctor``: checks whether this installation can run programs, and says what is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LANES: Final = 1000
 
 
 class Finding(NamedTuple):
-    """One check.  What is not ``ok`` keeps something from working; ``fix`` says what to do."""
+    """One check.  If it is not ``ok``, something does not work; ``fix`` says what to do."""
 
     check: str
     ok: bool
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Every check, in the order in which a person would make them."""
+    """Runs every check and returns the findings, in the order in which a person would check."""
     catalog = load_catalog()
     return [
         Finding("python", True, f"{platform.python_implementation()} {platform.python_version()} on {sys.platform}"),
@@ -49,7 +49,7 @@ def examine() -> list[Finding]:
 
 
 def self_test() -> Program:
-    """A small kernel that uses a branch, an input and wrapping arithmetic: ``y = x * x + 7``."""
+    """Returns a small kernel that uses a branch, an input and wrapping arithmetic: ``y = x * x + 7``."""
     with ProgramBuilder("self_test", workgroup=64) as p:
         x = p.input("x", u32)
         y = p.output("y", u32, like=x)
@@ -76,7 +76,7 @@ def _environment() -> list[Finding]:
 
 
 def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Finding:
-    """Run the self-test.  A production backend that cannot run here is no fault of the installation."""
+    """Runs the self-test.  A production backend that cannot run here is not an error of the installation."""
     check = f"backend {registration.id}"
     if registration.role is BackendRole.EMIT_ONLY:
         return Finding(check, True, "emits code only")

@@ -1,4 +1,4 @@
-"""Errors as exit codes."""
+"""Exit codes of the command, by class of error."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from vyre.domain.errors import (
 
 
 class Exit(IntEnum):
+    """The exit codes of ``vyre``."""
+
     OK = 0
     WRONG = 1
-    """Invalid program, or a result that is not the right one."""
+    """The program is invalid, or a result is wrong."""
     USAGE = 2
-    """Wrong options or arguments, or input that cannot be read."""
+    """Options or arguments are wrong, or an input cannot be read."""
     UNAVAILABLE = 3
-    """No such backend here, or it does not support what was asked."""
+    """The backend is not available here, or does not support the request."""
     FAILED = 4
     """The execution failed."""
     INTERRUPTED = 130
@@ -59,5 +61,5 @@ _EXIT_OF: Final[dict[type[VyreError], Exit]] = {
 
 
 def exit_code(error: VyreError) -> Exit:
-    """The code of the nearest listed class of the error."""
+    """Returns the code of the nearest listed class of the error."""
     return next(_EXIT_OF[cls] for cls in type(error).__mro__ if cls in _EXIT_OF)

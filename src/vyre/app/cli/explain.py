@@ -1,4 +1,4 @@
-"""``vyre explain``: what would be decided about a program and why, and recorded decisions taken again."""
+"""``vyre explain``: explains the decisions about a program, and replays recorded ones."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def explain(
         Path | None, typer.Argument(help="A program: .vyre text, .vyrb wire or .json.", show_default=False)
     ] = None,
     batch: Annotated[int, typer.Option("--batch", help="Runs that are submitted together.")] = 1,
-    repeats: Annotated[int, typer.Option("--repeats", help="How often such a batch comes.")] = 1,
+    repeats: Annotated[int, typer.Option("--repeats", help="How often such a batch is submitted.")] = 1,
     costs: Annotated[
         str | None,
         typer.Option("--costs", help="measured, assumed, or a file of `vyre calibrate -o`; default: the best known."),
     ] = None,
     kernel_time: Annotated[
-        int | None, typer.Option("--kernel-time-ns", help="Device time of a launch, if nobody measured it.")
+        int | None, typer.Option("--kernel-time-ns", help="Device time of a launch, if none was measured.")
     ] = None,
     spec: Spec = [],  # noqa: B006  # typer copies defaults
     record: Annotated[Path | None, typer.Option("--record", help="Write the decisions to this file.")] = None,
     replay: Annotated[
-        Path | None, typer.Option("--replay", help="Take the decisions of this file again, and compare.")
+        Path | None, typer.Option("--replay", help="Decide the decisions of this file again, and compare.")
     ] = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Say how a program would be run and why; or take recorded decisions again, exit code 1 if one differs."""
+    """Explain how a program would be run and why; or replay recorded decisions, with exit code 1 if one differs."""
     if (program is None) is (replay is None):
         raise InvalidConfig("explain takes a program, or --replay and a file", fix="give one of them.")
     if replay is not None:
@@ -120,7 +120,7 @@ def _cells(quote: Quote, runs: int) -> tuple[str, str, str, str]:
 
 
 def _chart(found: Explanation) -> list[str]:
-    """Predicted time of a run in each mode, over batches up to four times as large."""
+    """Returns a chart of the predicted time of a run in each mode, over batches up to four times as large."""
     nodes, repeats = found.inputs.workload.nodes, found.inputs.workload.repeats
     largest = min(max(4 * found.inputs.workload.batch, 16), MOST_RUNS // nodes)
     sizes = [1 << power for power in range(max(1, largest).bit_length())]

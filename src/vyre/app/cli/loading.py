@@ -1,4 +1,4 @@
-"""Programs named on the command line."""
+"""Loading of programs that are named on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vyre.domain.validation.validator import check_rules
 
 
 class InvalidSource(Exception):
-    """An error about a program, with the text it points into."""
+    """An error about a program, with the source text that it points into."""
 
     def __init__(self, error: VyreError, source: str | None) -> None:
         super().__init__(str(error))
@@ -22,7 +22,9 @@ class InvalidSource(Exception):
 
 
 def load(path: Path) -> LoadedProgram:
-    """Raises ``InvalidSource`` for what is no program, ``UnreadableFile`` where nothing can be read."""
+    """Loads a program.  Raises ``InvalidSource`` for a file that is not a program, ``UnreadableFile`` for an unreadable
+    one.
+    """
     data = read_file(path)
     try:
         return parse_program_file(data, path)
@@ -31,7 +33,7 @@ def load(path: Path) -> LoadedProgram:
 
 
 def load_valid(path: Path) -> LoadedProgram:
-    """A program that is fit to run; an invalid one is reported against its text."""
+    """Loads a valid program; diagnostics of an invalid one point into its text."""
     loaded = load(path)
     try:
         check_rules(loaded.program).raise_if_invalid()

@@ -1,4 +1,4 @@
-"""Commands that look at this machine: backends, doctor and demo."""
+"""Commands about this machine: backends, doctor and demo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vyre.app.opening import open as open_session
 
 
 def backends(backend: BackendName = "auto", as_json: AsJson = False) -> int:
-    """List the backends: which one is taken, and for each other the reason why not."""
+    """List the backends: the one that is chosen, and for each other the reason why not."""
     with open_session(backend) as session:
         report.print_backends(session.explain(), as_json=as_json)
     return Exit.OK

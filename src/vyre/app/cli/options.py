@@ -14,8 +14,8 @@ Spec = Annotated[list[str], typer.Option("--spec", help="name=value of a special
 Checks = Annotated[str | None, typer.Option("--check", help="races: look for data races (not on a GPU).")]
 
 # How a kernel is emitted.
-Target = Annotated[str | None, typer.Option("--target", help="Architecture to write code for; sm_90 if none is named.")]
-Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you vouch for: aligned16,noalias,exact-grid.")]
+Target = Annotated[str | None, typer.Option("--target", help="Architecture of the emitted code; default: sm_90.")]
+Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you guarantee: aligned16,noalias,exact-grid.")]
 GridSync = Annotated[
     str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
 ]

@@ -135,7 +135,7 @@ def aot(
     ] = ",".join(DEFAULT_TARGETS),
     spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
-    ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Leave machine code out.")] = False,
+    ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Omit machine code.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compile a program ahead of time: one file that runs without a compiler."""

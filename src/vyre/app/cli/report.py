@@ -1,4 +1,4 @@
-"""What the commands print: for people, or one JSON document for machines."""
+"""Output of the commands: text for people, or one JSON document for machines."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ if TYPE_CHECKING:
     from vyre.app.demo import DemoRow
 
 FIRST: Final = 8
-"""Values shown of an output."""
+"""Number of values that are shown of an output."""
 PIPE_COLUMNS: Final = 240
 
 
 def put_json(document: object) -> None:
+    """Prints ``document`` as indented JSON."""
     put(json.dumps(document, indent=2))
 
 
 def table(*columns: str) -> Table:
-    """A plain table."""
-    from rich.table import Table  # not for every command: much to import
+    """Returns a table without borders."""
+    from rich.table import Table  # imported on use: it is slow to import
 
     built = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -60,7 +61,7 @@ def add_row(rows: Table, *cells: str) -> None:
 
 
 def put_table(rows: Table) -> None:
-    """Fitted to a terminal; in a pipe lines are not folded at 80 columns."""
+    """Prints a table fitted to the terminal; in a pipe lines are not folded at 80 columns."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
@@ -69,7 +70,7 @@ def put_table(rows: Table) -> None:
 
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on a terminal's standard error while work goes on; yields the function that changes its text."""
+    """Shows a spinner on a terminal's standard error during the block; yields the function that changes its text."""
     from rich.console import Console
     from rich.text import Text
 
@@ -81,7 +82,7 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
 
 # ---------------------------------------------------------------- run
 def file_content(path: Path, array: npt.NDArray[Any]) -> bytes:
-    """The array as a ``.npy`` file, or for any other extension its raw bytes (``bool`` one byte an element)."""
+    """Returns the array as a ``.npy`` file, or for any other extension its raw bytes (``bool`` one byte an element)."""
     if path.suffix != ".npy":
         return array.tobytes()
     import numpy as np
@@ -92,7 +93,7 @@ def file_content(path: Path, array: npt.NDArray[Any]) -> bytes:
 
 
 def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_json: bool) -> None:
-    """Shapes and first values of the outputs, or where they were written."""
+    """Prints shapes and first values of the outputs, or the files they were written to."""
     if as_json:
         put_json(
             {
@@ -118,7 +119,7 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
 
 
 def print_bundle(written: WrittenBundle, *, ptx_only: bool, as_json: bool) -> None:
-    """What a bundle holds, and the digest to expect."""
+    """Prints the members of a bundle, and the digest for ``--expect``."""
     if as_json:
         put_json(
             {
@@ -151,13 +152,13 @@ def _output_json(name: str, array: npt.NDArray[Any], target: Path | None) -> dic
 
 
 def _flat(array: npt.NDArray[Any]) -> list[Any]:
-    """The first elements in C order, whatever the shape is."""
+    """Returns the first elements in C order, for any shape."""
     first: list[Any] = array.reshape(-1)[:FIRST].tolist()
     return first
 
 
 def _json_number(value: object) -> object:
-    """JSON has no NaN and no infinity: they become strings."""
+    """Converts NaN and infinities to strings, because JSON has neither."""
     return repr(value) if isinstance(value, float) and not isfinite(value) else value
 
 
@@ -168,7 +169,7 @@ def _first(array: npt.NDArray[Any]) -> str:
 
 # ---------------------------------------------------------------- programs
 def summary(program: Program, *, as_json: bool) -> str:
-    """Name, digest, shape, buffers, constants and node counts."""
+    """Returns name, digest, shape, buffers, constants and node counts of a program."""
     report = check_rules(program)
     statements = Counter(type(stmt).__name__ for stmt in walk_statements(program.body))
     expressions = Counter(type(expr).__name__ for expr in unique_expressions(program))
@@ -226,7 +227,7 @@ def _counts(counts: Counter[str]) -> str:
 
 
 class Checked(NamedTuple):
-    """What validation said of one file; a file that does not parse has a report with that one error."""
+    """The validation of one file; a file that does not parse has a report with that one error."""
 
     path: Path
     report: Report
@@ -235,7 +236,7 @@ class Checked(NamedTuple):
 
 
 def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
-    """Diagnostics of several programs."""
+    """Prints the diagnostics of several programs."""
     if as_json:
         put_json([{"file": str(c.path), **c.report.to_json(), "import_notes": list(c.notes)} for c in checked])
         return
@@ -247,7 +248,7 @@ def print_reports(checked: Sequence[Checked], *, as_json: bool) -> None:
 
 # ---------------------------------------------------------------- backends, doctor, demo
 def print_backends(report: SelectionReport, *, as_json: bool) -> None:
-    """Every candidate with its reason."""
+    """Prints every candidate with its reason."""
     if as_json:
         put_json(
             {
@@ -271,7 +272,7 @@ def print_backends(report: SelectionReport, *, as_json: bool) -> None:
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """What ``doctor`` found."""
+    """Prints the findings of ``doctor``."""
     if as_json:
         put_json([f._asdict() for f in findings])
         return
@@ -283,7 +284,7 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
 
 
 def print_demo(rows: Sequence[DemoRow], *, as_json: bool) -> None:
-    """One line per job, the pictures, and which backend ran and why."""
+    """Prints one line per job, the pictures, and which backend ran and why."""
     if as_json:
         put_json([asdict(row) | {"picture": str(row.picture) if row.picture else None} for row in rows])
         return
@@ -310,14 +311,14 @@ def print_demo(rows: Sequence[DemoRow], *, as_json: bool) -> None:
 
 # ---------------------------------------------------------------- errors
 def diagnostic_of(error: VyreError) -> Diagnostic:
-    """The error as a diagnostic, at its place in the text if it has one."""
+    """Returns the error as a diagnostic, at its place in the text if it has one."""
     loc = error.loc if isinstance(error, LocatedError) else None
     message = error.message if loc is None else error.message.removeprefix(f"{loc}: ")
     return Diagnostic(Severity.ERROR, f"E{int(error.code)}", message, error.fix, loc)
 
 
 def print_error(error: VyreError, *, as_json: bool, source: str | None = None) -> None:
-    """What went wrong and its ``Fix:``, with the line of the program's text underlined where there is one."""
+    """Prints the error and its ``Fix:``, with the line of the program's text underlined where there is one."""
     report = error.report if isinstance(error, InvalidProgram) else None
     if as_json:
         document = {"type": type(error).__name__, "code": int(error.code), **diagnostic_of(error).to_json()}

@@ -1,4 +1,4 @@
-"""``vyre tune``: measure what may stand in for a program's workgroup size, and say whether anything is faster."""
+"""``vyre tune``: measures alternatives to a program's workgroup size, and says whether one is faster."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ def tune(
     extent: Annotated[str | None, typer.Option("--extent", help="Lanes per axis, e.g. 1000 or 640,480.")] = None,
     spec: Spec = [],  # noqa: B006
     size: Annotated[list[str], typer.Option("--size", help="name=elements of an output without a size.")] = [],  # noqa: B006
-    budget: Annotated[float | None, typer.Option("--budget", help="Seconds after which nobody wins.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Measure even what is remembered.")] = False,
-    sizes_only: Annotated[bool, typer.Option("--sizes-only", help="Leave ways of generating code out.")] = False,
-    store: Annotated[Path | None, typer.Option("--store", help="The cache directory to remember it in.")] = None,
-    pin: Annotated[Path | None, typer.Option("--pin", help="Pins to hold to: what they cover is not measured.")] = None,
-    export: Annotated[Path | None, typer.Option("--export", help="Write all remembered winners to this file.")] = None,
+    budget: Annotated[
+        float | None, typer.Option("--budget", help="Seconds of measuring after which no candidate wins.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Measure even if a result is stored.")] = False,
+    sizes_only: Annotated[bool, typer.Option("--sizes-only", help="Do not try code generation profiles.")] = False,
+    store: Annotated[Path | None, typer.Option("--store", help="The cache directory to store it in.")] = None,
+    pin: Annotated[
+        Path | None, typer.Option("--pin", help="Pins to apply: launches that they cover are not measured.")
+    ] = None,
+    export: Annotated[Path | None, typer.Option("--export", help="Write all stored winners to this file.")] = None,
     backend: BackendName = "auto",
     as_json: AsJson = False,
 ) -> int:
-    """Measure what may stand in for the declared workgroup size; remember it, and change nothing."""
+    """Measure alternatives to the declared workgroup size and store the result; the program stays unchanged."""
     if budget is not None and not budget > 0:
         raise InvalidConfig(f"--budget {budget} is no time", fix="give seconds above 0.")
     loaded = load_valid(program)

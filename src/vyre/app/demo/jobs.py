@@ -36,9 +36,10 @@ VIEW_SHAPE: Final = (240, 320)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``run`` gives the answer by vyre, ``expected`` the one to compare it with, bit for bit.
+    """One kernel of the demo with its input and its check.
 
-    ``picture`` makes pixels of the answer, to be written under the job's name.
+    ``run`` computes the answer with vyre, ``expected`` the one to compare it with, bit for bit. ``picture`` converts
+    the answer to pixels, which are written under the job's name.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Job:
 
 
 def all_jobs() -> list[Job]:
-    """Reads the material; raises ``UnreadableFile``."""
+    """Reads the input data and returns every job; raises ``UnreadableFile``."""
     library = standard_library(TEXT_BYTES)
     return [*_text_jobs(library.text), *_line_jobs(library.text), *_graph_jobs(library), *_picture_jobs()]
 

@@ -1,4 +1,4 @@
-"""What the demo works on: the source text and imports of Python's standard library, and a photograph."""
+"""Input data of the demo: the source text and imports of Python's standard library, and a photograph."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ _IMPORT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StandardLibrary:
-    """``text``: the beginning of all source text.  ``imports``: (importer, imported) as indices of ``modules``."""
+    """The standard library as demo input.
+
+    ``text``: the beginning of all source text.  ``imports``: (importer, imported) as indices of ``modules``.
+    """
 
     text: bytes
     modules: tuple[str, ...]
     imports: tuple[tuple[int, int], ...]
 
     def index(self, module: str) -> int:
-        """Number of a module; of the first one if there is no such module."""
+        """Returns the index of a module; 0 if there is no such module."""
         return self.modules.index(module) if module in self.modules else 0
 
 
 def standard_library(text_bytes: int) -> StandardLibrary:
-    """Reads the library of the running interpreter, of its text at most ``text_bytes``.
+    """Reads the library of the running interpreter, and at most ``text_bytes`` of its text.
 
     Raises ``UnreadableFile`` where the interpreter comes without source text.
     """
@@ -59,12 +62,12 @@ def standard_library(text_bytes: int) -> StandardLibrary:
 
 
 def photograph() -> npt.NDArray[np.uint8]:
-    """The grey picture that comes with the gallery, height x width."""
+    """Returns the grey picture of the gallery, u8 of height x width."""
     return parse_pgm(files("vyre.gallery").joinpath("data", "photograph.pgm").read_bytes())
 
 
 def parse_pgm(data: bytes) -> npt.NDArray[np.uint8]:
-    """The pixels of a binary PGM file (P5) with 8 bits a pixel; raises ``UnreadableFile``."""
+    """Returns the pixels of a binary PGM file (P5) with 8 bits a pixel; raises ``UnreadableFile``."""
     header = re.match(rb"P5\s+(\d+)\s+(\d+)\s+255\s", data)
     width, height = (int(header[1]), int(header[2])) if header else (0, 0)
     if header is None or len(data) - header.end() != width * height:
@@ -86,7 +89,7 @@ def _module_name(parts: tuple[str, ...]) -> str:
 
 
 def _imported(parts: tuple[str, ...], source: bytes, known: dict[str, int]) -> Iterator[str]:
-    """Known modules that the import statements of a file name, or the packages that hold them."""
+    """Yields the known modules that the import statements of a file name, or the packages that hold them."""
     for match in _IMPORT.finditer(source):
         if match["names"] is not None:
             targets = [name.split()[0] for name in match["names"].decode().split(",") if name.split()]

@@ -1,4 +1,4 @@
-"""PNG files with nothing but the standard library."""
+"""Encodes PNG files with the standard library alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 def png_bytes(pixels: npt.NDArray[Any]) -> bytes:
-    """A PNG file of u8 pixels: height x width (grey) or height x width x 3 (RGB)."""
+    """Returns a PNG file of u8 pixels: height x width (grey) or height x width x 3 (RGB)."""
     height, width = pixels.shape[:2]
     colour_type = 2 if pixels.ndim == 3 else 0
     rows = np.zeros((height, 1 + pixels[0].size), np.uint8)  # each row starts with its filter type, 0 = none

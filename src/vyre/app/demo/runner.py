@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class DemoRow:
     """One line of the demo's table.
 
-    ``seconds``: building, compiling and running, without the independent check.  ``detail``: what went wrong,
-    empty if ``ok``.  ``picture``: the file written, if any.
+    ``seconds``: time of building, compiling and running, without the independent check.  ``detail``: the difference or
+    error, empty if ``ok``.  ``picture``: the file written, if any.
     """
 
     name: str
@@ -40,10 +40,10 @@ class DemoRow:
 
 
 def run_demo(session: Session, out_dir: Path, report: Callable[[DemoRow], None]) -> list[DemoRow]:
-    """Runs every job, calling ``report`` as each ends; pictures go to ``out_dir``.
+    """Runs every job, calling ``report`` as each ends; pictures are written to ``out_dir``.
 
-    A wrong answer or a typed error of a job is a row with ``ok=False``, and the others still run.
-    Raises ``UnreadableFile`` if the material cannot be read or a picture not be written.
+    A wrong answer or a typed error of a job becomes a row with ``ok=False``, and the other jobs still run. Raises
+    ``UnreadableFile`` if the input data cannot be read or a picture cannot be written.
     """
     why = session.explain().reason
     rows = []

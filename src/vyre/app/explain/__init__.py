@@ -1,1 +1,1 @@
-"""Explaining: what would be decided about a program and why, and whether recorded decisions are still the same."""
+"""Explanations of what would be decided about a program, and replay of recorded decisions."""

@@ -1,6 +1,6 @@
-"""What would be decided about running a program, with the numbers and the reasons.
+"""Explanations: the decisions about running a program, with their numbers and reasons.
 
-Every line is the verdict of a policy; nothing is launched.  A number that nobody measured says so.
+Every line is the verdict of a policy; nothing is launched.  A number that was not measured is marked as assumed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend
 
 KERNEL_NS: Final = 5_000
-"""Device time of a kernel that nobody timed: that of a short one, for which launching matters."""
+"""Assumed device time of a kernel without measured time: a short one, for which launch costs matter."""
 
 
 class Question(NamedTuple):
-    """What is to be explained.  ``batch`` runs for inputs of these lengths, submitted together, ``repeats`` times.
+    """The subject of an explanation: ``batch`` runs on inputs of these lengths, submitted together, ``repeats`` times.
 
-    ``kernel``: device time of a launch; None: nobody knows.  ``costs``, and ``why_costs``: what they are.
+    ``kernel``: device time of a launch; None if unknown.  ``costs``, and ``why_costs``: their origin.
     """
 
     program: Program
@@ -47,7 +47,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """One decision for people: what it is about, the verdict in a few words, and why."""
+    """One decision for readers: its topic, the verdict in a few words, and the reason."""
 
     topic: str
     verdict: str
@@ -55,6 +55,7 @@ class Answer(NamedTuple):
 
 
 def answer(decision: Decision) -> Answer:
+    """Returns a decision as an answer."""
     topic, words = _TOPICS.get(decision.name, (decision.name, verdict_label))
     verdict: Any = decision.verdict
     return Answer(topic, words(verdict), str(getattr(verdict, "why", verdict)))
@@ -62,10 +63,11 @@ def answer(decision: Decision) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``plan``: what ``plan_execution`` answers to ``inputs``.  ``costs``: what the costs in them are.
+    """The decisions about running a program; ``print`` it.
 
-    ``work``: what each run consists of.  ``notes``: what whoever believes the numbers has to know.  ``others``: further
-    decisions about the program.  ``decisions``: all of them, as they are recorded.
+    ``plan``: the verdict of ``plan_execution`` on ``inputs``.  ``costs``: the origin of the costs in them. ``work``:
+    the operations of each run.  ``notes``: limits of the numbers' validity.  ``others``: further decisions about the
+    program.  ``decisions``: all of them, as they are recorded.
     """
 
     program: str
@@ -79,7 +81,7 @@ class Explanation:
     decisions: tuple[Decision, ...]
 
     def at(self, batch: int) -> dict[ExecutionMode, Price]:
-        """What the modes that have a price would cost for a batch of another size."""
+        """Returns the price of each mode that has one, for a batch of another size."""
         inputs = self.inputs
         workload = replace(inputs.workload, batch=batch)
         found = quote(PriceInputs(workload, inputs.costs, inputs.executable))
@@ -94,16 +96,17 @@ class Explanation:
 
 
 def modes(plan: ExecutionPlan) -> Iterator[tuple[str, str]]:
-    """Each mode, and its predicted time or why it has none."""
+    """Yields each mode with its predicted time, or the reason why it has none."""
     for found in plan.quotes:
         text = f"{found.total_ns} ns" if isinstance(found, Price) else f"unavailable: {found.why}"
         yield found.mode.value, text
 
 
 def explain(backend: Backend, question: Question, sink: DecisionSink | None = None) -> Explanation:
-    """``sink``: is told the decisions too.
+    """Explains the question; ``sink`` receives the decisions too.
 
-    Raises ``InvalidField`` for a question outside the domain of ``Workload``, and what ``ExecutionPlanning.work`` does.
+    Raises ``InvalidField`` for a question outside the domain of ``Workload``, and what ``ExecutionPlanning.work``
+    raises.
     """
     journal = DecisionJournal()
     program, kernel, costs = question.program, question.kernel, question.costs
@@ -139,7 +142,7 @@ def explain(backend: Backend, question: Question, sink: DecisionSink | None = No
 
 
 def _work(backend: Backend, question: Question, sink: DecisionSink) -> DispatchWork:
-    """As the backend plans it; of one that does not plan, plain launches and nothing else."""
+    """Returns the work as the backend plans it; for a backend without planning, plain launches only."""
     if backend.planning is not None:
         return backend.planning.work(question.program, question.config, question.input_nbytes, sink)
     launches = question.config.launches
@@ -147,7 +150,7 @@ def _work(backend: Backend, question: Question, sink: DecisionSink) -> DispatchW
 
 
 def _mean(kernel: Measured, work: DispatchWork) -> Measured:
-    """Device time of an operation: beside kernels, copies and fills are taken for nothing, as in plans."""
+    """Returns the device time of an operation: besides kernels, copies and fills count as zero, as in plans."""
 
     def share(ns: int) -> int:
         return ns * work.kernels // work.operations
@@ -172,4 +175,4 @@ _TOPICS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     name_of(decide_param_inlining): ("uniform buffer", verdict_label),
     name_of(plan_resource_table): ("addresses of buffers", verdict_label),
 }
-"""What a policy is about, and its verdict in a few words."""
+"""The topic of each policy, and a function that puts its verdict in a few words."""

@@ -1,4 +1,4 @@
-"""Journals as files, and their decisions taken again."""
+"""Journal files: writing decisions, and deciding recorded ones again."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vyre.domain.errors import InvalidConfig, MalformedJson
 from vyre.policies.journal import Decision, Replayed, from_lines, replay, to_lines
 
 MAX_BYTES: Final = 1 << 28
-"""Of a journal that is read."""
+"""Maximum size of a journal that is read."""
 
 
 def write_decisions(decisions: Iterable[Decision], path: Path) -> None:
-    """Raises ``UnreadableFile``."""
+    """Writes decisions to ``path``.  Raises ``UnreadableFile``."""
     write_files({path: to_lines(decisions, version_of).encode()})
 
 
 def write_journal(journal: DecisionJournal | None, path: Path) -> int:
-    """As ``Session.write_journal``."""
+    """Implements ``Session.write_journal``."""
     if journal is None:
         raise InvalidConfig("there is no journal", fix="open the session with vyre.open(journal=DecisionJournal()).")
     decisions = journal.decisions
@@ -31,9 +31,9 @@ def write_journal(journal: DecisionJournal | None, path: Path) -> int:
 
 
 def replay_file(path: Path) -> Iterator[Replayed]:
-    """Every decision of a file, taken again, in order.
+    """Yields every decision of a file, decided again, in order.
 
-    Raises ``UnreadableFile``, and ``MalformedJson`` for what is no journal.
+    Raises ``UnreadableFile``, and ``MalformedJson`` for a file that is not a journal.
     """
     try:
         text = read_file(path, max_bytes=MAX_BYTES).decode()

@@ -1,4 +1,4 @@
-"""Explaining a program as a session offers it."""
+"""The service behind ``Session.explain``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend
 
 CostsWanted: TypeAlias = "LaunchCosts | Path | str | None"
-"""Costs, the file that holds them, ``"measured"``, ``"assumed"``, or None for the best that is known."""
+"""Costs, the file that holds them, ``"measured"``, ``"assumed"``, or None for the best known ones."""
 ASSUMED_COSTS: Final = "assumed"
 MEASURED_COSTS: Final = "measured"
 
 
 class Asked(NamedTuple):
-    """As ``Session.explain`` is asked.  ``pipeline``: compiles the program."""
+    """The arguments of ``Session.explain``.  ``pipeline`` compiles the program."""
 
     program: Program
     pipeline: Callable[[], Pipeline]
@@ -41,20 +41,23 @@ class Asked(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Costs, and in a few words what they are."""
+    """Costs, with a short description of their origin."""
 
     costs: LaunchCosts
     why: str
 
 
 class CostsOf(Protocol):
-    """``Session.launch_costs``."""
+    """The type of ``Session.launch_costs``."""
 
     def __call__(self, path: Path | str | None = None, /, *, assume: bool = True) -> KnownCosts: ...
 
 
 def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
-    """Raises what ``costs_of`` raises, unless nothing in particular is wanted, and ``InvalidConfig``."""
+    """Returns the requested costs.
+
+    Raises ``InvalidConfig``, and what ``costs_of`` raises unless ``wanted`` is None.
+    """
     if isinstance(wanted, LaunchCosts):
         return Known(wanted, "given by the caller")
     if wanted is None:
@@ -68,16 +71,20 @@ def known_costs(wanted: CostsWanted, costs_of: CostsOf) -> Known:
 
 
 def _filled(found: KnownCosts) -> Known:
-    """What is unknown is assumed: it makes prices assumed ones, but there are some."""
+    """Replaces unknown costs by assumed ones, so that every mode gets a price, though an assumed one."""
     known = found.costs.known()
     missing: dict[str, Any] = {name: cost for name, cost in ASSUMED.known().items() if name not in known}
     if not missing:
         return Known(found.costs, found.why)
-    return Known(replace(found.costs, **missing), f"{found.why}; {len(missing)} costs that nobody measured are assumed")
+    return Known(
+        replace(found.costs, **missing), f"{found.why}; {len(missing)} costs that were not measured are assumed"
+    )
 
 
 class Lengths(NamedTuple):
-    """Bytes of each input, under a config that leaves nothing open.  ``assumed``: what nobody said, in a few words."""
+    """The bytes of each input, under a config that leaves nothing open.  ``assumed``: the lengths that were assumed, as
+    text.
+    """
 
     input_nbytes: tuple[int, ...]
     config: DispatchConfig
@@ -85,8 +92,11 @@ class Lengths(NamedTuple):
 
 
 def explain_program(backend: Backend, asked: Asked, known: Known, sink: DecisionSink | None) -> Explanation:
-    """Raises ``InvalidProgram``, ``InvalidField``, and what a compilation and a dispatch of ``inputs`` raise before
-    anything is launched."""
+    """Explains the program.
+
+    Raises ``InvalidProgram``, ``InvalidField``, and what a compilation and a dispatch of ``inputs`` raise before
+    anything is launched.
+    """
     require_valid(asked.program)
     pipeline = asked.pipeline()
     lengths = assumed_lengths(pipeline) if asked.inputs is None else _lengths(pipeline, asked.inputs)
@@ -105,7 +115,7 @@ def explain_program(backend: Backend, asked: Asked, known: Known, sink: Decision
 
 
 def assumed_lengths(pipeline: Pipeline) -> Lengths:
-    """What is left open has an element for each lane of a workgroup, or as many as are returned of it."""
+    """Returns lengths for open buffers: one element for each lane of a workgroup, or as many as are returned of it."""
     config = pipeline.config
     workgroup = config.workgroup or pipeline.program.workgroup_size
     counts = dict(config.output_counts or {})
@@ -123,7 +133,7 @@ def assumed_lengths(pipeline: Pipeline) -> Lengths:
             else:
                 counts[buffer.name] = count
     assumed = [f"{prod(workgroup)} elements of {', '.join(names)}"] if names else []
-    if config.grid is None and config.extent is None and workgroup[1:] != (1, 1):  # of which no grid is inferred
+    if config.grid is None and config.extent is None and workgroup[1:] != (1, 1):  # no grid is inferred for these
         config = replace(config, grid=(1, 1, 1))
         assumed.append("one workgroup")
     text = f"sizes are left open: {' and '.join(assumed)} are assumed" if assumed else ""

@@ -1,1 +1,1 @@
-"""Tuning: measuring the configs that may stand in for a declared one, and applying what was found, when asked to."""
+"""Tuning: measures configs that may replace a declared one, stores the winners and applies them on request."""

@@ -1,4 +1,4 @@
-"""What the times of a launch are valid for."""
+"""Tuning keys: everything that the times of a launch depend on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vyre.ports.backend import Backend
 _TOLD_ELSEWHERE: Final = frozenset(
     ("grid", "extent", "workgroup", "spec", "profile", "label", "timeout_s", "output_counts", "max_output_bytes")
 )
-"""Fields of a config that other fields of the key tell, or that decide nothing about speed."""
+"""Fields of a config that other fields of the key cover, or that do not affect speed."""
 
 
 def tuning_key(backend: Backend, launch: TunedLaunch) -> TuningKey:
-    """The key of a launch on a backend; one without the facet ``tunable`` runs on the host."""
+    """Returns the key of a launch on a backend; a backend without the facet ``tunable`` runs on the host."""
     tunable, config = backend.tunable, launch.config
     return TuningKey(
         program=program_digest(launch.program).hex(),
@@ -36,22 +36,23 @@ def tuning_key(backend: Backend, launch: TunedLaunch) -> TuningKey:
 
 
 def time_kind(backend: Backend) -> TimeKind:
+    """Returns how times of ``backend`` are obtained: as its facet ``tunable`` says, else on the host's clock."""
     return TimeKind.HOST if backend.tunable is None else backend.tunable.kind
 
 
 def host_name() -> str:
-    """The processor of this machine, as far as it tells."""
+    """Returns the name of this machine's processor, as far as the system reports it."""
     return f"{platform.machine()} {platform.processor()} x{os.cpu_count()}"
 
 
 def host_versions() -> str:
-    """Of what runs programs on the host."""
+    """Returns the versions of the software that runs programs on the host."""
     import numpy as np
 
     return f"python {platform.python_version()}, numpy {np.__version__}"
 
 
 def _settings_text(config: DispatchConfig) -> str:
-    """What is set of the fields that count."""
+    """Returns the config fields that affect speed and are set, as text."""
     found = [(f.name, getattr(config, f.name), f.default) for f in fields(config) if f.name not in _TOLD_ELSEWHERE]
     return ", ".join(f"{name}={value}" for name, value, default in sorted(found) if value != default)

@@ -1,4 +1,4 @@
-"""From a program, its inputs and a config to the configs that may be tried in its place."""
+"""Launches to be tuned, and the configs that may replace the declared one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vyre.ports.backend import Backend
 
 
 class TunedLaunch(NamedTuple):
-    """One launch as it is declared.  ``facts``: what decides about other sizes.  ``lanes``: over all axes."""
+    """One launch as declared.  ``nbytes``: bytes of each input.  ``facts``: the inputs of the policy on other sizes."""
 
     program: Program
     config: DispatchConfig
@@ -41,17 +41,17 @@ class TunedLaunch(NamedTuple):
 
     @property
     def lanes(self) -> int:
-        """Asked for along x, times those of the other axes."""
+        """Requested lanes along x, times those of the other axes."""
         return self.facts.lanes * prod(self.launch.grid[1:]) * prod(self.launch.workgroup[1:])
 
     def sizes(self, sink: DecisionSink | None = None) -> WorkgroupCandidates:
-        """Every size that cannot change a byte."""
+        """Returns every workgroup size that cannot change a byte."""
         most = self.limits.max_invocations_per_workgroup or DEFAULT_THRESHOLDS.max_lanes
         thresholds = CandidateThresholds(max_lanes=most)
         return decide(sink, workgroup_candidates, lane_facts(self.program), self.facts, thresholds)
 
     def why_not(self, candidate: Candidate) -> str | None:
-        """Why a candidate of another launch may not stand in here; None if it may."""
+        """Returns why a candidate of another launch must not be used here; None if it may."""
         found = self.sizes()
         if candidate.size in found.sizes:
             return None
@@ -60,7 +60,7 @@ class TunedLaunch(NamedTuple):
         return refused.get(candidate.size, why)
 
     def config_of(self, candidate: Candidate) -> DispatchConfig:
-        """The config for workgroups of another size, over the same lanes, and another profile."""
+        """Returns the config with the candidate's workgroup size and profile, over the same lanes."""
         config = self.config
         if candidate.profile:
             config = replace(config, profile=candidate.profile)
@@ -70,14 +70,16 @@ class TunedLaunch(NamedTuple):
         return replace(config, workgroup=(candidate.size, 1, 1), grid=grid)
 
     def launch_of(self, config: DispatchConfig) -> Launch:
-        """The same under another config."""
+        """Returns the launch under another config."""
         return resolve_launch(self.program, self.nbytes, config, self.limits)
 
 
 def tuned_launch(
     program: Program, nbytes: tuple[int, ...], config: DispatchConfig, limits: LaunchLimits
 ) -> TunedLaunch:
-    """The launch of a valid program on inputs of ``nbytes`` bytes; raises what a dispatch raises for its arguments."""
+    """Returns the launch of a valid program on inputs of ``nbytes`` bytes; raises what a dispatch raises for its
+    arguments.
+    """
     launch = resolve_launch(program, nbytes, config, limits)
     if config.grid is not None:
         lanes = launch.grid[0] * launch.workgroup[0]
@@ -99,6 +101,7 @@ def tuned_launch(
 
 
 def limits_of(backend: Backend) -> LaunchLimits:
+    """Returns the launch limits from the backend's profile."""
     profile = backend.profile
     return LaunchLimits(
         str(backend.id), profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size

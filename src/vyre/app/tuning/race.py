@@ -1,4 +1,4 @@
-"""Racing variants of one dispatch: configs or specialization constants that are said to compute the same."""
+"""Races between variants of one dispatch: configs or specialization constants that should compute the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Raced(NamedTuple):
-    """One variant against the first.  ``pairs``: times of the first and of this one in ns, in order."""
+    """One variant compared with the first.  ``pairs``: times of the first and of this one in ns, in order."""
 
     name: str
     verdict: RaceVerdict
@@ -32,10 +32,12 @@ class Raced(NamedTuple):
 
 
 class RaceReport(NamedTuple):
-    """``winner``: the variant with the largest gain of those that are surely faster than the first; else the first.
+    """The result of a race.
 
-    ``config``: to dispatch the winner with.  ``raced``: every variant but the first.  ``estimates``: where ``kind`` is
-    ESTIMATED, what the model counts for each variant; then nothing was raced, and nobody knows what is faster.
+    ``winner``: of the variants that are significantly faster than the first, the one with the largest gain; else the
+    first. ``config``: the config of the winner.  ``raced``: every variant except the first.  ``estimates``: where
+    ``kind`` is ESTIMATED, the model's count for each variant; then nothing was raced, and it is not known which is
+    faster.
     """
 
     kind: TimeKind
@@ -48,6 +50,7 @@ class RaceReport(NamedTuple):
 
     @property
     def measured(self) -> bool:
+        """Whether times were measured."""
         return self.kind.is_measured
 
     def __str__(self) -> str:
@@ -57,10 +60,11 @@ class RaceReport(NamedTuple):
 
 
 class VariantRace:
-    """The race of ``variants``, two or more, the first of which is the one in use.
+    """A race of two or more ``variants``; the first is the baseline.
 
-    ``sink``: is told the last verdict of each race; those before it, one after every pair, say that it goes on.
-    Raises ``InvalidConfig`` for fewer, and for variants whose bytes are not those of the first; and what runs raise.
+    ``sink`` receives the last verdict of each race; the verdicts before it, one after every pair, say that it goes on.
+    Raises ``InvalidConfig`` for fewer, and for variants whose bytes differ from those of the first; and what runs
+    raise.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class VariantRace:
         self.kind: TimeKind = time_kind(backend)
 
     def run(self) -> RaceReport:
+        """Checks the bytes, runs the race and returns the report."""
         expected = self._bytes(self._baseline)
         for _ in range(WARM_UP):
             self._check(expected)
@@ -115,9 +120,9 @@ class VariantRace:
                 )
 
     def _raced(self) -> tuple[Raced, ...]:
-        """Rounds of one pair each, so that all variants see the same disturbances.
+        """Runs rounds of one pair each, so that all variants see the same disturbances.
 
-        Each of n challengers may err with 1/n of the chance that is allowed, so together they err no more often.
+        Each of n challengers may err with 1/n of the allowed probability, so that all together err no more often.
         """
         t = self._thresholds
         share = RaceThresholds(t.error / len(self._challengers), t.min_gain_bps, t.worth_bps, t.max_pairs)
@@ -157,5 +162,5 @@ class VariantRace:
 
 
 def _ends(decision: Decision) -> bool:
-    """Is the race over?"""
+    """Returns whether the race is over."""
     return isinstance(decision.verdict, RaceVerdict) and decision.verdict.outcome is not RaceOutcome.KEEP_RACING

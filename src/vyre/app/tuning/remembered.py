@@ -1,4 +1,4 @@
-"""What records of earlier runs of the tuner say, told anew by the policy of now."""
+"""Verdicts on stored records of earlier tuning runs, recomputed by the present policy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from vyre.policies.tuning.successive_halving import (
 
 
 class Told(NamedTuple):
-    """``candidates``: that gave the right bytes, the one in use first.  ``wrong``: those that did not.
+    """The verdict on one run.
 
-    ``step``: the verdict; it counts candidates by their place here.
+    ``candidates``: those whose bytes were right, the present one first.  ``wrong``: those whose bytes were not.
+    ``step``: the verdict; its indices refer to ``candidates``.
     """
 
     candidates: tuple[Candidate, ...]
@@ -33,6 +34,7 @@ class Told(NamedTuple):
 
     @property
     def winner(self) -> Candidate | None:
+        """The winning candidate, or None."""
         return self.candidates[self.step.winner] if self.step.winner else None
 
 
@@ -42,7 +44,7 @@ def step_of(
     thresholds: HalvingThresholds,
     sink: DecisionSink | None = None,
 ) -> Step:
-    """What samples say, those of the candidate in use first."""
+    """Returns the verdict on samples; those of the present candidate come first."""
     if kind.is_measured:
         return decide(sink, next_measurement, Race(samples[0], samples[1:]), thresholds)
     return decide(sink, cheapest_estimate, Estimates(tuple(sample for (sample,) in samples)), thresholds)
@@ -51,9 +53,9 @@ def step_of(
 def told(
     records: Iterable[TuningRecord], kind: TimeKind, thresholds: HalvingThresholds = DEFAULT_THRESHOLDS
 ) -> Told | None:
-    """What the latest whole run says: ``records`` of one key, latest first.
+    """Returns the verdict on the latest complete run; ``records`` are those of one key, latest first.
 
-    None if no run of this kind is whole, or was long enough for these thresholds.
+    None if no run of this kind is complete and long enough for these thresholds.
     """
     runs: dict[str, list[TuningRecord]] = {}
     for found in records:
@@ -75,7 +77,7 @@ def told(
 
 
 def winners(records: Iterable[TuningRecord], thresholds: HalvingThresholds = DEFAULT_THRESHOLDS) -> Pins:
-    """The winner of each key that has one, to be pinned; what is measured goes before what is estimated."""
+    """Returns the winner of each key that has one, as pins; measured winners take precedence over estimated ones."""
     found: dict[TuningKey, Pin] = {}
     ordered = sorted(records, key=lambda each: (repr(each.key), -each.at_s))
     for key, group in groupby(ordered, key=lambda each: each.key):

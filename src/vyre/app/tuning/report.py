@@ -1,4 +1,4 @@
-"""What tuning tells."""
+"""Reports of tuning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre.domain.tuning import Candidate, TimeKind, TuningKey
 
 
 class Source(Enum):
-    """Where a choice comes from.  RUN: measured now.  DECLARED: nothing else applies."""
+    """Where a choice comes from.  RUN: measured now.  DECLARED: the config as given, because nothing else applies."""
 
     RUN = "run"
     STORE = "store"
@@ -20,17 +20,18 @@ class Source(Enum):
 
 
 class Rejected(NamedTuple):
-    """What was not tried to the end, and why."""
+    """A candidate that was not measured to the end, with the reason."""
 
     candidate: Candidate
     reason: str
 
 
 class TuningReport(NamedTuple):
-    """``candidates``: the one in use first.  ``samples`` of each: in ns, or in what the model counts.
+    """The result of tuning one launch.
 
-    ``winner``: what proved faster; None: leave things as they are.  ``config``: to dispatch with; the given one without
-    a winner.  ``source``: RUN, or STORE or PIN, where nothing was launched.
+    ``candidates``: the present one first.  ``samples``: of each candidate, in ns, or in the units of the model.
+    ``winner``: the candidate that is faster; None: keep the present one.  ``config``: the config to dispatch with;
+    without a winner the given one.  ``source``: RUN, or STORE or PIN, for which nothing was launched.
     """
 
     key: TuningKey
@@ -45,19 +46,20 @@ class TuningReport(NamedTuple):
 
     @property
     def measured(self) -> bool:
-        """False: the samples are estimates of a model, and nobody knows what is faster."""
+        """False if the samples are estimates of a model, so that it is not known which candidate is faster."""
         return self.kind.is_measured
 
     @property
     def medians(self) -> tuple[float | None, ...]:
-        """Of each candidate; None without samples."""
+        """The median of each candidate's samples; None without samples."""
         return tuple(median(times) if times else None for times in self.samples)
 
 
 class Tuned(NamedTuple):
-    """What applies to a launch.  ``config``: to dispatch with.  ``source``: PIN, STORE or DECLARED.
+    """The choice that applies to a launch.
 
-    ``measured``: False where only a model preferred it.
+    ``config``: the config to dispatch with.  ``source``: PIN, STORE or DECLARED.  ``measured``: False if only a model
+    preferred it.
     """
 
     config: DispatchConfig

@@ -1,4 +1,4 @@
-"""Tuning as a session offers it: measure when asked to, and apply what is pinned or remembered when asked to."""
+"""The tuning service of a session: measures on request, and returns pinned or stored choices on request."""
 
 from __future__ import annotations
 
@@ -34,25 +34,29 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 _REMEMBERED: Final = 1024
-"""Launches whose choice is held in memory."""
+"""Maximum number of launches whose choice is cached in memory."""
 
 
 class _Bound(NamedTuple):
-    """Holds the program, so that its id stays its own."""
+    """A program with its inputs' converter; holding the program keeps its id from being reused."""
 
     program: Program
     inputs: HostInputs
 
 
 class _Chosen(NamedTuple):
-    """Likewise."""
+    """A cached choice; holding the program keeps its id from being reused."""
 
     program: Program
     tuned: Tuned
 
 
 class TuningService:
-    """``pipeline``: of a program under a config on ``lease``.  Any thread may call; one measures at a time."""
+    """Tunes the launches of one session.
+
+    ``pipeline``: prepares a program under a config on ``lease``.  Every method may be called from any thread; one
+    thread measures at a time.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,7 @@ class TuningService:
     def tune(
         self, program: Program, inputs: Inputs, config: DispatchConfig, settings: TuningSettings = DEFAULT_SETTINGS
     ) -> TuningReport:
-        """As ``Session.tune``."""
+        """Implements ``Session.tune``."""
         views = self._views(program, inputs)
         launch = tuned_launch(program, tuple(view.nbytes for view in views), config, self._limits)
         with self._measuring:
@@ -88,7 +92,7 @@ class TuningService:
         return report
 
     def tuned(self, program: Program, inputs: Inputs, config: DispatchConfig) -> Tuned:
-        """As ``Session.tuned``; the same object again for the same program, config and lengths of inputs."""
+        """Implements ``Session.tuned``; returns the same object for the same program, config and lengths of inputs."""
         nbytes = tuple([view.nbytes for view in self._views(program, inputs)])
         key = id(program), config, nbytes
         found = self._chosen.get(key)
@@ -100,7 +104,7 @@ class TuningService:
         return found.tuned
 
     def export_pins(self, path: Path | str) -> Pins:
-        """As ``Session.export_pins``."""
+        """Implements ``Session.export_pins``."""
         store = self._sources.store()
         if store is None:
             raise InvalidConfig("nothing is remembered: the cache is turned off", fix="open the session with a cache.")
@@ -110,7 +114,7 @@ class TuningService:
 
     # ---- choosing
     def _choose(self, launch: TunedLaunch) -> Tuned:
-        """What is pinned goes before what was measured, and that before what is declared."""
+        """Returns the choice: a pin takes precedence over a stored winner, and that over the declared config."""
         try:
             check_tunable(launch.config)
         except InvalidConfig as refusal:
@@ -125,7 +129,7 @@ class TuningService:
         return Tuned(launch.config, Source.DECLARED, "; ".join(obstacles))
 
     def _pinned(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
-        """What is pinned, or why nothing is; nothing to say without any pins."""
+        """Returns the pinned choice, or why there is none; empty without any pins."""
         pins = self._sources.pins
         if pins is None or not len(pins):
             return ""
@@ -138,7 +142,7 @@ class TuningService:
         return Tuned(launch.config_of(pin.candidate), Source.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured)
 
     def _remembered(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
-        """What won the latest run, or why nothing did."""
+        """Returns the winner of the latest run, or why there is none."""
         store, kind = self._sources.store(), time_kind(self._lease.backend)
         if store is None:
             return "nothing is remembered: the cache is turned off"
@@ -176,6 +180,7 @@ class TuningService:
 
 
 def _report_of_pin(pin: Pin, launch: TunedLaunch) -> TuningReport:
+    """Returns the report of a pinned launch, for which nothing is measured."""
     return TuningReport(
         key=pin.key,
         kind=pin.kind,

@@ -1,4 +1,4 @@
-"""What a session measures with: the stores below the cache directory, the pins of a file, and the reference."""
+"""Inputs of tuning: the stores in the cache directory, the pins of a file, and the reference backend."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ PinsOption: TypeAlias = "Pins | Path | str | None"
 
 
 class TuningSources(NamedTuple):
-    """``store`` and ``costs``, of launches: None where nothing is remembered.  ``reference``: a backend of its own each
-    time.  ``pins``: None for none.
+    """The inputs of tuning in one session.
+
+    ``store`` holds samples and ``costs`` launch costs; None where nothing is stored.  ``reference`` returns a new
+    backend on each call.  ``pins``: None for no pins.
     """
 
     store: Callable[[], TuningStore | None]
@@ -45,14 +47,14 @@ def tuning_sources(
     telemetry: Telemetry,
     reference: Callable[[], Backend],
 ) -> TuningSources:
-    """A store is opened when it is first asked for; a disabled cache has none.
+    """Returns sources that open a store when it is first used; a disabled cache has none.
 
     Raises ``UnreadableFile`` and ``MalformedJson`` for a file of pins.
     """
 
     @once
     def store() -> TuningStore | None:
-        from vyre.adapters.disk.tuning_store import DiskTuningStore  # who does not tune needs none of it
+        from vyre.adapters.disk.tuning_store import DiskTuningStore  # imported on use
 
         settings = cache_settings(cache, environment)
         return None if settings is None else DiskTuningStore(str(settings.directory), telemetry)
@@ -68,10 +70,12 @@ def tuning_sources(
 
 
 def load_pins(pins: PinsOption) -> Pins | None:
-    """Raises ``UnreadableFile``, ``MalformedJson``, and ``InvalidConfig`` for what cannot be meant."""
+    """Returns the pins.  Raises ``UnreadableFile``, ``MalformedJson``, and ``InvalidConfig`` for an argument of another
+    kind.
+    """
     if pins is None:
         return None
-    from vyre.domain.tuning_pins import Pins  # who pins nothing needs none of it
+    from vyre.domain.tuning_pins import Pins  # imported on use
 
     match pins:
         case Pins():
@@ -93,7 +97,9 @@ def _pins_of_file(path: Path) -> Pins:
 
 
 def reference_of(catalog: BackendCatalog, telemetry: Telemetry) -> Backend:
-    """The reference backend of ``catalog``, or else the installed one; raises ``UnsupportedFeature`` without any."""
+    """Returns the reference backend of ``catalog``, or else the installed one; raises ``UnsupportedFeature`` without
+    any.
+    """
     for found in (catalog, load_catalog()):
         for registration in found.by_precedence():
             if registration.role is BackendRole.REFERENCE:

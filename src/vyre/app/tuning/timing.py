@@ -1,4 +1,4 @@
-"""How long one run of a pipeline takes, by the clock that its backend is measured by."""
+"""Timing of one run of a pipeline, by the clock that its backend is measured with."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from vyre.ports.backend import Backend, HostBytes
 
 WARM_UP: Final = 3
-"""Runs before the first that counts: memory is faulted in, code is loaded, launches are recorded."""
+"""Runs before the first measured one: memory is faulted in, code is loaded, launches are recorded."""
 
 
 def run_ns(pipeline: Pipeline, views: tuple[HostBytes, ...], kind: TimeKind, now_ns: Callable[[], int]) -> int:
-    """Time of one run in ns, 1 or more: of the device, or of the whole dispatch on the host.
+    """Returns the time of one run in ns, at least 1: device time, or the whole dispatch on the host.
 
-    Raises what the run raises, and ``UnsupportedFeature`` if a device did not tell.
+    Raises what the run raises, and ``UnsupportedFeature`` if a device reported no time.
     """
     started = now_ns()
     timing = pipeline.run(views, None, None).timing
@@ -32,14 +32,14 @@ def run_ns(pipeline: Pipeline, views: tuple[HostBytes, ...], kind: TimeKind, now
 
 
 def estimated_cost(pipeline: Pipeline, views: tuple[HostBytes, ...], backend: Backend) -> int:
-    """What the model of a backend of kind ESTIMATED counts for one run, 1 or more."""
+    """Returns the count of the model of a backend of kind ESTIMATED for one run, at least 1."""
     tunable = backend.tunable
-    assert tunable is not None  # whoever estimates has a model
+    assert tunable is not None  # a backend of kind ESTIMATED has a model
     before = tunable.work_done()
     pipeline.run(views, None, None)
     return max(1, tunable.work_done() - before)
 
 
 def bytes_of(pipeline: Pipeline, views: tuple[HostBytes, ...]) -> dict[str, bytes]:
-    """The outputs of one run by name."""
+    """Returns the outputs of one run by name."""
     return {name: output.tobytes() for name, output in pipeline.run(views, None, None).items()}

@@ -1,7 +1,7 @@
-"""The tuner: measures the configs that may stand in for the declared one, and says whether one is faster for sure.
+"""The tuner: measures configs that may replace the declared one, and decides whether one is significantly faster.
 
-The bytes of every candidate are checked against the reference before it may win.  What was measured goes to a store as
-it is; the winner is told from it anew each time, by a pure policy.
+The bytes of every candidate are checked against the reference before it may win.  Samples are stored as they were
+measured; a pure policy derives the winner from them anew each time.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ _NOT_TUNED: Final = ("fixpoint_iterations", "race_check", "profile")
 
 @record
 class TuningSettings:
-    """``thresholds``: of the race.  ``profiles``: also try ways of generating code.  ``budget_s``: seconds of measuring
-    after which nobody wins; None: as long as it takes.  ``again``: measure even if the store knows.  ``now_ns``: the
-    clock of times on the host.  ``now_s``: seconds since the epoch.  ``new_run``: a name that no other run has.
+    """Settings of one tuning run.
+
+    ``thresholds``: those of the race.  ``profiles``: whether to try code generation profiles too.  ``budget_s``:
+    seconds of measuring after which no candidate wins; None: no limit.  ``again``: measure even if the store has a
+    result. ``now_ns``: the clock for times on the host.  ``now_s``: seconds since the epoch.  ``new_run``: returns a
+    unique name for the run.
     """
 
     _: KW_ONLY
@@ -59,8 +62,10 @@ DEFAULT_SETTINGS: Final = TuningSettings()
 
 
 class Lent(NamedTuple):
-    """What a session lends the tuner.  ``pipeline``, ``reference``: of a program under a config, on the backend and on
-    the reference, which is open as long as the context.
+    """The parts of a session that the tuner uses.
+
+    ``pipeline`` and ``reference`` prepare a program under a config, on the backend and on the reference; the reference
+    is open as long as the context.
     """
 
     backend: Backend
@@ -92,7 +97,7 @@ class Tuner:
         self.key: TuningKey = tuning_key(lent.backend, launch)
 
     def tune(self, store: TuningStore | None = None) -> TuningReport:
-        """Tell the winner from the store, or measure.
+        """Return the stored winner, or measure.
 
         Raises what a dispatch under the given config raises, and ``DispatchFailed`` if its bytes are not those of the
         reference.
@@ -116,7 +121,7 @@ class Tuner:
 
     # ---- candidates
     def _entrants(self) -> list[_Entrant]:
-        """The declared config first; whatever the backend cannot compile is rejected."""
+        """Returns the candidates, the declared config first; those that the backend cannot compile are rejected."""
         usual = Candidate(self._launch.declared)
         entrants = [_Entrant(usual, self._pipeline(usual))]
         for candidate in self._proposed():
@@ -133,7 +138,7 @@ class Tuner:
         return self._lent.pipeline(self._launch.program, self._launch.config_of(candidate))
 
     def _proposed(self) -> list[Candidate]:
-        """All but the declared one: other sizes first."""
+        """Returns all candidates except the declared one: other sizes first."""
         sizes = self._shortlist()
         profiled = [Candidate(size, profile) for size in sizes for profile in self._profiles(size)]
         return [Candidate(size) for size in sizes if size != self._launch.declared] + profiled
@@ -152,7 +157,7 @@ class Tuner:
         config = self._launch.config_of(Candidate(size))
         try:
             return tunable.occupancy_bps(self._launch.program, config, self._launch.launch_of(config))
-        except BackendError:  # told when it is compiled
+        except BackendError:  # reported when it is compiled
             return None
 
     def _profiles(self, size: int) -> Sequence[str]:
@@ -167,7 +172,9 @@ class Tuner:
 
     # ---- measuring
     def _expected(self, usual: _Entrant) -> dict[str, bytes]:
-        """Approximations may differ between backends, so then the given config is its own reference."""
+        """Returns the reference's bytes.  Approximations may differ between backends: then the given config is the
+        reference.
+        """
         config = self._launch.config
         if config.ulp_budget:
             return bytes_of(usual.pipeline, self._views)
@@ -175,7 +182,7 @@ class Tuner:
             return bytes_of(pipeline, self._views)
 
     def _right(self, entrants: list[_Entrant], expected: dict[str, bytes]) -> list[_Entrant]:
-        """Those whose bytes are as expected, warmed up."""
+        """Returns the candidates whose bytes are as expected, after warming them up."""
         right = []
         for entrant in entrants:
             try:
@@ -197,7 +204,7 @@ class Tuner:
         return right
 
     def _raced(self, entrants: list[_Entrant]) -> tuple[tuple[tuple[int, ...], ...], Step]:
-        """The last step still has something to measure if the time was up before."""
+        """Races the candidates.  If the budget ends it early, the last step still has candidates to measure."""
         samples: list[list[int]] = [[] for _ in entrants]
         started, budget_s = self._settings.now_ns(), self._settings.budget_s
         forwards = True
@@ -208,7 +215,7 @@ class Tuner:
                 budget_s is not None and self._settings.now_ns() - started > budget_s * 1_000_000_000
             ):
                 return found, step
-            for place in step.measure if forwards else reversed(step.measure):  # taking turns in going first
+            for place in step.measure if forwards else reversed(step.measure):  # alternating the order
                 samples[place].append(self._run_ns(entrants[place].pipeline))
             forwards = not forwards
 
@@ -267,5 +274,5 @@ def check_tunable(config: DispatchConfig) -> None:
 
 
 def _portable(config: DispatchConfig) -> DispatchConfig:
-    """Without what the reference has no use for."""
+    """Returns the config without the fields that the reference does not use."""
     return replace(config, cooperative=False, timeout_s=None, speculation=None, persistent_thread=None)

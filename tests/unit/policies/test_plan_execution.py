@@ -10,6 +10,7 @@ import pytest
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vyre.domain.errors import InvalidField
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
+from vyre.domain.shown import shown
 from vyre.policies.concurrency.hazards import AccessMode
 from vyre.policies.launching.command_reuse import CommandReuseThresholds, PlainLaunches, RecordAndReplay
 from vyre.policies.launching.execution_prices import (
@@ -277,7 +278,7 @@ def test_a_backend_says_what_it_executes() -> None:
         ({"nodes": 3, "changed_nodes": 4}, "changed_nodes = 4 is not at most 3, the number of nodes"),
         (
             {"nodes": 3, "fusion": FUSION},
-            f"fusion = {FUSION!r} is not a fusion of 3 stages, one for each node",
+            f"fusion = {shown(FUSION)} is not a fusion of 3 stages, one for each node",
         ),
     ],
     ids=["batch", "changed_nodes", "fusion"],

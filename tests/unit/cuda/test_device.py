@@ -1,4 +1,4 @@
-"""The life of a device: its door, its loss, its end."""
+"""The life of a device: its calls, its loss, its end."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_what_a_finaliser_discards_is_released_at_the_next_call() -> None:
 
 
 # ---------------------------------------------------------------- loss
-def test_a_sticky_error_loses_the_device_and_shuts_the_door() -> None:
+def test_a_sticky_error_loses_the_device_and_refuses_further_calls() -> None:
     device, driver = made()
     log: list[str] = []
     device.add(Member(log, "m"))

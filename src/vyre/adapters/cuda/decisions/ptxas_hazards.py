@@ -1,9 +1,9 @@
 """How kernels are written so that known miscompiles of ``ptxas`` cannot happen.
 
-Three remedies: *avoid* the instruction or sequence always; *fence* an operation, that is mix in a kernel parameter
-that is always zero, which the assembler cannot know; or assemble at *level 0*.  What is avoided is avoided for every
-version, because the other sequence costs nothing.  Fences cost an instruction, and are left out for exactly those
-versions whose soundness ``ptxas_hazard_table`` records.  They are no optimisation switch.  O(table).
+There are three remedies: *avoid* the instruction or sequence always; *fence* an operation, that is combine it with a
+kernel parameter that is always zero, which the assembler cannot know; or assemble at *level 0*.  An avoided instruction
+is avoided for every version, because its replacement costs nothing.  A fence costs an instruction, and is omitted for
+exactly those versions whose soundness ``ptxas_hazard_table`` records.  Fences are no optimisation switch.  O(table).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where everything of one dispatch lies in its device memory.
+"""The layout of everything that one dispatch keeps in device memory.
 
 One block holds it all, ordered so that each phase is one range:
 
@@ -21,9 +21,9 @@ from vyre.domain.launch import Launch
 
 ALIGNMENT: Final = 256
 ARENA_FACTS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
-"""What kernels may assume of it: its parts are aligned and apart."""
+"""Facts that kernels may assume about an arena: its parts are aligned and do not overlap."""
 GAP: Final = 4096
-"""Bytes that are cheaper to copy along than to start another copy for."""
+"""Unneeded bytes up to which one copy across them is cheaper than a second copy."""
 
 
 class Range(NamedTuple):
@@ -34,11 +34,12 @@ class Range(NamedTuple):
 
     @property
     def nbytes(self) -> int:
+        """Returns the length of the range in bytes."""
         return self.end - self.start
 
 
 class InputPlace(NamedTuple):
-    """``nbytes`` of input number ``source`` go to ``offset``."""
+    """The place of an input: ``nbytes`` bytes of input number ``source`` go to ``offset``."""
 
     source: int
     offset: int
@@ -47,8 +48,11 @@ class InputPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Offsets in bytes.  ``offsets``: by binding, None where it has no memory.  ``outputs``: what is returned, in
-    output order; ``reads``: the ranges that cover it and the trap records, copied in one go each."""
+    """Offsets in bytes.
+
+    ``offsets`` has one entry per binding, None where it has no memory.  ``outputs`` are the ranges that are returned,
+    in output order; ``reads`` are the ranges that cover them and the trap records, each copied at once.
+    """
 
     nbytes: int
     offsets: tuple[int | None, ...]
@@ -63,16 +67,17 @@ class Arena:
 
     @property
     def mirror_nbytes(self) -> int:
-        """Host bytes that mirror the uploaded and the read part, from offset 0."""
+        """Returns the number of host bytes, counted from offset 0, that mirror the uploaded and the read part."""
         return max(self.upload.end, max((r.end for r in self.reads), default=0))
 
 
 def plan_arena(
     plan: BindingPlan, launch: Launch, without_memory: Collection[int], *, table: int, traps: int, scratch: int
 ) -> Arena:
-    """The arena of a launch.  ``without_memory``: positions of bindings that travel as parameters.
+    """Returns the arena of a launch.
 
-    ``table``, ``traps`` and ``scratch``: bytes of the pointer table, the trap records and the zeroed scratch memory.
+    ``without_memory``: positions of bindings that travel as parameters.  ``table``, ``traps`` and ``scratch``: bytes of
+    the pointer table, the trap records and the zeroed scratch memory.
     """
     offsets: list[int | None] = [None] * len(plan.bindings)
     end = 0
@@ -122,7 +127,7 @@ def plan_arena(
 
 
 def fuse(ranges: Sequence[Range], gap: int = GAP) -> tuple[Range, ...]:
-    """The fewest ranges that cover all that are not empty, joined across at most ``gap`` bytes; ascending."""
+    """Returns the fewest ascending ranges that cover all non-empty ones, joined across at most ``gap`` bytes."""
     fused: list[Range] = []
     for r in sorted(r for r in ranges if r.nbytes):
         if fused and r.start - fused[-1].end <= gap:

@@ -1,8 +1,8 @@
-"""Keys of what a CUDA compilation makes: PTX, and the machine code of one device.
+"""Keys of the results of a CUDA compilation: PTX, and the machine code of one device.
 
-Everything that decides the bytes enters: the program and the interface that the layout names, the values of its
-constants, every option of the emitter, the emitter's own source; for machine code also the device, its driver and the
-assembler.
+Everything that decides the bytes is part of a key: the program and the interface names that the layout contains, the
+values of its constants, every option of the emitter, the emitter's own source; for machine code also the device, its
+driver and the assembler.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ NO_CONSTANTS: Final = SpecMap()
 
 
 class KeyMaker:
-    """The keys of programs that are compiled in one way."""
+    """Makes the keys of programs that are compiled in one way."""
 
     __slots__ = ("_family", "_slot")
 
     def __init__(self, common: ArtifactKey) -> None:
-        """``common``: a key of any program."""
+        """Keeps the fields of ``common``, a key of any program, that do not depend on the program."""
         self._family: Final = KeyFamily(common)
-        # Makers of equal keys find what the other one left on a program.
+        # Makers of equal keys share the cache slot on a program.
         self._slot: Final = f"artifact key {self._family.key(_NO_PROGRAM, (), (1, 1, 1), b'').digest.hex()}"
 
     def key(self, program: Program, spec: SpecMap = NO_CONSTANTS, workgroup: Dim3 | None = None) -> ArtifactKey:
-        """``spec``: a value of every constant (``complete_spec``).  ``workgroup``: lanes, if not the program's.
+        """Returns the key of a program.
 
-        The key for the objects of the last call is kept on the program.  Raises ``InvalidProgram`` if a name in the
-        program does not resolve.
+        ``spec`` has a value for every constant (``complete_spec``); ``workgroup`` replaces the program's.  The key for
+        the objects of the last call is kept on the program.  Raises ``InvalidProgram`` if a name in the program does
+        not resolve.
         """
         found: Any = program._cache.get(self._slot)
         if found is not None and found[0] is spec and found[1] == workgroup:
@@ -56,12 +57,15 @@ class KeyMaker:
 
 
 def ptx_keys(options: EmitOptions) -> KeyMaker:
-    """PTX depends on no device and driver but through the options."""
+    """Returns the maker of keys of PTX, which depends on device and driver only through the options."""
     return KeyMaker(_common(ArtifactKind.PTX, options))
 
 
 def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyMaker:
-    """Machine code, assembled from the PTX by ``tool`` (``CodeTool.named``) for ``device`` and loaded by its driver."""
+    """Returns the maker of keys of machine code.
+
+    The code is assembled from PTX by ``tool`` (``CodeTool.named``) for ``device`` and loaded by its driver.
+    """
     return KeyMaker(
         _common(
             ArtifactKind.CUBIN,
@@ -74,7 +78,9 @@ def cubin_keys(options: EmitOptions, device: CudaDeviceFacts, tool: str) -> KeyM
 
 
 def interface_names(program: Program) -> tuple[str, ...]:
-    """Number and name of every binding: the layout of a kernel has both, the digest of a program neither."""
+    """Returns number and name of every binding: the layout of a kernel contains both, the digest of a program
+    neither.
+    """
     found: Any = program._cache.get(_INTERFACE)
     if found is None:
         found = tuple(f"{buffer.binding} {buffer.name}" for buffer in program.abi_buffers)
@@ -83,7 +89,7 @@ def interface_names(program: Program) -> tuple[str, ...]:
 
 
 def policy_facts(options: EmitOptions) -> Facts:
-    """Every option but the target, which a key has a field of its own for."""
+    """Returns every option except the target, which is a field of its own in a key."""
     return facts({name: text for name, text in _written(options) if name != "target"})
 
 
@@ -99,7 +105,7 @@ def _common(kind: ArtifactKind, options: EmitOptions, **more: Any) -> ArtifactKe
 
 
 def _written(options: Any) -> list[tuple[str, str]]:
-    """Fields of a dataclass by name, those of one inside it by a dotted name."""
+    """Returns the fields of a dataclass with their texts; fields of a nested dataclass have dotted names."""
     found: list[tuple[str, str]] = []
     for field in fields(options):
         value = getattr(options, field.name)
@@ -111,7 +117,7 @@ def _written(options: Any) -> list[tuple[str, str]]:
 
 
 def _text(value: object) -> str:
-    """Different values of one option are written differently."""
+    """Returns a text of a value; different values of one option have different texts."""
     match value:
         case None | bool():
             return str(value).lower()

@@ -1,4 +1,4 @@
-"""The composition root of the CUDA backend: a driver in, the port's record out."""
+"""The composition root of the CUDA backend: it turns a driver into the port's ``Backend``."""
 
 from __future__ import annotations
 
@@ -44,21 +44,27 @@ class CudaLifecycle:
 
     @property
     def epoch(self) -> int:
+        """Returns the device's epoch, which grows by 1 with every recovery."""
         return self._device.epoch
 
     def prepare(self) -> None:
+        """Opens the device: takes its context.  Raises ``BackendUnavailable``."""
         self._device.open()
 
     def flush(self) -> None:
+        """Waits until the device has finished its work, except work that was given up after a failure."""
         self._device.flush()
 
     def close(self) -> None:
+        """Waits for running work, up to the close timeout, and returns all memory, streams and the context."""
         self._device.close()
 
     def device_lost(self) -> bool:
+        """Returns whether the device is lost; calls the driver if no loss is known."""
         return self._device.device_lost()
 
     def recover(self) -> None:
+        """Makes a new context and starts a new epoch; every older handle is invalid.  Raises ``DeviceLost``."""
         self._device.recover()
 
 
@@ -73,10 +79,12 @@ def make_backend(
     find_tool: Callable[[], CodeTool | None] | None = None,
     work_done: Callable[[], int] | None = None,
 ) -> Backend:
-    """The backend on ``driver``.  Probes the device and creates no context: ``lifecycle.prepare`` does.
+    """Returns the backend on ``driver``.
 
-    ``find_tool``: for machine code, None on a driver that takes PTX only.  ``work_done``: what kernels have done so
-    far, of a driver whose times are made up.  Raises ``BackendUnavailable`` where no driver or no such device is.
+    It probes the device and creates no context: ``lifecycle.prepare`` does.  ``find_tool`` returns a tool that makes
+    machine code; it is None for a driver that takes PTX only.  ``work_done`` returns the work of all kernels so far,
+    for a driver whose times are not real; it is None for one with clocks.  Raises ``BackendUnavailable`` if the driver
+    or the device is missing.
     """
     device = CudaDevice(driver, options, backend=backend, clock=clock)
     profile = profile_under(device.facts, backend, options)

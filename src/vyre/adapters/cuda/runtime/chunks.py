@@ -1,6 +1,6 @@
-"""Copies of any length through two pinned chunks: one is filled or emptied while the other is on its way.
+"""Copies of any length through two pinned chunks: one is filled or emptied while the other is being copied.
 
-What is sent shares a chunk until it is full, so that many short copies wait for none of them.
+Pieces that are sent share a chunk until it is full, so that many short copies need not wait for each other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNKS: Final = 2
 
 
 class _Chunk:
-    """``filled``: bytes of it that are on their way to the device, or were."""
+    """A pinned chunk.  ``filled``: the bytes of it that are being copied to the device, or were."""
 
     __slots__ = ("block", "busy", "copied", "filled", "target")
 
@@ -29,20 +29,21 @@ class _Chunk:
         self.busy = False
         self.filled = 0
         self.target: memoryview | None = None
-        """Where the bytes go that are on their way into the chunk."""
+        """The destination of the bytes that are being copied into the chunk."""
 
 
 class Piece(NamedTuple):
-    """``host`` bytes and their place on the device."""
+    """``host`` bytes and their address on the device."""
 
     host: memoryview
     address: DeviceAddress
 
 
 class PinnedChunks:
-    """Copies queued on one stream.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once.
+    """Copies queued on one stream.  Methods raise ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at
+    once.
 
-    ``nbytes``: the most that is on its way at once; few bytes take a smaller chunk.
+    ``nbytes`` is the most that is copied at once; small amounts take a smaller chunk.
     """
 
     def __init__(self, device: CudaDevice, pinned: PinnedMemory, stream: Stream, nbytes: int) -> None:
@@ -65,18 +66,18 @@ class PinnedChunks:
 
     @classmethod
     def to_send(cls, device: CudaDevice, pinned: PinnedMemory, stream: Stream, pieces: Iterable[Piece]) -> PinnedChunks:
-        """Fit for these pieces: all that are sent share chunks."""
+        """Returns chunks that fit for sending these pieces, which share chunks."""
         return cls(device, pinned, stream, sum(piece.host.nbytes for piece in pieces))
 
     @classmethod
     def to_receive(
         cls, device: CudaDevice, pinned: PinnedMemory, stream: Stream, pieces: Iterable[Piece]
     ) -> PinnedChunks:
-        """Fit for these pieces, not none: each has a chunk for itself when it comes."""
+        """Returns chunks that fit for receiving these pieces (at least one), each of which has a chunk for itself."""
         return cls(device, pinned, stream, max(piece.host.nbytes for piece in pieces))
 
     def send(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
-        """Queue copies to the device; the bytes have been read when this returns."""
+        """Queues copies to the device; the bytes have been read when this returns."""
         driver, counters = self._device.driver, self._device.counters
         for host, address in pieces:
             start = 0
@@ -93,7 +94,7 @@ class PinnedChunks:
                 counters.host_upload_ops += 1
 
     def receive(self, pieces: Iterable[Piece], deadline_ns: int | None) -> None:
-        """Copy from the device; the bytes are there when this returns."""
+        """Copies from the device; the bytes have arrived when this returns."""
         driver, counters = self._device.driver, self._device.counters
         for host, address in self._split(pieces):
             chunk = self._free_chunk(deadline_ns)
@@ -106,7 +107,7 @@ class PinnedChunks:
             self._free_chunk(deadline_ns)
 
     def release(self, *, idle: bool) -> None:
-        """Return memory and events; ``idle`` memory may be kept for reuse, other goes to the driver."""
+        """Returns memory and events; ``idle`` memory may be kept for reuse, otherwise it is freed."""
         chunks, self._chunks = self._chunks, []
         give_back = self._pinned.give_back if idle else self._pinned.free
         release_all(
@@ -126,12 +127,12 @@ class PinnedChunks:
         self._device.driver.event_record(chunk.copied, self._stream)
 
     def _unfilled_chunk(self, deadline_ns: int | None) -> _Chunk:
-        """The chunk that was taken last, if there is room, else the next one."""
+        """Returns the chunk that was taken last if it has room, else the next one."""
         chunk = self._chunks[self._next - 1]
         return chunk if 0 < chunk.filled < self._size else self._free_chunk(deadline_ns)
 
     def _free_chunk(self, deadline_ns: int | None) -> _Chunk:
-        """The next chunk once its copies are done; what they brought has reached its target."""
+        """Returns the next chunk once its copies are done and its bytes have been moved to their destination."""
         chunk = self._chunks[self._next]
         self._next = (self._next + 1) % len(self._chunks)
         if chunk.busy:

@@ -1,8 +1,8 @@
-"""From a program to code that the driver loads: out of the store, or emitted and stored.
+"""From a program to code that the driver loads: read from the artifact store, or emitted and stored.
 
-In the order of what saves most: machine code that is stored; stored PTX; PTX emitted now.  Where a tool is at hand that
-makes machine code, text is assembled and the result stored too; elsewhere the driver assembles it, and keeps what it
-made in a cache of its own.  No store, no tool: neither would pay for itself.
+The cheapest source is used: stored machine code, else stored PTX, else PTX emitted now.  If a tool is available that
+makes machine code, text is assembled and the result is stored too; otherwise the driver assembles it, and keeps the
+result in a cache of its own.  Without a store no tool is used, because neither would pay for itself.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from vyre.ports.artifact_store import Artifact, ArtifactStore
 from vyre.ports.backend import BackendServices
 
 MAKERS: Final = 64
-"""Ways of compiling whose key makers are kept."""
+"""The number of ways of compiling whose key makers are kept."""
 
 
 Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedModule]"
 Locator: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], Mapping[str, KernelSites]]"
-"""Which source lines the text of an emitter was written for, by entry."""
+"""Returns, by entry, the source lines that the text of an emitter was written for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelSource:
-    """What code is made of.  ``sized``: the program with the workgroup that it is launched with.  ``literals``: a value
-    of every constant, and ``spec`` the same for keys.
+    """The input of an emission.
+
+    ``sized`` is the program with the workgroup that it is launched with.  ``literals`` has a value for every constant;
+    ``spec`` holds the same values for keys.
     """
 
     program: Program
@@ -58,7 +60,9 @@ class KernelSource:
     def of(
         cls, program: Program, spec: Mapping[str, SpecInput] | None = None, workgroup: Dim3 | None = None
     ) -> KernelSource:
-        """Raises ``InvalidConfig`` as ``spec_literals`` does."""
+        """Returns the source for a program, values of constants and a workgroup.  Raises ``InvalidConfig`` as
+        ``spec_literals`` does.
+        """
         sized = program
         if workgroup is not None and workgroup != program.workgroup_size:
             sized = replace(program, workgroup_size=workgroup)
@@ -67,7 +71,9 @@ class KernelSource:
 
 
 class Code(NamedTuple):
-    """``image``: PTX text that ends in NUL, or machine code.  ``text``: whether it is PTX."""
+    """Code for the driver: ``image`` is PTX text that ends in NUL, or machine code; ``text`` tells whether it
+    is PTX.
+    """
 
     image: bytes
     kernels: tuple[EmittedKernel, ...]
@@ -75,7 +81,9 @@ class Code(NamedTuple):
 
 
 class Steps:
-    """Nanoseconds of the steps of one compilation, and why it could not do without (``Compilation.missed``)."""
+    """The nanoseconds that each step of one compilation took, and why the store had no code
+    (``Compilation.missed``).
+    """
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
@@ -84,6 +92,7 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
+        """Times the body of a ``with`` statement as a step of this name; repeated steps add up."""
         started = self._now_ns()
         try:
             yield
@@ -91,18 +100,19 @@ class Steps:
             self._phases[name] = self.spent_ns(name) + self._now_ns() - started
 
     def spent_ns(self, name: str) -> int:
-        """On that step so far."""
+        """Returns the nanoseconds spent on that step so far."""
         return self._phases.get(name, 0)
 
     def done(self) -> Compilation:
+        """Returns the record of the compilation."""
         return Compilation(tuple(self._phases.items()), self.missed)
 
 
 class CodeMaker:
-    """Makes the code of one device.  Call inside its door.
+    """Makes the code of one device.  Call its methods inside ``device.calls``.
 
-    ``find_tool``: looked up when there is a store to keep what it makes; None on a device that takes text only.
-    ``locate``: None where faults of kernels name no source lines.
+    ``find_tool`` is called if there is a store for the tool's output; it is None on a device that takes text only.
+    ``locate`` is None if faults of kernels should name no source lines.
     """
 
     def __init__(
@@ -125,7 +135,9 @@ class CodeMaker:
         self._cubin_keys: dict[EmitOptions, KeyMaker] = {}
 
     def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
-        """Raises what the emitter raises; nothing that the store or the tool does is an error."""
+        """Returns the code of ``source``.  Raises the errors of the emitter; no failure of the store or the tool is an
+        error.
+        """
         if not self._opened:
             self._open()
         store = self._store
@@ -137,20 +149,23 @@ class CodeMaker:
         return self._machine_code(store, self._tool, source, options, steps)
 
     def text(self, source: KernelSource, options: EmitOptions, steps: Steps, problem: str) -> Code:
-        """As ``code``, for a driver that has just refused machine code: from now on it gets text."""
+        """Returns the code of ``source`` as text, for a driver that has just refused machine code.
+
+        From now on this maker makes text only.
+        """
         self._tool = None
         self._warn("vyre.compile.machine_code_refused", problem=problem)
         return self.code(source, options, steps)
 
     def sites(self, source: KernelSource, options: EmitOptions) -> SiteFinder | None:
-        """Tells which source lines the text of ``source`` was written for, wherever its code came from."""
+        """Returns a function that returns the source lines which the text of ``source`` was written for, by entry."""
         if self._locate is None:
             return None
         return partial(self._locate, source.sized, options, source.literals)
 
     @property
     def decisions(self) -> DecisionSink | None:
-        """Is told what is decided about the code."""
+        """Returns the sink of decisions about the code."""
         return self._services.decisions
 
     # ---- machine code
@@ -168,7 +183,7 @@ class CodeMaker:
         try:
             with steps.step("assemble"):
                 cubin = tool.assemble(module.ptx, module.target, jit)
-        except AssemblyFailed as failure:  # the driver may well take the text
+        except AssemblyFailed as failure:  # the driver may still accept the text
             self._warn("vyre.compile.assembly_failed", tool=tool.named(jit), log=str(failure))
             return _text(module)
         cost_ns = steps.spent_ns("assemble")
@@ -189,7 +204,7 @@ class CodeMaker:
             try:
                 if stored is not None:
                     return from_artifact(stored)
-            except MalformedWire as error:  # whole, and yet not what belongs there
+            except MalformedWire as error:  # the file is whole, but its content is not a module
                 self._warn("vyre.compile.unusable", problem=error.message)
         self._explain(store, key, steps)
         module = self._emit(source, options, steps)
@@ -206,7 +221,7 @@ class CodeMaker:
 
     # ---- details
     def _open(self) -> None:
-        """On first use: a session that only reads what it has in memory opens no directory and looks for no tool."""
+        """Opens the store and looks for the tool, at first use: a session that needs neither opens no directory."""
         self._store = self._services.artifacts()
         if self._store is not None and self._find_tool is not None:
             self._tool = self._find_tool()
@@ -227,7 +242,7 @@ class CodeMaker:
         return maker.key(source.program, source.spec, source.sized.workgroup_size)
 
     def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
-        """Text that is missed explains why its machine code is: the first reason stands."""
+        """Reports why an artifact was missed.  The first reason is kept: missing text explains missing machine code."""
         miss = decide(self._services.decisions, explain_miss, key, store.neighbours(key))
         if steps.missed is None:
             steps.missed = str(miss.why)

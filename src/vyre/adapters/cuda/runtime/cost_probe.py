@@ -1,7 +1,7 @@
-"""What launches, graphs and copies take on a CUDA device, timed with the pieces that dispatches are made of.
+"""Costs of launches, graphs and copies on a CUDA device, timed with the operations that dispatches consist of.
 
-Times of the device are told by events.  A device that runs empty kernels is faster than the host that submits them, so
-that a chain of them is timed behind copies which keep it busy until all are submitted.
+Device times are measured by events.  A device runs empty kernels faster than the host submits them; a chain of them is
+therefore timed after copies that keep the device busy until all are submitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
 from vyre.ports.cost_probe import CostExperiment, ExperimentTimer
 
 BUSY_BYTES: Final = 4 * MIB
-"""A copy of so many keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""
+"""The bytes of a copy that keeps a device busy, for at least 60 us, while the host submits ``BUSY_LAUNCHES``."""
 BUSY_LAUNCHES: Final = 8
 TIMEOUT_S: Final = 30.0
 
@@ -42,10 +42,12 @@ class CudaCostProbe:
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
+        """Returns the experiments that this backend can run."""
         return frozenset(_EXPERIMENTS)
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
+        """Prepares the experiments; the context's value runs one experiment of a size and returns its nanoseconds."""
         program = empty_program()
         device = self._resources.device
         pipeline, _ = self._executor.pipeline(program, DEFAULT_CONFIG)
@@ -62,7 +64,7 @@ class CudaCostProbe:
 
 
 class _Memory(NamedTuple):
-    """So many bytes on the device, page-locked and pageable; ``keep`` holds the last."""
+    """Equal amounts of memory on the device, page-locked and pageable; ``keep`` owns the pageable part."""
 
     device: DeviceBlock
     pinned: HostBlock
@@ -74,7 +76,7 @@ class _Bench:
     """A stream with empty launches, graphs of them and memory to copy, each made when it is first needed."""
 
     def __init__(self, resources: Resources, module: LoadedModule, plan: BindingPlan) -> None:
-        """Call inside the door; raises ``CudaCallError``."""
+        """Prepares the launch.  Call it inside ``device.calls``; raises ``CudaCallError``."""
         self._resources, self._device = resources, resources.device
         self._now_ns: Final = resources.device.clock.now_ns
         self._driver: Final = resources.device.driver
@@ -101,7 +103,7 @@ class _Bench:
         self._launch.bind((0,), (1,), ScratchAddresses())
 
     def time(self, experiment: CostExperiment, size: int) -> int:
-        """``ExperimentTimer``."""
+        """Implements ``ExperimentTimer``."""
         run = _EXPERIMENTS.get(experiment)
         if run is None:
             raise UnsupportedFeature(feature=f"the experiment {experiment.value}", backend=self._device.backend)
@@ -192,11 +194,11 @@ class _Bench:
         found = self._graphs.get(size)
         if found is None:
             found = self._graphs[size] = self._record(size)
-            self._settle()  # it is being uploaded
+            self._settle()  # waits for its upload
         return found
 
     def _change(self) -> None:
-        """Give the parameter another value."""
+        """Gives the parameter another value."""
         self._value ^= 1
         self._launch.set_values((memoryview(self._value.to_bytes(4, "little")),))
 
@@ -225,12 +227,12 @@ class _Bench:
         return self._now_ns() - started
 
     def _elapsed(self) -> int:
-        """From ``started`` to ``ended``, on the device."""
+        """Returns the device time from ``started`` to ``ended`` in ns."""
         self._settle()
         return round(self._driver.event_elapsed_ms(self._lease.started, self._lease.ended) * 1e6)
 
     def _settle(self) -> None:
-        """Let everything run to its end."""
+        """Waits until all work has ended."""
         self._driver.event_record(self._lease.done, self._lease.stream)
         self._wait()
 
@@ -240,7 +242,7 @@ class _Bench:
 
     # ---- the end
     def release(self, *, idle: bool) -> None:
-        """Return everything.  ``idle``: it may be used again; else it goes back to the driver."""
+        """Returns every resource.  ``idle`` resources may be used again; otherwise they are returned to the driver."""
         resources, stream = self._resources, self._lease.stream
         graphs, memory = tuple(self._graphs.values()), tuple(self._memory.values())
         self._graphs.clear()
@@ -257,7 +259,7 @@ class _Bench:
         )
 
     def abandon(self) -> None:
-        """After a failure: what was submitted may still be running."""
+        """Puts every resource into quarantine after a failure, because submitted work may still be running."""
         if self._device.reachable:
             self._resources.quarantine.hold(self._lease.stream, partial(self.release, idle=False))
 

@@ -1,4 +1,4 @@
-"""What the backend has done so far, as plain counts."""
+"""Counters of a backend's work so far."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ NAMES: Final = (
 
 
 class Counters:
-    """``MetricSource``.  Bytes, counts and nanoseconds since the backend was made; they only grow.
+    """``MetricSource``: bytes, counts and nanoseconds since the backend was made; they only grow.
 
-    Incremented without a lock: a count that two threads raise in the same instant may miss one.
+    They are incremented without a lock: if two threads raise a count in the same instant, one increment may be lost.
     """
 
     __slots__ = NAMES
@@ -95,7 +95,11 @@ class Counters:
             setattr(self, name, 0)
 
     def metrics(self) -> Mapping[str, int]:
-        """All of them, and two derived: what share of the launched lanes covered elements, and how many did not."""
+        """Returns all counters, and two derived values.
+
+        ``utilisation_bps`` is the share of launched lanes that covered elements, in 1/10 000; ``wasted_thread_slots``
+        is the number of those that did not.
+        """
         found = {name: int(getattr(self, name)) for name in NAMES}
         slots, elements = self.scheduled_thread_slots, self.launched_elements
         found["utilisation_bps"] = min(10_000, 10_000 * elements // slots) if slots else 0

@@ -1,11 +1,12 @@
-"""One CUDA device as the runtime holds it: its context, its life, and the one door to its driver.
+"""One CUDA device of the runtime: its context, its life cycle, and the one way to call its driver.
 
     with device.calls:
         address = device.driver.mem_alloc_async(...)
 
-Passing the door refuses work on a device that is closed, lost or inherited through ``fork``, makes the context current
-in the calling thread, and turns a ``CudaCallError`` into the typed error of the port.  A sticky error loses the device:
-from then on the door stays shut, handles are dropped without a driver call, and only ``recover`` opens a new epoch.
+Entering ``calls`` refuses work on a device that is closed, lost or inherited through ``fork`` and makes the context
+current in the calling thread; leaving it turns a ``CudaCallError`` into the typed error of the port.  A sticky error
+loses the device: from then on ``calls`` refuses every entry, handles are dropped without a driver call, and only
+``recover`` opens a new epoch.
 """
 
 from __future__ import annotations
@@ -53,19 +54,20 @@ SETTLE_POLL_S: Final = 0.001
 
 @record
 class CudaOptions:
-    """What a user may choose about the backend.
+    """Options of the CUDA backends.
 
-    ``own_context``: a context apart from the primary one that other libraries share; threads that use it do not use
-    sessions on the primary one.  ``allow_primary_reset``: let ``recover`` reset the primary context, which kills
-    everybody's work on it.  ``close_timeout_s``: how long ``close``
-    waits for running work.  ``pool_bytes``: most device memory that the pool may take, 0 for all.
-    ``cached_device_bytes`` and ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most
-    dispatches prepared at once.  ``exports``: let other libraries have the addresses of resident buffers.
-    ``grid_sync``: how grid barriers run; None: natively where the grid fits the device, else split.
+    ``own_context``: use a context apart from the primary one, which other libraries share; threads that use it must not
+    use sessions on the primary one.  ``allow_primary_reset``: let ``recover`` reset the primary context, which destroys
+    the work of every library on it.  ``close_timeout_s``: seconds that ``close`` waits for running work.
+    ``pool_bytes``: most device memory that the pool may take, 0 for all.  ``cached_device_bytes`` and
+    ``cached_host_bytes``: idle memory kept for the next dispatch.  ``lanes``: most dispatches prepared at once.
+    ``exports``: let other libraries have the addresses of resident buffers.
+
+    ``grid_sync``: how grid barriers run; None: natively if the grid fits the device, else split into several launches.
     ``graph_after``: runs of one shape, or of one sequence on resident memory, after which it is recorded as a graph;
-    "costs": when that pays by ``costs``; None: never.  ``graphs``: most of them kept, at least one.
-    ``side_by_side``: steps of a recorded sequence that touch different memory may run at the same time.
-    ``copy_overlap``: host bytes of a step on resident memory are copied while the steps before it run.
+    "costs": when that pays by ``costs``; None: never.  ``graphs``: most graphs kept, at least one.  ``side_by_side``:
+    steps of a recorded sequence that touch different memory may run at the same time.  ``copy_overlap``: host bytes of
+    a step on resident memory are copied while the steps before it run.
     """
 
     _: KW_ONLY
@@ -91,38 +93,42 @@ DEFAULT_OPTIONS: Final = CudaOptions()
 
 
 class DeviceMember:
-    """Something that holds handles of the device.  Registered with ``CudaDevice.add`` in order of dependence."""
+    """An owner of driver handles of a device, registered with ``CudaDevice.add`` in order of dependence."""
 
     def busy_streams(self) -> Sequence[Stream]:
-        """Streams that may have work of its own."""
+        """Returns the streams on which this member may have queued work."""
         return ()
 
     def allocatable(self, free: int) -> int:
-        """Bytes that can still be allocated on a device with ``free`` bytes.  Raises ``CudaCallError``."""
+        """Returns the bytes that can still be allocated on a device with ``free`` free bytes.  Raises
+        ``CudaCallError``.
+        """
         return free
 
     def given_up(self) -> Sequence[Stream]:
-        """Streams whose work nobody waits for any more."""
+        """Returns the streams whose work no caller waits for any more."""
         return ()
 
     def settled(self) -> bool:
-        """Whether no thread is in the middle of using it."""
+        """Returns whether no thread is in the middle of using this member."""
         return True
 
     def release(self) -> None:
-        """Give every handle back to the driver: try each (``release_all``), then raise what failed first."""
+        """Returns every handle to the driver: tries each one (``release_all``), then raises the first failure."""
         raise NotImplementedError
 
     def forget(self) -> None:
-        """Drop every handle without a driver call: the device is lost, or its work was abandoned."""
+        """Drops every handle without a driver call, because the device is lost or its work was abandoned."""
         raise NotImplementedError
 
     def sweep(self) -> None:
-        """Give back what was forgotten and outlives a context (pools and libraries do); called in a new one."""
+        """Returns handles that were forgotten and outlive a context (pools and libraries do); called in a new
+        context.
+        """
 
 
 def release_all(releases: Iterable[Callable[[], None]]) -> None:
-    """Call every one; raise the first ``CudaCallError`` at the end, a sticky one at once."""
+    """Calls every function; raises the first ``CudaCallError`` at the end, a sticky one at once."""
     first: CudaCallError | None = None
     for release in releases:
         try:
@@ -143,9 +149,9 @@ class _State(Enum):
 
 
 class CudaDevice:
-    """A device behind a driver.  Making one calls nothing; ``open`` or the first use of the door takes the context,
-    ``close`` returns it.
+    """A device behind a driver.
 
+    The constructor calls nothing; ``open`` or the first entry of ``calls`` takes the context, ``close`` returns it.
     ``facts`` need the driver but no context.  ``driver`` is the seam itself: call it inside ``calls`` only.
     """
 
@@ -164,7 +170,7 @@ class CudaDevice:
         self.clock: Final = clock
         self.waiter: Final = Waiter(driver, clock)
         self.counters: Final = counters if counters is not None else Counters()
-        self.calls: Final = _Door(self)
+        self.calls: Final = _CallScope(self)
         self._facts: CudaDeviceFacts | None = None
         self._state = _State.NEW
         self._ready = False
@@ -181,12 +187,14 @@ class CudaDevice:
         self._members: list[DeviceMember] = []
         self._discarded: deque[Callable[[], None]] = deque()
         self.loaded: Final[WeakValueDictionary[str, LoadedModule]] = WeakValueDictionary()
-        """Modules by entry: whose kernel a driver speaks of."""
+        """Modules by entry name, to find the one whose kernel a driver reports about."""
 
     # ---------------------------------------------------------------- facts
     @property
     def facts(self) -> CudaDeviceFacts:
-        """Probed once.  Raises ``BackendUnavailable`` where no driver or no such device is."""
+        """Returns the device's facts, probed once.  Raises ``BackendUnavailable`` if the driver or the device is
+        missing.
+        """
         if self._facts is None:
             try:
                 self._pid = os.getpid()
@@ -198,16 +206,17 @@ class CudaDevice:
 
     @property
     def epoch(self) -> int:
-        """Grows with every recovery."""
+        """Returns the epoch, which grows by 1 with every recovery."""
         return self._epoch
 
     @property
     def context(self) -> Context:
+        """Returns the context, 0 if there is none."""
         return self._context
 
-    # ---------------------------------------------------------------- the door
+    # ---------------------------------------------------------------- calls
     def enter(self) -> None:
-        """Refuse work that cannot run, and make the context current in this thread."""
+        """Refuses work that cannot run, and makes the context current in this thread."""
         if not self._ready or os.getpid() != self._pid or sys.is_finalizing():
             self.open()
         local = self._local
@@ -221,9 +230,9 @@ class CudaDevice:
             self._release_discarded()
 
     def fault(self, error: CudaCallError) -> BackendError:
-        """The typed error of a failed call; a sticky one loses the device.
+        """Returns the typed error of a failed call; a sticky one loses the device.
 
-        A thread that ``close`` or ``recover`` of another one overtook is told so, whatever the driver says.
+        If another thread closes or recovers the device, the error says that, whatever the driver reported.
         """
         if self._is_shut_out:
             return self._shut_out()
@@ -236,7 +245,10 @@ class CudaDevice:
         return typed_error(error, self.backend, available=available, loaded=self.loaded)
 
     def roll_back(self, error: CudaCallError, releases: Iterable[Callable[[], None]]) -> None:
-        """Undo what was made before ``error``; not on a lost device, and what fails now is not worth reporting."""
+        """Calls ``releases`` to undo steps that preceded ``error``.
+
+        It does nothing on a lost device, and ignores further failures.
+        """
         if is_sticky(error.code):
             return
         with suppress(CudaCallError):
@@ -246,39 +258,39 @@ class CudaDevice:
     def reachable(self) -> bool:
         """Whether the driver may be called: not before ``open``, after ``close`` or a loss, in a fork, or at exit.
 
-        While a thread closes or recovers the device, that one alone may.
+        While a thread closes or recovers the device, only that thread may call it.
         """
         ready = self._ready or (self._shut_by == threading.get_ident() and self._state is _State.OPEN)
         return ready and os.getpid() == self._pid and not sys.is_finalizing()
 
     def discard(self, release: Callable[[], None]) -> None:
-        """Have ``release`` called at the next passage of the door; safe from a finaliser and from any thread."""
+        """Has ``release`` called at the next entry of ``calls``; safe from a finaliser and from any thread."""
         self._discarded.append(release)
 
     # ---------------------------------------------------------------- life
     def add(self, member: DeviceMember) -> None:
-        """Make ``member`` part of ``close`` and ``recover``; released in reverse order."""
+        """Makes ``member`` part of ``close`` and ``recover``; members are released in reverse order."""
         with self._lock:
             self._members.append(member)
 
     def open(self) -> None:
-        """Take the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
-        if self._forked:  # a thread that is not here may hold the lock
+        """Takes the context; does nothing on an open device.  Raises ``BackendUnavailable``."""
+        if self._forked:  # the lock may be held by a thread of the parent, which does not exist here
             self._refuse()
-        if self._is_shut_out:  # who holds the lock waits for this thread
+        if self._is_shut_out:  # the thread that holds the lock waits for this one
             raise self._shut_out()
         with self._lock:
             if self.reachable:
                 return
             if self._state is not _State.NEW or sys.is_finalizing():
                 self._refuse()
-            # The primary context of the only device is everybody's; where there are others, they may be current by now.
+            # All libraries use the primary context of a single device; with several devices another one may be current.
             self._always_bind = self.facts.devices > 1 or self.options.own_context
             self._take_context()
             self._state, self._ready = _State.OPEN, True
 
     def flush(self) -> None:
-        """Wait until the device has finished everything but what was given up after a failure."""
+        """Waits until the device has finished all work, except work that was given up after a failure."""
         if self._state is _State.NEW:
             return
         with self.calls:
@@ -292,7 +304,7 @@ class CudaDevice:
         self.counters.sync_points += 1
 
     def device_lost(self) -> bool:
-        """Whether the device is lost; asks it if nobody knows of a loss."""
+        """Returns whether the device is lost; calls the driver if no loss is known."""
         if self._state is _State.LOST:
             return True
         if not self.reachable:
@@ -305,9 +317,9 @@ class CudaDevice:
         return self._lost
 
     def recover(self) -> None:
-        """A fresh context and a new epoch; everything made before is gone.
+        """Makes a new context and starts a new epoch; every older handle is invalid.
 
-        Raises ``DeviceLost`` when the driver cannot give one: then only a new process helps.
+        Raises ``DeviceLost`` if the driver cannot make a context: then only a new process helps.
         """
         if self._forked:
             self._refuse()
@@ -336,10 +348,10 @@ class CudaDevice:
             self._state, self._ready = _State.OPEN, True
 
     def close(self) -> None:
-        """Wait for running work (``close_timeout_s``), give everything back.  Calling it again does nothing.
+        """Waits for running work (``close_timeout_s``) and returns every handle.  Idempotent.
 
-        A handle that the driver does not take back is reported after all others had their turn.  In a fork of the
-        process that opened it nothing is given back, and no lock is taken.
+        A handle that the driver does not take back is reported after all others were returned.  In a fork of the
+        process that opened the device nothing is returned, and no lock is taken.
         """
         if self._forked:
             self._state, self._ready = _State.CLOSED, False
@@ -367,7 +379,7 @@ class CudaDevice:
         return self._state is _State.LOST
 
     def _close_open(self) -> None:
-        """Wait and release; a query that fails does not keep the rest from being released."""
+        """Waits and releases; a failing query does not keep the rest from being released."""
         try:
             release_all((self._drain_members, self._release_members, self._return_context))
         except _StillRunning:
@@ -379,14 +391,14 @@ class CudaDevice:
             )
 
     def _drain_members(self) -> None:
-        """Wait for streams, and for threads inside a dispatch; raises ``_StillRunning`` after the close timeout.
+        """Waits for streams, and for threads inside a dispatch; raises ``_StillRunning`` after the close timeout.
 
-        Called inside the door, which is then shut for all other threads, and none is on its way through any more.
+        It is called inside ``calls``, which then refuses all other threads; when it returns, no other thread is inside.
         """
         deadline = deadline_after(self.clock, self.options.close_timeout_s)
         release_all([partial(self._drain, stream, deadline) for stream in self._busy_streams()])
         self._wait_until(self._settled, deadline)
-        self._ready = False  # whoever comes now is refused, before what it would use is given back
+        self._ready = False  # later calls are refused before the handles that they would use are released
         self._wait_until(lambda: self.calls.passages <= 1 and self._settled(), deadline)
 
     def _settled(self) -> bool:
@@ -401,7 +413,7 @@ class CudaDevice:
     def _drain(self, stream: Stream, deadline_ns: int | None) -> None:
         try:
             ended = self.waiter.stream(stream, deadline_ns)
-        except KernelDiagnosis:  # it ended; whoever waits for the work is told, and nobody else asked
+        except KernelDiagnosis:  # the work has ended; only a caller that waits for it gets the diagnosis
             return
         if not ended:
             raise _StillRunning
@@ -511,13 +523,13 @@ _CLOSED: Final = "is closed"
 
 
 class _StillRunning(Exception):
-    """Work did not end within the time that ``close`` has."""
+    """Work did not end within the close timeout."""
 
 
-class _Door:
-    """``CudaDevice.calls``: a context manager shared by all threads, which counts the passages that have not ended.
+class _CallScope:
+    """``CudaDevice.calls``: a context manager shared by all threads, which counts the threads that are inside.
 
-    A passage is counted before it is refused or let through, so that ``close`` misses none.
+    An entry is counted before it is refused or accepted, so that ``close`` misses none.
     """
 
     __slots__ = ("_device", "_passing")
@@ -528,6 +540,7 @@ class _Door:
 
     @property
     def passages(self) -> int:
+        """Returns the number of entries that have not ended."""
         return len(self._passing)
 
     def __enter__(self) -> None:

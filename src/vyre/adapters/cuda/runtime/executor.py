@@ -1,7 +1,7 @@
 """Dispatch on a CUDA device: from a program and its inputs to the bytes of its outputs.
 
-One ``CudaPipeline`` per program and config, as on every backend; below it one shape per combination of input lengths,
-with the module chosen for its grid, and the lanes that are idle between dispatches.
+There is one ``CudaPipeline`` per program and config, as on every backend; below it one shape per combination of input
+lengths, with the module chosen for its grid, and the lanes that are idle between dispatches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vyre.policies.launching.grid_sync_mode import GridSyncInputs, GridSyncMode,
 
 
 class CudaPipeline(KernelPipeline):
-    """One program under one config, emitted for the grid it is launched on."""
+    """One program under one config, emitted for the grid that it is launched on."""
 
     def __init__(
         self,
@@ -46,7 +46,10 @@ class CudaPipeline(KernelPipeline):
         program: Program,
         config: DispatchConfig,
     ) -> None:
-        """Compiles the module that most dispatches will use.  Raises what emission, loading and the config raise."""
+        """Compiles the module that most dispatches will use.
+
+        Raises the errors of emission, of loading and of an unsupported config.
+        """
         device = resources.device
         refuse_unsupported(device, config, PROFILES)
         source = KernelSource.of(program, config.spec, config.workgroup)
@@ -75,7 +78,7 @@ class CudaPipeline(KernelPipeline):
 
     @property
     def cooperative(self) -> bool:
-        """Whether its launches were asked to be cooperative."""
+        """Whether the config demands cooperative launches."""
         return self._config.cooperative
 
     @property
@@ -84,9 +87,9 @@ class CudaPipeline(KernelPipeline):
         return self._config.race_check
 
     def module_for(self, grid: Dim3, assume: frozenset[Assumption], *, inline_uniforms: bool) -> LoadedModule:
-        """The variant for memory of which only ``assume`` is known.  Call inside the door.
+        """Returns the variant for memory of which only ``assume`` is known.  Call it inside ``device.calls``.
 
-        ``inline_uniforms`` False: uniform buffers are resident, so their bytes cannot travel as parameters.
+        ``inline_uniforms`` is False if uniform buffers are resident, so that their bytes cannot travel as parameters.
         """
         options = self._options(native=self._native(grid), assume=assume)
         if not inline_uniforms:
@@ -94,20 +97,25 @@ class CudaPipeline(KernelPipeline):
         return self._module(options)
 
     def options_for(self, launch: Launch, sink: DecisionSink | None = None) -> EmitOptions:
-        """How the module of a launch is emitted.  Call inside the door.  ``sink``: is told instead of the usual one."""
+        """Returns the options with which the module of a launch is emitted.  Call it inside ``device.calls``.
+
+        ``sink`` receives the decisions instead of the usual sink.
+        """
         options = self._options(native=self._native(launch.grid, sink=sink))
         if self._profile.exact_grid and prod(launch.grid) * prod(launch.workgroup) == launch.element_count:
             options = replace(options, assume=options.assume | {Assumption.EXACT_GRID})
         return options
 
     def resident_lanes(self, launch: Launch) -> int:
-        """Lanes of ``launch`` that one multiprocessor holds at once.  Call inside the door."""
+        """Returns the lanes of ``launch`` that one multiprocessor holds at once.  Call it inside ``device.calls``."""
         module = self._module(self.options_for(launch))
         blocks = min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
         return blocks * prod(launch.workgroup)
 
     def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchPlan:
-        """What a dispatch of inputs of these lengths consists of.  ``sink``: is told how its kernels are launched."""
+        """Returns the plan of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about its
+        launches.
+        """
         launch = self._resolve(input_nbytes)
         with self._resources.device.calls:
             options = self.options_for(launch, sink)
@@ -125,23 +133,23 @@ class CudaPipeline(KernelPipeline):
     def _native(
         self, grid: Dim3, told: Callable[[Compilation], object] | None = None, sink: DecisionSink | None = None
     ) -> bool:
-        """Whether the grid barriers of this launch run inside one kernel.
+        """Returns whether the grid barriers of this launch run inside one kernel.
 
-        A grid that does not fit although this is asked for is refused when its launch is prepared.
+        If that is demanded, a grid that does not fit is refused when its launch is prepared.
         """
         if not self._grid_barriers:
             return True
         device = self._resources.device
         facts = device.facts
         forced = GridSyncMode.NATIVE if self._config.cooperative else device.options.grid_sync
-        undecided = forced is None and facts.cooperative_launch  # then only is the native kernel worth its compilation
+        undecided = forced is None and facts.cooperative_launch  # else the native kernel need not be compiled
         resident = self._resident_natively(told) if undecided else 0
         asked = GridSyncInputs(facts.cooperative_launch, prod(grid), facts.multiprocessors, resident, forced)
         sink = self._kernels.decisions if sink is None else sink
         return decide(sink, choose_grid_sync, asked).mode is GridSyncMode.NATIVE
 
     def _resident_natively(self, told: Callable[[Compilation], object] | None) -> int:
-        """Workgroups of the native kernel that one multiprocessor holds at once."""
+        """Returns the workgroups of the native kernel that one multiprocessor holds at once."""
         module = self._module(self._options(native=True), told)
         return min(resident_per_multiprocessor(self._resources.device, kernel) for kernel in module.kernels)
 
@@ -161,7 +169,7 @@ class CudaPipeline(KernelPipeline):
 
 
 def _joined(made: list[Compilation]) -> Compilation:
-    """What all of them took together; nothing was missed where every module was there already."""
+    """Returns the steps of all compilations together; nothing was missed if every module existed already."""
     phases: dict[str, int] = {}
     for name, spent_ns in (phase for each in made for phase in each.phases):
         phases[name] = phases.get(name, 0) + spent_ns
@@ -169,7 +177,7 @@ def _joined(made: list[Compilation]) -> Compilation:
 
 
 class CudaExecutor(PipelineExecutor[CudaPipeline]):
-    """The executor of one device."""
+    """``ProgramExecutor`` and ``PipelineCompiler`` of one device."""
 
     def __init__(self, resources: Resources, kernels: KernelCache, lanes: LanePool, profiler: Profiler) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[CudaPipeline, Compilation]:
@@ -181,6 +189,9 @@ class CudaExecutor(PipelineExecutor[CudaPipeline]):
         self._kernels = kernels
 
     def forget(self, programs: Collection[bytes] | None, /) -> int:
+        """Drops the pipelines and modules of these programs, or all for None; returns the number of dropped
+        pipelines.
+        """
         forgotten = super().forget(programs)
-        self._kernels.discard(programs)  # after what would ask for them again
+        self._kernels.discard(programs)  # after the pipelines, which would compile them again
         return forgotten

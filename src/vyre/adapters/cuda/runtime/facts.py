@@ -1,4 +1,4 @@
-"""What the runtime knows of a device: probed once, frozen, and turned into the profile that the port shows."""
+"""Facts about a device: probed once, frozen, and turned into the profile that the port shows."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ PORTABLE_PARAMETERS: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaDeviceFacts:
-    """Sizes in bytes, ``memory_clock_khz`` and ``bus_bits`` 0 where the driver does not tell.
+    """Attributes of a device, with sizes in bytes.
 
-    ``devices``: how many the process sees.  ``driver_version`` is ``1000 * major + 10 * minor``; ``target`` the number
-    of the device's sm.
+    ``memory_clock_khz`` and ``bus_bits`` are 0 where the driver does not report them.  ``devices`` is the number of
+    devices that the process sees.  ``driver_version`` is ``1000 * major + 10 * minor``; ``target`` is the number of the
+    device's sm.
     """
 
     ordinal: int
@@ -54,17 +55,22 @@ class CudaDeviceFacts:
 
     @property
     def bandwidth_gbps(self) -> int | None:
-        """Peak of the memory bus (two transfers a clock), in 10^9 bytes per second; None if unknown."""
+        """Returns the peak bandwidth of the memory bus (two transfers per clock) in 10^9 bytes per second; None if
+        unknown.
+        """
         return max(1, self.memory_clock_khz * self.bus_bits // 4_000_000) if self.memory_clock_khz else None
 
     @property
     def parameter_limit(self) -> int:
-        """Bytes of kernel parameters: more than 4096 need sm_70 and a driver of CUDA 12.1."""
+        """Returns the bytes of kernel parameters that a launch may have.
+
+        More than 4096 need sm_70 and a driver of CUDA 12.1.
+        """
         return LARGE_PARAMETERS if self.driver_version >= 12_010 else PORTABLE_PARAMETERS
 
     @property
     def envelope(self) -> DeviceEnvelope:
-        """What it offers one launch."""
+        """Returns the limits of one launch on this device."""
         from vyre.policies.devices.occupancy import AxisLimits, DeviceEnvelope  # looking for a device needs none of it
 
         return DeviceEnvelope(
@@ -79,8 +85,11 @@ class CudaDeviceFacts:
 
 
 def probe_facts(driver: CudaDriver, ordinal: int) -> CudaDeviceFacts:
-    """Ask an initialised driver.  Raises ``CudaCallError``, and ``BackendUnavailable`` for a device that is too old
-    or reports nonsense about what a launch needs."""
+    """Queries an initialised driver for the facts of a device.
+
+    Raises ``CudaCallError``, and ``BackendUnavailable`` for a device that is too old or reports limits that no launch
+    can meet.
+    """
     devices = driver.device_count()
     if not 0 <= ordinal < devices:
         raise BackendUnavailable(
@@ -141,7 +150,10 @@ def _check(facts: CudaDeviceFacts) -> None:
 
 
 def profile_of(facts: CudaDeviceFacts, backend: BackendId, *, native_grid_sync: bool) -> DeviceProfile:
-    """What the backend promises on this device.  16-bit floats are storage: arithmetic is done in f32."""
+    """Returns the profile of the backend on this device.
+
+    16-bit floats are storage formats: arithmetic is done in f32.
+    """
     return DeviceProfile(
         backend=backend,
         supports_subgroup_ops=True,

@@ -1,7 +1,7 @@
 """Failed driver calls as the typed errors of the port.
 
-One table by driver code.  What a caller needs to act is in every message: the call, its arguments, the driver's name
-and number for the failure, its log if it wrote one, and what to do.
+One table maps driver codes to errors.  Every message has what a caller needs to act: the call, its arguments, the
+driver's name and number for the failure, its log if it wrote one, and a fix.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING: Final[Mapping[str, LoadedModule]] = {}
 
 
 class Kind(Enum):
-    """What a driver code means to a caller."""
+    """The meaning of a driver code for a caller."""
 
     MEMORY = "memory"
     COMPILE = "compile"
@@ -62,7 +62,7 @@ KINDS: Final[Mapping[int, Kind]] = {
     Result.COMPAT_NOT_SUPPORTED_ON_DEVICE: Kind.UNAVAILABLE,
     Result.NOT_SUPPORTED: Kind.UNSUPPORTED,
 }
-"""Sticky codes are LOST; a code that is not listed is REFUSED."""
+"""The kind of each code.  Sticky codes are LOST; a code that is not listed is REFUSED."""
 
 FIXES: Final[Mapping[int, str]] = {
     Result.INVALID_VALUE: "this is a defect of the backend: report the call and its arguments.",
@@ -88,11 +88,11 @@ FIXES_OF_FINDINGS: Final[Mapping[int, str]] = {
     Result.LAUNCH_TIMEOUT: "the kernel does not end: make the loop named end, or let others do what it waits for.",
     Result.LAUNCH_FAILED: "repair what the lane named does there.",
 }
-"""Where a driver told which lane is at fault."""
+"""Fixes for a failure of which the driver reported the lane at fault."""
 
 
 def kind_of(code: int) -> Kind:
-    """What a driver code means."""
+    """Returns the meaning of a driver code for a caller."""
     return Kind.LOST if is_sticky(code) else KINDS.get(code, Kind.REFUSED)
 
 
@@ -103,10 +103,10 @@ def typed_error(
     available: int | None = None,
     loaded: Mapping[str, LoadedModule] = _NOTHING,
 ) -> BackendError:
-    """The error of the port for a failed call.
+    """Returns the error of the port for a failed call.
 
-    ``available``: bytes free on the device, if known.  ``loaded``: modules by entry, for what a driver that watches
-    kernels found out about one.
+    ``available``: bytes free on the device, if known.  ``loaded``: modules by entry, to explain the finding of a driver
+    that watches kernels.
     """
     fix, found = FIXES.get(error.code), error.finding
     module = None if found is None else loaded.get(found.entry)

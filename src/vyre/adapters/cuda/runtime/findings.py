@@ -1,7 +1,7 @@
-"""What a driver found out about a kernel, in the words of whoever wrote it: buffers, elements, lanes, source lines.
+"""A driver's findings about a kernel in terms of its program: buffers, elements, lanes, source lines.
 
-The driver speaks of addresses and of lines of the loaded text.  Which source line a line was written for, the emitter
-tells again when there is something to explain; code of a bundle has no program at hand, and names buffers only.
+The driver reports addresses and lines of the loaded text.  The emitter computes which source line a line of text was
+written for, only when there is a finding; code of a bundle has no program, so its findings name buffers only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_SITES: Final = KernelSites((), (), (), ())
 
 
 class _Memory(NamedTuple):
-    """A buffer: its first byte, and the size of its elements in bytes."""
+    """A buffer: its first address, and the size of its elements in bytes."""
 
     buffer: str
     start: int
@@ -33,7 +33,7 @@ class _Memory(NamedTuple):
 
 
 def race_of(finding: KernelFinding, module: LoadedModule | None) -> DataRace:
-    """The race that stopped a kernel; ``module`` has the kernel, None if it is gone."""
+    """Returns the race that stopped a kernel; ``module`` contains the kernel, None if it is no longer loaded."""
     sites = _sites(finding, module)
     before, after = finding.accesses
     buffer, element = _element(finding, sites, module)
@@ -42,7 +42,7 @@ def race_of(finding: KernelFinding, module: LoadedModule | None) -> DataRace:
 
 
 def sentence_of(finding: KernelFinding, module: LoadedModule | None) -> str:
-    """Which lane failed where: ``load of x[7] by lane 7 (...) at kernel.py:12``; empty if no lane is to blame."""
+    """Returns which lane failed where: ``load of x[7] by lane 7 (...) at kernel.py:12``; empty if no lane is known."""
     if not finding.accesses:
         return ""
     access = finding.accesses[-1]
@@ -65,7 +65,7 @@ def _site(sites: KernelSites, access: FoundAccess) -> Site:
 
 
 def _element(finding: KernelFinding, sites: KernelSites, module: LoadedModule | None) -> tuple[str, int]:
-    """Buffer and element of the address: of the buffer that the source names, else of the nearest one below."""
+    """Returns buffer and element of the address: in the buffer that the source names, else in the nearest one below."""
     assert finding.address is not None
     address, named = finding.address, _site(sites, finding.accesses[-1]).buffer
     memory = _shared(sites) if finding.space == "shared" else _bound(finding, sites, module)
@@ -81,7 +81,7 @@ def _shared(sites: KernelSites) -> list[_Memory]:
 
 
 def _bound(finding: KernelFinding, sites: KernelSites, module: LoadedModule | None) -> list[_Memory]:
-    """The buffers of the launch that have an address: from its parameters, or from the table that they point to."""
+    """Returns the launch's buffers that have an address: from its parameters, or from the table that they point to."""
     kernels: Mapping[str, EmittedKernel] = {}
     if module is not None:
         kernels = {kernel.emitted.entry: kernel.emitted for kernel in module.kernels}

@@ -1,6 +1,6 @@
-"""The recorded graphs of a device: bounded in number and size, those go first that cost least to record again.
+"""The recorded graphs of a device, bounded in number and size; the graph that costs least to record again is evicted.
 
-A graph that leaves is destroyed when nobody runs it any more: who does, holds it.
+An evicted graph is destroyed once no run refers to it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from vyre.policies.journal import DecisionSink
 
 BYTES: Final = 64 * MIB
 NODE_BYTES: Final = 4096
-"""What a kernel in a graph is taken to occupy: the most that its parameters have, of which drivers keep a copy."""
+"""The assumed size of a kernel in a graph: the largest parameter block, of which drivers keep a copy."""
 
 
 class GraphCache(DeviceMember):
-    """Graphs by number.  Call inside the door of the device."""
+    """Graphs by number.  Call its methods inside ``device.calls``."""
 
     def __init__(self, device: CudaDevice, sink: DecisionSink | None = None) -> None:
-        """``sink``: is told which graph leaves for another one."""
+        """Makes an empty cache; ``sink`` receives the decision which graph is evicted."""
         self.device: Final = device
         self._graphs: Final[MemoryCache[int, RecordedGraph]] = MemoryCache(
             MemoryBudget(BYTES, max(1, device.options.graphs)), sink=sink
@@ -39,11 +39,11 @@ class GraphCache(DeviceMember):
         return len(self._graphs)
 
     def number(self) -> int:
-        """One that no graph has."""
+        """Returns a number that no graph has."""
         return next(self._numbers)
 
     def record(self, number: int, record: Record, stream: Stream) -> RecordedGraph:
-        """A new graph under ``number``; hold it while it runs.  Raises ``CudaCallError``."""
+        """Records a graph under ``number``; keep a reference to it while it runs.  Raises ``CudaCallError``."""
         counters = self.device.counters
         graph = self._graphs.get_or_build(number, partial(self._build, record, stream))
         counters.graph_recordings += 1
@@ -52,11 +52,15 @@ class GraphCache(DeviceMember):
         return graph
 
     def drop(self, number: int) -> None:
-        """The graph under ``number`` is not wanted any more, if there is one."""
+        """Removes the graph under ``number``, if there is one."""
         self._graphs.discard(number)
 
     def give_up(self, number: int) -> None:
-        """The graph under ``number``, if there is one, does not run and never will; what failed may refer to it yet."""
+        """Removes the graph under ``number``, if there is one, and destroys it although a failed run may still refer to
+        it.
+
+        The graph is not running, and will not be launched again.
+        """
         graph = self.get(number)
         self.drop(number)
         if graph is not None:
@@ -66,11 +70,13 @@ class GraphCache(DeviceMember):
 
     # ---- as a member of the device
     def release(self) -> None:
+        """Destroys every graph."""
         live, self._live = self._live, {}
         self._graphs.clear()
         release_all([partial(destroy, self.device.driver, handles) for handles in live.values()])
 
     def forget(self) -> None:
+        """Drops every graph without a driver call."""
         self._live = {}
         self._graphs.clear()
 
@@ -82,7 +88,7 @@ class GraphCache(DeviceMember):
         return Built(graph, NODE_BYTES * max(1, len(graph)), gone)
 
     def _destroy(self, birth: int) -> None:
-        """Of a graph that has died, unless all were given back meanwhile."""
+        """Destroys a graph that has died, unless all were destroyed meanwhile."""
         handles = self._live.pop(birth, None)
         if handles is not None:
             destroy(self.device.driver, handles)

@@ -1,8 +1,8 @@
 """Operations recorded as a CUDA graph, so that one launch submits them all.
 
-Nodes are added explicitly, each behind those that it has to wait for, so that each can be updated later: replays see
-new bytes in pinned and device memory by themselves, new scalars and uniforms through ``update``.  Nothing is captured
-from a stream.
+Nodes are added explicitly, each after those that it has to wait for, so that each can be updated later: replays see new
+bytes in pinned and device memory by themselves, and new scalars and uniforms through ``update``.  No stream is
+captured.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from vyre.adapters.cuda.seam import (
 )
 
 NODE_LIMIT: Final = 1024
-"""Nodes beyond which recording costs more than it saves in memory and time."""
+"""The number of nodes beyond which recording costs more than it saves in memory and time."""
 
 
 class Copy(NamedTuple):
-    """Between pinned memory and the device."""
+    """A copy of ``nbytes`` bytes between pinned memory and the device."""
 
     device: DeviceAddress
     host: HostAddress
@@ -39,7 +39,7 @@ class Copy(NamedTuple):
 
 
 class GraphHandles(NamedTuple):
-    """What the driver gave: a graph, and what it was made into."""
+    """The driver's handles of a graph, and of the executable made from it."""
 
     graph: Graph
     executable: GraphExec
@@ -56,7 +56,9 @@ class _KernelNode:
 
 
 class Chain:
-    """Adds nodes to a graph, each behind ``last``, which it then is itself.  Raises ``CudaCallError``."""
+    """Adds nodes to a graph, each after the nodes ``last``, and makes it the new ``last``.  Raises
+    ``CudaCallError``.
+    """
 
     __slots__ = ("_driver", "_graph", "kernels", "last")
 
@@ -66,21 +68,25 @@ class Chain:
         self.kernels: Final[list[_KernelNode]] = []
 
     def upload(self, copy: Copy) -> None:
+        """Adds a copy from pinned memory to the device."""
         self.last = (
             self._driver.graph_add_copy_to_device(self._graph, self.last, copy.device, copy.host, copy.nbytes),
         )
 
     def download(self, copy: Copy) -> None:
+        """Adds a copy from the device to pinned memory."""
         self.last = (self._driver.graph_add_copy_to_host(self._graph, self.last, copy.host, copy.device, copy.nbytes),)
 
     def zero(self, address: DeviceAddress, nbytes: int) -> None:
+        """Adds a fill of ``nbytes`` bytes with zeros."""
         self.last = (self._driver.graph_add_memset8(self._graph, self.last, address, 0, nbytes),)
 
     def mark(self, event: Event) -> None:
+        """Adds the recording of an event."""
         self.last = (self._driver.graph_add_event_record(self._graph, self.last, event),)
 
     def kernel(self, kernel: BoundKernel) -> None:
-        """With the parameters that it has now."""
+        """Adds a launch with the parameters that the kernel has now."""
         node = self._driver.graph_add_kernel(
             self._graph, self.last, kernel.kernel.handle, kernel.shape, kernel.parameters
         )
@@ -89,7 +95,7 @@ class Chain:
 
 
 Record: TypeAlias = Callable[[Chain], object]
-"""Adds the operations of a graph, in order."""
+"""A function that adds the operations of a graph, in order."""
 
 
 class RecordedGraph:
@@ -115,11 +121,13 @@ class RecordedGraph:
         self.handles: Final = GraphHandles(graph, executable)
 
     def __len__(self) -> int:
-        """Its kernels."""
+        """Returns the number of its kernels."""
         return len(self._kernels)
 
     def update(self, first: int = 0, end: int | None = None) -> int:
-        """Take over the present parameters of the kernels from ``first`` on and before ``end``; how many changed?"""
+        """Copies the present parameters of the kernels in [``first``, ``end``) into the graph; returns how many
+        changed.
+        """
         changed = 0
         for held in self._kernels[first:end]:
             kernel = held.kernel
@@ -133,9 +141,10 @@ class RecordedGraph:
         return changed
 
     def release(self) -> None:
-        """Destroy it; it is not running."""
+        """Destroys the graph, which must not be running."""
         destroy(self._driver, self.handles)
 
 
 def destroy(driver: CudaDriver, handles: GraphHandles) -> None:
+    """Destroys a graph and its executable."""
     release_all((partial(driver.graph_exec_destroy, handles.executable), partial(driver.graph_destroy, handles.graph)))

@@ -1,7 +1,7 @@
 """Device memory shared with other libraries: ``__cuda_array_interface__`` and DLPack out, adoption in.
 
-Addresses of an emulated device mean nothing to another library, which would crash on them; there both exports raise
-``BufferError``, unless a test asks for them.
+Another library would crash on addresses of an emulated device; there both exports raise ``BufferError``, unless a test
+enables them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _DL_CODE: Final = {"i": 0, "u": 1, "f": 2, "b": 6}
 
 # ---------------------------------------------------------------- out
 def array_interface(address: int, shape: Sequence[int], typestr: str, *, readonly: bool) -> dict[str, Any]:
-    """Version 3; no stream, because nothing is pending on our memory between calls."""
+    """Returns the array interface, version 3; its stream is None, because no work is pending on the memory between
+    calls.
+    """
     return {
         "shape": tuple(shape),
         "typestr": typestr,
@@ -52,7 +54,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _ManagedTensor(ctypes.Structure):
-    """The unversioned structure, which every consumer reads."""
+    """DLPack's unversioned structure, which every consumer reads."""
 
 
 _Deleter: Final = ctypes.CFUNCTYPE(None, ctypes.POINTER(_ManagedTensor))
@@ -66,7 +68,7 @@ _UNUSED: Final = b"dltensor"
 
 
 def _python(name: str, result: Any, *arguments: Any) -> Any:
-    """A function of the C API of Python."""
+    """Returns a function of Python's C API."""
     function = getattr(ctypes.pythonapi, name)
     function.restype, function.argtypes = result, arguments
     return function
@@ -75,13 +77,16 @@ def _python(name: str, result: Any, *arguments: Any) -> Any:
 _incref: Final = _python("Py_IncRef", None, ctypes.py_object)
 _decref: Final = _python("Py_DecRef", None, ctypes.py_object)
 _new_capsule: Final = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-# By address: the destructor is handed a capsule that no reference may be taken of.
+# These take the capsule by address: its destructor must not create a reference to it.
 _is_valid: Final = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _pointer: Final = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 
 class _Export:
-    """Owns an exported structure and what it points to.  Its consumer holds one reference, which the deleter drops."""
+    """Owns an exported structure and the memory that it points to.
+
+    The consumer holds one reference, which the deleter drops.
+    """
 
     __slots__ = ("dims", "managed", "owner")
 
@@ -94,7 +99,7 @@ def _delete(managed: Any) -> None:
 
 
 def _destroy(capsule: int) -> None:
-    """A capsule that nobody consumed still owns the structure."""
+    """Deletes the structure of a capsule that was never consumed, and that therefore still owns it."""
     if _is_valid(capsule, _UNUSED):
         _delete(ctypes.cast(_pointer(capsule, _UNUSED), ctypes.POINTER(_ManagedTensor)))
 
@@ -104,7 +109,7 @@ _DESTROY: Final = _CapsuleDestructor(_destroy)
 
 
 def dlpack_capsule(owner: object, address: int, shape: Sequence[int], typestr: str, ordinal: int) -> object:
-    """A DLPack capsule of C-contiguous memory that ``owner`` keeps alive."""
+    """Returns a DLPack capsule of C-contiguous memory that ``owner`` keeps alive."""
     dims = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     dtype = _DataType(_DL_CODE[typestr[1]], 8 * int(typestr[2:]), 1)
     tensor = _Tensor(address, _Device(_KDL_CUDA, ordinal), len(shape), dtype, dims, None, 0)
@@ -117,11 +122,12 @@ def dlpack_capsule(owner: object, address: int, shape: Sequence[int], typestr: s
 
 
 def dlpack_device(ordinal: int) -> tuple[int, int]:
+    """Returns the device in DLPack's form: the type CUDA, and the ordinal."""
     return _KDL_CUDA, ordinal
 
 
 def refuse_export(what: str) -> BufferError:
-    """What an emulated device answers."""
+    """Returns the error of an export from an emulated device."""
     return BufferError(
         f"{what} of emulated device memory has no address that another library could use. "
         "Fix: download it, or pass export_fake=True in a test of your own exporter code"
@@ -130,7 +136,7 @@ def refuse_export(what: str) -> BufferError:
 
 # ---------------------------------------------------------------- in
 class ForeignArray(NamedTuple):
-    """Contiguous device memory of another library, which says so by ``__cuda_array_interface__``.
+    """Contiguous device memory that another library describes by ``__cuda_array_interface__``.
 
     ``synchronise``: its producer may still be writing on some stream.
     """
@@ -142,7 +148,7 @@ class ForeignArray(NamedTuple):
 
 
 def read_array_interface(array: object) -> ForeignArray:
-    """What ``array`` exports.  Raises ``InvalidResource`` for what is no contiguous device array."""
+    """Returns the array that ``array`` exports.  Raises ``InvalidResource`` if it is not a contiguous device array."""
     interface = getattr(array, CUDA_ARRAY_INTERFACE, None)
     if not isinstance(interface, Mapping):
         raise InvalidResource(

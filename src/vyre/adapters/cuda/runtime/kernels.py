@@ -1,8 +1,8 @@
-"""Programs as loaded kernels: their code made or found, loaded by the driver, kept by identity.
+"""Programs as loaded kernels: their code is made or found in a store, loaded by the driver, and cached by identity.
 
 The key is everything that decides the machine code: the program's digest, its buffers' numbers and names (they appear
-in the kernel record), the emission options and the values of specialization constants.  Two threads that ask for one
-key wait for one compilation.  A module stays loaded while the cache or anybody else refers to it.
+in the kernel record), the emission options and the values of specialization constants.  Two threads that need one key
+wait for one compilation.  A module stays loaded while the cache or any launch refers to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ MODULES: Final = 2048
 
 
 class Key(NamedTuple):
-    """``program``: digest of the program as it was given, with whatever workgroup."""
+    """The identity of a module.
+
+    ``program`` is the digest of the program as it was given; ``workgroup`` is the one that it is launched with.
+    """
 
     program: bytes
     workgroup: Dim3
@@ -43,7 +46,7 @@ class Key(NamedTuple):
 
 
 class KernelCache(DeviceMember):
-    """Loaded modules by identity.  Call inside the door of the device."""
+    """Loaded modules by identity.  Call its methods inside ``device.calls``, unless they say otherwise."""
 
     def __init__(self, device: CudaDevice, maker: CodeMaker, *, limit: int = MODULES) -> None:
         self._device = device
@@ -54,16 +57,16 @@ class KernelCache(DeviceMember):
 
     @property
     def decisions(self) -> DecisionSink | None:
-        """Is told what is decided about kernels."""
+        """Returns the sink of decisions about kernels."""
         return self._maker.decisions
 
     def get(
         self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None
     ) -> LoadedModule:
-        """The module of ``source``; hold it as long as its kernels may be launched.
+        """Returns the module of ``source``; keep a reference to it as long as its kernels may be launched.
 
-        ``told``: called if it was made for this call.  Raises ``KernelCompileFailed`` with the compiler's log, what the
-        emitter raises, and what a failed call of the driver raises.
+        ``told`` is called with the compilation if the module was made for this call.  Raises ``KernelCompileFailed``
+        with the compiler's log, and the errors of the emitter and of failed driver calls.
         """
         sized = source.sized
         key = Key(program_digest(source.program), sized.workgroup_size, interface_names(sized), options, source.spec)
@@ -76,7 +79,10 @@ class KernelCache(DeviceMember):
         return self._modules.get_or_build(key, lambda: self._build(source, options, told))
 
     def discard(self, programs: Collection[bytes] | None) -> None:
-        """Modules of these programs, or all, are made anew when they are next wanted.  Call from anywhere."""
+        """Removes the modules of these programs, or all for None; they are made anew when they are next needed.
+
+        It may be called from any thread, also outside ``device.calls``.
+        """
         self._modules.discard_where(lambda key: programs is None or key.program in programs)
 
     def __len__(self) -> int:
@@ -84,9 +90,11 @@ class KernelCache(DeviceMember):
 
     # ---- as a member of the device
     def release(self) -> None:
+        """Removes every module."""
         self.discard(None)
 
     def forget(self) -> None:
+        """Removes every module."""
         self.discard(None)
 
     # ---- details
@@ -101,7 +109,7 @@ class KernelCache(DeviceMember):
             except (CudaCallError, KernelCompileFailed) as error:
                 if code.text or (isinstance(error, CudaCallError) and is_sticky(error.code)):
                     raise
-                code = self._maker.text(source, options, steps, str(error))  # say, of a tool newer than the driver
+                code = self._maker.text(source, options, steps, str(error))  # the tool may be newer than the driver
                 module = self._load(code, source, options, steps)
         except CudaCallError as error:  # threads that wait for this build get the same typed error
             raise self._device.fault(error) from error

@@ -1,7 +1,7 @@
-"""Lanes: everything that one dispatch of a shape needs, prepared once and used again.
+"""Lanes: the prepared resources of one dispatch of a shape, used again by later dispatches.
 
-A lane owns a stream, an arena, its pinned mirror and the launches bound to them.  Steady state of a dispatch: copy
-bytes into pinned memory, enqueue copy, memset, launches and copy back, wait, copy bytes out.
+A lane owns a stream, an arena, its pinned mirror and the launches bound to them.  In the steady state a dispatch copies
+bytes into pinned memory, enqueues a copy, a memset, the launches and a copy back, waits, and copies bytes out.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.ptx.kernel import EmittedKernel
 
 GRAPH_BYTES: Final = 4 * MIB
-"""Host bytes beyond which copying outweighs what a graph saves."""
+"""Host bytes beyond which the time of copying exceeds the time that a graph saves."""
 
 
 class Resources(NamedTuple):
-    """What lanes are made of; one set for each device.  ``decisions``: who is told of them."""
+    """The parts that lanes are made of; one set per device.  ``decisions`` receives every decision about them."""
 
     device: CudaDevice
     memory: DeviceMemory
@@ -58,9 +58,9 @@ class Resources(NamedTuple):
 
 
 class LaneSpec(NamedTuple):
-    """What a lane is for: one module on one launch geometry.  ``iterations``: how often all kernels run.
+    """The purpose of a lane: one module on one launch geometry.
 
-    ``title``: what decisions about it are listed under.
+    ``iterations`` is the number of times that all kernels run; ``title`` names the lane in its decisions.
     """
 
     title: str
@@ -72,10 +72,10 @@ class LaneSpec(NamedTuple):
 
 
 class DispatchPlan(NamedTuple):
-    """What a dispatch of a shape consists of, before anything of it is made.
+    """The operations and the memory of a dispatch of a shape, before any of it is made.
 
-    ``work``: what it enqueues, whether by a graph or call by call.  ``apart``: its kernels are launched one by one,
-    with a look for a trap in between.
+    ``work`` counts the operations that it enqueues, whether by a graph or call by call.  ``apart``: its kernels are
+    launched one by one, with a check for a trap in between.
     """
 
     arena: Arena
@@ -84,11 +84,12 @@ class DispatchPlan(NamedTuple):
 
     @property
     def recordable(self) -> bool:
-        """Whether every dispatch enqueues the same, and little enough of it."""
+        """Whether every dispatch enqueues the same operations, and copies few enough bytes for a graph."""
         return self.arena.mirror_nbytes <= GRAPH_BYTES and not self.apart
 
 
 def plan_dispatch(module: LoadedModule, spec: LaneSpec) -> DispatchPlan:
+    """Returns the plan of a dispatch of ``module`` as ``spec`` describes it."""
     scratch, kernels = plan_scratch(module), spec.iterations * len(module.kernels)
     arena = plan_arena(
         spec.plan,
@@ -103,9 +104,10 @@ def plan_dispatch(module: LoadedModule, spec: LaneSpec) -> DispatchPlan:
 
 
 class Lane:
-    """One dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``.
+    """Runs one dispatch at a time, from one thread.  Raises ``CudaCallError``, ``DeadlinePassed`` and ``TrapError``.
 
-    ``launches``: that the latest dispatch enqueued one by one, not by a graph; None: it looked behind each.
+    ``launches`` is the number of kernels that the latest dispatch enqueued one by one, not by a graph; None if it
+    waited for each of them.
     """
 
     __slots__ = (
@@ -130,7 +132,7 @@ class Lane:
     )
 
     def __init__(self, resources: Resources, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> None:
-        """Takes over one pin of ``module``.  ``home``: where idle lanes of this kind are kept."""
+        """Keeps a reference to ``module``.  ``home`` is the list in which idle lanes of this kind are kept."""
         device, plan, launch = resources.device, spec.plan, spec.launch
         self._resources = resources
         self._device = device
@@ -190,11 +192,11 @@ class Lane:
 
     @property
     def nbytes(self) -> int:
-        """Device memory that it holds."""
+        """Returns the bytes of device memory that the lane holds."""
         return self._block.capacity
 
     def start(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Enqueue the dispatch; ``inputs`` have been read when this returns."""
+        """Enqueues the dispatch; ``inputs`` have been read when this returns."""
         driver, (stream, started, ended, done) = self._device.driver, self.lease
         for place, index in self._values:
             place[:] = inputs[index]
@@ -219,7 +221,7 @@ class Lane:
         self._device.counters.kernel_launches += launches
 
     def _replay(self, inputs: Sequence[memoryview]) -> bool:
-        """Dispatch by graph; False if that was not possible."""
+        """Dispatches by a graph; returns False if that was not possible."""
         mirror = self._mirror()
         mirror.stage(inputs)
         if not self._work.replay(self._record, self._update):
@@ -228,7 +230,7 @@ class Lane:
         return True
 
     def _record(self, chain: Chain) -> None:
-        """What ``start`` enqueues."""
+        """Adds the operations that ``start`` enqueues."""
         mirror, zero = self._mirror(), self._arena.zero
         if mirror.copies.upload is not None:
             chain.upload(mirror.copies.upload)
@@ -245,17 +247,19 @@ class Lane:
         return graph.update() if self._values else 0
 
     def _mirror(self) -> MirroredTransfer:
-        """Of a lane that may be recorded."""
+        """Returns the transfer of a lane that may be recorded."""
         mirror = self._transfer.recordable()
         assert mirror is not None
         return mirror
 
     def done(self) -> bool:
-        """Whether everything enqueued by ``start`` has run."""
+        """Returns whether all work enqueued by ``start`` has ended."""
         return self._device.driver.event_ready(self.lease.done)
 
     def finish(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> int:
-        """Wait, raise the trap if there is one, fill ``outputs``; returns the kernels' time on the device in ns."""
+        """Waits, raises the trap if there is one, and fills ``outputs``; returns the kernels' time on the
+        device in ns.
+        """
         self._wait(deadline_ns)
         self._work.end()
         if self._arena.traps.nbytes:
@@ -264,12 +268,18 @@ class Lane:
         return round(self._device.driver.event_elapsed_ms(self.lease.started, self.lease.ended) * 1e6)
 
     def took(self, device_ns: int, wall_ns: int | None) -> None:
-        """The dispatch that has just ended took so long, on the device and in all, if nothing else was in between."""
+        """Records the time of the dispatch that has just ended, on the device and in all.
+
+        ``wall_ns`` is None if the caller did other work in between.
+        """
         if self._work.decision is not None:
             self._work.decision.took(device_ns, wall_ns)
 
     def release(self, *, idle: bool) -> None:
-        """Return everything.  ``idle``: it may be used again; else it goes back to the driver.  The stream is idle."""
+        """Returns every resource; the stream is idle.
+
+        ``idle`` resources may be used again; otherwise they are returned to the driver.
+        """
         resources, stream = self._resources, self.lease.stream
         block, self._block = self._block, NO_BLOCK
         self._work.release()
@@ -287,9 +297,9 @@ class Lane:
             raise DeadlinePassed
 
     def _launch_apart(self, deadline_ns: int | None) -> None:
-        """Launch kernel by kernel and look for a trap in between, so that nothing runs behind one.
+        """Launches kernel by kernel and checks for a trap in between, so that no kernel runs after one.
 
-        What a later kernel would do with half of the data is not known, not even that it ends.
+        A later kernel might not even end if only half of its data had been computed.
         """
         driver, (stream, _, _, done) = self._device.driver, self.lease
         left = self._iterations * len(self._launch)
@@ -311,7 +321,7 @@ class Lane:
 
 
 def carried_as_parameters(plan: BindingPlan, kernels: Sequence[EmittedKernel]) -> frozenset[int]:
-    """Positions of the bindings that need no memory: scalars, and uniforms that every kernel takes inline."""
+    """Returns the positions of bindings that need no memory: scalars, and uniforms that every kernel takes inline."""
     inlined = [{p.binding for p in kernel.parameters if p.kind.value == "uniform"} for kernel in kernels]
     return frozenset(
         position
@@ -321,7 +331,9 @@ def carried_as_parameters(plan: BindingPlan, kernels: Sequence[EmittedKernel]) -
 
 
 class LanePool(DeviceMember):
-    """All lanes of a device.  Idle ones are kept within the limits of the options, the least recently used go first."""
+    """All lanes of a device.  Idle lanes are kept within the limits of the options; the least recently used are
+    evicted.
+    """
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
@@ -340,7 +352,7 @@ class LanePool(DeviceMember):
         return len(self._lanes)
 
     def make(self, module: LoadedModule, spec: LaneSpec, home: list[Lane]) -> Lane:
-        """A new lane, in use.  Call inside the door."""
+        """Returns a new lane, in use.  Call it inside ``device.calls``."""
         self._resources.quarantine.reap()
         lane = Lane(self._resources, module, spec, home)
         with self._lock:
@@ -349,7 +361,7 @@ class LanePool(DeviceMember):
         return lane
 
     def put(self, lane: Lane) -> None:
-        """``lane`` is idle again."""
+        """Keeps ``lane``, which is idle, for the next dispatch."""
         if lane.epoch != self._device.epoch:
             return
         lane.used = next(self._ticks)
@@ -358,9 +370,11 @@ class LanePool(DeviceMember):
             self._shrink()
 
     def drop(self, lane: Lane, reason: BaseException) -> None:
-        """``lane`` failed: back to the driver what is idle, into quarantine what may still be running."""
+        """Removes ``lane`` after a failure: frees it if it is idle, or puts it into quarantine if it may still be
+        running.
+        """
         device, quarantine = self._device, self._resources.quarantine
-        if not device.reachable:  # whoever closes it gives the lane back
+        if not device.reachable:  # closing the device releases the lane
             return
         self._forget_lane(lane)
         if lane.epoch != device.epoch:
@@ -378,22 +392,25 @@ class LanePool(DeviceMember):
             quarantine.hold(stream, release)
 
     def release_idle(self) -> None:
-        """Give back every idle lane.  Call inside the door."""
+        """Releases every idle lane.  Call it inside ``device.calls``."""
         with self._lock:
             lanes = list(self._lanes)
         release_all([partial(lane.release, idle=True) for lane in lanes if self._take(lane)])
 
     # ---- as a member of the device
     def settled(self) -> bool:
+        """Returns whether no lane is being used by a thread."""
         return not any(lane.active for lane in tuple(self._lanes))
 
     def release(self) -> None:
+        """Releases every lane."""
         with self._lock:
             lanes = list(self._lanes)
         self.forget()
         release_all([partial(lane.release, idle=False) for lane in lanes])
 
     def forget(self) -> None:
+        """Drops every lane without a driver call."""
         with self._lock:
             for lane in self._lanes:
                 lane.home.clear()
@@ -411,7 +428,7 @@ class LanePool(DeviceMember):
                     lane.release(idle=True)
 
     def _take(self, lane: Lane) -> bool:
-        """Take ``lane`` out, if it is idle."""
+        """Removes ``lane`` from the pool if it is idle; returns whether it was."""
         try:
             lane.home.remove(lane)
         except ValueError:

@@ -1,6 +1,6 @@
-"""Launches with everything decided: parameters packed in place, geometry checked, launchers made.
+"""Prepared launches: parameters packed in place, geometry checked, launchers made.
 
-A ``BoundKernel`` is one entry with its parameter block; a stream launch and a graph node both start from it.  A
+A ``BoundKernel`` is one entry with its parameter block; a launch on a stream and a graph node both start from it.  A
 ``PreparedLaunch`` holds those of a module on one stream: calling it enqueues them in order and does nothing else.
 """
 
@@ -29,13 +29,13 @@ _TRAP_WORDS: Final = struct.Struct("<8I")
 _TABLE_RECORD: Final = struct.Struct("<QII")
 
 
-# ---------------------------------------------------------------- what a module needs beside its bindings
+# ---------------------------------------------------------------- scratch memory
 class ScratchPlan(NamedTuple):
-    """Memory that the kernels of a module need beside its bindings, in bytes.
+    """Memory that the kernels of a module need in addition to their bindings, in bytes.
 
-    ``table`` is written by the host before the launch; the ``zeroed`` bytes are zeroed by it, once for a dispatch.
-    ``offsets``: by kernel, of each BARRIER and SCRATCH parameter in the zeroed part, in declaration order.
-    ``traps``: by kernel, whether it can trap; then each kernel has a record, zeroed too.
+    The host writes ``table`` before the launch, and zeroes ``zeroed`` bytes once per dispatch.  ``offsets`` holds, per
+    kernel, the offset of each BARRIER and SCRATCH parameter in the zeroed part, in declaration order.  ``traps`` tells
+    per kernel whether it can trap; if one can, each kernel has a record, zeroed too.
     """
 
     table: int
@@ -45,11 +45,12 @@ class ScratchPlan(NamedTuple):
 
     @property
     def can_trap(self) -> bool:
+        """Whether some kernel of the module can trap."""
         return any(self.traps)
 
 
 class ScratchAddresses(NamedTuple):
-    """Where that memory is: ``trap`` is the record of the first kernel, the others follow it."""
+    """The addresses of that memory: ``trap`` is the record of the first kernel, the others follow it."""
 
     table: DeviceAddress = 0
     zeroed: DeviceAddress = 0
@@ -57,7 +58,7 @@ class ScratchAddresses(NamedTuple):
 
 
 def plan_scratch(module: LoadedModule) -> ScratchPlan:
-    """What the kernels of ``module`` need."""
+    """Returns the scratch memory that the kernels of ``module`` need."""
     table = zeroed = 0
     offsets: list[tuple[int, ...]] = []
     traps: list[bool] = []
@@ -76,7 +77,10 @@ def plan_scratch(module: LoadedModule) -> ScratchPlan:
 
 
 def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Sequence[int]) -> bytes:
-    """The pointer table: 16 bytes for each binding but scalar parameters, in binding order."""
+    """Returns the pointer table: 16 bytes per binding, except scalar parameters, in binding order.
+
+    A record is the address (u64), the number of elements (u32) and 4 bytes of zero, little-endian.
+    """
     return b"".join(
         _TABLE_RECORD.pack(address, min(count, COUNT_MAX), 0)
         for binding, address, count in zip(plan.bindings, addresses, counts, strict=True)
@@ -104,7 +108,7 @@ def check_launch(
 
 
 def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:
-    """Blocks of ``kernel`` that one multiprocessor holds at once.  Calls the driver."""
+    """Returns the number of blocks of ``kernel`` that one multiprocessor holds at once.  Calls the driver."""
     x, y, z = kernel.emitted.block
     return device.driver.occupancy(kernel.handle, x * y * z, kernel.emitted.shared_dynamic)
 
@@ -115,7 +119,7 @@ def assumptions(
     nbytes: Sequence[int],
     sink: DecisionSink | None = None,
 ) -> frozenset[Assumption]:
-    """What the kernels may assume of this memory."""
+    """Returns the facts that kernels may assume about this memory: its alignment, and that no buffers overlap."""
     ranges = tuple(
         BoundRange(address, size, binding.buffer.is_writable or binding.buffer.is_output)
         for binding, address, size in zip(plan.bindings, addresses, nbytes, strict=True)
@@ -130,7 +134,8 @@ def assumptions(
 class BoundKernel:
     """One kernel with its parameter block.  Not for two threads at once.
 
-    ``values``: the places in the block of scalars and inlined uniforms, each with its position in the binding plan.
+    ``values`` holds the places in the block of scalars and inlined uniforms, each with its position in the binding
+    plan.
     """
 
     __slots__ = ("_offsets", "_plan", "kernel", "parameters", "shape", "values")
@@ -154,9 +159,9 @@ class BoundKernel:
         self.values: Final = tuple(values)
 
     def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
-        """Pack the parameters for memory at ``addresses`` with ``counts`` elements, by position in the plan.
+        """Packs the parameters for memory at ``addresses`` with ``counts`` elements, both by position in the plan.
 
-        Scalars and inlined uniforms become zero until ``set_values``.
+        Scalars and inlined uniforms are zero until ``set_values`` is called.
         """
         positions = {binding.buffer.binding: i for i, binding in enumerate(self._plan.bindings)}
         offsets = iter(self._offsets)
@@ -180,7 +185,7 @@ class BoundKernel:
         self.parameters.pack(*values)
 
     def set_values(self, data: Sequence[memoryview | None]) -> None:
-        """Scalars and inlined uniforms from host bytes, by position in the plan."""
+        """Packs scalars and inlined uniforms from host bytes, by position in the plan."""
         for place, position in self.values:
             value = data[position]
             assert value is not None
@@ -190,7 +195,7 @@ class BoundKernel:
 class PreparedLaunch:
     """The kernels of a module on one stream, in order.  Calling it enqueues them; raises ``CudaCallError``.
 
-    Holds its module, which is then not unloaded.  Not for two threads at once.
+    It keeps a reference to its module, which is then not unloaded.  Not for two threads at once.
     """
 
     __slots__ = ("kernels", "launchers", "module", "scratch")
@@ -207,8 +212,10 @@ class PreparedLaunch:
         race_check: bool = False,
         sink: DecisionSink | None = None,
     ) -> None:
-        """Checks the launch (``check_launch``), of which ``sink`` is told, and prepares it; ``bind`` before the first
-        call."""
+        """Checks the launch (``check_launch``), reports the check to ``sink``, and prepares it.
+
+        ``bind`` must be called before the first launch.
+        """
         self.module: Final = module
         self.scratch: Final = plan_scratch(module)
         kernels: list[BoundKernel] = []
@@ -224,12 +231,12 @@ class PreparedLaunch:
         )
 
     def bind(self, addresses: Sequence[DeviceAddress], counts: Sequence[int], scratch: ScratchAddresses) -> None:
-        """Point every kernel at memory; by position in the binding plan."""
+        """Sets the memory of every kernel; ``addresses`` and ``counts`` are by position in the binding plan."""
         for number, kernel in enumerate(self.kernels):
             kernel.bind(addresses, counts, scratch._replace(trap=scratch.trap + number * TRAP_BYTES))
 
     def set_values(self, data: Sequence[memoryview | None]) -> None:
-        """Scalars and inlined uniforms for the next launches, by position in the binding plan."""
+        """Packs scalars and inlined uniforms for the next launches, by position in the binding plan."""
         for kernel in self.kernels:
             kernel.set_values(data)
 
@@ -238,13 +245,13 @@ class PreparedLaunch:
             launch()
 
     def __len__(self) -> int:
-        """Kernels that one call enqueues."""
+        """Returns the number of kernels that one call enqueues."""
         return len(self.launchers)
 
 
 # ---------------------------------------------------------------- traps
 def read_trap(record: memoryview, kernel: EmittedKernel) -> TrapError | None:
-    """The trap that a launch of ``kernel`` recorded, if it did."""
+    """Returns the trap that a launch of ``kernel`` recorded; None if it recorded none."""
     flag, address, tag, x, y, z, _, _ = _TRAP_WORDS.unpack(record)
     if not flag:
         return None
@@ -252,7 +259,7 @@ def read_trap(record: memoryview, kernel: EmittedKernel) -> TrapError | None:
 
 
 def first_trap(records: memoryview, kernels: Sequence[BoundKernel]) -> TrapError | None:
-    """The trap of the earliest kernel that recorded one.  ``records``: 32 bytes for each kernel."""
+    """Returns the trap of the earliest kernel that recorded one, or None.  ``records`` has 32 bytes per kernel."""
     for number, kernel in enumerate(kernels):
         found = read_trap(records[number * TRAP_BYTES : (number + 1) * TRAP_BYTES], kernel.kernel.emitted)
         if found is not None:

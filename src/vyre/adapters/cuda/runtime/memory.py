@@ -1,13 +1,13 @@
 """Device and pinned memory of the runtime.
 
-*Device memory* comes from the backend's own stream-ordered pool.  Sizes are rounded to eight classes per power of two,
-so at most an eighth is wasted, and blocks given back idle are kept by class for the next dispatch.  When the device is
-full, everything kept is given back, the pool is trimmed, and the allocation is tried once more.
+*Device memory* comes from the backend's own stream-ordered pool.  Sizes are rounded up to eight classes per power of
+two, so at most an eighth is wasted, and blocks that are returned idle are kept by class for the next dispatch.  When
+the device is full, every kept block is freed, the pool is trimmed, and the allocation is tried once more.
 
-*Pinned memory* is what copies that overlap with the host need; it is kept by class in the same way.
+*Pinned memory* is needed by copies that overlap with the host; it is kept by class in the same way.
 
-*Quarantine* holds what a device may still be using: memory and streams of a dispatch that failed or timed out.  Nothing
-in it is used again; once its stream is known to be idle, it goes back to the driver.
+*Quarantine* holds memory and streams that a device may still be using, because their dispatch failed or timed out.
+Nothing in it is used again; once its stream is known to be idle, it is returned to the driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CLASSES_PER_DOUBLING: Final = 8
 
 
 def size_class(nbytes: int) -> int:
-    """The bytes to ask for: ``nbytes`` rounded up to one of eight steps between powers of two, at least 256."""
+    """Returns ``nbytes`` rounded up to one of eight steps between powers of two, at least 256."""
     if nbytes <= ALIGNMENT:
         return ALIGNMENT
     step = max(ALIGNMENT, (1 << (nbytes - 1).bit_length()) // (2 * CLASSES_PER_DOUBLING))
@@ -34,7 +34,7 @@ def size_class(nbytes: int) -> int:
 
 
 class DeviceBlock(NamedTuple):
-    """Device memory at a multiple of 256.  ``epoch`` is that of the device when it was allocated."""
+    """``capacity`` bytes of device memory at a multiple of 256.  ``epoch`` is the device's at the allocation."""
 
     address: DeviceAddress
     capacity: int
@@ -42,13 +42,14 @@ class DeviceBlock(NamedTuple):
 
 
 NO_BLOCK: Final = DeviceBlock(0, 0, 0)
-"""What an allocation of zero bytes is: the null address."""
+"""The block of an allocation of zero bytes: its address is null."""
 
 
 class DeviceMemory(DeviceMember):
-    """The pool.  Call inside the door of the device; raises ``CudaCallError``, after the retry for a full device.
+    """The device memory of a device.
 
-    ``reclaim`` is asked for idle memory of higher owners before the retry (the lanes of pipelines, for one).
+    Call its methods inside ``device.calls``; they raise ``CudaCallError``, after a second attempt if the device is
+    full.
     """
 
     def __init__(self, device: CudaDevice) -> None:
@@ -65,22 +66,22 @@ class DeviceMemory(DeviceMember):
         device.add(self)
 
     def on_shortage(self, reclaim: Callable[[], None]) -> None:
-        """Call ``reclaim`` when the device is full; it may give blocks back, and is called without any lock."""
+        """Registers ``reclaim``, which is called without any lock when the device is full and may give blocks back."""
         self._reclaimers.append(reclaim)
 
     @property
     def live_bytes(self) -> int:
-        """Bytes in blocks that somebody holds."""
+        """Returns the bytes in blocks that are in use."""
         with self._lock:
             return sum(block.capacity for block in self._live.values())
 
     @property
     def idle_bytes(self) -> int:
-        """Bytes kept for the next allocation of their class."""
+        """Returns the bytes kept for the next allocation of their class."""
         return self._idle_bytes
 
     def allocate(self, nbytes: int, stream: Stream) -> DeviceBlock:
-        """Memory for use on ``stream`` (undefined content).  A block of its class that is idle, or a new one."""
+        """Returns memory for use on ``stream``, with undefined content: an idle block of its class, or a new one."""
         if nbytes == 0:
             return NO_BLOCK
         capacity = size_class(nbytes)
@@ -106,7 +107,7 @@ class DeviceMemory(DeviceMember):
         return block
 
     def give_back(self, block: DeviceBlock, stream: Stream) -> None:
-        """Keep ``block``, on which no work is pending, for the next allocation; or free it if enough is kept."""
+        """Keeps ``block``, on which no work is pending, for the next allocation, or frees it if enough is kept."""
         if block.capacity == 0 or block.epoch != self._device.epoch:
             return
         with self._lock:
@@ -118,7 +119,7 @@ class DeviceMemory(DeviceMember):
         self._free(block, stream)
 
     def free(self, block: DeviceBlock, stream: Stream) -> None:
-        """Free ``block`` once ``stream`` gets there: work queued on it before may still use the block."""
+        """Frees ``block`` once ``stream`` reaches the call: work queued on it before may still use the block."""
         if block.capacity == 0 or block.epoch != self._device.epoch:
             return
         with self._lock:
@@ -126,11 +127,11 @@ class DeviceMemory(DeviceMember):
         self._free(block, stream)
 
     def retire(self, block: DeviceBlock) -> None:
-        """Return ``block``, on which no work is pending, to the driver; the stream it was used on may be gone."""
+        """Frees ``block``, on which no work is pending; the stream that it was used on may no longer exist."""
         self.free(block, self._stream() if self._uses_pool else 0)
 
     def reclaim(self) -> None:
-        """Give back everything that is only kept, and trim the pool."""
+        """Frees all idle blocks, and trims the pool."""
         for reclaim in self._reclaimers:
             reclaim()
         with self._lock:
@@ -146,7 +147,7 @@ class DeviceMemory(DeviceMember):
 
     # ---- as a member of the device
     def allocatable(self, free: int) -> int:
-        """What the device has and what the pool keeps unused, but no more than the pool may still take."""
+        """Returns the free bytes plus the unused bytes of the pool, but at most what the pool may still take."""
         if not self._pool:
             return free
         use, limit = self._device.driver.pool_use(self._pool), self._device.options.pool_bytes
@@ -154,6 +155,7 @@ class DeviceMemory(DeviceMember):
         return min(free, max(limit - use.used, 0)) if limit else free
 
     def release(self) -> None:
+        """Frees every block and destroys the pool."""
         with self._lock:
             blocks = [*self._live.values(), *(block for kept in self._idle.values() for block in kept)]
             pool, control = self._pool, self._control
@@ -177,12 +179,14 @@ class DeviceMemory(DeviceMember):
         release_all(frees)
 
     def forget(self) -> None:
+        """Drops every block without a driver call; the pool is destroyed by ``sweep``."""
         with self._lock:
             if self._pool:
                 self._orphans.append(self._pool)
             self._clear()
 
     def sweep(self) -> None:
+        """Destroys the pools that ``forget`` dropped."""
         orphans, self._orphans = self._orphans, []
         release_all([partial(self._device.driver.pool_destroy, pool) for pool in orphans])
 
@@ -222,7 +226,7 @@ class DeviceMemory(DeviceMember):
 
 
 class PinnedMemory(DeviceMember):
-    """Page-locked host memory.  Call inside the door of the device; raises ``CudaCallError``."""
+    """Page-locked host memory.  Call its methods inside ``device.calls``; they raise ``CudaCallError``."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
@@ -235,15 +239,17 @@ class PinnedMemory(DeviceMember):
 
     @property
     def live_bytes(self) -> int:
+        """Returns the bytes in blocks that are in use."""
         with self._lock:
             return sum(block.view.nbytes for block in self._live.values())
 
     @property
     def idle_bytes(self) -> int:
+        """Returns the bytes kept for the next allocation of their class."""
         return self._idle_bytes
 
     def allocate(self, nbytes: int) -> HostBlock:
-        """A block of at least ``nbytes`` (more than 0); no copy that is still queued touches it."""
+        """Returns a block of at least ``nbytes`` (more than 0) that no queued copy uses."""
         capacity = size_class(nbytes)
         with self._lock:
             kept = self._idle.get(capacity)
@@ -265,10 +271,10 @@ class PinnedMemory(DeviceMember):
         return block
 
     def give_back(self, block: HostBlock) -> None:
-        """Keep ``block``, which no queued copy touches any more; or free it if enough is kept."""
+        """Keeps ``block``, which no queued copy uses any more, or frees it if enough is kept."""
         with self._lock:
             if self._live.pop(block.address, None) is None:
-                return  # of an earlier epoch
+                return  # the block is of an earlier epoch
             if self._idle_bytes + block.view.nbytes <= self._limit:
                 self._idle.setdefault(block.view.nbytes, []).append(block)
                 self._idle_bytes += block.view.nbytes
@@ -276,14 +282,14 @@ class PinnedMemory(DeviceMember):
         self._device.driver.host_free(block)
 
     def free(self, block: HostBlock) -> None:
-        """Return ``block`` to the driver; no queued copy touches it any more."""
+        """Frees ``block``, which no queued copy uses any more."""
         with self._lock:
             if self._live.pop(block.address, None) is None:
                 return
         self._device.driver.host_free(block)
 
     def reclaim(self) -> None:
-        """Give back everything that is only kept."""
+        """Frees all idle blocks."""
         with self._lock:
             idle = [block for kept in self._idle.values() for block in kept]
             self._idle.clear()
@@ -291,12 +297,14 @@ class PinnedMemory(DeviceMember):
         release_all([partial(self._device.driver.host_free, block) for block in idle])
 
     def release(self) -> None:
+        """Frees every block."""
         with self._lock:
             blocks = [*self._live.values(), *(block for kept in self._idle.values() for block in kept)]
         self.forget()
         release_all([partial(self._device.driver.host_free, block) for block in blocks])
 
     def forget(self) -> None:
+        """Drops every block without a driver call."""
         with self._lock:
             self._live.clear()
             self._idle.clear()
@@ -304,7 +312,7 @@ class PinnedMemory(DeviceMember):
 
 
 class Quarantine(DeviceMember):
-    """Leases whose work may still run.  ``hold`` takes one over; ``reap`` gives back what has become idle."""
+    """Leases whose work may still run: ``hold`` takes one over, ``reap`` releases those that have become idle."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
@@ -316,23 +324,25 @@ class Quarantine(DeviceMember):
         return len(self._held)
 
     def holds(self, stream: Stream) -> bool:
-        """Whether work on ``stream`` may still run; a stream that was let go is idle, and may be destroyed."""
+        """Returns whether work on ``stream`` may still run; a stream that was released is idle and may be destroyed."""
         with self._lock:
             return any(held == stream for held, _ in self._held)
 
     def hold(self, stream: Stream, release: Callable[[], None]) -> None:
-        """Call ``release`` (driver calls that free the lease, never ones that reuse it) once ``stream`` is idle."""
+        """Has ``release`` called once ``stream`` is idle; it may make driver calls that free the lease, none that reuse
+        it.
+        """
         self._device.counters.quarantined_leases += 1
         with self._lock:
             self._held.append((stream, release))
 
     def reap(self) -> None:
-        """Release what has become idle; costs nothing while nothing is held."""
+        """Releases the leases that have become idle; costs nothing while none is held."""
         if not self._held:
             return
         with self._lock:
             held, self._held = self._held, []
-        try:  # ask about all streams first: a release may destroy one that another lease waits for
+        try:  # query all streams first: a release may destroy one that another lease waits for
             idle = {stream: self._is_idle(stream) for stream in {stream for stream, _ in held}}
         except CudaCallError:
             with self._lock:
@@ -345,22 +355,26 @@ class Quarantine(DeviceMember):
     def _is_idle(self, stream: Stream) -> bool:
         try:
             return self._device.driver.stream_ready(stream)
-        except KernelDiagnosis:  # its work has ended, and was given up before
+        except KernelDiagnosis:  # its work has ended, and its caller had given it up before
             return True
 
     def busy_streams(self) -> Sequence[Stream]:
+        """Returns the streams of the held leases."""
         with self._lock:
             return [stream for stream, _ in self._held]
 
     def given_up(self) -> Sequence[Stream]:
+        """Returns the streams of the held leases: no caller waits for their work."""
         return self.busy_streams()
 
     def release(self) -> None:
+        """Releases every lease."""
         while self._held:  # a release may hold for another stream
             with self._lock:
                 held, self._held = self._held, []
             release_all([release for _, release in held])
 
     def forget(self) -> None:
+        """Drops every lease without a driver call."""
         with self._lock:
             self._held.clear()

@@ -1,4 +1,4 @@
-"""Code in the driver: images loaded, their entries found and held against what is known of them."""
+"""Code in the driver: images are loaded, their entries found and compared with the emitter's description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATIC_SHARED_LIMIT: Final = 48 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """One entry of a loaded module: its handle, what the emitter said of it, and what the driver says."""
+    """One entry of a loaded module: its handle, the emitter's description of it, and the driver's facts about it."""
 
     handle: Kernel
     emitted: EmittedKernel
@@ -29,9 +29,10 @@ class LoadedKernel:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class LoadedModule:
-    """A module in the driver.  ``kernels`` are launched in order.  Whoever launches them holds the module.
+    """A module in the driver.  ``kernels`` are launched in order.
 
-    ``sites``: which source lines its text was written for, by entry; None where the program is not at hand.
+    A launch keeps a reference to its module, which keeps it loaded.  ``sites`` returns, by entry, the source lines that
+    the text was written for; it is None where the program is not available.
     """
 
     library: Library
@@ -41,16 +42,17 @@ class LoadedModule:
 
     @property
     def cooperative(self) -> bool:
+        """Whether some kernel of the module needs a cooperative launch."""
         return any(kernel.emitted.cooperative for kernel in self.kernels)
 
 
 def text_image(ptx: str) -> bytes:
-    """PTX text as the driver takes it."""
+    """Returns PTX text as the driver takes it: encoded, with a NUL at its end."""
     return ptx.encode() + b"\0"
 
 
 class ModuleLoader(DeviceMember):
-    """The libraries of a device that have not been unloaded.  Call inside the door of the device."""
+    """The libraries of a device that have not been unloaded.  Call its methods inside ``device.calls``."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
@@ -59,10 +61,10 @@ class ModuleLoader(DeviceMember):
         device.add(self)
 
     def load(self, image: bytes, entries: Sequence[EmittedKernel], sites: SiteFinder | None = None) -> LoadedModule:
-        """``image`` in the driver: PTX text that ends in NUL, or machine code.  ``discard`` gives it back.
+        """Loads ``image`` into the driver: PTX text that ends in NUL, or machine code.  ``discard`` unloads it.
 
-        Raises ``CudaCallError``, and ``KernelCompileFailed`` with the compiler's log where an entry is not what
-        ``entries`` say of it.
+        Raises ``CudaCallError``, and ``KernelCompileFailed`` with the compiler's log if an entry differs from its
+        description in ``entries``.
         """
         device, driver = self._device, self._device.driver
         started = device.clock.now_ns()
@@ -86,25 +88,28 @@ class ModuleLoader(DeviceMember):
         return module
 
     def discard(self, library: Library) -> None:
-        """Unload at the next passage of the door; safe from a finaliser and from any thread."""
+        """Unloads a library at the next entry of ``device.calls``; safe from a finaliser and from any thread."""
         self._device.discard(partial(self._unload, library))
 
     # ---- as a member of the device
     def release(self) -> None:
+        """Unloads every library."""
         libraries, self._loaded = self._loaded, set()
         release_all([partial(self._device.driver.library_unload, library) for library in libraries])
 
     def forget(self) -> None:
+        """Drops every library without a driver call; ``sweep`` unloads them."""
         libraries, self._loaded = self._loaded, set()
         self._orphans += libraries
 
     def sweep(self) -> None:
+        """Unloads the libraries that ``forget`` dropped."""
         orphans, self._orphans = self._orphans, []
         release_all([partial(self._device.driver.library_unload, library) for library in orphans])
 
     # ---- details
     def _unload(self, library: Library) -> None:
-        """Give back a library whose module has died, unless all were given back meanwhile."""
+        """Unloads a library whose module has died, unless all were unloaded meanwhile."""
         if library in self._loaded:
             self._loaded.discard(library)
             self._device.driver.library_unload(library)
@@ -121,5 +126,5 @@ class ModuleLoader(DeviceMember):
             )
         shared = emitted.shared_dynamic + emitted.shared_static
         if STATIC_SHARED_LIMIT < shared <= self._device.facts.envelope.shared_memory_per_block_bytes:
-            driver.kernel_allow_dynamic_shared(handle, emitted.shared_dynamic)  # the launch refuses what is more
+            driver.kernel_allow_dynamic_shared(handle, emitted.shared_dynamic)  # the launch refuses larger amounts
         return LoadedKernel(handle, emitted, facts)

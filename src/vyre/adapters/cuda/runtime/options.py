@@ -1,4 +1,4 @@
-"""The options of the installed backends, from the environment.
+"""The options of the installed CUDA backends, read from the environment.
 
     variable                  field of ``CudaOptions``  values
     VYRE_CUDA_DEVICE_ORDINAL  ordinal                   0, 1, ...; not read by ``cuda-machine``, which has one device
@@ -7,7 +7,7 @@
     VYRE_CUDA_COPY_OVERLAP    copy_overlap              on or off
     VYRE_CUDA_GRID_SYNC       grid_sync                 auto (None), native or split
 
-An empty variable is as good as none.
+An empty variable counts as unset.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from vyre.ports.support import Environment
 
 
 class Variable(NamedTuple):
-    """``read``: the value of ``option``; raises ``ValueError`` or ``KeyError`` for what is not ``expected``."""
+    """An environment variable and the ``option`` that it sets.
+
+    ``read`` returns the option's value for a text; it raises ``ValueError`` or ``KeyError`` for a text that is not as
+    ``expected``.
+    """
 
     name: str
     option: str
@@ -59,17 +63,17 @@ SWITCHES: Final = (
 
 
 def options_from(environment: Environment) -> CudaOptions:
-    """The options of ``cuda``.  Raises ``BackendUnavailable`` for a variable that cannot be meant."""
+    """Returns the options of ``cuda``.  Raises ``BackendUnavailable`` for a variable with an invalid value."""
     return _read(environment, (ORDINAL, *SWITCHES))
 
 
 def machine_options_from(environment: Environment) -> CudaOptions:
-    """The same of ``cuda-machine``."""
+    """Returns the options of ``cuda-machine``.  Raises as ``options_from`` does."""
     return emulated(_read(environment, SWITCHES))
 
 
 def emulated(options: CudaOptions) -> CudaOptions:
-    """``options`` on ``cuda-machine``: one device, whose addresses mean nothing to others."""
+    """Returns ``options`` adapted to ``cuda-machine``: it has one device, whose addresses no other library can use."""
     return replace(options, ordinal=0, exports=False)
 
 

@@ -1,4 +1,4 @@
-"""Asynchronous dispatch: ``submit`` enqueues and returns; one thread watches for the completions asked for."""
+"""Asynchronous dispatch: ``submit`` enqueues and returns; one thread watches for completions that have callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vyre.ports.backend import DispatchRequest, OutputStorage
 class CudaPending:
     """A submitted dispatch.  Every method may be called from any thread, and any number of times.
 
-    ``wait`` fills the storage it is given; the first one takes the results off the device and keeps them.
+    ``wait`` fills the storage that it is given; the first call takes the results off the device and keeps them.
     """
 
     def __init__(self, owner: CudaAsync, pipeline: CudaPipeline, running: Running, deadline_ns: int | None) -> None:
@@ -31,7 +31,7 @@ class CudaPending:
         self._outputs: tuple[bytes, ...] = ()
 
     def done(self) -> bool:
-        """Whether ``wait`` would return at once; a dispatch that has failed is done."""
+        """Returns whether ``wait`` would return at once; a dispatch that has failed is done."""
         running = self._running
         if running is None:
             return True
@@ -41,7 +41,10 @@ class CudaPending:
             return True  # ``wait`` will raise it
 
     def wait(self, outputs: OutputStorage, /, *, timeout: float | None = None) -> DispatchTiming:
-        """The results.  Raises what the run raised, and ``TimeoutError`` while it still runs after ``timeout`` s."""
+        """Fills ``outputs`` with the results and returns the measured times.
+
+        Raises the error of the run, and ``TimeoutError`` if it still runs after ``timeout`` seconds.
+        """
         clock = self._owner.device.clock
         deadline = deadline_after(clock, timeout)
         if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
@@ -63,11 +66,11 @@ class CudaPending:
         return outcome
 
     def add_done_callback(self, callback: Callable[[], object], /) -> None:
-        """Call ``callback`` once the dispatch is done: now, if it is, else in the watching thread."""
+        """Has ``callback`` called once the dispatch is done: now if it is, else in the watching thread."""
         self._owner.watch(self, callback)
 
     def _reached(self, deadline_ns: int) -> bool:
-        """Whether it is done, or its own deadline passed, before ``deadline_ns``."""
+        """Returns whether it is done, or its own deadline passed, before ``deadline_ns``."""
         clock = self._owner.device.clock
         pause = FIRST_SLEEP_NS
         while not self.done():
@@ -101,7 +104,7 @@ class CudaPending:
 
 
 class CudaAsync(DeviceMember):
-    """``AsyncExecutor``."""
+    """``AsyncExecutor`` of one device."""
 
     def __init__(self, device: CudaDevice, executor: CudaExecutor) -> None:
         self.device: Final = device
@@ -112,12 +115,13 @@ class CudaAsync(DeviceMember):
         device.add(self)
 
     def submit(self, request: DispatchRequest, /) -> CudaPending:
+        """Enqueues a dispatch and returns its handle; the inputs have been read when this returns."""
         pipeline, _ = self._executor.pipeline(request.program, request.config)
         deadline = deadline_after(self.device.clock, request.config.timeout_s)
         return CudaPending(self, pipeline, pipeline.begin(request.inputs, deadline), deadline)
 
     def watch(self, pending: CudaPending, callback: Callable[[], object]) -> None:
-        """Call ``callback`` when ``pending`` is done."""
+        """Has ``callback`` called when ``pending`` is done."""
         if pending.done():
             callback()
             return
@@ -135,17 +139,18 @@ class CudaAsync(DeviceMember):
 
     # ---- as a member of the device
     def release(self) -> None:
+        """Calls every callback: the device is being closed."""
         self.forget()
 
     def forget(self) -> None:
-        """Whoever is still waiting finds the device closed or lost, and is told so."""
+        """Calls every callback; a caller that then waits gets the error that the device is closed or lost."""
         with self._changed:
             watched, self._watched = self._watched, []
         for _, callback in watched:
             callback()
 
     def _watch(self) -> None:
-        """Ends when nothing is left to watch."""
+        """Watches until no callback is left."""
         pause = FIRST_SLEEP_NS
         while True:
             with self._changed:

@@ -1,7 +1,7 @@
-"""Dispatch by loaded kernels, whoever made them: from input bytes to output bytes through the lanes of a device.
+"""Dispatch by loaded kernels: from input bytes to output bytes through the lanes of a device.
 
-A pipeline has one shape per combination of input lengths, with the module for its launch and the lanes that are idle
-between dispatches.
+The kernels may be compiled here or come from a bundle.  A pipeline has one shape per combination of input lengths, with
+the module for its launch and the lanes that are idle between dispatches.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ SHAPES: Final = 64
 
 
 class Profiler(Protocol):
-    """Opens a named range around a piece of work."""
+    """Opens named ranges in a profiler's timeline."""
 
-    def range(self, name: str, /) -> AbstractContextManager[object]: ...
+    def range(self, name: str, /) -> AbstractContextManager[object]:
+        """Returns a context manager that marks a range of this name."""
+        ...
 
 
 class Shape(NamedTuple):
-    """A pipeline at certain input lengths: its launch, where its module comes from, and its idle lanes.
+    """A pipeline at certain input lengths: its launch, the source of its module, and its idle lanes.
 
-    ``module`` is called inside the door.  ``lanes``: of the whole grid.  ``returned``: bytes of all outputs.
+    ``module`` is called inside ``device.calls``.  ``lanes`` is the number of lanes of the whole grid; ``returned`` is
+    the number of bytes of all outputs.
     """
 
     launch: Launch
@@ -50,7 +53,7 @@ class Shape(NamedTuple):
 
 
 class Running(NamedTuple):
-    """A dispatch on its way.  Times in ns of the device's clock."""
+    """A dispatch that was enqueued.  Times are in ns of the device's clock."""
 
     lane: Lane
     shape: Shape
@@ -75,7 +78,7 @@ class KernelPipeline(ABC):
         plan: BindingPlan,
         config: DispatchConfig,
     ) -> None:
-        """``title``: what messages call it."""
+        """Makes a pipeline without a shape; ``title`` names it in messages."""
         self.id = id
         self._title = title
         self._resources = resources
@@ -88,20 +91,20 @@ class KernelPipeline(ABC):
 
     @abstractmethod
     def _resolve(self, input_nbytes: tuple[int, ...]) -> Launch:
-        """The launch for inputs of these lengths.  Raises as ``launch_of`` does."""
+        """Returns the launch for inputs of these lengths.  Raises as ``launch_of`` does."""
 
     @abstractmethod
     def _select(self, launch: Launch) -> Callable[[], LoadedModule]:
-        """Where the module for ``launch`` comes from.  Called inside the door."""
+        """Returns a function that returns the module for ``launch``.  Called inside ``device.calls``."""
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        """Run once; on an error ``outputs`` is cleared."""
+        """Runs once and fills ``outputs``; on an error ``outputs`` is cleared."""
         with self._profiler.range("vyre.cuda.host_dispatch"):
             deadline = deadline_after(self._resources.device.clock, self._config.timeout_s)
             return self.complete(self.begin(inputs, deadline), outputs, deadline, at_once=True)
 
     def begin(self, inputs: Sequence[HostBytes], deadline_ns: int | None) -> Running:
-        """Enqueue one dispatch; the inputs have been read when this returns.  ``complete`` must follow."""
+        """Enqueues one dispatch; the inputs have been read when this returns.  ``complete`` must follow."""
         device = self._resources.device
         started = device.clock.now_ns()
         shape = self.shape(tuple([view.nbytes for view in inputs]))
@@ -117,12 +120,15 @@ class KernelPipeline(ABC):
         return Running(lane, shape, started, device.clock.now_ns())
 
     def done(self, running: Running) -> bool:
-        """Whether ``complete`` would not have to wait."""
+        """Returns whether ``complete`` would return without waiting."""
         with self._resources.device.calls:
             return running.lane.done()
 
     def wait(self, running: Running, deadline_ns: int | None) -> bool:
-        """Wait until ``complete`` would not have to; False if the deadline passed first.  Gives nothing up."""
+        """Waits until ``complete`` would return without waiting; returns False if the deadline passed first.
+
+        The dispatch is not given up then.
+        """
         device = self._resources.device
         with device.calls:
             return device.waiter.event(running.lane.lease.done, deadline_ns)
@@ -130,9 +136,10 @@ class KernelPipeline(ABC):
     def complete(
         self, running: Running, outputs: OutputStorage, deadline_ns: int | None, *, at_once: bool = False
     ) -> DispatchTiming:
-        """Wait for a dispatch and fill ``outputs``; on an error ``outputs`` is cleared.  Call once.
+        """Waits for a dispatch and fills ``outputs``; on an error ``outputs`` is cleared.  Call it once per dispatch.
 
-        ``at_once``: nothing came between ``begin`` and this call, so that the dispatch took the time in between.
+        ``at_once`` tells that the caller did nothing between ``begin`` and this call, so that the time between them is
+        the dispatch's.
         """
         device, lane, launch = self._resources.device, running.lane, running.shape.launch
         lane.active = True
@@ -159,11 +166,11 @@ class KernelPipeline(ABC):
         return timing
 
     def abandon(self, running: Running, reason: BaseException) -> None:
-        """Nobody will ask for this dispatch any more."""
+        """Gives up a dispatch that no caller will complete."""
         self._lanes.drop(running.lane, reason)
 
     def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
-        """The shape for inputs of these lengths.  Raises as ``launch_of`` does."""
+        """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
         found = self._shapes.get(input_nbytes)
         if found is not None:
             return found
@@ -178,12 +185,12 @@ class KernelPipeline(ABC):
         return shape
 
     def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
-        """Whether a lane waits for a dispatch of inputs of these lengths."""
+        """Returns whether a lane is ready for a dispatch of inputs of these lengths."""
         found = self._shapes.get(input_nbytes)
         return found is not None and bool(found.idle)
 
     def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
-        """Resolve the shape, load its module and have a lane waiting; launches nothing."""
+        """Resolves the shape, loads its module and makes a lane ready; launches nothing."""
         shape = self.shape(input_nbytes)
         if shape.idle:
             return
@@ -210,7 +217,7 @@ class KernelPipeline(ABC):
         return LaneSpec(self.id, self._plan, launch, config.launches, config.cooperative, config.race_check)
 
     def _failed(self, lane: Lane, error: BaseException) -> None:
-        """Put the lane where it belongs after ``error``; raises ``DispatchTimeout`` if a deadline passed."""
+        """Keeps or drops the lane, depending on ``error``; raises ``DispatchTimeout`` if a deadline passed."""
         lane.active = False
         if isinstance(error, TrapError):  # the dispatch ran to its end
             self._lanes.put(lane)
@@ -240,13 +247,16 @@ class KernelPipeline(ABC):
 
 
 def launch_limits(device: CudaDevice) -> LaunchLimits:
-    """What the device allows one launch."""
+    """Returns the limits of one launch on the device."""
     facts = device.facts
     return LaunchLimits(device.backend, facts.max_threads_per_block, facts.max_block, facts.max_grid)
 
 
 def refuse_unsupported(device: CudaDevice, config: DispatchConfig, profiles: Collection[str] = ()) -> None:
-    """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour; ``profiles``: those that exist."""
+    """Raises ``UnsupportedFeature`` for a field that is set and that the backend cannot honour.
+
+    ``profiles`` are the names of the existing profiles.
+    """
     for wanted, feature, fix in (
         (config.step_budget is not None, "step_budget", "count steps on `reference`, or bound the time by timeout_s."),
         (

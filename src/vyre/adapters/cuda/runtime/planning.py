@@ -1,4 +1,4 @@
-"""What the port is told of plans: the decisions of a device, and what they are about before anything is run."""
+"""The planning facet: the recent decisions of a device, and the work of a dispatch before it is run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ class CudaPlanning:
         self._executor, self._replays = executor, replays
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
+        """Replaces the launch costs; every open decision is taken again at its next run."""
         self._replays.use_costs(costs)
 
     def plans(self) -> tuple[PlannedExecution, ...]:
+        """Returns the latest decisions, at most 256, the oldest first."""
         return self._replays.plans()
 
     def work(
@@ -34,6 +36,7 @@ class CudaPlanning:
         sink: DecisionSink | None = None,
         /,
     ) -> DispatchWork:
+        """Returns the operations that a dispatch would enqueue, and the modes in which it could be run."""
         planned = self._executor.pipeline(program, config)[0].planned(input_nbytes, sink)
         work = planned.work
         if not (planned.recordable and self._replays.may_record(work)):

@@ -1,4 +1,4 @@
-"""What a backend on a driver would be like, without making one: the runtime is not even imported."""
+"""The profile of a backend on a driver, without making the backend: most of the runtime is not even imported."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from vyre.policies.launching.grid_sync_mode import GridSyncMode
 
 
 def probe(driver: CudaDriver, backend: BackendId, options: CudaOptions = DEFAULT_OPTIONS) -> DeviceProfile:
-    """The profile that ``make_backend`` would give."""
+    """Returns the profile that ``make_backend`` would give its backend."""
     return profile_under(CudaDevice(driver, options, backend=backend).facts, backend, options)
 
 
 def profile_under(facts: CudaDeviceFacts, backend: BackendId, options: CudaOptions) -> DeviceProfile:
+    """Returns the profile of a device with these facts; ``options`` may turn native grid barriers off."""
     return profile_of(facts, backend, native_grid_sync=options.grid_sync is not GridSyncMode.SPLIT)

@@ -1,4 +1,4 @@
-"""Named ranges for a profiler's timeline: NVTX where the ``nvtx`` package is installed and ``VYRE_NVTX=1``."""
+"""Named ranges in a profiler's timeline: NVTX if the ``nvtx`` package is installed and ``VYRE_NVTX=1``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _NOTHING: Final = nullcontext()
 
 
 class NullProfiler:
-    """No profiler is asked for."""
+    """A profiler that records nothing."""
 
     def range(self, name: str, /) -> AbstractContextManager[object]:
+        """Returns a context manager that does nothing."""
         return _NOTHING
 
 
@@ -25,12 +26,13 @@ class NvtxProfiler:
         self._annotate = nvtx.annotate
 
     def range(self, name: str, /) -> AbstractContextManager[object]:
+        """Returns a context manager that marks a range of this name in the domain ``vyre``."""
         found: AbstractContextManager[object] = self._annotate(message=name, domain="vyre")
         return found
 
 
 def profiler_from(environment: Environment) -> NullProfiler | NvtxProfiler:
-    """The profiler that the environment asks for; none where the package is missing."""
+    """Returns the profiler that the environment selects; ``NullProfiler`` if the package is missing."""
     if environment.get(VARIABLE) != "1":
         return NullProfiler()
     try:

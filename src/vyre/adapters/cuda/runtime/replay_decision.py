@@ -1,12 +1,12 @@
-"""Are the runs of a sequence of launches to be replays of a graph?
+"""Whether the runs of a sequence of launches are replays of a graph.
 
-Decided by ``plan_execution`` with the costs at hand, for as many runs more as were seen: if nothing comes after the
-recording, it has cost no more than what had been wasted by not recording earlier.  The warm path compares two numbers:
-a decision is taken again when twice as many runs were seen, when a run is to repeat the sequence twice as often, and
-when costs are replaced.
+``plan_execution`` decides with the known costs, and assumes as many further runs as were seen.  If none follows the
+recording, it has cost no more than the time that was lost by not recording earlier.  The warm path compares two
+numbers: a decision is taken again when twice as many runs were seen, when a run is to repeat the sequence twice as
+often, and when costs are replaced.
 
-No launch takes longer than a run that consists of such operations, divided by their number.  Where that refutes the
-launch cost at hand, runs stay plain until there are enough of them for ``cost_observation`` to correct it.
+No launch takes longer than a run that consists of such operations, divided by their number.  If that refutes the known
+launch cost, runs stay plain until there are enough of them for ``cost_observation`` to correct it.
 
 Units: nanoseconds.
 """
@@ -30,28 +30,30 @@ from vyre.ports.planning import PlannedExecution
 from vyre.ports.support import SILENT, Telemetry
 
 GraphAfter: TypeAlias = int | Literal["costs"] | None
-"""Runs after which a sequence is recorded; by what launching costs; never."""
+"""The runs after which a sequence is recorded: a number, "costs" (when that pays by the launch costs), or None
+(never).
+"""
 
 SEEN_FIRST: Final = 2
-"""Runs that a decision waits for: its own time is that of some launches."""
+"""The runs before the first decision, which itself takes as long as some launches."""
 LOOP: Final = 2
-"""Rounds of one run that are worth a decision before any run was seen."""
+"""The rounds of one run that justify a decision before any run was seen."""
 SAMPLES: Final = 9
 BUSY_PERCENT: Final = 60
-"""A device that is submitted to for less than this part of its time does not wait for the host."""
+"""If submitting takes less than this part of the device's time, the device does not wait for the host."""
 KEPT: Final = 256
-"""The latest decisions that can be looked at."""
+"""The number of latest decisions that are kept."""
 NEVER: Final = 1 << 62
 _EXECUTABLE: Final = frozenset({ExecutionMode.GRAPH})
 _SHORT: Final = Measured(0, 0, 0, 0, Provenance.ASSUMED)
-"""What kernels are taken for that were not timed: longer ones make the recording weigh less beside them."""
+"""The assumed time of kernels that were not timed: with a longer one, the recording would weigh less."""
 
 
 class Work(NamedTuple):
     """A sequence that may be recorded.
 
-    ``operations``: launches, copies and fills, each of which is one call, and one node of the graph.  ``timed``: how
-    many of them lie between the events that time a run.
+    ``operations`` counts launches, copies and fills, each of which is one call, or one node of the graph.  ``timed`` is
+    the number of them between the events that time a run.
     """
 
     title: str
@@ -60,7 +62,10 @@ class Work(NamedTuple):
 
 
 class ReplayPlanner:
-    """``ExecutionPlanning`` of one device.  ``costs``: None for assumed ones.  ``times``: what its events are worth."""
+    """Decides for the sequences of one device; ``CudaPlanning`` shows its decisions.
+
+    ``costs`` is None for assumed costs.  ``times`` is the provenance of times that events measure on this device.
+    """
 
     def __init__(
         self,
@@ -79,7 +84,7 @@ class ReplayPlanner:
         self._lock = Lock()
 
     def decision(self, work: Work) -> ReplayDecision | None:
-        """About one sequence; None if it is never recorded."""
+        """Returns the decision about one sequence; None if it is never recorded."""
         if not self.may_record(work):
             return None
         made = ReplayDecision(self, work)
@@ -88,39 +93,43 @@ class ReplayPlanner:
         return made
 
     def may_record(self, work: Work) -> bool:
-        """Whether the options and the size of a graph allow it."""
+        """Returns whether the options and the size limit of a graph allow recording."""
         return self.after is not None and 0 < work.operations <= NODE_LIMIT
 
     def use_costs(self, costs: LaunchCosts, /) -> None:
+        """Replaces the costs; every open decision is taken again at its next run."""
         self.costs = costs
         with self._lock:
             for decision in self._open:
                 decision.due = 0
 
     def plans(self) -> tuple[PlannedExecution, ...]:
+        """Returns the latest decisions, the oldest first."""
         return tuple(self._latest)
 
     def plan(self, title: str, inputs: ExecutionInputs) -> ExecutionPlan:
-        """What the policy answers; it is kept, counted and told."""
+        """Returns the policy's decision, after keeping, counting and reporting it."""
         found = decide(self._sink, plan_execution, inputs)
         self._latest.append(PlannedExecution(title, inputs, found))
         self._telemetry.count("vyre.cuda.plan", mode=found.mode.value)
         return found
 
     def judge(self, samples: CostSamples) -> CostVerdict:
+        """Returns the policy's verdict on a cost, after reporting it."""
         return decide(self._sink, judge_cost, samples)
 
     def compared(self, mode: str, predicted_ns: int, observed_ns: int) -> None:
-        """Of the same rounds."""
+        """Counts the predicted and the observed time of the same rounds."""
         self._telemetry.count("vyre.plan.predicted_ns", predicted_ns, mode=mode)
         self._telemetry.count("vyre.plan.observed_ns", observed_ns, mode=mode)
 
 
 class ReplayDecision:
-    """About one sequence; for the thread that runs it.
+    """The decision about one sequence, used by the thread that runs the sequence.
 
-    ``samples``: device time of a round of the latest runs.  ``changed``: kernels of the graph that got other parameters
-    since the last time.  ``due``: the run at which it is taken again.  ``recorded``: whether there is a graph.
+    ``samples`` holds the device time of a round in the latest runs.  ``changed`` counts kernels of the graph whose
+    parameters were updated since the last decision.  ``due`` is the run at which the decision is taken again.
+    ``recorded`` tells whether there is a graph.
     """
 
     __slots__ = (
@@ -148,21 +157,22 @@ class ReplayDecision:
         self._planner, self._work = planner, work
         self.samples: Final[deque[int]] = deque(maxlen=SAMPLES)
         self._predicted_ns = self._observed_ns = self._rounds = 0
-        self._plain_ns: deque[int] = deque(maxlen=SETTLING_SAMPLES)  # of a round, in all
+        self._plain_ns: deque[int] = deque(maxlen=SETTLING_SAMPLES)  # wall time of a round
         self.begin_anew()
 
     def replays(self, batch: int = 1) -> bool:
-        """Whether the run that begins now, of ``batch`` rounds, is a replay."""
+        """Returns whether the run that begins now, of ``batch`` rounds, is a replay."""
         self._runs += 1
         if self._runs >= self.due or batch >= self._batch:
             self._decide(batch)
         return self._replays
 
     def took(self, device_ns: int, wall_ns: int | None, batch: int = 1) -> None:
-        """What a run of ``batch`` rounds took: each of them on the device, and all until their end was seen.
+        """Records the time of a run of ``batch`` rounds.
 
-        ``wall_ns``: from the first call on; None if there was something else in between.  Of all runs between two
-        decisions, only the last ones are looked at.
+        ``device_ns`` is the device time of each round.  ``wall_ns`` is the time from the first call until the end was
+        seen; None if the thread did other work in between.  Of all runs between two decisions, only the last ones are
+        recorded.
         """
         if self._runs < self._attended:
             return
@@ -174,15 +184,15 @@ class ReplayDecision:
                 self._plain_ns.append(wall_ns if batch == 1 else wall_ns // batch)
 
     def leave_out(self, ns: int) -> None:
-        """So much of the time of this run goes into what later runs need too."""
+        """Subtracts ``ns`` from the time of this run, because later runs need that work too."""
         self._observed_ns -= ns
 
     def end(self) -> None:
-        """Tell what was not told yet: nothing is run any more."""
+        """Reports the comparison that was not reported yet: the sequence is not run any more."""
         self._compare()
 
     def begin_anew(self) -> None:
-        """The graph is gone: decide as if nothing had been run before."""
+        """Starts again as if no run had been seen, because the graph no longer exists."""
         self._compare()
         self.samples.clear()
         self._mode, self._predicted_ns = "", 0
@@ -222,19 +232,19 @@ class ReplayDecision:
         self._since, self.changed = seen, 0
 
     def _compare(self) -> None:
-        """Tell what the last plan said of the rounds since, and what they took."""
+        """Reports the time that the last plan predicted for the rounds since then, and the time that they took."""
         if self._predicted_ns and self._rounds:
             self._planner.compared(self._mode, self._predicted_ns * self._rounds, self._observed_ns)
         self._observed_ns = self._rounds = 0
 
     def _refuted(self, launch: Measured | None) -> bool:
-        """Whether some plain run took less than so many launches."""
+        """Returns whether some plain run took less time than the known cost of its launches."""
         if launch is None or not self._plain_ns:
             return False
         return launch.median_ns * self._work.operations > min(self._plain_ns)
 
     def _corrected(self, costs: LaunchCosts) -> LaunchCosts:
-        """A launch takes no more than what plain runs took for each of theirs."""
+        """Returns costs with a launch that takes no more than plain runs took per operation."""
         planner, operations = self._planner, self._work.operations
         within = tuple([ns // operations for ns in self._plain_ns])
         verdict = planner.judge(CostSamples("launch", costs.launch, within, planner.times, bounds=True))
@@ -248,28 +258,30 @@ class ReplayDecision:
             repeats=repeats,
             kernel=self._kernel(costs, batch),
             recorded=self.recorded,
-            changed_nodes=changing if batch == 1 else 0,  # else once for all rounds
+            changed_nodes=changing if batch == 1 else 0,  # several rounds share one update
         )
         return ExecutionInputs(workload, costs, _EXECUTABLE, self._incumbent())
 
     def _incumbent(self) -> ExecutionMode | None:
-        """The mode in use; None before the first replay: nobody has decided for plain launches so far."""
+        """Returns the mode in use; None before the first replay, because plain launches were not chosen by a
+        decision.
+        """
         if self._replays:
             return ExecutionMode.GRAPH
         return ExecutionMode.PLAIN if self.recorded else None
 
     def _changed_nodes(self) -> int:
-        """In a run, rounded up, when it was replayed last; none, as long as it was not."""
+        """Returns the nodes updated per run, rounded up, when the sequence was last replayed; 0 if it never was."""
         if self._replays:
             runs = self._runs - 1 - self._since
             self._changing = min(-(-self.changed // max(1, runs)), self._work.operations)
         return self._changing
 
     def _kernel(self, costs: LaunchCosts, batch: int) -> Measured | None:
-        """Device time of an operation: of a run, less the gaps.
+        """Returns the device time of an operation: that of a run, less the gaps.
 
-        Between plain launches the device may have waited for the host, unless they took far longer than submitting
-        them; then what submitting takes is taken off, so that this is the least that they can have taken.
+        Between plain launches the device may have waited for the host, unless the run took far longer than submitting
+        it. Then the time of submitting is subtracted, so that the result is a lower bound.
         """
         samples = tuple(self.samples)
         if not samples:

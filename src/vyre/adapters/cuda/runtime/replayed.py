@@ -1,6 +1,7 @@
-"""Work that is run by a graph where that pays: which graph that is, whether there is one, and what holds it.
+"""Work that is run by a graph if that pays: its graph, the state of the decision, and the reference that keeps it
+alive.
 
-A graph that the driver refuses is given up for good: plain launches do the same.
+If the driver refuses a graph, plain launches replace it for good.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision
 from vyre.adapters.cuda.seam import CudaCallError, Stream
 
 Update: TypeAlias = Callable[[RecordedGraph], int]
-"""Readies a graph for its next launch; returns how many of its kernels got other parameters."""
+"""A function that prepares a graph for its next launch and returns how many of its kernels got other parameters."""
 
 
 class ReplayedWork:
-    """A sequence of operations on one stream; one run at a time.  Call inside the door.
+    """A sequence of operations on one stream; one run at a time.  Call its methods inside ``device.calls``.
 
-    ``decision``: None if it is never recorded, or not any more.
+    ``decision`` is None if the sequence is never recorded, and after the driver has refused its graph.
     """
 
     __slots__ = ("_graph", "_graphs", "_number", "_refused", "_stream", "decision")
@@ -30,19 +31,20 @@ class ReplayedWork:
         self._graphs, self._stream = graphs, stream
         self._number: Final = graphs.number()
         self._graph: RecordedGraph | None = None
-        """The one that is being run: others may push it out of the cache meanwhile."""
+        """The graph that is being run: it may be evicted from the cache meanwhile."""
         self._refused = False
         self.decision = decision
 
     def replays(self, rounds: int = 1) -> bool:
-        """Whether the run that begins now is to be ``replay``ed."""
+        """Returns whether the run that begins now should call ``replay``."""
         decision = self.decision
         return decision is not None and decision.replays(rounds)
 
     def replay(self, record: Record, update: Update, rounds: int = 1) -> int:
-        """Launch the graph once a round, recorded if there is none; returns how many rounds the driver took.
+        """Launches the graph once per round, and records it first if there is none.
 
-        None of them if the graph was evicted: then it is decided anew.  Raises ``CudaCallError`` if the device is lost.
+        Returns how many rounds the driver accepted: 0 if the graph was evicted, after which a new decision is taken.
+        Raises ``CudaCallError`` if the device is lost.
         """
         decision, graphs, counters = self.decision, self._graphs, self._graphs.device.counters
         assert decision is not None
@@ -74,14 +76,14 @@ class ReplayedWork:
         return done
 
     def end(self) -> None:
-        """Nothing of it runs any more."""
+        """Drops the reference to the graph, because the run has ended."""
         self._graph = None
         if self._refused:
             self._refused = False
             self._graphs.give_up(self._number)
 
     def release(self) -> None:
-        """It will not be run again, nor does it."""
+        """Drops the graph for good: the sequence does not run and will not be run again."""
         self.end()
         if self.decision is not None:
             self.decision.end()

@@ -1,8 +1,8 @@
-"""Resident memory: allocations that live between dispatches, and arrays of other libraries taken in.
+"""Resident memory: allocations that live between dispatches, and adopted arrays of other libraries.
 
-Every operation here ends with the device idle on its stream, so between calls nothing is pending on a buffer and no
+Every operation here ends with the device idle on its stream, so between calls no work is pending on a buffer and no
 stream has to wait for another.  The exception is work that outlived its deadline: its buffers remember the stream, and
-are freed behind it.
+are freed after the work has ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from vyre.ports.backend import Readback, ResidentBuffer, Upload, check_ownership
 
 
 class CudaBuffer(ResidentBuffer):
-    """Device memory at ``address`` (0 if it is empty).  ``readonly``: adopted from an exporter that forbids writing."""
+    """Device memory at ``address`` (0 if it is empty).
+
+    ``readonly``: it was adopted from an exporter that forbids writing.
+    """
 
     __slots__ = ("_block", "_busy", "_foreign", "_store", "address", "readonly")
 
@@ -49,11 +52,11 @@ class CudaBuffer(ResidentBuffer):
         super().__init__(backend_id=store.device.backend, nbytes=nbytes, epoch=store.device.epoch, label=label)
 
     def occupy(self, stream: Stream) -> None:
-        """Work on ``stream`` may still use the memory."""
+        """Records that work on ``stream`` may still use the memory."""
         self._busy = stream
 
     def surrender(self) -> tuple[DeviceBlock, Stream | None]:
-        """The memory, which is not its own any more, and the stream that may still use it."""
+        """Returns the memory, which the buffer no longer owns, and the stream that may still use it."""
         block, self._block = self._block, NO_BLOCK
         return block, self._busy
 
@@ -61,7 +64,7 @@ class CudaBuffer(ResidentBuffer):
         self._foreign = None
         self._store.give_back(*self.surrender())
 
-    # ---- for other libraries
+    # ---- exports to other libraries
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         self._check_export("the array interface")
@@ -71,11 +74,11 @@ class CudaBuffer(ResidentBuffer):
         return interop.dlpack_device(self._store.device.options.ordinal)
 
     def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
-        """A capsule of bytes; nothing is pending on the memory, so ``stream`` has nothing to wait for."""
+        """Returns a capsule of bytes; no work is pending on the memory, so ``stream`` need not wait."""
         return self.dlpack((self.nbytes,), "|u1")
 
     def dlpack(self, shape: Sequence[int], typestr: str) -> object:
-        """A capsule of the memory seen as an array."""
+        """Returns a capsule of the memory seen as an array."""
         self._check_export("DLPack")
         return interop.dlpack_capsule(self, self.address, shape, typestr, self._store.device.options.ordinal)
 
@@ -87,7 +90,7 @@ class CudaBuffer(ResidentBuffer):
 
 
 class MemoryRange(NamedTuple):
-    """Bytes [offset, offset + nbytes) of a buffer, checked."""
+    """Bytes [offset, offset + nbytes) of a buffer, checked to lie within it."""
 
     buffer: CudaBuffer
     offset: int
@@ -95,13 +98,14 @@ class MemoryRange(NamedTuple):
 
     @property
     def address(self) -> DeviceAddress:
+        """Returns the device address of the first byte."""
         return self.buffer.address + self.offset
 
 
 class ResidentStore(DeviceMember):
-    """``ResidentMemory`` and ``ForeignMemory``.  Buffers that are still open give their memory back with the device.
+    """``ResidentMemory`` and ``ForeignMemory`` of one device.  Open buffers are freed when the device is closed.
 
-    ``exports``: whether addresses of this device mean something to other libraries.
+    ``exports``: whether other libraries can use addresses of this device.
     """
 
     def __init__(self, resources: Resources, *, exports: bool = True) -> None:
@@ -114,7 +118,7 @@ class ResidentStore(DeviceMember):
 
     # ---- the facets
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> CudaBuffer:
-        """Zeroed memory."""
+        """Returns a buffer of zeroed memory.  Raises ``InvalidResource`` for a negative size."""
         if nbytes < 0:
             raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
         with self.device.calls:
@@ -124,6 +128,7 @@ class ResidentStore(DeviceMember):
             return made
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Copies host bytes into buffers, and waits.  Raises ``InvalidResource`` for a range outside its buffer."""
         ranges = [(u.data, self.range(u.buffer, u.offset, u.data.nbytes, writing=True)) for u in uploads]
         pieces = [Piece(data, r.address) for data, r in ranges if r.nbytes]
         if pieces:
@@ -131,15 +136,18 @@ class ResidentStore(DeviceMember):
                 self.on_stream(partial(self._send, pieces))
 
     def download(self, reads: Sequence[Readback], /) -> None:
+        """Copies bytes of buffers to the host, and waits.  Raises ``InvalidResource`` for a range outside its
+        buffer.
+        """
         pieces = self.pieces(reads)
         if pieces:
             with self.device.calls:
                 self.on_stream(partial(self._receive, pieces))
 
     def adopt(self, array: object, /, *, label: str | None = None) -> CudaBuffer:
-        """A buffer over the memory of ``array``, which is kept alive until it is closed.
+        """Returns a buffer over the memory of ``array``, which is kept alive until the buffer is closed.
 
-        Raises ``InvalidResource`` for memory of another device, managed memory, and what is not contiguous.
+        Raises ``InvalidResource`` for memory of another device, managed memory, and an array that is not contiguous.
         """
         foreign = interop.read_array_interface(array)
         with self.device.calls:
@@ -163,15 +171,15 @@ class ResidentStore(DeviceMember):
                 self.device.driver.context_synchronize()
         return CudaBuffer(self, foreign.address, foreign.nbytes, label, foreign=array, readonly=foreign.readonly)
 
-    # ---- for the executor
+    # ---- used by the executor
     def own(self, buffer: ResidentBuffer) -> CudaBuffer:
-        """``buffer``, if it is open, ours and of this epoch."""
+        """Returns ``buffer``.  Raises ``InvalidResource`` unless it is open, of this backend and of this epoch."""
         check_ownership(self.device.backend, self.device.epoch, (buffer,))
         assert isinstance(buffer, CudaBuffer)
         return buffer
 
     def range(self, buffer: ResidentBuffer, offset: int, nbytes: int, *, writing: bool) -> MemoryRange:
-        """Checked bytes of a buffer; raises ``InvalidResource``."""
+        """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
         own = self.own(buffer)
         if offset < 0 or offset + nbytes > own.nbytes:
             raise InvalidResource(
@@ -182,16 +190,16 @@ class ResidentStore(DeviceMember):
         return MemoryRange(own, offset, nbytes)
 
     def pieces(self, reads: Iterable[Readback]) -> list[Piece]:
-        """What to copy back, every range checked."""
+        """Returns the copies to the host, with every range checked."""
         ranges = [(r.into, self.range(r.buffer, r.offset, r.into.nbytes, writing=False)) for r in reads]
         return [Piece(into, r.address) for into, r in ranges if r.nbytes]
 
     def chunks_for(self, stream: Stream, reads: Sequence[Piece]) -> PinnedChunks:
-        """Chunks fit for receiving ``reads`` (not empty) on ``stream``."""
+        """Returns chunks that fit for receiving ``reads`` (not empty) on ``stream``."""
         return PinnedChunks.to_receive(self.device, self._resources.pinned, stream, reads)
 
     def give_back(self, block: DeviceBlock, busy: Stream | None) -> None:
-        """Free a closed buffer's memory: at once, or behind the work that may still use it."""
+        """Frees a closed buffer's memory: at once, or after the work on ``busy`` that may still use it."""
         device, memory, quarantine = self.device, self._resources.memory, self._resources.quarantine
         if not block.capacity or not device.reachable:
             return
@@ -204,9 +212,9 @@ class ResidentStore(DeviceMember):
                 memory.retire(block)
 
     def on_stream(self, work: Callable[[StreamLease], Any]) -> Any:
-        """Run ``work`` with a stream of its own, and wait for what it queued.  Call inside the door.
+        """Calls ``work`` with a leased stream, and waits for the work that it queued.  Call it inside ``device.calls``.
 
-        On a failure the stream goes into quarantine, because it may still be running.
+        After a failure the stream goes into quarantine, because its work may still be running.
         """
         streams, quarantine = self._resources.streams, self._resources.quarantine
         quarantine.reap()
@@ -223,6 +231,7 @@ class ResidentStore(DeviceMember):
 
     # ---- as a member of the device
     def release(self) -> None:
+        """Frees the memory of every open buffer."""
         with self._lock:
             buffers = list(self._open)
         blocks = [buffer.surrender() for buffer in buffers]
@@ -230,6 +239,7 @@ class ResidentStore(DeviceMember):
         release_all([partial(self.give_back, block, busy) for block, busy in blocks])
 
     def forget(self) -> None:
+        """Drops every open buffer without a driver call."""
         with self._lock:
             self._open.clear()
 
@@ -256,7 +266,7 @@ class ResidentStore(DeviceMember):
         self._and_release(chunks, lambda: chunks.receive(pieces, None), lease)
 
     def _and_release(self, chunks: PinnedChunks, copy: Callable[[], None], lease: StreamLease) -> None:
-        """Copy, wait for the last one, and give the chunks back; after a failure they wait in quarantine."""
+        """Copies, waits for the last copy, and returns the chunks; after a failure they go into quarantine."""
         try:
             copy()
             self.device.waiter.stream(lease.stream, None)

@@ -1,6 +1,7 @@
-"""Steps bound to resident memory: everything is resolved at the bind, a call launches and waits.
+"""Steps bound to resident memory: everything is resolved by ``bind``; a call launches and waits.
 
-After a failure that may have left work behind, and when what it was prepared for is gone, a bound step refuses to run.
+A bound step refuses to run after a failure that may have left work behind, and when the epoch that it was prepared in
+has ended.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ class Bound(ABC):
 
     @abstractmethod
     def __call__(self) -> None:
-        """Launch and wait.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it has expired."""
+        """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it has expired."""
 
     @abstractmethod
     def expire(self) -> None:
-        """Refuse to run from now on."""
+        """Makes every later call raise ``InvalidResource``."""
 
     def close(self) -> None:
-        """Give the stream back; calling it again does nothing."""
+        """Returns the stream.  Idempotent."""
         self._runner.unbind(self)
 
 
 class BoundStep(Bound):
-    """The driver calls themselves, one after the other."""
+    """A bound step that makes the driver calls one after the other."""
 
     __slots__ = ("_calls", "_device", "_idle", "_launch", "_stream")
 
@@ -60,19 +61,19 @@ class BoundStep(Bound):
 
     def __call__(self) -> None:
         device = self._device
-        self.active: bool = True  # before the door: ``close`` waits for it, or this thread is refused there
+        self.active: bool = True  # before ``enter``: ``close`` waits for it, or ``enter`` refuses this thread
         try:
             device.enter()
             for call in self._calls:
                 call()
             device.counters.kernel_launches += self._launch.kernels
-            if not self._idle(self._stream):  # asked here first: what is short has ended by now
+            if not self._idle(self._stream):  # queried here first: a short launch has ended by now
                 deadline = None if self.seconds is None else deadline_after(device.clock, self.seconds)
                 if not device.waiter.stream(self._stream, deadline):
                     raise DeadlinePassed
         except CudaCallError as error:
             typed = device.fault(error)
-            if not isinstance(error, KernelDiagnosis):  # after which nothing is left behind
+            if not isinstance(error, KernelDiagnosis):  # which leaves no work behind
                 self._runner.give_up(self, error)
             raise typed from error
         except DeadlinePassed as error:
@@ -82,11 +83,12 @@ class BoundStep(Bound):
             self.active = False
 
     def expire(self) -> None:
+        """Implements ``Bound.expire``."""
         self._calls = (_refuse,)
 
 
 class BoundSequence(Bound):
-    """So many launches that a graph of them may pay: run as a sequence of this one step."""
+    """A bound step with enough launches for a graph of them to pay; it runs as a sequence of this one step."""
 
     __slots__ = ("_expired",)
 
@@ -97,7 +99,7 @@ class BoundSequence(Bound):
 
     def __call__(self) -> None:
         if self._expired:
-            self._runner.device.enter()  # a lost device says that first
+            self._runner.device.enter()  # if the device is lost, that is the error to raise
             _refuse()
         self.active: bool = True
         try:
@@ -106,6 +108,7 @@ class BoundSequence(Bound):
             self.active = False
 
     def expire(self) -> None:
+        """Implements ``Bound.expire``."""
         self._expired = True
 
 

@@ -1,8 +1,8 @@
 """Host bytes of a run on resident memory: those of a step are copied while the steps before it run.
 
-They go through pinned memory, so that nothing waits for them but the kernels that read them.  What no earlier step
-touches is copied on a stream of its own, and an event holds back the stream of the run; the rest goes the way of the
-launches.
+They go through pinned memory, so that only the kernels that read them wait for them.  Bytes whose destination no
+earlier step touches are copied on a second stream, and an event makes the stream of the run wait; all others are copied
+on the stream of the launches.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from vyre.policies.concurrency.hazards import Access
 from vyre.policies.journal import DecisionSink, decide
 
 MOST_ACCESSES: Final = 256
-"""Accesses of earlier steps that a copy is held against; behind more it goes the way of the launches."""
+"""The number of earlier accesses that a copy is compared with; after more, it is queued on the stream of the
+launches.
+"""
 
 Pieces: TypeAlias = "Mapping[int, Sequence[Piece]]"
-"""By number of the step."""
+"""Copies by the number of their step."""
 
 
 class HostCopies:
-    """The copies of one run, each queued when its step is about to be.  Not for two threads at once.
+    """The copies of one run, each queued just before its step.  Not for two threads at once.
 
-    ``copy_stream``: makes the stream for the steps in ``overlapped``.  ``behind_launches``: whether copies are queued
-    behind some.
+    ``copy_stream`` makes the stream for the steps in ``overlapped``.  ``behind_launches`` tells whether copies are
+    queued after some launches.
     """
 
     __slots__ = (
@@ -58,7 +60,9 @@ class HostCopies:
         behind_launches: bool,
         deadline_ns: int | None,
     ) -> None:
-        """Queues nothing but that the other stream waits for what is queued on ``lease``, its memory say."""
+        """Makes the second stream wait for the work that is queued on ``lease``, such as its allocations; queues no
+        copy.
+        """
         self._resources, self._lease, self._deadline_ns = resources, lease, deadline_ns
         self._pieces = dict(pieces)
         self._overlapped: Final = frozenset(overlapped)
@@ -71,9 +75,10 @@ class HostCopies:
             driver.stream_wait_event(self._copy_lease.stream, self._copy_lease.started)
 
     def send(self, number: int) -> None:
-        """Queue the copies for a step, which is queued next; its bytes have been read when this returns.
+        """Queues the copies for the step that is queued next; its bytes have been read when this returns.
 
-        Does nothing for a step that has no host bytes, or has them.  Raises ``CudaCallError`` and ``DeadlinePassed``.
+        Does nothing for a step without host bytes, or whose bytes were sent.  Raises ``CudaCallError`` and
+        ``DeadlinePassed``.
         """
         pieces = self._pieces.pop(number, None)
         if pieces is None:
@@ -86,12 +91,12 @@ class HostCopies:
             driver.stream_wait_event(self._lease.stream, lease.done)
 
     def release(self, *, idle: bool) -> None:
-        """Return pinned memory; its copies are done.  ``idle``: it may be used again."""
+        """Returns pinned memory, whose copies are done.  ``idle``: it may be used again."""
         chunks, self._chunks = list(self._chunks.values()), {}
         release_all([partial(each.release, idle=idle) for each in chunks])
 
     def _chunks_on(self, stream: Stream, number: int, pieces: Sequence[Piece]) -> PinnedChunks:
-        """Made for all that is yet to come on that stream."""
+        """Returns chunks that fit for all copies that are still to come on that stream."""
         found = self._chunks.get(stream)
         if found is None:
             later = [
@@ -104,7 +109,7 @@ class HostCopies:
 
 
 def overlapped_steps(prepared: Sequence[tuple[StepLaunch, Step]], decisions: DecisionSink | None) -> frozenset[int]:
-    """Numbers of the steps whose host bytes may be copied while any step before them runs."""
+    """Returns the numbers of the steps whose host bytes may be copied while any step before them runs."""
     earlier: dict[Access, None] = {}
     found = set()
     for launch, step in prepared:

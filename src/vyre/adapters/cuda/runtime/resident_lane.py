@@ -1,7 +1,7 @@
 """Streams for runs on resident memory, with the launches prepared on them and the graphs recorded of their sequences.
 
-A sequence is known by the launches that it consists of, and these by program, config and memory: other memory is
-another sequence.
+A sequence is identified by its launches, and a launch by program, config and memory: with other memory it is another
+sequence.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, 
 from vyre.policies.journal import decide
 
 LAUNCHES: Final = 64
-"""Prepared launches that a lane remembers, beside those of its latest run."""
+"""The prepared launches that a lane keeps in addition to those of its latest run."""
 ALL_MEMORY: Final = (Access(0, AccessMode.READ_WRITE),)
-"""What a cooperative kernel is taken to access: it has the device to itself, so that nothing may overlap with it."""
+"""The assumed accesses of a cooperative kernel: it needs the whole device, so that nothing may overlap with it."""
 SEQUENCES: Final = 32
-"""Sequences of which a lane remembers how often they were run, and which of their copies overlap."""
+"""The sequences of which a lane remembers how often they were run, and which of their copies overlap."""
 SHORT: Final = 512
-"""Launches of a run for which no driver makes the host wait: streams hold some more."""
+"""The launches of a run for which no driver makes the host wait; the queue of a stream holds some more."""
 
 
 class Prepared(NamedTuple):
-    """A launch, and the step that it is to run."""
+    """A launch, and the step that it runs next."""
 
     launch: StepLaunch
     step: Step
@@ -44,7 +44,7 @@ Launches: TypeAlias = "tuple[StepLaunch, ...]"
 
 
 class _Sequence:
-    """What is remembered of one.  ``operations``: of a round, whether by a graph or call by call."""
+    """The state of one sequence.  ``operations``: those of a round, whether by a graph or call by call."""
 
     __slots__ = ("kernels", "operations", "work")
 
@@ -56,7 +56,7 @@ class _Sequence:
 
 
 class _Part(NamedTuple):
-    """Of a run: so many rounds of a sequence.  ``replayed``: rounds that a graph ran."""
+    """A part of a run: ``rounds`` rounds of a sequence.  ``replayed``: the rounds that a graph ran."""
 
     sequence: _Sequence
     rounds: int
@@ -64,9 +64,10 @@ class _Part(NamedTuple):
 
 
 class ResidentLane:
-    """A stream and what is prepared on it; one run at a time.  Call inside the door.
+    """A stream and the launches prepared on it; one run at a time.  Call its methods inside ``device.calls``.
 
-    ``launches``: that the latest run enqueued one by one, not by a graph; None: it looked behind each.
+    ``launches`` is the number of kernels that the latest run enqueued one by one, not by a graph; None if it waited for
+    each of them.
     """
 
     __slots__ = (
@@ -102,12 +103,14 @@ class ResidentLane:
 
     @property
     def launch_ns(self) -> int | None:
-        """Host time of a launch of the latest run, if that tells it."""
+        """Returns the host time of one launch in the latest run; None if that run does not reveal it."""
         launches = self.launches or 0
         return self._submitting_ns // launches if self._only_launches and 0 < launches <= SHORT else None
 
     def launch(self, step: Step) -> StepLaunch:
-        """The launch of ``step``, prepared if need be.  Raises ``CudaCallError`` and what preparing raises."""
+        """Returns the launch of ``step``, and prepares it at first.  Raises ``CudaCallError`` and the errors of
+        preparing.
+        """
         key = step.key
         found = self._launches.get(key)
         if found is None:
@@ -118,11 +121,11 @@ class ResidentLane:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """Those that a run may use."""
+        """Returns the streams that a run may use."""
         return (self.lease.stream,) if self._copy_lease is None else (self.lease.stream, self._copy_lease.stream)
 
     def prepare(self, steps: Sequence[Step]) -> list[Prepared]:
-        """The launches of the next run; raises as ``launch`` does."""
+        """Returns the launches of the next run.  Raises as ``launch`` does."""
         self.end()
         self.launches = None
         self._submitting_ns = 0
@@ -133,7 +136,7 @@ class ResidentLane:
         return prepared
 
     def copies(self, prepared: Sequence[Prepared], deadline_ns: int | None) -> HostCopies | None:
-        """Those of a run of these steps; None if they have no host bytes."""
+        """Returns the copies of a run of these steps; None if they have no host bytes."""
         pieces = {step.number: found for launch, step in prepared if (found := launch.host_pieces(step))}
         if not pieces:
             return None
@@ -146,7 +149,7 @@ class ResidentLane:
         return self._copies
 
     def enqueue(self, part: Sequence[Prepared], rounds: int, copies: HostCopies | None) -> None:
-        """Run a sequence so many times: by its graph, where that pays, else launch by launch."""
+        """Runs a sequence ``rounds`` times: by its graph if that pays, else launch by launch."""
         if not part or not rounds:
             return
         if self._parts:
@@ -176,10 +179,11 @@ class ResidentLane:
             self._only_launches = False
 
     def settle(self, device_ns: int, wall_ns: int) -> None:
-        """All that was enqueued has run, and took so long, on the device and in all.
+        """Records the time of a run whose work has all ended, on the device and in all.
 
-        Of all, a part took its share by operations, which are taken to be alike: that tells nothing where some were
-        replayed and others not, nor where host bytes were copied.  Copies between launches hide what kernels took too.
+        Each part's share is taken in proportion to its operations, which are assumed to take the same time.  Such a
+        share means nothing if only some parts were replayed, or if host bytes were copied; copies between launches also
+        hide the kernels' own time.
         """
         parts, copies = self._parts, self._copies
         if copies is None or not copies.behind_launches:
@@ -193,7 +197,7 @@ class ResidentLane:
         self.end()
 
     def end(self, *, idle: bool = True) -> None:
-        """Nothing of the latest run is left on the streams.  ``idle``: what it copied through may be used again."""
+        """Ends the latest run, of which no work is left.  ``idle``: its pinned memory may be used again."""
         for part in self._parts:
             part.sequence.work.end()
         self._parts.clear()
@@ -202,7 +206,7 @@ class ResidentLane:
             copies.release(idle=idle)
 
     def release(self, *, idle: bool) -> None:
-        """Return everything; the streams are idle.  ``idle``: they may be used again."""
+        """Returns every resource; the streams are idle.  ``idle``: they may be used again."""
         resources = self._resources
         launches, sequences = list(self._launches.values()), list(self._sequences.values())
         self._launches.clear()
@@ -225,14 +229,14 @@ class ResidentLane:
 
     # ---- details
     def _mark(self) -> None:
-        """Here ends the first of two parts."""
+        """Records an event between the two parts of a run."""
         driver = self._resources.device.driver
         if self._between is None:
             self._between = driver.event_create(timing=True)
         driver.event_record(self._between, self.lease.stream)
 
     def _device_times(self, device_ns: int) -> tuple[int, ...]:
-        """Of each part, where all of them took so long."""
+        """Returns the device time of each part of a run that took ``device_ns`` in all."""
         if len(self._parts) < 2:
             return (device_ns,) * len(self._parts)
         assert self._between is not None
@@ -257,8 +261,9 @@ class ResidentLane:
             ends.append(chain.last)
 
     def _order(self, part: Sequence[Prepared]) -> Iterable[Sequence[int]]:
-        """For each step those that it has to wait for.  Edges of a graph are free, so that no more of them are drawn
-        than hazards demand.
+        """Returns, for each step, the steps that it has to wait for.
+
+        A graph orders only those nodes that an edge connects, so only the edges that hazards demand are added.
         """
         if not self._resources.device.options.side_by_side:
             return [(), *((number,) for number in range(len(part) - 1))]
@@ -266,7 +271,7 @@ class ResidentLane:
         return decide(self._resources.decisions, hazard_graph, HazardInputs(operations)).predecessors
 
     def _copy_stream(self) -> StreamLease:
-        """For copies that overlap with launches."""
+        """Returns the stream for copies that overlap with launches."""
         if self._copy_lease is None:
             self._copy_lease = self._resources.streams.acquire()
         return self._copy_lease
@@ -283,7 +288,7 @@ class ResidentLane:
         return found
 
     def _evict(self, launch: StepLaunch) -> None:
-        """Give back a launch, and what refers to its memory: graphs, and which copies overlap with it."""
+        """Releases a launch, and the graphs and overlap decisions that refer to its memory."""
         for launches in [launches for launches in self._overlapped if launch in launches]:
             del self._overlapped[launches]
         for launches in [launches for launches in self._sequences if launch in launches]:
@@ -292,9 +297,9 @@ class ResidentLane:
 
 
 def _update(part: Sequence[Prepared], graph: RecordedGraph) -> int:
-    """Give each kernel the values of its step: one launch may be of several steps, which differ in nothing else.
+    """Gives each kernel the values of its step: several steps that differ in values only may share one launch.
 
-    Returns how many kernels have others than before.
+    Returns the number of kernels whose values changed.
     """
     changed = end = 0
     for launch, step in part:

@@ -1,4 +1,4 @@
-"""Launches on resident memory: each prepared once for one stream and the memory that it is bound to."""
+"""Launches on resident memory: each is prepared once for one stream and for the memory that it is bound to."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ Key: TypeAlias = "tuple[object, ...]"
 
 
 class Step(NamedTuple):
-    """A resolved step.  ``memory`` and ``nbytes`` by position in the plan; ``nbytes`` is what the program sees.
+    """A resolved step.
 
-    ``number``: its place in the sequence.
+    ``memory`` and ``nbytes`` are by position in the plan; ``nbytes`` is the size that the program sees.  ``number`` is
+    the step's place in the sequence.
     """
 
     number: int
@@ -51,7 +52,9 @@ class Step(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What a prepared launch depends on.  Steps with host bytes need memory of their own for them."""
+        """Returns the values that a prepared launch depends on.  Steps with host bytes need memory of their own for
+        them.
+        """
         has_host = any(
             not isinstance(m, CudaBuffer) and not b.buffer.is_push
             for m, b in zip(self.memory, self.plan.bindings, strict=True)
@@ -63,11 +66,11 @@ class Step(NamedTuple):
 
 
 class StepLaunch:
-    """A step prepared on one stream: kernels bound to memory, scratch memory, what to copy and to zero before.
+    """A step prepared on one stream: kernels bound to memory, scratch memory, and the copies and fills before them.
 
-    ``kernels``: launches of a run.  ``operations``: these, and fills.  ``has_values``: whether host bytes are among the
-    parameters.  ``cooperative``: whether a kernel wants the device to itself.
-    Raises ``CudaCallError`` and what preparing a launch raises.  Not for two threads at once.
+    ``kernels``: launches of a run.  ``operations``: launches and fills.  ``has_values``: whether host bytes are among
+    the parameters.  ``cooperative``: whether a kernel needs the whole device.  Raises ``CudaCallError`` and the errors
+    of preparing a launch.  Not for two threads at once.
     """
 
     __slots__ = (
@@ -98,7 +101,7 @@ class StepLaunch:
             for is_host, binding in zip(host_only, plan.bindings, strict=True)
             if binding.buffer.access is BufferAccess.UNIFORM and not binding.buffer.is_push
         )
-        # Host bytes get memory of their own, which is apart from everything and aligned.
+        # Host bytes get memory of their own, which is aligned and overlaps with nothing.
         bound = [
             (m.address if isinstance(m, CudaBuffer) else 0, n) for m, n in zip(step.memory, step.nbytes, strict=True)
         ]
@@ -158,21 +161,24 @@ class StepLaunch:
             raise
 
     def host_pieces(self, step: Step) -> list[Piece]:
-        """Host bytes of this run that need to be on the device."""
+        """Returns the host bytes of this run that must be on the device, with their addresses."""
         return [Piece(data, address) for i, address in self._host if not isinstance(data := step.memory[i], CudaBuffer)]
 
     def calls(self, step: Step, *after_launch: Callable[[], object]) -> tuple[Callable[[], object], ...]:
-        """What a run of ``step`` calls, in order, its host bytes being on the device; parameters are packed."""
+        """Returns the functions that a run of ``step`` calls, in order.
+
+        They assume that its host bytes are on the device; its parameters are packed now.
+        """
         self.set_values(step)
         one_round: list[Callable[[], object]] = [*self._launch.launchers, *after_launch]
         return (*self._zero, *(one_round * self._iterations))
 
     def set_values(self, step: Step) -> None:
-        """Pack the host bytes among the parameters, for what is launched or recorded next."""
+        """Packs the host bytes among the parameters, for the next launch or recording."""
         self._launch.set_values([None if isinstance(memory, CudaBuffer) else memory for memory in step.memory])
 
     def enqueue(self, step: Step) -> None:
-        """Zero and launch."""
+        """Enqueues the fills and the launches."""
         if self.has_values:
             self.set_values(step)
         for zero in self._zero:
@@ -181,7 +187,7 @@ class StepLaunch:
             launch()
 
     def enqueue_checked(self, step: Step, check: Callable[[StepLaunch], None]) -> None:
-        """The same; ``check`` is called behind each iteration."""
+        """Enqueues the fills and the launches, and calls ``check`` after each iteration."""
         self.set_values(step)
         for zero in self._zero:
             zero()
@@ -191,9 +197,9 @@ class StepLaunch:
         self._resources.device.counters.kernel_launches += self.kernels
 
     def accesses(self, step: Step) -> tuple[Access, ...]:
-        """What a run of ``step`` touches, as bytes of the device: buffers may be parts of others.
+        """Returns the device memory that a run of ``step`` reads or writes, as ranges of bytes: buffers may overlap.
 
-        What belongs to the launch, its scratch memory say, is one run's at a time.
+        Memory that belongs to the launch, such as its scratch memory, serves one run at a time, and counts as written.
         """
         own = self._block
         touched = [(own.address, own.capacity, True)] if own.capacity else []
@@ -206,7 +212,7 @@ class StepLaunch:
         )
 
     def record(self, step: Step, chain: Chain) -> None:
-        """What ``enqueue`` does."""
+        """Adds the operations that ``enqueue`` enqueues."""
         self.set_values(step)
         for address, nbytes in self._filled:
             chain.zero(address, nbytes)
@@ -214,20 +220,20 @@ class StepLaunch:
             chain.kernel(kernel)
 
     def raise_trap(self) -> None:
-        """Raise what the records, copied into ``traps``, say."""
+        """Raises the trap in the records that were copied into ``traps``, if there is one."""
         trap = first_trap(self.traps.host, self._launch.kernels)
         if trap is not None:
             self._resources.device.counters.trap_count += 1
             raise trap
 
     def release(self) -> None:
-        """Give everything back behind the work on its stream."""
+        """Frees the memory after the work on its stream."""
         block, self._block = self._block, NO_BLOCK
         self._resources.memory.free(block, self._stream)
 
 
 def send_now(resources: Resources, stream: int, pieces: Sequence[Piece]) -> None:
-    """Copy host bytes to the device ahead of what is enqueued next, and wait for it."""
+    """Copies host bytes to the device, and waits for the copies."""
     chunks = PinnedChunks.to_send(resources.device, resources.pinned, stream, pieces)
     try:
         chunks.send(pieces, None)

@@ -1,8 +1,8 @@
 """Launches on resident memory: sequences of steps on one stream, each prepared once for the memory it is bound to.
 
 A *lane* owns a stream and remembers the launches prepared on it by program, config and memory.  A run takes an idle
-lane, enqueues everything in order, and waits once; where a kernel can trap, it looks after each launch, so that nothing
-runs behind a trap.
+lane, enqueues everything in order, and waits once.  If a kernel can trap, the run waits after each launch and checks,
+so that no kernel runs after a trap.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from vyre.domain.errors import BackendError, DispatchTimeout, InvalidInput, Inva
 from vyre.ports.backend import ResidentBuffer, ResidentSequence, ResidentStep
 
 LANES: Final = 16
-"""Idle lanes kept."""
+"""The number of idle lanes that are kept."""
 MANY_LAUNCHES: Final = 16
-"""Of a bound step, beside which it weighs little to look its sequence up."""
+"""The launches of a bound step from which on looking up its sequence costs comparatively little."""
 
 
 class ResidentRunner(DeviceMember):
-    """``ResidentExecutor`` and ``ResidentBinder``."""
+    """``ResidentExecutor`` and ``ResidentBinder`` of one device."""
 
     def __init__(self, resources: Resources, executor: CudaExecutor, store: ResidentStore, profiler: Profiler) -> None:
         self._resources = resources
@@ -53,6 +53,7 @@ class ResidentRunner(DeviceMember):
         resources.device.add(self)
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        """Runs a sequence, waits, fills its reads, and returns the measured times."""
         with self._profiler.range("vyre.cuda.resident_dispatch"):
             return self._run_sequence(sequence)
 
@@ -78,11 +79,11 @@ class ResidentRunner(DeviceMember):
             launches, launch_ns = lane.launches, lane.launch_ns
             self._put(lane)
         now = device.clock.now_ns()
-        waited = None if launches is None else now - enqueued  # else what it waited for had ended before
+        waited = None if launches is None else now - enqueued  # with checks between launches, all had ended before
         return DispatchTiming(now - started, device_ns, enqueued - started, waited, launches, launch_ns)
 
     def bind(self, step: ResidentStep, /) -> Bound:
-        """Prepare ``step`` once; host bytes are taken now, for every launch."""
+        """Prepares ``step`` once; its host bytes are copied now, for every launch."""
         resolved = self._resolve(0, step)
         replays = self.device.options.graph_after is not None
         with self.device.calls:
@@ -103,12 +104,12 @@ class ResidentRunner(DeviceMember):
         return bound
 
     def run_bound(self, bound: BoundSequence) -> None:
-        """One call of it."""
+        """Runs a bound sequence once."""
         deadline = deadline_after(self.device.clock, bound.seconds)
         with self.device.calls:
             try:
                 self._run(bound.lane, (bound.step,), 1, 0, (), deadline)
-            except KernelDiagnosis:  # all has ended, and may run again
+            except KernelDiagnosis:  # all work has ended, and the sequence may run again
                 raise
             except BaseException as error:
                 self.give_up(bound, error)
@@ -117,18 +118,18 @@ class ResidentRunner(DeviceMember):
                 raise
 
     def unbind(self, bound: Bound) -> None:
-        """It is closed, if it is not yet."""
+        """Closes a bound step, if it is not closed yet."""
         if self._unbound(bound) and self.device.reachable:
             with self.device.calls:
                 bound.lane.release(idle=True)
 
     def give_up(self, bound: Bound, error: BaseException) -> None:
-        """A call of it has failed, and may have left work behind."""
+        """Closes a bound step of which a call has failed and may have left work behind."""
         if self._unbound(bound):
             self._drop(bound.lane, (bound.step,), error)
 
     def _unbound(self, bound: Bound) -> bool:
-        """It runs no more; False if it was so before."""
+        """Expires a bound step; returns False if it had expired before."""
         with self._lock:
             if bound not in self._bound:
                 return False
@@ -138,7 +139,7 @@ class ResidentRunner(DeviceMember):
 
     # ---------------------------------------------------------------- resolving
     def _resolve(self, number: int, step: ResidentStep) -> Step:
-        """Check everything that can be checked before the first byte moves."""
+        """Checks everything that can be checked before the first byte moves, and returns the step."""
         plan = plan_bindings(step.program)
         if len(step.resources) != len(plan.bindings):
             raise InvalidInput(
@@ -193,7 +194,7 @@ class ResidentRunner(DeviceMember):
         reads: Sequence[Piece],
         deadline: int | None,
     ) -> tuple[int, int]:
-        """Enqueue the first ``once`` steps once and the others ``repeat_count`` times, wait, read.
+        """Enqueues the first ``once`` steps once and the others ``repeat_count`` times, waits, and reads.
 
         Returns the moment when everything was enqueued, and the kernels' time, in ns.
         """
@@ -206,7 +207,7 @@ class ResidentRunner(DeviceMember):
         run = prepared if repeat_count else prepared[:once]
         copies = lane.copies(run, deadline)
         if copies is not None:
-            copies.send(run[0].step.number)  # nothing runs yet, nor is timed
+            copies.send(run[0].step.number)  # before the timing starts, because nothing runs yet
         driver.event_record(started, stream)
         for part, rounds in ((prepared[:once], 1), (prepared[once:], repeat_count)):
             if check is None:
@@ -239,14 +240,14 @@ class ResidentRunner(DeviceMember):
         chunks.release(idle=True)
 
     def check_trap(self, lane: ResidentLane, deadline: int | None, launch: StepLaunch) -> None:
-        """Wait for a launch and raise its trap."""
+        """Waits for a launch and raises its trap, if it has one."""
         if not launch.can_trap:
             return
         self._read(lane, [launch.traps], deadline)
         launch.raise_trap()
 
     def timeout(self, step: Step, seconds: float | None) -> DispatchTimeout:
-        """What a passed deadline is reported as."""
+        """Counts a passed deadline and returns its error."""
         self.device.counters.timeout_count += 1
         return DispatchTimeout(
             f"resident dispatch of {step.pipeline.id} did not finish on backend `{self.device.backend}` within "
@@ -263,7 +264,7 @@ class ResidentRunner(DeviceMember):
         return lane
 
     def _put(self, lane: ResidentLane) -> None:
-        """``lane`` is idle again; one of an earlier epoch is gone."""
+        """Keeps ``lane``, which is idle; does nothing with a lane of an earlier epoch."""
         with self._lock:
             self._active.discard(lane)
             if lane.epoch != self.device.epoch:
@@ -274,7 +275,7 @@ class ResidentRunner(DeviceMember):
         lane.release(idle=True)
 
     def _drop(self, lane: ResidentLane, steps: Sequence[Step], error: BaseException) -> None:
-        """After a failure the stream may still be running, and so may whatever uses the buffers."""
+        """Puts a lane and its buffers aside after a failure, because its stream may still be running."""
         with self._lock:
             self._active.discard(lane)
         if lane.epoch != self.device.epoch or not self.device.reachable:
@@ -298,16 +299,19 @@ class ResidentRunner(DeviceMember):
 
     # ---- as a member of the device
     def settled(self) -> bool:
+        """Returns whether no thread is running a sequence or a bound step."""
         with self._lock:
             return not self._active and not any(bound.active for bound in self._bound)
 
     def release(self) -> None:
+        """Releases every lane."""
         with self._lock:
             lanes = [*self._idle, *self._active, *(bound.lane for bound in self._bound)]
         self.forget()
         release_all([partial(lane.release, idle=False) for lane in lanes])
 
     def forget(self) -> None:
+        """Drops every lane without a driver call, and expires every bound step."""
         with self._lock:
             bound, self._bound = self._bound, set()
             self._idle.clear()
@@ -317,7 +321,7 @@ class ResidentRunner(DeviceMember):
 
 
 def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, name: str) -> int:
-    """The bytes the program may see: the static length, or whole elements."""
+    """Returns the bytes that the program may see: the static length, or whole elements."""
     if static_nbytes is None:
         return buffer.nbytes - buffer.nbytes % element_size
     if buffer.nbytes < static_nbytes:
@@ -328,7 +332,9 @@ def _fitted(buffer: CudaBuffer, static_nbytes: int | None, element_size: int, na
 
 
 def _check_overlap(plan: BindingPlan, memory: Sequence[Memory]) -> None:
-    """Memory bound twice and written through one of the bindings is refused, also by parts."""
+    """Raises ``InvalidResource`` for memory that is bound twice, even in part, and written through one of the
+    bindings.
+    """
     ranges = sorted(
         (m.address, m.address + m.nbytes, b.buffer.is_writable, b.buffer.name)
         for b, m in zip(plan.bindings, memory, strict=True)

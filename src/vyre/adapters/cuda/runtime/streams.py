@@ -14,7 +14,9 @@ KEPT: Final = 128
 
 
 class StreamLease(NamedTuple):
-    """A stream of its own.  ``started`` and ``ended`` time the kernels; ``done`` marks the end of everything."""
+    """A stream for one user.  ``started`` and ``ended`` time the kernels; ``done`` marks the end of all work on the
+    stream.
+    """
 
     stream: Stream
     started: Event
@@ -23,7 +25,7 @@ class StreamLease(NamedTuple):
 
 
 class StreamPool(DeviceMember):
-    """Hands out stream leases.  Call inside the door of the device; raises ``CudaCallError``."""
+    """The streams of a device.  Call its methods inside ``device.calls``; they raise ``CudaCallError``."""
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
@@ -33,7 +35,7 @@ class StreamPool(DeviceMember):
         device.add(self)
 
     def acquire(self) -> StreamLease:
-        """A lease whose stream is idle."""
+        """Returns a lease whose stream is idle."""
         with self._lock:
             if self._idle:
                 lease = self._idle.pop()
@@ -45,7 +47,7 @@ class StreamPool(DeviceMember):
         return lease
 
     def give_back(self, lease: StreamLease) -> None:
-        """Keep ``lease``, whose stream is idle; one of an earlier epoch is gone."""
+        """Keeps ``lease``, whose stream is idle, for reuse; does nothing with a lease of an earlier epoch."""
         with self._lock:
             if lease not in self._live:
                 return
@@ -56,7 +58,7 @@ class StreamPool(DeviceMember):
         self._destroy(lease)
 
     def free(self, lease: StreamLease) -> None:
-        """Destroy ``lease``, whose stream is idle; one of an earlier epoch is gone."""
+        """Destroys ``lease``, whose stream is idle; does nothing with a lease of an earlier epoch."""
         with self._lock:
             if lease not in self._live:
                 return
@@ -64,16 +66,19 @@ class StreamPool(DeviceMember):
         self._destroy(lease)
 
     def busy_streams(self) -> Sequence[Stream]:
+        """Returns the streams that are leased."""
         with self._lock:
             return [lease.stream for lease in self._live]
 
     def release(self) -> None:
+        """Destroys every stream and event."""
         with self._lock:
             leases = [*self._live, *self._idle]
         self.forget()
         release_all([partial(self._destroy, lease) for lease in leases])
 
     def forget(self) -> None:
+        """Drops every stream and event without a driver call."""
         with self._lock:
             self._idle.clear()
             self._live.clear()

@@ -1,8 +1,8 @@
-"""Moving the bytes of a dispatch between the caller and its arena, through pinned memory.
+"""Copies of a dispatch between the caller's memory and its arena, through pinned memory.
 
-``MirroredTransfer`` for small arenas: a pinned mirror of the arena, one copy up and one down.  ``StagedTransfer`` for
-large ones: pinned chunks of 4 MiB, the next one filled while the one before is on its way.
-Everything is queued on the stream of the lane; what a method waits for is bounded by its deadline.
+``MirroredTransfer`` serves small arenas with a pinned mirror of the arena, one copy up and one down. ``StagedTransfer``
+serves large ones with pinned chunks of 4 MiB, of which the next one is filled while the one before is being copied.
+Everything is queued on the stream of the lane; every wait is bounded by the method's deadline.
 """
 
 from __future__ import annotations
@@ -22,41 +22,45 @@ MIRROR_LIMIT: Final = 8 * MIB
 
 
 class Copies(NamedTuple):
-    """Copies between pinned memory and the arena."""
+    """The copies of a dispatch between pinned memory and the arena; ``upload`` is None if there is nothing to
+    upload.
+    """
 
     upload: Copy | None
     reads: tuple[Copy, ...]
 
 
 class Transfer(Protocol):
-    """One arena's traffic.  Raises ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at once."""
+    """The copies of one arena.  Its methods raise ``CudaCallError`` and ``DeadlinePassed``.  Not for two threads at
+    once.
+    """
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Queue the copies of the inputs to the device; they have been read when this returns."""
+        """Queues the copies of the inputs to the device; they have been read when this returns."""
         ...
 
     def recordable(self) -> MirroredTransfer | None:
-        """Itself, if it makes the same copies every time."""
+        """Returns the transfer itself if it makes the same copies every time, else None."""
         ...
 
     def request(self) -> None:
-        """Queue the copies back that can be queued before the kernels have run."""
+        """Queues those copies to the host that can be queued before the kernels have run."""
         ...
 
     def request_traps(self) -> None:
-        """Queue the copy of the trap records alone."""
+        """Queues the copy of the trap records alone."""
         ...
 
     def traps(self) -> memoryview:
-        """The trap records, after what was queued by ``request`` or ``request_traps`` has run."""
+        """Returns the trap records, once the copies of ``request`` or ``request_traps`` have run."""
         ...
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
-        """Fill ``outputs``, after what was queued by ``request`` has run."""
+        """Fills ``outputs``, once the copies of ``request`` have run."""
         ...
 
     def release(self, *, idle: bool) -> None:
-        """Return pinned memory and events; ``idle`` memory may be kept for reuse, other goes to the driver."""
+        """Returns pinned memory and events; ``idle`` memory may be kept for reuse, otherwise it is freed."""
         ...
 
 
@@ -94,19 +98,21 @@ class MirroredTransfer:
         )
 
     def recordable(self) -> MirroredTransfer | None:
+        """Returns the transfer: it makes the same copies every time."""
         return self
 
     def stage(self, inputs: Sequence[memoryview]) -> None:
-        """Bring the inputs into pinned memory, for ``copies`` made elsewhere."""
+        """Copies the inputs into pinned memory, for a graph that makes ``copies``."""
         for place, source in self._inputs:
             place[:] = inputs[source]
 
     def count(self) -> None:
-        """``copies`` were made elsewhere."""
+        """Counts the ``copies`` that a graph has made."""
         self._count_upload()
         self._count_reads()
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
+        """Implements ``Transfer.upload``."""
         if self._up is None:
             return
         for place, source in self._inputs:
@@ -115,11 +121,13 @@ class MirroredTransfer:
         self._count_upload()
 
     def request(self) -> None:
+        """Implements ``Transfer.request``."""
         for copy in self._down:
             copy()
         self._count_reads()
 
     def request_traps(self) -> None:
+        """Implements ``Transfer.request_traps``."""
         self._down_traps()
 
     def _count_upload(self) -> None:
@@ -133,13 +141,16 @@ class MirroredTransfer:
         counters.device_readback_ops += len(self._down)
 
     def traps(self) -> memoryview:
+        """Implements ``Transfer.traps``."""
         return self._traps
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
+        """Implements ``Transfer.collect``; waits for nothing."""
         for index, source in self._outputs:
             outputs[index][:] = source
 
     def release(self, *, idle: bool) -> None:
+        """Implements ``Transfer.release``."""
         block, self._block = self._block, None
         if block is not None:
             (self._pinned.give_back if idle else self._pinned.free)(block)
@@ -167,31 +178,38 @@ class StagedTransfer:
                 raise
 
     def recordable(self) -> MirroredTransfer | None:
+        """Returns None: the chunks are used in turn, so that copies differ between dispatches."""
         return None  # chunks are used in turn
 
     def upload(self, inputs: Sequence[memoryview], deadline_ns: int | None) -> None:
+        """Implements ``Transfer.upload``."""
         places = [Piece(inputs[place.source], self._base + place.offset) for place in self._arena.inputs]
         self._chunks.send([self._table, *places], deadline_ns)
 
     def request(self) -> None:
+        """Implements ``Transfer.request``: queues the copy of the trap records only."""
         if self._arena.traps.nbytes:
             self.request_traps()
 
     def request_traps(self) -> None:
+        """Implements ``Transfer.request_traps``."""
         assert self._records is not None
         records = self._arena.traps
         address = self._base + records.start
         self._device.driver.copy_to_host(self._records.address, address, records.nbytes, self._stream)
 
     def traps(self) -> memoryview:
+        """Implements ``Transfer.traps``."""
         assert self._records is not None
         return self._records.view[: self._arena.traps.nbytes]
 
     def collect(self, outputs: Sequence[memoryview], deadline_ns: int | None) -> None:
+        """Implements ``Transfer.collect``: copies the outputs chunk by chunk and waits for them."""
         places = zip(outputs, self._arena.outputs, strict=True)
         self._chunks.receive([Piece(target, self._base + source.start) for target, source in places], deadline_ns)
 
     def release(self, *, idle: bool) -> None:
+        """Implements ``Transfer.release``."""
         records, self._records = self._records, None
         give_back = self._pinned.give_back if idle else self._pinned.free
         release_all(
@@ -202,6 +220,6 @@ class StagedTransfer:
 def make_transfer(
     device: CudaDevice, pinned: PinnedMemory, arena: Arena, base: DeviceAddress, table: bytes, stream: Stream
 ) -> Transfer:
-    """The transfer for an arena of this size."""
+    """Returns the transfer for an arena of this size."""
     kind = MirroredTransfer if arena.mirror_nbytes <= MIRROR_LIMIT else StagedTransfer
     return kind(device, pinned, arena, base, table, stream)

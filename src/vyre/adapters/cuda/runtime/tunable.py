@@ -1,4 +1,4 @@
-"""What a tuner may vary on a CUDA device, and what it goes by."""
+"""The tuning facet: what a tuner may vary on a CUDA device, and by which times it compares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vyre.domain.tuning import TimeKind
 
 
 class CudaTunable:
-    """``Tunable``.  ``work_done``: what an emulated device has done; None: the device has clocks."""
+    """``Tunable`` of one device.  ``work_done`` returns the work of an emulated device; None: the device has clocks."""
 
     def __init__(self, device: CudaDevice, executor: CudaExecutor, work_done: Callable[[], int] | None) -> None:
         self._device = device
@@ -27,22 +27,27 @@ class CudaTunable:
 
     @property
     def kind(self) -> TimeKind:
+        """Returns whether times are measured on the device or estimated from the emulated work."""
         return TimeKind.DEVICE if self._work_done is None else TimeKind.ESTIMATED
 
     @property
     def device(self) -> str:
+        """Returns the device's name and UUID."""
         facts = self._device.facts
         return f"{facts.name} {facts.uuid.hex()}"
 
     @property
     def driver(self) -> str:
+        """Returns the driver's version, ``1000 * major + 10 * minor``, as text."""
         return str(self._device.facts.driver_version)
 
     @property
     def versions(self) -> str:
+        """Returns the digest of the emitter's source."""
         return f"emitter {emitter_digest().hex()}"
 
     def profiles(self, program: Program, config: DispatchConfig, launch: Launch, /) -> Sequence[str]:
+        """Returns the tuned profiles whose text for this launch differs from the default's and from each other's."""
         texts = {self._code(program, replace(config, profile=None), launch)}
         found = []
         for name in TUNED_PROFILES:
@@ -53,16 +58,18 @@ class CudaTunable:
         return found
 
     def occupancy_bps(self, program: Program, config: DispatchConfig, launch: Launch, /) -> int | None:
+        """Returns the lanes that a multiprocessor holds at once, in 1/10 000 of the most that it can hold."""
         pipeline = self._executor.pipeline(program, config)[0]
         with self._device.calls:
             lanes = pipeline.resident_lanes(launch)
         return lanes * 10_000 // self._device.facts.threads_per_multiprocessor
 
     def work_done(self) -> int:
+        """Returns the lane instructions that an emulated device has run so far; 0 on a device with clocks."""
         return 0 if self._work_done is None else self._work_done()
 
     def _code(self, program: Program, config: DispatchConfig, launch: Launch) -> str:
-        """Without the names of its kernels, which tell what it was made with."""
+        """Returns the text without the names of its kernels, which differ with the options that it was emitted with."""
         pipeline = self._executor.pipeline(program, config)[0]
         with self._device.calls:
             options = pipeline.options_for(launch)

@@ -1,7 +1,7 @@
-"""Waiting for the device: always bounded by a deadline, never a busy core for long.
+"""Waiting for the device: bounded by a deadline, and never spinning for long.
 
-A wait polls for 64 us, which covers the short kernels that prepared launches are made for, then asks with sleeps of
-20 us that double up to 1 ms.  The driver's own blocking wait cannot be interrupted, so it is used only where the caller
+A wait polls for 64 us, which covers the short kernels that prepared launches are made for, then polls with sleeps of 20
+us that double up to 1 ms.  The driver's own blocking wait cannot be interrupted, so it is used only where the caller
 gave no deadline.
 """
 
@@ -19,11 +19,11 @@ LONGEST_SLEEP_NS: Final = 1_000_000
 
 
 class DeadlinePassed(Exception):
-    """A wait ended before the device did."""
+    """A wait ended because its deadline passed before the device had finished."""
 
 
 class Clock(NamedTuple):
-    """``now_ns``: monotonic nanoseconds.  ``sleep``: for that many seconds."""
+    """A clock: ``now_ns`` returns monotonic nanoseconds, ``sleep`` sleeps for a number of seconds."""
 
     now_ns: Callable[[], int] = time.monotonic_ns
     sleep: Callable[[float], None] = time.sleep
@@ -33,12 +33,12 @@ SYSTEM_CLOCK: Final = Clock()
 
 
 def deadline_after(clock: Clock, seconds: float | None) -> int | None:
-    """The moment ``seconds`` from now, in ns of the clock; None: never."""
+    """Returns the moment ``seconds`` from now, in ns of the clock; None (no deadline) for None."""
     return None if seconds is None else clock.now_ns() + int(seconds * 1e9)
 
 
 class Waiter:
-    """Waits on one driver.  Raises ``CudaCallError``; every method may be called from any thread."""
+    """Waits on one driver.  Its methods raise ``CudaCallError`` and may be called from any thread."""
 
     __slots__ = ("_clock", "_driver")
 
@@ -48,15 +48,16 @@ class Waiter:
 
     @property
     def clock(self) -> Clock:
+        """Returns the clock that deadlines are measured with."""
         return self._clock
 
     def event(self, event: Event, deadline_ns: int | None) -> bool:
-        """Wait until ``event`` has completed: True, or False once the deadline has passed."""
+        """Waits until ``event`` has completed.  Returns True, or False once the deadline has passed."""
         driver = self._driver
         return self._until(lambda: driver.event_ready(event), lambda: driver.event_synchronize(event), deadline_ns)
 
     def stream(self, stream: Stream, deadline_ns: int | None) -> bool:
-        """Wait until everything queued on ``stream`` has run: True, or False once the deadline has passed."""
+        """Waits until all work queued on ``stream`` has ended.  Returns True, or False once the deadline has passed."""
         driver = self._driver
         return self._until(lambda: driver.stream_ready(stream), lambda: driver.stream_synchronize(stream), deadline_ns)
 

@@ -1,8 +1,8 @@
-"""One walk over a program that says, for every access, which element it touches and whether that is certainly there.
+"""One traversal of a program that finds, for every access, its element and whether the access is certainly in range.
 
-A condition is learnt in the branch it guards, and behind a branch that does not come back.  A name that is assigned
-somewhere has an unknown value behind every branch and around every loop that assigns it.  What no index and no
-condition needs is not evaluated.
+A condition is learnt in the branch it guards, and behind a branch that does not return to the common path.  A name
+that is assigned somewhere has an unknown value behind every branch and around every loop that assigns it.
+Expressions that no index and no condition needs are not evaluated.
 
 Cost: linear in the program, with an upper bound on the effort of evaluation and proof.
 """
@@ -54,20 +54,20 @@ from vyre.domain.ir.types import ScalarType
 Access: TypeAlias = Load | Store | Atomic
 _U32: Final = ScalarType.U32
 _SMALL: Final = 64
-"""Operators up to which an expression counts as small."""
+"""The largest number of operators of an expression that counts as small."""
 
 
 class Step(IdentityEnum):
-    """What happens in a straight run of statements, as far as memory is concerned."""
+    """The effect on memory of one event in a straight run of statements."""
 
     LOAD = "load"
     STORE = "store"
     ASSIGN = "assign"
-    """Locals change; consecutive ones count as one."""
+    """Locals change; consecutive assignments count as one event."""
 
 
 class Event(NamedTuple):
-    """``at`` (the index) and ``proven`` belong to loads and stores."""
+    """One event of a run; ``at`` (the index) and ``proven`` belong to loads and stores."""
 
     step: Step
     node: Load | Store | Assign
@@ -76,7 +76,7 @@ class Event(NamedTuple):
 
 
 _Scan: TypeAlias = tuple[tuple[Load | Atomic, ...], tuple[str, ...], bool]
-"""What is inside an expression: accesses, assigned names, and whether an access is atomic."""
+"""The accesses in an expression, the assigned names in it, and whether an access is atomic."""
 _EMPTY_SCAN: Final[_Scan] = ((), (), False)
 
 
@@ -90,38 +90,38 @@ class Bounds(NamedTuple):
 
 
 class IndexFlow:
-    """What the walk found; nodes are keyed by identity."""
+    """The results of the traversal; nodes are keyed by identity."""
 
     __slots__ = ("absent", "ids", "indices", "local_ids", "loops", "proven", "runs", "scans", "uniform")
 
     def __init__(self) -> None:
         self.absent: dict[int, bool] = {}
-        """Accesses, if the walk was a survey: are all their occurrences certainly out of range?"""
+        """By access, for a survey: whether all its occurrences are certainly out of range."""
         self.ids: dict[tuple[IdKind, int], Value] = {}
-        """Launch ids by kind and axis, as far as a survey met them."""
+        """Launch ids by kind and axis that a survey encountered."""
         self.uniform: frozenset[Atom] = frozenset()
-        """Atoms on which all lanes of a launch agree, as far as a survey met them."""
+        """Atoms that a survey encountered and on which all lanes of a launch agree."""
         self.proven: dict[int, bool] = {}
-        """Accesses: are all their occurrences certainly in range?"""
+        """By access: whether all its occurrences are certainly in range."""
         self.indices: dict[int, Value | None] = {}
-        """Accesses: their indices; None for nodes that occur several times."""
+        """By access: its index; None for nodes that occur several times."""
         self.loops: dict[int, Bounds | None] = {}
-        """Loops; None for nodes that occur several times."""
+        """By loop: its bounds; None for nodes that occur several times."""
         self.runs: list[list[Event]] = []
-        """What happens in each stretch of one body without branches, barriers and atomics."""
+        """The events of each stretch of one body without branches, barriers and atomics."""
         self.scans: dict[int, _Scan] = {}
-        """Expressions that statements evaluate: the accesses in them.  Those that are not here have none."""
+        """By expression that a statement evaluates: the accesses in it.  Expressions without accesses are absent."""
         self.local_ids: dict[int, Value] = {}
-        """Local ids by axis, as far as they occur."""
+        """Local ids by axis, for the axes that occur."""
 
 
 def index_flow(
     program: Program, *, workgroup: Dim3 | None = None, in_range: Iterable[str] = (), same_length: bool = False
 ) -> IndexFlow:
-    """The facts of a valid program; cached on it.
+    """Returns the facts of a valid program; cached on it.
 
-    ``workgroup`` replaces the program's.  ``in_range``: buffers of which each lane's first global id is an element.
-    ``same_length``: a buffer declared ``like`` another one has as many elements.
+    ``workgroup`` replaces the program's workgroup size.  ``in_range`` names buffers of which each lane's first global
+    id is an element.  ``same_length`` means that a buffer declared ``like`` another one has as many elements.
     """
     size = workgroup or program.workgroup_size
     key = (size, frozenset(in_range), same_length)
@@ -135,7 +135,7 @@ def index_flow(
 
 
 def survey(program: Program) -> IndexFlow:
-    """The facts of a valid program that ``index_flow`` finds, and those that only lints ask for; not cached."""
+    """Returns the facts of ``index_flow`` and those that only lints need; not cached."""
     return _Survey(program, program.workgroup_size, frozenset(), same_length=False).result
 
 
@@ -161,7 +161,7 @@ class _Walk:
 
     # ---- accesses
     def _scan(self, root: Expr) -> _Scan:
-        """Accesses and assigned names in an expression; large ones with shared nodes are walked in linear time."""
+        """Returns accesses and assigned names in an expression; walks large ones with shared nodes in linear time."""
         if type(root) in _LEAVES:
             return _EMPTY_SCAN
         found = self.result.scans.get(id(root))
@@ -183,7 +183,7 @@ class _Walk:
                 if node.name in assigned:
                     names.append(node.name)
                 continue
-            if few:  # as long as it is small, a node that is met again costs less than looking for it
+            if few:  # in a small expression, visiting a shared node again costs less than looking it up
                 few -= 1
             else:
                 key = id(node)
@@ -257,7 +257,7 @@ class _Walk:
 
     # ---- bodies
     def _body(self, body: Body) -> bool:
-        """Walks a body; whether its end is reached."""
+        """Walks a body and returns whether its end is reached."""
         alive = True
         for stmt in body:
             handler = _HANDLERS.get(type(stmt))
@@ -269,7 +269,9 @@ class _Walk:
         return alive
 
     def _branch(self, body: Body, facts: list[Fact]) -> tuple[set[str], bool]:
-        """Walks a body under facts and takes back what it did; what outer names it assigned, is its end reached?"""
+        """Walks a body under facts and undoes its effects; returns the outer names it assigned and whether its end is
+        reached.
+        """
         mark, learnt = len(self._undo), self._proofs.mark
         for fact in facts:
             self._proofs.learn(fact)
@@ -283,9 +285,9 @@ class _Walk:
         self._meanings.env[name] = version
 
     def _rewind(self, mark: int) -> set[str]:
-        """Leaves a scope: names declared in it end, others get the version back that they had before it.
+        """Leaves a scope: names declared in it end, others get back the version that they had before it.
 
-        Returns those others, which have been assigned.
+        Returns the names of the latter, which have been assigned.
         """
         declared: set[str] = set()
         changed: set[str] = set()
@@ -300,11 +302,11 @@ class _Walk:
         return changed - declared
 
     def _blur(self, names: Iterable[str]) -> None:
-        """These locals have values that are not followed."""
+        """Gives these locals unknown values."""
         for name in names:
             self._set(name, Version(None, None, self._meanings.dtype(Var(name), None)))
 
-    # ---- statements; each says whether the next one is reached
+    # ---- statements; each returns whether the next one is reached
     def _let(self, stmt: Let) -> bool:
         self._set(stmt.name, self._new_version(stmt.value))
         return True
@@ -333,7 +335,7 @@ class _Walk:
         then_changed, then_alive = self._branch(stmt.then, holds)
         else_changed, else_alive = self._branch(stmt.otherwise, fails)
         self._blur(sorted((then_changed if then_alive else set()) | (else_changed if else_alive else set())))
-        if then_alive is not else_alive:  # only one of them comes back
+        if then_alive is not else_alive:  # only one branch reaches its end
             for fact in holds if then_alive else fails:
                 self._proofs.learn(fact)
         return then_alive or else_alive
@@ -357,7 +359,7 @@ class _Walk:
         return True
 
     def _counter(self, start: Value, stop: Value, step: Value) -> Value:
-        """The variable of a loop in one of its iterations."""
+        """Returns the variable of a loop in one of its iterations."""
         values = self._meanings.values
         last = max(stop.high - 1, start.low)
         if start.is_constant and step.is_constant and step.constant > 1:
@@ -380,7 +382,7 @@ class _Walk:
 
 
 class _Survey(_Walk):
-    """Looks for accesses out of range too, and keeps what the values of ids and lengths are."""
+    """Finds accesses out of range, too, and keeps the values of ids and lengths."""
 
     def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
         super().__init__(program, size, in_range, same_length)

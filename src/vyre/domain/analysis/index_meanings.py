@@ -1,7 +1,7 @@
-"""What the expressions of a program mean as index values, at the place that a walk has come to.
+"""The index values of a program's expressions at the current position of a traversal.
 
 Locals are followed as versions: a name that is assigned somewhere has a new version after every assignment, and an
-unknown one where paths join.  A value is made only when somebody asks for it.  See ``index_flow`` for the cost.
+unknown one where paths join.  Values are computed on demand.  The cost is described in ``index_flow``.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _SUBGROUP: Final = 32
 _U32: Final = ScalarType.U32
 _BOOL: Final = ScalarType.BOOL
 _DEPTH: Final = 40
-"""Operators that a value is followed through; beyond that it is unknown."""
+"""The largest depth of operators through which a value is followed; beyond it the value is unknown."""
 _EVALUATIONS: Final = 6_000
-"""Operators that are evaluated for one program; what comes after them is unknown."""
+"""The largest number of operators that are evaluated for one program; later values are unknown."""
 _UNIFORM: Final = frozenset({"length", "parameter", "constant"})
 _CONDITIONS: Final = 64
-"""Terms of a condition that are looked at."""
+"""The largest number of terms of a condition that are examined."""
 
 
 class Version:
-    """A value of a local: what it was set to, and the versions of assigned names at that point.
+    """A value of a local: the expression that it was set to, and the versions of assigned names at that point.
 
-    ``has_atomic``: is there an atomic in the expression?
+    ``has_atomic`` tells whether the expression contains an atomic.
     """
 
     __slots__ = ("captured", "dtype", "expr", "has_atomic", "value")
@@ -73,18 +73,22 @@ class Version:
         self.has_atomic: bool = has_atomic
 
     def memo(self) -> Memo:
-        """An empty one for the expression."""
+        """Returns an empty memo for the expression, or None if it contains an atomic."""
         return None if self.has_atomic else {}
 
 
 Captured: TypeAlias = dict[str, Version] | None
 Memo: TypeAlias = dict[int, Value] | None
-"""Values of the expression objects of one statement; None if an object met again may have another value, since there
-is an atomic in the statement: that runs again, and loads may give something else after it."""
+"""Values of the expression objects of one statement.
+
+It is None if the statement contains an atomic: a shared atomic runs at each occurrence, and loads may give another
+value after it, so that one object may have several values."""
 
 
 def length_model(buffers: Mapping[str, Buffer], name: str) -> str:
-    """The buffer whose length a buffer takes over, directly or through others; itself if none."""
+    """Returns the buffer whose length a buffer takes over, directly or through others; the buffer itself if there is
+    none.
+    """
     passed: set[str] = set()
     while name not in passed:
         passed.add(name)
@@ -97,7 +101,7 @@ def length_model(buffers: Mapping[str, Buffer], name: str) -> str:
 class Meanings:
     """Values of expressions, and facts from conditions.
 
-    ``env``: the visible locals.  ``memo``: that of the running statement.
+    ``env`` holds the visible locals, ``memo`` the values of the current statement.
     """
 
     def __init__(self, buffers: Mapping[str, Buffer], size: Dim3, same_length: bool) -> None:
@@ -111,31 +115,31 @@ class Meanings:
         self._ids: dict[tuple[IdKind, int], Value] = {}
 
     def local_ids(self) -> dict[int, Value]:
-        """Local ids by axis, as far as they were asked for."""
+        """Returns the local ids that were evaluated, by axis."""
         return {axis: found for (kind, axis), found in self._ids.items() if kind is IdKind.LOCAL}
 
     def ids(self) -> dict[tuple[IdKind, int], Value]:
-        """Launch ids by kind and axis, as far as they were asked for."""
+        """Returns the launch ids that were evaluated, by kind and axis."""
         return dict(self._ids)
 
     def uniform_atoms(self) -> frozenset[Atom]:
-        """Lengths, parameters and constants, as far as they were asked for."""
+        """Returns the lengths, parameters and constants that were evaluated."""
         atoms = (found.atom for key, found in self.values.named_values() if key[0] in _UNIFORM)
         return frozenset(atom for atom in atoms if atom is not None)
 
     def value(self, expr: Expr) -> Value:
-        """The value of an expression (u32) of the running statement."""
+        """Returns the value of an expression (u32) of the current statement."""
         return self._evaluate(expr, None, self.memo, _DEPTH)
 
     def length(self, name: str) -> Value:
-        """The element count of a buffer."""
+        """Returns the element count of a buffer."""
         model = length_model(self._buffers, name) if self._same_length else name
         count = self._buffers[model].count
         return self.values.constant(count) if count else self.values.named(("length", model))
 
     # ---- values
     def _evaluate(self, expr: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
-        """The value of an expression of type u32."""
+        """Returns the value of an expression of type u32."""
         kind = type(expr)
         if kind is Literal:
             return self.values.constant(expr.bits)  # type: ignore[union-attr]
@@ -167,7 +171,7 @@ class Meanings:
         return version.value
 
     def dtype(self, expr: Expr, captured: Captured) -> ScalarType | None:
-        """The static type, found along first operands."""
+        """Returns the static type, found along first operands."""
         passed: list[Version] = []
         found: ScalarType | None = None
         node: Expr | None = expr
@@ -216,7 +220,7 @@ class Meanings:
         return self.launch_id(expr.kind, expr.axis)
 
     def launch_id(self, kind: IdKind, axis: int) -> Value:
-        """Ids, in a grid of at most 2**32 lanes along each axis."""
+        """Returns a launch id, in a grid of at most 2**32 lanes along each axis."""
         found = self._ids.get((kind, axis))
         return self._new_id(kind, axis) if found is None else found
 
@@ -248,7 +252,7 @@ class Meanings:
 
     # ---- conditions
     def facts(self, condition: Expr, holds: bool) -> list[Fact]:
-        """What follows from a condition, or from its opposite."""
+        """Returns the facts that follow from a condition, or from its negation."""
         facts: list[Fact] = []
         seen: set[tuple[int, bool]] = set()
         stack: list[tuple[Expr, bool, Captured, Memo]] = [(condition, holds, None, self.memo)]
@@ -287,12 +291,12 @@ class Meanings:
                 return [Fact(b, a, 0)]
             case BinaryOp.EQ:
                 return [Fact(a, b, 0), Fact(b, a, 0)]
-        # Different: that says something where one of them is the least that the other can be.
+        # An inequality gives a fact where one side is the least value that the other can have.
         return [Fact(low, other, 1) for low, other in ((a, b), (b, a)) if low.high <= other.low]
 
 
 def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
-    """The type of an expression, or the operand that has the same type."""
+    """Returns the type of an expression, or the operand that has the same type."""
     match node:
         case Literal(dtype) | Cast(dtype) | Bitcast(dtype):
             return dtype, None
@@ -335,4 +339,4 @@ _EVALUATE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int],
     SubgroupSize: Meanings._lanes_of_subgroup,
     SpecConst: Meanings._spec,
 }
-"""What is not listed has an unknown value."""
+"""Expressions that are not listed have unknown values."""

@@ -1,10 +1,11 @@
-"""What is known at one place of a program about values, and proofs from it.
+"""Facts about values that hold at one point of a program, and proofs from them.
 
-A fact is ``u + gap <= v`` between numbers (not modulo anything); it holds from where it is learnt to the end of the
-region that it dominates, where ``forget`` takes it back.  Facts are kept with the forms of both sides.
+A fact is ``u + gap <= v`` between numbers (not modulo anything); it holds from the point where it is learnt to the
+end of the region that this point dominates, where ``forget`` removes it.  Facts are stored with the forms of both
+sides.
 
-Proofs are searched for along few facts and with bounded effort: what takes longer is not proven.  See ``index_flow``
-for the cost.
+Proofs search along few facts and with bounded effort; a statement that would need more is not proven.  The cost is
+described in ``index_flow``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from vyre.domain.ir.operators import BinaryOp
 
 _DEPTH: Final = 3
 _FACTS: Final = 9
-"""One more than the facts about one form that are tried, the latest first."""
+"""One more than the number of facts about one form that are tried, the latest first."""
 _STEPS_OF_A_PROOF: Final = 120
 _STEPS_IN_ALL: Final = 60_000
 
@@ -39,6 +40,8 @@ class Fact(NamedTuple):
 
 
 class Proofs:
+    """The facts at the current point of a traversal, and proofs from them."""
+
     def __init__(self, values: Values) -> None:
         self._values = values
         self._trail: list[list[Relation]] = []
@@ -48,15 +51,15 @@ class Proofs:
     # ---- facts
     @property
     def mark(self) -> int:
-        """What ``forget`` goes back to."""
+        """Returns the current number of facts, to which ``forget`` returns."""
         return len(self._trail)
 
     def learn(self, fact: Fact) -> None:
-        """From here on the fact holds."""
+        """Adds a fact that holds from now on."""
         lower, upper, gap = fact
         if lower.is_constant and upper.is_constant:
             return
-        # Both are known modulo a power of two, so the distance is too.
+        # Both are known modulo a power of two, and so is the distance.
         mask = (1 << min(lower.form.align, upper.form.align)) - 1
         gap += (upper.constant - lower.constant - gap) & mask
         if not lower.is_constant:
@@ -69,13 +72,13 @@ class Proofs:
         self._trail.append(relations)
 
     def forget(self, mark: int) -> None:
-        """Drops what was learnt since."""
+        """Removes the facts that were learnt since ``mark``."""
         while len(self._trail) > mark:
             self._trail.pop().pop()
 
     # ---- proofs
     def is_below(self, value: Value, limit: Value) -> bool:
-        """Is ``value < limit`` certain here?"""
+        """Returns whether ``value < limit`` is certain here."""
         if value.high < limit.low:
             return True
         self._steps = min(_STEPS_OF_A_PROOF, self._steps_left)
@@ -85,7 +88,7 @@ class Proofs:
         return found
 
     def is_at_least(self, value: Value, limit: Value) -> bool:
-        """Is ``value >= limit`` certain here?"""
+        """Returns whether ``value >= limit`` is certain here."""
         if value.low >= limit.high:
             return True
         self._steps = min(_STEPS_OF_A_PROOF, self._steps_left)
@@ -99,7 +102,7 @@ class Proofs:
         return self._steps < 0
 
     def _below(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """Is ``u + gap <= v`` certain (``gap >= 0``)?"""
+        """Returns whether ``u + gap <= v`` is certain (``gap >= 0``)."""
         if self._exhausted():
             return False
         for constant, w, known in u.form.at_most[:-_FACTS:-1]:
@@ -121,7 +124,9 @@ class Proofs:
         )
 
     def _by_facts_on_lower(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """``base + known <= w`` where ``base`` and ``u`` differ by a constant, and ``w`` is far enough below ``v``."""
+        """Uses ``base + known <= w`` where ``base`` and ``u`` differ by a constant, and ``w`` is far enough below
+        ``v``.
+        """
         for constant, w, known in u.form.at_most[:-_FACTS:-1]:
             distance = signed(u.constant - constant)
             if distance < 0 and self._low(self._values.plus(u, -distance), depth - 1) < -distance:
@@ -131,19 +136,21 @@ class Proofs:
         return False
 
     def _by_facts_on_upper(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """``w + known <= base`` where ``base`` and ``v`` differ by a constant, and ``u`` is far enough below ``w``."""
+        """Uses ``w + known <= base`` where ``base`` and ``v`` differ by a constant, and ``u`` is far enough below
+        ``w``.
+        """
         for constant, w, known in v.form.at_least[:-_FACTS:-1]:
             distance = signed(v.constant - constant)
             base = self._values.plus(v, -distance)
             if distance > 0 and self._high(base, depth - 1) + distance > U32_MAX:
                 continue
-            # With a negative distance, what is to be proven implies that the base is large enough for it.
+            # With a negative distance, the goal implies that the base is large enough for it.
             if self._below(u, w, max(gap - known - distance, 0), depth - 1):
                 return True
         return False
 
     def _by_operation(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """The operation that made one side bounds it by an operand."""
+        """Uses the operation that produced one side, which an operand bounds."""
         atom = u.atom
         if atom is not None and atom.left is not None and atom.right is not None:
             left, right, op = atom.left, atom.right, atom.op
@@ -171,7 +178,7 @@ class Proofs:
         return False
 
     def _by_quotient(self, u: Value, v: Value, gap: int, depth: int) -> bool:
-        """``u = c * x + q``, and ``x`` is below ``y / c`` with ``y <= v``: ``u + (c - q) <= y``."""
+        """Uses ``u = c * x + q``, where ``x`` is below ``y / c`` with ``y <= v``: ``u + (c - q) <= y``."""
         if len(u.form.terms) != 1:
             return False
         (atom, factor), rest = u.form.terms[0], u.constant
@@ -187,7 +194,7 @@ class Proofs:
 
     # ---- ranges
     def _high(self, value: Value, depth: int) -> int:
-        """An upper bound of the value here."""
+        """Returns an upper bound of the value here."""
         best = value.high
         if depth == 0 or not self._trail or self._exhausted():
             return best
@@ -226,7 +233,7 @@ class Proofs:
         return U32_MAX
 
     def _low(self, value: Value, depth: int) -> int:
-        """A lower bound of the value here."""
+        """Returns a lower bound of the value here."""
         best = value.low
         if depth == 0 or not self._trail or self._exhausted():
             return best
@@ -248,7 +255,7 @@ class Proofs:
 
 
 def _divisor(atom: Atom, right: Value) -> int:
-    """What the atom's left operand is divided by, at least; 0 if it is not."""
+    """Returns a lower bound of the divisor of the atom's left operand; 0 if it is not divided."""
     if atom.op is BinaryOp.DIV:
         return right.low
     if atom.op is BinaryOp.SHR and right.is_constant:

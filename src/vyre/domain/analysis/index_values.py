@@ -1,11 +1,11 @@
-"""Values that indices are made of: u32 numbers as linear forms modulo 2**32, with ranges and alignments.
+"""Values of indices: u32 numbers as linear forms modulo 2**32, with ranges and alignments.
 
-A value is ``c1 * a1 + c2 * a2 + ... + constant`` over *atoms*, things of which only a range and a number of trailing
-zero bits are known.  Since u32 arithmetic is a ring, equal forms are equal numbers whatever wraps in between.  Forms
-and values are interned: two values are the same object exactly if they were found to be equal.
+A value is ``c1 * a1 + c2 * a2 + ... + constant`` over *atoms*, of which only a range and a number of trailing zero
+bits are known.  Since u32 arithmetic is a ring, equal forms are equal numbers whatever wraps in between.  Forms and
+values are interned: two values are the same object exactly if they were found to be equal.
 
-What is said here about a value holds wherever it exists; what holds only in places is in ``index_proofs``.
-See ``index_flow`` for the cost.
+The properties of a value in this module hold everywhere; facts that hold only at some points are in ``index_proofs``.
+The cost is described in ``index_flow``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _MOST_TERMS: Final = 8
 
 
 class Atom:
-    """Something indivisible in ``low..high``, a multiple of ``2**align``.
+    """An indivisible quantity in ``low..high``, a multiple of ``2**align``.
 
-    ``op``, ``left`` and ``right`` tell how it came about, where a proof can use that; ``op`` is None for a source.
+    ``op``, ``left`` and ``right`` describe the operation that produced it, where a proof can use that; ``op`` is None
+    for a source.
     """
 
     __slots__ = ("align", "high", "left", "low", "op", "order", "right", "value")
@@ -42,15 +43,15 @@ class Atom:
         self.left: Value | None = left
         self.right: Value | None = right
         self.value: Value
-        """The atom as a value."""
+        """The value that consists of the atom alone."""
 
 
 Terms: TypeAlias = tuple[tuple[Atom, int], ...]
-"""Atoms in their order, with coefficients in -2**31..2**31-1 that are not 0."""
+"""Atoms in their order, with coefficients in -2**31..2**31-1 except 0."""
 
 
 class Form:
-    """The part of a value that is no constant.  ``align``: trailing zero bits it certainly has."""
+    """The non-constant part of a value.  ``align`` is a number of trailing zero bits that it certainly has."""
 
     __slots__ = ("align", "at_least", "at_most", "terms", "values")
 
@@ -63,7 +64,7 @@ class Form:
                 align = zeros
         self.align: int = align
         self.values: dict[int, Value] = {}
-        """Values of this form by their constants."""
+        """The values of this form, by their constants."""
         self.at_most: list[Relation] = []
         self.at_least: list[Relation] = []
 
@@ -91,28 +92,29 @@ class Value:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the value is a known number."""
         return not self.form.terms
 
     @property
     def align(self) -> int:
-        """Trailing zero bits that the value certainly has."""
+        """Returns a number of trailing zero bits that the value certainly has."""
         return min(self.form.align, _trailing_zeros(self.constant))
 
     @property
     def atom(self) -> Atom | None:
-        """The atom that the value is, if it is one."""
+        """Returns the atom of which the value consists, or None."""
         terms = self.form.terms
         return terms[0][0] if len(terms) == 1 and self.constant == 0 and terms[0][1] == 1 else None
 
 
 Relation: TypeAlias = tuple[int, Value, int]
-"""(constant, other, gap): ``form + constant`` is at least ``gap`` below ``other``, or above it."""
+"""(constant, other, gap): ``form + constant`` is at least ``gap`` below (or above) ``other``."""
 Operation: TypeAlias = BinaryOp | str
 SELECT: Final = "select"
 
 
 def interval(terms: Terms, constant: int, range_of: Callable[[Atom], tuple[int, int]]) -> tuple[int, int]:
-    """Range of a linear form from those of its atoms."""
+    """Returns the range of a linear form from those of its atoms."""
     low = high = constant
     for atom, coefficient in terms:
         least, most = range_of(atom)
@@ -124,7 +126,7 @@ def interval(terms: Terms, constant: int, range_of: Callable[[Atom], tuple[int, 
 
 
 def _wrapped(low: int, high: int) -> tuple[int, int]:
-    """A range of numbers modulo 2**32: everything, unless all of it wraps equally often."""
+    """Returns the range of numbers modulo 2**32: everything, unless all of it wraps equally often."""
     wraps = low >> _BITS
     if high >> _BITS != wraps:
         return 0, U32_MAX
@@ -136,12 +138,12 @@ def _trailing_zeros(number: int) -> int:
 
 
 def signed(number: int) -> int:
-    """The number congruent modulo 2**32 in -2**31..2**31-1."""
+    """Returns the number in -2**31..2**31-1 that is congruent modulo 2**32."""
     return ((number + 0x8000_0000) & U32_MAX) - 0x8000_0000
 
 
 class Values:
-    """The values of one program."""
+    """The interned values of one program, and the operations on them."""
 
     def __init__(self) -> None:
         self._forms: dict[Terms, Form] = {}
@@ -152,6 +154,7 @@ class Values:
 
     # ---- sources
     def constant(self, number: int) -> Value:
+        """Returns a known number."""
         return self._value(self._nothing, number)
 
     def fresh(
@@ -163,7 +166,7 @@ class Values:
         left: Value | None = None,
         right: Value | None = None,
     ) -> Value:
-        """A value of which nothing else is known; unlike any other."""
+        """Returns a new value of which nothing else is known and which equals no other."""
         if low == high:
             return self.constant(low)
         atom = Atom(self._atoms, low, high, align, op, left, right)
@@ -172,23 +175,23 @@ class Values:
         return atom.value
 
     def named(self, key: Hashable, low: int = 0, high: int = U32_MAX) -> Value:
-        """The one value of that name."""
+        """Returns the one value of that name."""
         found = self._named.get(key)
         if found is None:
             found = self._named[key] = self.fresh(low, high)
         return found
 
     def named_values(self) -> list[tuple[tuple[Hashable, ...], Value]]:
-        """Names, with the values that ``named`` gave for them."""
+        """Returns the names, with the values that ``named`` returned for them."""
         return [(key, value) for key, value in self._named.items() if isinstance(key, tuple)]
 
     def identify(self, outer: Value, factor: int, inner: Value, sum_: Value) -> None:
-        """From now on ``outer * factor + inner`` is the atom ``sum_``; all three are atoms."""
+        """From now on replaces ``outer * factor + inner`` by the atom ``sum_``; all three are atoms."""
         assert outer.atom is not None and inner.atom is not None and sum_.atom is not None
         self._products.append((outer.atom, factor, inner.atom, sum_.atom))
 
     def _derived(self, op: BinaryOp, a: Value, b: Value, low: int, high: int, align: int = 0) -> Value:
-        """An operation of no linear kind: the same operands give the same value."""
+        """Returns the result of a non-linear operation: the same operands give the same value."""
         key = (op, id(a), id(b))
         found = self._named.get(key)
         if found is None:
@@ -209,13 +212,16 @@ class Values:
 
     # ---- linear operations
     def plus(self, value: Value, number: int) -> Value:
+        """Returns ``value + number``."""
         return self._value(value.form, (value.constant + number) & U32_MAX)
 
     def scaled(self, value: Value, factor: int) -> Value:
+        """Returns ``value * factor``."""
         terms = tuple((atom, product) for atom, c in value.form.terms if (product := signed(c * factor)))
         return self._value(self._form(terms), value.constant * factor & U32_MAX)
 
     def add(self, a: Value, b: Value) -> Value:
+        """Returns ``a + b``."""
         if not b.form.terms:
             return self.plus(a, b.constant)
         if not a.form.terms:
@@ -234,17 +240,19 @@ class Values:
         return self._value(self._form(tuple(terms)), (a.constant + b.constant) & U32_MAX)
 
     def subtract(self, a: Value, b: Value) -> Value:
+        """Returns ``a - b``."""
         return self.add(a, self.scaled(b, -1))
 
     # ---- all others
     def binary(self, op: BinaryOp, a: Value, b: Value) -> Value:
-        """``a op b`` of two u32 operands."""
+        """Returns ``a op b`` of two u32 operands."""
         if a.is_constant and b.is_constant:
             return self.constant(scalar.binary(op, ScalarType.U32, a.constant, b.constant))
         rule = _BINARY.get(op)
         return self.fresh() if rule is None else rule(self, a, b)
 
     def unary(self, op: UnaryOp, a: Value) -> Value:
+        """Returns ``op a`` of a u32 operand."""
         if op is UnaryOp.NEGATE:
             return self.scaled(a, -1)
         if op is UnaryOp.BIT_NOT:
@@ -252,7 +260,7 @@ class Values:
         return self.fresh(0, _BITS if op in _COUNTS_BITS else U32_MAX)
 
     def select(self, a: Value, b: Value) -> Value:
-        """One of the two."""
+        """Returns a value that is one of the two."""
         if a is b:
             return a
         return self.fresh(min(a.low, b.low), max(a.high, b.high), min(a.align, b.align), SELECT, a, b)
@@ -369,14 +377,14 @@ def _order(term: tuple[Atom, int]) -> int:
 
 
 def _ordered(a: Value, b: Value) -> tuple[Value, Value]:
-    """Operands of a commutative operation: constants go right, the rest into an order of their own."""
+    """Returns the operands of a commutative operation in a canonical order, constants on the right."""
     if a.is_constant or (not b.is_constant and id(a) > id(b)):
         return b, a
     return a, b
 
 
 def _all_bits(a: Value, b: Value) -> int:
-    """The greatest number with no more bits than either."""
+    """Returns the greatest number with no more bits than either."""
     return (1 << max(a.high, b.high).bit_length()) - 1
 
 

@@ -1,6 +1,7 @@
-"""What a program lets its lanes see of how they are grouped, and which lanes can leave a trace.
+"""The dependence of a program on the grouping of its lanes, and the lanes that can have an effect.
 
-Read off the program without running it.  Every fact errs on one side: what is not recognised counts as dependence.
+The facts are found without running the program.  Every fact errs on one side: constructs that are not recognised
+count as dependence.
 """
 
 from __future__ import annotations
@@ -54,25 +55,31 @@ from vyre.domain.validation.validator import check_rules
 
 @record
 class LaneBound:
-    """Lanes from some number on do nothing: ``ceil(length of buffer / stride)``, or ``lanes`` without a buffer."""
+    """A number from which on lanes have no effect: ``ceil(length of buffer / stride)``, or ``lanes`` without a
+    buffer.
+    """
 
     buffer: str = ""
     stride: Annotated[int, IntRange(1, U32_MAX)] = 1
     lanes: Annotated[int, IntRange(0, U32_MAX)] = 0
 
     def resolve(self, lengths: Mapping[str, int]) -> int:
-        """Lanes that may do something, given the elements of every buffer."""
+        """Returns the number of lanes that may have an effect, given the elements of every buffer."""
         return -(-lengths[self.buffer] // self.stride) if self.buffer else self.lanes
 
 
 @record
 class LaneFacts:
-    """``group_ids``: ids of lanes in their workgroup, or of workgroups; ``group_count``: how many there are.
+    """The dependence of a program on its lanes and their groups.
 
-    ``shared_writes``: buffers that are written, in which lanes may meet other than by atomics.  ``stride``: the largest
-    factor of a lane's id in an index that keeps lanes apart.  ``order_sensitive``: by the order of atomics.
-    ``traps``: it may give up.  ``bounds``: each effect of a lane is behind one of them, unless ``unbounded``: then a
-    lane may have an effect, or a loop of unforeseeable length, whatever its id.
+    ``group_ids``: ids of lanes in their workgroup, or of workgroups, are used.
+    ``group_count``: the number of workgroups is used.
+    ``traps``: the program may trap.
+    ``order_sensitive``: results depend on the order of atomics.
+    ``shared_writes``: written buffers in which lanes may access the same element other than by atomics.
+    ``stride``: the largest factor of a lane's id in an index that keeps lanes apart.
+    ``bounds``: each effect of a lane is behind one of them, unless ``unbounded``.
+    ``unbounded``: a lane may have an effect, or a loop of unforeseeable length, whatever its id.
     """
 
     group_ids: bool = False
@@ -90,19 +97,19 @@ class LaneFacts:
     unbounded: bool = False
 
     def active_lanes(self, lengths: Mapping[str, int]) -> int | None:
-        """The lanes below this number are the only ones with an effect; None if all may have one."""
+        """Returns a number such that only lanes below it have an effect; None if all may have one."""
         return None if self.unbounded else max((bound.resolve(lengths) for bound in self.bounds), default=0)
 
 
 _SUBGROUP: Final = (SubgroupLane, SubgroupSize, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 _ASYNC: Final = (AsyncLoad, AsyncStore, AsyncWait)
 _LESS: Final = {BinaryOp.LT: False, BinaryOp.GT: True}
-"""Operators that say left < right, and whether only once the operands are swapped."""
+"""Operators that mean left < right, and whether only after the operands are swapped."""
 _NOT_LESS: Final = {BinaryOp.GE: False, BinaryOp.LE: True}
 
 
 def lane_facts(program: Program) -> LaneFacts:
-    """The facts of a valid program; cached on it.  Linear in its distinct nodes."""
+    """Returns the facts of a valid program; cached on it.  Linear in its distinct nodes."""
     cached = program._cache.get("lane_facts")
     if isinstance(cached, LaneFacts):
         return cached
@@ -135,7 +142,7 @@ def _any(statements: Iterable[Stmt], *types: type) -> bool:
 
 
 class _Affine(NamedTuple):
-    """``stride * gid + offset`` with ``offset < stride``: never the same for two lanes, unless it wraps."""
+    """``stride * gid + offset`` with ``offset < stride``: different for any two lanes, unless it wraps."""
 
     stride: int
     offset: int
@@ -156,11 +163,11 @@ class _Affine(NamedTuple):
 
 
 _Guard: TypeAlias = LaneBound | None
-"""Lanes from this bound on do not get here; None: any lane does."""
+"""The bound from which on lanes do not reach a statement; None if any lane may."""
 
 
 class _Scan:
-    """One pass over the statements, with a bound that guards each."""
+    """One pass over the statements, with the bound that guards each."""
 
     def __init__(self, program: Program, statements: list[Stmt], expressions: list[Expr]) -> None:
         self.bounds: set[LaneBound] = set()
@@ -179,11 +186,11 @@ class _Scan:
                 self._indices[stmt.buffer].add(self._affine(stmt.index))
 
     def shared_writes(self) -> tuple[str, ...]:
-        """Written buffers in which lanes may meet."""
+        """Returns the written buffers in which several lanes may access one element."""
         found = []
         for name, indices in sorted(self._indices.items()):
             if name in self._atomics:
-                if indices:  # plain accesses beside atomics
+                if indices:  # plain accesses besides atomics
                     found.append(name)
                 continue
             strides = {index.stride for index in indices if index is not None and index.apart}
@@ -215,13 +222,15 @@ class _Scan:
         if isinstance(stmt, Store):
             self._effect(stmt.buffer, stmt.index, guard)
         elif isinstance(stmt, Loop) and not all(map(self._is_uniform, (stmt.start, stmt.stop, stmt.step))):
-            self._bounded(guard)  # a lane without an element may find nonsense for its bounds
+            self._bounded(guard)  # a lane without an element may read arbitrary bounds
         for node in unique_nodes(operands(stmt)):
             if isinstance(node, Atomic):
                 self._effect(node.buffer, node.index, guard)
 
     def _effect(self, buffer: str, index: Expr, guard: _Guard) -> None:
-        """Accesses out of range have no effect, so an index that grows with the lane is a guard of its own."""
+        """Notes an effect; out of range it does not happen, so an index that grows with the lane is a guard of its
+        own.
+        """
         affine = self._affine(index)
         if affine is not None and affine.apart:
             self.stride = max(self.stride, affine.stride)
@@ -236,7 +245,7 @@ class _Scan:
 
     # ---- conditions
     def _guards(self, stmt: If, guard: _Guard) -> tuple[_Guard, _Guard]:
-        """The guards of both branches."""
+        """Returns the guards of both branches."""
         condition = self._resolved(stmt.condition)
         if not isinstance(condition, Binary):
             return guard, guard
@@ -247,7 +256,7 @@ class _Scan:
         return self._bound(condition, _LESS) or guard, self._bound(condition, _NOT_LESS) or guard
 
     def _bound(self, condition: Binary, operators: Mapping[BinaryOp, bool]) -> _Guard:
-        """``gid < bound`` (for the other table: its negation), as a bound of lanes."""
+        """Returns ``gid < bound`` (for the other table: its negation) as a bound of lanes."""
         if condition.op not in operators:
             return None
         low, high = condition.left, condition.right
@@ -289,7 +298,7 @@ class _Scan:
         return inner.times(right.bits) if expr.op is BinaryOp.MUL else None
 
     def _is_uniform(self, root: Expr) -> bool:
-        """Is it the same for every lane, as far as can be told?"""
+        """Returns whether the expression is recognised as equal in every lane."""
         seen: set[int] = set()
         stack = [root]
         while stack:
@@ -306,11 +315,11 @@ class _Scan:
 _GID: Final = _Affine(1, 0)
 _DEPTH: Final = 32
 _OF_A_LANE: Final = (LaunchId, Var, Atomic, *_SUBGROUP)
-"""A Var here is one whose value is not known."""
+"""Expressions that may differ between lanes; a ``Var`` among them has an unknown value."""
 
 
 def _constant_locals(statements: Iterable[Stmt]) -> dict[str, Expr]:
-    """Locals that are declared once and never assigned, with their values."""
+    """Returns the values of locals that are declared once and never assigned."""
     values: dict[str, Expr] = {}
     changing: set[str] = set()
     for stmt in statements:

@@ -1,9 +1,9 @@
-"""Which workgroup buffers must be filled with zeros when a workgroup starts.
+"""Workgroup buffers that must be filled with zeros when a workgroup starts.
 
-The language promises zeros.  Nobody can tell where every read comes after a barrier before which the lanes together
-stored every element, in flow that all lanes of the workgroup share; most often each lane stores its own slot.  Stores
-never need the zeros.  That lanes reach a barrier together is a rule of the language, so a store that stands before a
-barrier, in its body or around it, was made by all of them.
+The language promises zeros.  They cannot be observed where every read comes after a barrier before which the lanes
+together stored every element, in flow that all lanes of the workgroup share; most often each lane stores its own
+slot.  Stores never need the zeros.  That lanes reach a barrier together is a rule of the language, so a store before
+a barrier, in its body or around it, was executed by all of them.
 
 Recognised as covering: ``b[e]`` where ``e`` is a mixed-radix number over the local ids (``x``, ``y * X + x``, ...)
 plus a literal, also with the variable of a loop of literal bounds as a digit; ``for i in local..literal`` with a
@@ -39,11 +39,11 @@ from vyre.domain.ir.stmt import (
 )
 
 _Ranges: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
-"""Elements start..end-1 of buffers that every lane has seen to, as far as it has to."""
+"""Ranges start..end-1 of elements by buffer; every lane has stored its part of them."""
 
 
 def needs_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
-    """Names of the workgroup buffers to zero; ``bounds`` are the facts of the same program."""
+    """Returns the names of the workgroup buffers to zero; ``bounds`` are the facts of the same program."""
     counts = {buffer.name: buffer.count for buffer in program.buffers if buffer.is_workgroup}
     if not counts:
         return frozenset()
@@ -51,7 +51,7 @@ def needs_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
 
 
 class _Walk:
-    """``exposed``: buffers of which an element may be read before it was stored."""
+    """Collects in ``exposed`` the buffers of which an element may be read before it was stored."""
 
     def __init__(self, program: Program, counts: dict[str, int], flow: IndexFlow) -> None:
         self._counts = counts
@@ -59,12 +59,12 @@ class _Walk:
         self._digits: dict[Atom, int] = {
             value.atom: value.high + 1 for value in flow.local_ids.values() if value.atom is not None
         }
-        """Atoms that take all values from 0 below a number, in all combinations."""
+        """Atoms that take all values from 0 to below a number, in all combinations."""
         self.exposed: set[str] = set()
         self._body(program.body, set(), {})
 
     def _body(self, body: Body, written: set[str], stored: _Ranges) -> bool:
-        """Walks a body; whether its end is reached.  Extends what is written for good and what is stored."""
+        """Walks a body and returns whether its end is reached; extends ``written`` and ``stored``."""
         for stmt in body:
             if isinstance(stmt, Let | Assign):
                 self._exposed_in(stmt.value, written)
@@ -82,7 +82,7 @@ class _Walk:
                     if not self._branches(stmt, written, stored):
                         return False
                 case Loop():
-                    self._body(stmt.body, set(written), dict(stored))  # perhaps it does not run at all
+                    self._body(stmt.body, set(written), dict(stored))  # the body may not run at all
                     self._fill(stmt, stored)
                 case _ if type(stmt) in _ENDS:
                     return False
@@ -109,7 +109,7 @@ class _Walk:
         if scan is not None:
             self.exposed.update(a.buffer for a in scan[0] if a.buffer in self._counts and a.buffer not in written)
 
-    # ---- what stores cover
+    # ---- elements that stores cover
     def _store(self, stmt: Store, stored: _Ranges, loop: Bounds | None) -> None:
         index = self._flow.indices.get(id(stmt)) if stmt.buffer in self._counts else None
         covered = None if index is None else self._covered(index, loop)
@@ -117,7 +117,7 @@ class _Walk:
             stored[stmt.buffer] = (*stored.get(stmt.buffer, ()), covered)
 
     def _covered(self, index: Value, loop: Bounds | None) -> tuple[int, int] | None:
-        """Elements that an index takes, over all lanes and all iterations of the loop around it."""
+        """Returns the elements that an index takes, over all lanes and all iterations of the enclosing loop."""
         digits = self._digits
         if loop is not None:
             if index.form is loop.counter.form and loop.step.is_constant and loop.stop.is_constant:
@@ -137,7 +137,7 @@ class _Walk:
         return index.constant, index.constant + size
 
     def _fill(self, stmt: Loop, stored: _Ranges) -> None:
-        """A loop of nothing but stores, all iterations of which are run."""
+        """Handles a loop of stores only, all iterations of which are run."""
         loop = self._flow.loops.get(id(stmt))
         if loop is not None and all(type(inner) in _PLAIN for inner in stmt.body):
             for inner in stmt.body:
@@ -153,7 +153,7 @@ class _Walk:
 
 
 def _rounds(loop: Bounds) -> dict[Atom, int] | None:
-    """The digit that a loop of literal bounds from 0 contributes; None if it may not run."""
+    """Returns the digit that a loop of literal bounds from 0 contributes; None if it may not run."""
     if not (loop.start.is_constant and loop.stop.is_constant and loop.start.constant < loop.stop.constant):
         return None
     if not loop.step.is_constant or loop.step.constant == 0:

@@ -1,15 +1,15 @@
-"""Uniformity: which lanes provably agree on a value, a condition, a place in the program.
+"""Uniformity analysis: the sets of lanes that provably agree on a value, a condition, a point of the program.
 
-A value is represented by a node of a graph whose edges point to what it depends on; four nodes stand for
-the levels themselves, and a value is as divergent as the worst level it reaches.  One walk builds the
-graph: locals get a version per assignment, joined after branches and at loop heads, so the result is
-that of a fixpoint over all paths while the cost stays linear in the graph.
+A value is a node of a graph whose edges point to the nodes on which it depends; four nodes represent the levels
+themselves, and a value is as divergent as the worst level it reaches.  One traversal builds the graph: locals get a
+version per assignment, joined after branches and at loop heads, so the result is that of a fixpoint over all paths
+while the cost stays linear in the graph.
 
-Sources: literals, parameters, specialization constants, lengths and the grid size agree in the whole
-grid, workgroup ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that the
-program cannot write agrees as far as its index does.  All else differs from lane to lane.  An assignment
-depends on every condition between it and the declaration; a break or continue makes its loop
-depend on the conditions around it.  A lane that has ended no longer counts.
+Sources: literals, parameters, specialization constants, lengths and the grid size agree in the whole grid, workgroup
+ids in a workgroup, ballots and subgroup sums in a subgroup.  A load from memory that the program cannot write agrees
+where its index does.  All other sources differ from lane to lane.  An assignment depends on every condition between
+it and the declaration; a break or continue makes its loop depend on the conditions around it.  A lane that has ended
+no longer counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from vyre.domain.ir.stmt import (
 
 
 class Uniformity(IntEnum):
-    """The widest set of lanes in which all lanes that get there agree."""
+    """The widest set of lanes in which all lanes that reach a point agree."""
 
     GRID = 0
     WORKGROUP = 1
@@ -63,9 +63,9 @@ class Uniformity(IntEnum):
 
 
 class UniformityFacts:
-    """What is known about the conditions of a program; cached on it, keyed by statement objects.
+    """Facts about the conditions of a program; cached on it, keyed by statement objects.
 
-    A statement object that occurs several times gets the least that holds at all its occurrences.
+    For a statement object that occurs several times, the facts hold at all its occurrences.
     """
 
     __slots__ = ("_conditions", "_iterations")
@@ -75,16 +75,16 @@ class UniformityFacts:
         self._iterations = iterations
 
     def condition(self, stmt: If | Loop) -> Uniformity:
-        """Which of the lanes that reach the statement agree on its condition, or on all its bounds."""
+        """Returns which of the lanes that reach the statement agree on its condition, or on all its bounds."""
         return self._conditions[id(stmt)]
 
     def iterations(self, stmt: Loop) -> Uniformity:
-        """Which of the lanes that enter the loop run the same iterations, breaks and continues included."""
+        """Returns which of the lanes that enter the loop run the same iterations, considering breaks and continues."""
         return self._iterations[id(stmt)]
 
 
 def uniformity(program: Program) -> UniformityFacts:
-    """Facts about every ``If`` and ``Loop`` of a program within the depth limits."""
+    """Returns facts about every ``If`` and ``Loop`` of a program within the depth limits."""
     found = program._cache.get(_CACHED)
     if not isinstance(found, UniformityFacts):
         found = program._cache[_CACHED] = _Analysis(program).facts()
@@ -92,7 +92,7 @@ def uniformity(program: Program) -> UniformityFacts:
 
 
 def unmet_needs(program: Program) -> Iterator[UnmetNeed]:
-    """Barriers and subgroup operations that not all lanes concerned may reach together, in program order.
+    """Yields barriers and subgroup operations that the lanes concerned may not all reach together, in program order.
 
     The facts found on the way are cached on the program.
     """
@@ -135,7 +135,7 @@ class _Graph:
         self._dependencies: list[set[int]] = [set() for _ in Uniformity]
 
     def node(self, dependencies: Iterable[int]) -> int:
-        """A node as divergent as the worst of ``dependencies``; an existing one where that is possible."""
+        """Returns a node as divergent as the worst of ``dependencies``; an existing one where that is possible."""
         needed = set(dependencies)
         needed.discard(Uniformity.GRID)
         if not needed:
@@ -145,7 +145,7 @@ class _Graph:
         return needed.pop() if len(needed) == 1 else self.open(needed)
 
     def open(self, dependencies: Iterable[int]) -> int:
-        """A node that may get more dependencies."""
+        """Returns a node to which dependencies can be added."""
         self._dependencies.append(set(dependencies))
         return len(self._dependencies) - 1
 
@@ -153,7 +153,7 @@ class _Graph:
         self._dependencies[node].update(dependencies)
 
     def levels(self) -> list[Uniformity]:
-        """Level of every node: the worst that it reaches."""
+        """Returns the level of every node: the worst that it reaches."""
         dependents: list[list[int]] = [[] for _ in self._dependencies]
         for node, needed in enumerate(self._dependencies):
             for dependency in needed:
@@ -172,7 +172,7 @@ class _Graph:
 class Need(NamedTuple):
     """An operation that lanes must reach together: ``flow`` and ``ended`` may be no worse than ``most``.
 
-    ``path``: position of its statement in the program.
+    ``path`` is the position of its statement in the program.
     """
 
     what: str
@@ -184,7 +184,10 @@ class Need(NamedTuple):
 
 
 class UnmetNeed(NamedTuple):
-    """``after_end``: the flow is uniform, but lanes may have ended before by a return or a trap."""
+    """A need that is not met.
+
+    ``after_end`` means that the flow is uniform, but lanes may have ended before by a return or a trap.
+    """
 
     need: Need
     after_end: bool
@@ -198,7 +201,7 @@ class _Version(NamedTuple):
 
 
 class _LoopState(NamedTuple):
-    """A loop being walked: its place among the conditions, the names assigned in it, versions at its exits."""
+    """A loop being walked: its depth among the conditions, the names assigned in it, and the versions at its exits."""
 
     depth: int
     assigned: tuple[str, ...]
@@ -207,7 +210,7 @@ class _LoopState(NamedTuple):
 
 
 class _Branch(NamedTuple):
-    """Versions that a branch changed, whether its end is reached, and what has ended by then."""
+    """The versions that a branch changed, whether its end is reached, and the lanes that have ended by then."""
 
     changed: dict[str, int]
     alive: bool
@@ -221,9 +224,9 @@ class _Analysis:
         self._env: dict[str, _Version] = {}
         self._undo: list[tuple[str, _Version | None]] = []
         self._conditions: list[int] = []
-        """A node per enclosing branch or loop."""
+        """One node per enclosing branch or loop."""
         self._flows: list[int] = [Uniformity.GRID]
-        """A node per enclosing branch or loop that joins it with those around it."""
+        """One node per enclosing branch or loop, joined with those around it."""
         self._ended: int = Uniformity.GRID
         self._loops: list[_LoopState] = []
         self._path: list[int] = []
@@ -245,7 +248,7 @@ class _Analysis:
     # Expressions.
 
     def _evaluate(self, stmt: Stmt, roots: Iterable[Expr]) -> set[int]:
-        """What the expressions depend on; subgroup operations in them are noted."""
+        """Returns the nodes on which the expressions depend, and notes subgroup operations in them."""
         needed: set[int] = set()
         seen: set[tuple[int, bool]] = set()
         stack = [(root, True) for root in roots]
@@ -266,7 +269,7 @@ class _Analysis:
         return needed
 
     def _own_level(self, expr: Expr) -> int | None:
-        """Level or version that the expression has besides its operands."""
+        """Returns the level or version that the expression has besides its operands."""
         if isinstance(expr, Var):
             version = self._env.get(expr.name)
             return None if version is None else version.node
@@ -282,7 +285,7 @@ class _Analysis:
     # Bodies.
 
     def _body(self, body: Body, branch: int) -> bool:
-        """Walks a body; whether its end is reached."""
+        """Walks a body and returns whether its end is reached."""
         alive = True
         self._path += (branch, 0)
         for index, stmt in enumerate(body):
@@ -296,7 +299,7 @@ class _Analysis:
         return alive
 
     def _branch(self, body: Body, branch: int, condition: int) -> _Branch:
-        """Walks a body under a condition and takes back what it did to the locals."""
+        """Walks a body under a condition and undoes its effects on the locals."""
         mark, ended = len(self._undo), self._ended
         self._enter(condition)
         alive = self._body(body, branch)

@@ -1,13 +1,13 @@
-"""Adjacent loads or stores that can be one access of 8 or 16 bytes.
+"""Adjacent loads or stores that can be merged into one access of 8 or 16 bytes.
 
 A group consists of the accesses, in one straight run of statements, to the elements ``e, e + 1, ...`` of one buffer,
-where ``e`` is certainly a multiple of their number (2, or 4 for elements of 4 bytes) and the last of them is certainly
-in range, so that all are; in between there is no branch, barrier, atomic or asynchronous copy, and nothing that might
-touch the same memory in a way that forbids moving them together.  Linear in the accesses.
+where ``e`` is certainly a multiple of their number (2, or 4 for elements of 4 bytes) and the last of them is
+certainly in range, so that all are; in between there is no branch, barrier, atomic or asynchronous copy, and no
+access to the same memory that forbids moving them together.  Linear in the accesses.
 
-How an emitter uses it, walking statements in order:
+An emitter, walking statements in order, uses it as follows:
 
-- At a load in a group: the first member that it meets loads the whole group, from the address of this member's own
+- At a load in a group: the first member that it reaches loads the whole group, from the address of this member's own
   index less ``lane`` elements; each member's value is the group's register number ``lane``.
 - At a store in a group: keep the value, as it is to be stored, as register number ``lane``; at the member that is
   ``last``, store all of them, to the address of its own index less ``lane`` elements.  No local changes between the
@@ -34,7 +34,7 @@ _PAIR: Final = 2
 
 
 class WideGroup:
-    """``width`` elements of ``buffer``."""
+    """A group of ``width`` adjacent elements of ``buffer``."""
 
     __slots__ = ("buffer", "width")
 
@@ -44,7 +44,7 @@ class WideGroup:
 
 
 class WideAccess(NamedTuple):
-    """One access of a group: it is to element number ``lane``.  ``last``: no other member comes later."""
+    """One access of a group, to element number ``lane``.  ``last`` means that no other member comes later."""
 
     group: WideGroup
     lane: int
@@ -57,19 +57,20 @@ class WideFacts:
     __slots__ = ("_members", "_program")
 
     def __init__(self, program: Program, members: dict[int, WideAccess]) -> None:
-        self._program = program  # no other object is taken for one of its nodes as long as they exist
+        self._program = program  # keeps the nodes alive, so that no other object gets the id of one of them
         self._members = members
 
     def of(self, access: Load | Store) -> WideAccess | None:
+        """Returns the group membership of an access, or None."""
         return self._members.get(id(access))
 
 
 def wide_facts(program: Program, bounds: BoundsFacts, *, aligned16: bool, noalias: bool) -> WideFacts:
-    """The groups of a program; ``bounds`` are the facts of the same program.
+    """Returns the groups of a program; ``bounds`` are the facts of the same program.
 
-    ``aligned16``: every binding starts at a multiple of 16 bytes; without it only workgroup buffers are grouped, which
-    must start at such a multiple.  ``noalias``: no written binding overlaps another one; without it a store to any
-    binding comes between loads from any other.
+    ``aligned16`` means that every binding starts at a multiple of 16 bytes; without it only workgroup buffers are
+    grouped, which must start at such a multiple.  ``noalias`` means that no written binding overlaps another one;
+    without it a store to any binding is a barrier between loads from any other.
     """
     grouping = _Grouping(program, bounds, aligned16, noalias)
     for run in bounds.flow.runs:
@@ -78,7 +79,7 @@ def wide_facts(program: Program, bounds: BoundsFacts, *, aligned16: bool, noalia
 
 
 _Key: TypeAlias = tuple[str, Form, int, int]
-"""Buffer, index without its constant, the constant of the first element, and the most elements of a group."""
+"""Buffer, index without its constant, the constant of the first element, and the largest width of a group."""
 _Elements: TypeAlias = dict[int, list[Event]]
 """Accesses by their distance from the first element, in program order."""
 
@@ -92,7 +93,7 @@ class _Grouping:
         self._loads: dict[_Key, _Elements] = {}
         self._stores: dict[_Key, _Elements] = {}
         self._positions: dict[int, int] = {}
-        """Where in its run each node stands."""
+        """The position of each node in its run."""
         self.members: dict[int, WideAccess] = {}
 
     def run(self, events: Iterable[Event]) -> None:
@@ -129,7 +130,7 @@ class _Grouping:
             groups.setdefault(key, {}).setdefault(event.at.constant - key[2], []).append(event)
 
     def _key(self, event: Event) -> _Key | None:
-        """Where the access belongs; None if it cannot be in a group."""
+        """Returns the key of the group to which the access can belong; None if there is none."""
         node, index = event.node, event.at
         if index is None or self._indices[id(node)] is None or not isinstance(node, Load | Store):
             return None
@@ -144,13 +145,13 @@ class _Grouping:
             self._close(groups, [key for key in groups if self._may_meet(key[0], name)])
 
     def _may_meet(self, one: str, other: str) -> bool:
-        """Can the two buffers share memory?"""
+        """Returns whether the two buffers may share memory."""
         if one == other:
             return True
         return not (self._noalias or self._buffers[one].is_workgroup or self._buffers[other].is_workgroup)
 
     def _close(self, groups: dict[_Key, _Elements], keys: list[_Key]) -> None:
-        """No more accesses come to these; what is complete becomes groups."""
+        """Ends these candidates; those that are complete become groups."""
         for key in keys:
             elements = groups.pop(key)
             name, _, _, widest = key
@@ -172,7 +173,7 @@ class _Grouping:
 
 
 def _widest(buffer: Buffer) -> int:
-    """Elements in a wide access: 1 where there is none."""
+    """Returns the number of elements in a wide access: 1 if there is none for this element type."""
     return _WIDEST.get(buffer.element, 1)
 
 

@@ -1,8 +1,8 @@
-"""E-graphs as one slab of 32-bit words.
+"""E-graphs as one contiguous array (a slab) of 32-bit words.
 
-Nine columns lie back to back: for each row (e-node) its class, operator, place and number of children, and signature;
-the children; and for each class, ascending, its rows.  Two rows with equal operator and children have equal signatures;
-the converse is checked, never assumed.  Packing is O(n log n) in rows and children.
+Nine columns are stored back to back: for each row (e-node) its class, operator, offset and number of children, and
+signature; the children; and for each class, ascending, its rows.  Two rows with equal operator and children have
+equal signatures; the converse is checked, never assumed.  Packing is O(n log n) in rows and children.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORD_BYTES: Final = 4
 
 
 def row_signature(language_op_id: int, children: tuple[int, ...]) -> int:
-    """32-bit hash of operator, arity and children in order."""
+    """Returns a 32-bit hash of operator, arity and children in order."""
     state = _SEED
     for value in (language_op_id, len(children), *children):
         mixed = state ^ (value + _GOLDEN + (state << 6) + (state >> 2)) & _MASK
@@ -32,7 +32,7 @@ def row_signature(language_op_id: int, children: tuple[int, ...]) -> int:
 
 @record
 class ENodeRow:
-    """An e-node: its class, operator, and the classes of its children."""
+    """An e-node: its class, its operator, and the classes of its children."""
 
     eclass_id: U32
     op: str
@@ -41,11 +41,13 @@ class ENodeRow:
 
 @record
 class EGraphSnapshot:
+    """The rows of an e-graph at one time."""
+
     rows: tuple[ENodeRow, ...]
 
 
 class Span(NamedTuple):
-    """Words ``offset`` to ``offset + length`` of the slab."""
+    """The words ``offset`` to ``offset + length`` of the slab."""
 
     offset: int
     length: int
@@ -67,7 +69,7 @@ class Columns(NamedTuple):
 
 @record
 class ImageShape:
-    """Counts that fix the place of every column."""
+    """The counts that determine the offset of every column."""
 
     row_count: U32
     child_count: U32
@@ -75,6 +77,7 @@ class ImageShape:
 
     @property
     def spans(self) -> Columns:
+        """Returns the span of every column."""
         rows, groups = self.row_count, self.eclass_group_count
         lengths = (*[rows] * 5, self.child_count, groups, groups + 1, rows)
         offsets = accumulate(lengths, initial=0)
@@ -82,30 +85,35 @@ class ImageShape:
 
     @property
     def word_count(self) -> int:
+        """Returns the number of words of the slab."""
         last = self.spans.group_rows
         return last.offset + last.length
 
 
 class DeviceImage(NamedTuple):
+    """A packed e-graph: its shape, and the words of its slab."""
+
     shape: ImageShape
     words: tuple[int, ...]
 
     def column(self, name: str) -> tuple[int, ...]:
-        """The words of one column of ``Columns``."""
+        """Returns the words of one column of ``Columns``."""
         span: Span = getattr(self.shape.spans, name)
         return self.words[span.offset : span.offset + span.length]
 
 
 @record
 class KernelViewInputs:
-    """``base_ptr``: device address of the slab."""
+    """An image on a device; ``base_ptr`` is the device address of the slab."""
 
     base_ptr: U64
     shape: ImageShape
 
 
 class KernelView(NamedTuple):
-    """What a kernel is passed: the slab, and the address of every column, in the order of ``Columns``."""
+    """The arguments of a kernel: address and size in bytes of the slab, and the address of every column, in slab
+    order.
+    """
 
     base_ptr: int
     byte_len: int
@@ -113,7 +121,9 @@ class KernelView(NamedTuple):
 
 
 def kernel_view(inputs: KernelViewInputs) -> KernelView:
-    """Addresses of an image at ``base_ptr``; raises ``PlanError`` when the slab would leave the address space."""
+    """Returns the addresses of an image at ``base_ptr``; raises ``PlanError`` if the slab would leave the address
+    space.
+    """
     length = inputs.shape.word_count * WORD_BYTES
     if inputs.base_ptr + length > 2**64:
         raise PlanError("AddressOverflow", base_ptr=inputs.base_ptr, byte_len=length)
@@ -122,13 +132,13 @@ def kernel_view(inputs: KernelViewInputs) -> KernelView:
 
 
 def intern_operators(snapshot: EGraphSnapshot) -> list[int]:
-    """Operator number of every row; operators are numbered as they are first seen."""
+    """Returns the operator number of every row; operators are numbered by first occurrence."""
     ids: dict[str, int] = {}
     return [ids.setdefault(row.op, len(ids)) for row in snapshot.rows]
 
 
 def pack_device_image(snapshot: EGraphSnapshot) -> DeviceImage:
-    """The slab of an e-graph; raises ``PlanError("Integrity")`` for a child class that has no row."""
+    """Returns the slab of an e-graph; raises ``PlanError("Integrity")`` for a child class that has no row."""
     groups: dict[int, list[int]] = defaultdict(list)
     for index, row in enumerate(snapshot.rows):
         groups[row.eclass_id].append(index)

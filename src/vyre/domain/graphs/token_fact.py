@@ -1,7 +1,7 @@
-"""Token/fact graphs in compressed sparse rows, and what they take on a device.
+"""Token/fact graphs in compressed sparse rows, and their sizes on a device.
 
-Nodes get resident indices 0..n-1 in the order of their ids; edges are sorted by (from, to, kind) and unique.  Payloads
-are byte ranges of one slab.  Packing is O((n + e) log (n + e)), the layout O(n log n).
+Nodes get resident indices 0..n-1 in the order of their ids; edges are sorted by (from, to, kind) and unique.
+Payloads are byte ranges of one slab.  Packing is O((n + e) log (n + e)), the layout O(n log n).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ PREFIX_RANKS: Final = 16
 
 
 class NodeKind(Enum):
+    """The kind of a node."""
+
     TOKEN = "token"
     MACRO_EXPANSION = "macro_expansion"
     SEMANTIC = "semantic"
@@ -26,7 +28,7 @@ class NodeKind(Enum):
 
 
 class EdgeKind(Enum):
-    """In sorting order."""
+    """The kind of an edge, in sorting order."""
 
     TOKEN_FLOW = "token_flow"
     MACRO_EXPANSION = "macro_expansion"
@@ -40,7 +42,7 @@ _EDGE_RANK: Final = {kind: rank for rank, kind in enumerate(EdgeKind)}
 
 @record
 class Node:
-    """``payload_offset``, ``payload_bytes``: its range of the slab."""
+    """A node; ``payload_offset`` and ``payload_bytes`` are its byte range of the slab."""
 
     id: U32
     kind: NodeKind
@@ -50,7 +52,7 @@ class Node:
 
 @record
 class Edge:
-    """From node ``source`` to node ``target``, by id."""
+    """An edge from node ``source`` to node ``target``, by id."""
 
     source: U32
     target: U32
@@ -59,7 +61,7 @@ class Edge:
 
 @record
 class TokenFactInputs:
-    """``payload_bytes``: size of the slab."""
+    """A graph as lists of nodes and edges; ``payload_bytes`` is the size of the slab."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
@@ -68,7 +70,7 @@ class TokenFactInputs:
 
 @record
 class TokenFactGraph:
-    """Columns by resident index; the edges of node i are ``row_offsets[i]..row_offsets[i + 1]``."""
+    """A graph as columns by resident index; the edges of node i are ``row_offsets[i]..row_offsets[i + 1]``."""
 
     node_ids: tuple[U32, ...]
     node_kinds: tuple[NodeKind, ...]
@@ -83,7 +85,9 @@ class TokenFactGraph:
 
 
 def pack_token_fact_graph(inputs: TokenFactInputs) -> TokenFactGraph:
-    """The graph in rows; raises ``PlanError`` for duplicate nodes, payloads outside the slab and unknown nodes."""
+    """Returns the graph in rows; raises ``PlanError`` for duplicate nodes, payloads outside the slab and unknown
+    nodes.
+    """
     seen: set[int] = set()
     for node in inputs.nodes:
         if node.id in seen:
@@ -122,13 +126,15 @@ def pack_token_fact_graph(inputs: TokenFactInputs) -> TokenFactGraph:
 
 @record
 class GraphShape:
+    """The numbers of nodes and edges."""
+
     node_count: U64
     edge_count: U64
 
 
 @record
 class LayoutInputs:
-    """What the layout of a packed graph depends on; record widths in bytes."""
+    """The facts on which the layout of a packed graph depends; record widths are in bytes."""
 
     row_offsets: tuple[U32, ...]
     payload_bytes: U64
@@ -138,9 +144,10 @@ class LayoutInputs:
 
 @record
 class TokenFactLayout:
-    """Bytes on the device, and the out-degrees that bound how a frontier can grow.
+    """The bytes of a graph on the device, and the out-degrees that bound the growth of a frontier.
 
-    ``top_out_degree_prefix_sums[k]``: edges that leave the ``2**k`` nodes of highest out-degree together.
+    ``top_out_degree_prefix_sums[k]`` is the number of edges that leave the ``2**k`` nodes of highest out-degree
+    together.
     """
 
     graph_shape: GraphShape
@@ -155,14 +162,14 @@ class TokenFactLayout:
 
     @property
     def graph_bytes(self) -> int:
-        """Nodes and edges without payload."""
+        """Returns the bytes of nodes and edges without payload."""
         return self.node_bytes + self.edge_bytes
 
     def max_expansion(self, active_items: int) -> int:
-        """Upper bound of the edges that leave a frontier of ``active_items`` nodes.
+        """Returns an upper bound of the edges that leave a frontier of ``active_items`` nodes.
 
-        From the degree profile up to its last rank, beyond it (and without a profile) from the largest degree, and
-        without one from the mean.
+        The bound follows from the degree profile up to its last rank, beyond it (and without a profile) from the
+        largest degree, and without one from the mean.
         """
         edges = self.graph_shape.edge_count
         if active_items == 0 or edges == 0:
@@ -174,7 +181,7 @@ class TokenFactLayout:
 
 
 def token_fact_layout(inputs: LayoutInputs) -> TokenFactLayout:
-    """Sizes and degree profile of a graph in rows; raises ``PlanError``."""
+    """Returns sizes and degree profile of a graph in rows; raises ``PlanError``."""
     for name in ("node_record_bytes", "edge_record_bytes"):
         if getattr(inputs, name) == 0:
             raise PlanError("ZeroRecordWidth", field=name)

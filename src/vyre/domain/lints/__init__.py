@@ -1,1 +1,1 @@
-"""Notes on valid programs: what is legal and hardly meant."""
+"""Notes on valid programs: code that is legal but probably not intended."""

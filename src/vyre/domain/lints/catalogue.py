@@ -1,6 +1,6 @@
 """The catalogue of lints: every code that ``find_lints`` can report, once.
 
-Codes are stable and never reused.  A lint is a note: it makes no program invalid and is in no digest.
+Codes are stable and never reused.  A lint is a note: it makes no program invalid and is part of no digest.
 """
 
 from __future__ import annotations

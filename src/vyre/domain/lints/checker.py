@@ -1,4 +1,4 @@
-"""One walk over a valid program that collects its lints in program order."""
+"""One traversal of a valid program that collects its lints in program order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from vyre.domain.validation.typing import ExpressionTyper, Local
 
 
 def find_lints(program: Program) -> tuple[Diagnostic, ...]:
-    """The lints of a valid program, in program order; each points to the user's line where a node carries one."""
+    """Returns the lints of a valid program, in program order; each has the user's line where a node carries one."""
     checker = _Checker(program)
     checker.run()
     return checker.findings.found()
@@ -60,10 +60,10 @@ class _Checker:
         self._flow: IndexFlow = survey(program)
         self._seen: set[int] = set()
         self._stores: dict[int, _Place] = {}
-        """Those that a lane may reach; of one that occurs several times nothing is known."""
+        """By reachable store: its position; the reach of a store that occurs several times is unknown."""
         self._written: set[str] = set()
         self._ended = self._left = 0
-        """Statements met that end a lane, and that leave a round of a loop."""
+        """The numbers of visited statements that end a lane, and that leave a round of a loop."""
 
     def run(self) -> None:
         self._body(self._program.body, 0, self._lanes.everywhere())
@@ -85,7 +85,7 @@ class _Checker:
 
     # ---- bodies
     def _body(self, body: Body, branch: int, reach: Reach) -> Reach | None:
-        """The lanes that certainly get to the end of a body; None if none does."""
+        """Returns the lanes that certainly reach the end of a body; None if none does."""
         outer = dict(self._typer.locals)
         path = self.findings.path
         path += (branch, 0)
@@ -127,7 +127,7 @@ class _Checker:
                 message = f"an atomic beyond the last element of `{access.buffer}`, {holds}, changes nothing"
         self.findings.add("L005", message, access, stmt)
 
-    # ---- statements; each returns the lanes that certainly get to the next one
+    # ---- statements; each returns the lanes that certainly reach the next one
     def _let(self, stmt: Let, reach: Reach) -> Reach:
         self._typer.locals[stmt.name] = Local(self._typer.type_of(stmt.value))
         self._lanes.declare(stmt.name, stmt.value)

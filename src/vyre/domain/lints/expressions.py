@@ -15,19 +15,24 @@ from vyre.domain.ir.types import ScalarType
 
 
 class Lint(NamedTuple):
+    """A finding: its code and its message."""
+
     code: str
     message: str
 
 
 class ExpressionLints:
-    """``type_of`` gives the static type of an expression at the place that is looked at."""
+    """The lints on expressions of one program.
+
+    ``type_of`` returns the static type of an expression at the current position of the traversal.
+    """
 
     def __init__(self, buffers: Mapping[str, Buffer], type_of: Callable[[Expr], ScalarType | None]) -> None:
         self._buffers = buffers
         self._type_of = type_of
 
     def of(self, expr: Expr) -> Lint | None:
-        """The lint on an expression itself, not on its operands."""
+        """Returns the lint on an expression itself, not on its operands, or None."""
         check = _CHECKS.get(type(expr))
         return None if check is None else check(self, expr)
 
@@ -100,7 +105,7 @@ class ExpressionLints:
         return None
 
     def _range(self, expr: Expr) -> tuple[int, int] | None:
-        """Least and greatest value of an integer; None for other types."""
+        """Returns the least and the greatest value of an integer; None for other types."""
         if isinstance(expr, Literal):
             return (int(expr.value), int(expr.value)) if expr.dtype.is_integer else None
         dtype = self._type_of(expr)
@@ -110,7 +115,7 @@ class ExpressionLints:
         return integer_range(dtype) if dtype is not None and dtype.is_integer else None
 
     def _type_text(self, other: Expr, literal: Literal) -> str:
-        """The type whose range decided."""
+        """Returns the type whose range decided."""
         return self._buffers[other.buffer].element.text if isinstance(other, Load) else literal.dtype.text
 
 

@@ -1,7 +1,7 @@
-"""Which lanes of a workgroup reach a statement, and which values differ between them.
+"""The lanes of a workgroup that reach a statement, and the values that differ between them.
 
-Both err on one side, so that a race is reported only where it is certain that several lanes get there: a condition
-that is not recognised may let one lane pass, and a value that is not recognised may differ or agree.
+Both err on one side, so that a race is reported only where several lanes certainly reach it: a condition that is not
+recognised may let one lane pass, and a value that is not recognised may differ or agree.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.stmt import Assign, walk_statements
 
 UNKNOWN: Final = 8
-"""Beside a bit for each axis (1, 2, 4): in a way that is not followed."""
+"""The bit, besides one for each axis (1, 2, 4), for differences or conditions that are not analysed."""
 ALL: Final = 15
 _PLENTY: Final = 2
-"""Lanes that pass a bound known at run time only, which is taken to let more than one pass."""
+"""The number of lanes assumed to pass a bound that is known at run time only."""
 _OPPOSITE: Final = {
     BinaryOp.LT: BinaryOp.GE,
     BinaryOp.GE: BinaryOp.LT,
@@ -54,10 +54,10 @@ _MIRRORED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The lanes that certainly get to a place: ``first`` up to ``end`` along each axis.
+    """The lanes that certainly reach a statement: ``first`` up to ``end`` along each axis.
 
-    ``narrowed`` has the bits of the axes along which possibly one lane gets there; ``bounded`` those whose end is
-    known at run time only.
+    ``narrowed`` has the bits of the axes along which possibly only one lane reaches it; ``bounded`` those whose end
+    is known at run time only.
     """
 
     first: Dim3
@@ -66,19 +66,24 @@ class Reach:
     bounded: int = 0
 
     def lanes(self, axis: int) -> int:
-        """Lanes in a row along an axis that get there together; 1 if nothing is known."""
+        """Returns the number of adjacent lanes along an axis that reach the statement together; 1 if nothing is
+        known.
+        """
         if self.narrowed & (1 << axis | UNKNOWN):
             return 1
         count = max(self.end[axis] - self.first[axis], 1)
         return min(count, _PLENTY) if self.bounded & 1 << axis else count
 
     def narrow(self, bits: int) -> Reach:
+        """Returns the reach behind a condition that may let one lane pass along the axes of ``bits``."""
         return replace(self, narrowed=self.narrowed | bits)
 
     def ending(self, axis: int, end: int) -> Reach:
+        """Returns the lanes below ``end`` along an axis."""
         return replace(self, end=_with(self.end, axis, min(self.end[axis], end)))
 
     def starting(self, axis: int, first: int) -> Reach:
+        """Returns the lanes from ``first`` on along an axis."""
         return replace(self, first=_with(self.first, axis, max(self.first[axis], first)))
 
 
@@ -88,7 +93,7 @@ def _with(sizes: Dim3, axis: int, size: int) -> Dim3:
 
 
 class Lanes:
-    """Follows the locals of one program; the walk that uses it declares and assigns them in order."""
+    """Follows the locals of one program; the traversal that uses it declares and assigns them in order."""
 
     def __init__(self, program: Program) -> None:
         self._buffers = program.buffers_by_name
@@ -101,11 +106,13 @@ class Lanes:
         self._known: dict[int, int] = {}
 
     def everywhere(self) -> Reach:
+        """Returns all lanes of a workgroup."""
         x, y, z = self._sizes
         return Reach((0, 0, 0), (x, y, z))
 
     # ---- locals
     def declare(self, name: str, value: Expr) -> None:
+        """Notes the value of a new local."""
         bits = self.differs(value)
         if name in self._assigned:
             bits |= UNKNOWN
@@ -117,11 +124,12 @@ class Lanes:
             self._ids[name] = launch_id
 
     def declare_counter(self, name: str, start: Expr, step: Expr) -> None:
-        """The variable of a loop: lanes in the same round agree on it as far as they do on its start and step."""
+        """Notes the variable of a loop: lanes in the same round agree on it where they agree on its start and step."""
         self._ids.pop(name, None)
         self._set(name, self.differs(start) | self.differs(step))
 
     def assign(self, name: str, value: Expr) -> None:
+        """Notes another value of a local."""
         self._set(name, self._differs.get(name, 0) | self.differs(value) | UNKNOWN)
 
     def _set(self, name: str, bits: int) -> None:
@@ -131,7 +139,9 @@ class Lanes:
 
     # ---- values
     def differs(self, expr: Expr) -> int:
-        """Axes along which the lanes of a workgroup may disagree about a value; ``UNKNOWN`` if not only along these."""
+        """Returns the axes along which the lanes of a workgroup may disagree about a value, with ``UNKNOWN`` for
+        other reasons.
+        """
         key = id(expr)
         found = self._known.get(key)
         if found is None:
@@ -155,7 +165,7 @@ class Lanes:
         return bits
 
     def _id(self, expr: Expr) -> LaunchId | None:
-        """The local or global id that an expression is."""
+        """Returns the local or global id that an expression is, or None."""
         if isinstance(expr, Var):
             return self._ids.get(expr.name)
         if isinstance(expr, LaunchId) and expr.kind in (IdKind.LOCAL, IdKind.GLOBAL):
@@ -164,7 +174,7 @@ class Lanes:
 
     # ---- conditions
     def behind(self, reach: Reach, condition: Expr, holds: bool) -> Reach:
-        """The lanes of ``reach`` for which a condition holds, or fails."""
+        """Returns the lanes of ``reach`` for which a condition holds, or fails."""
         if self.differs(condition) == 0:
             return reach
         if isinstance(condition, Unary) and condition.op is UnaryOp.LOGICAL_NOT:
@@ -179,7 +189,7 @@ class Lanes:
         return reach.narrow(ALL if differs & UNKNOWN else differs)
 
     def _compared(self, reach: Reach, condition: Binary, holds: bool) -> Reach | None:
-        """An id compared with a bound on which the lanes agree; None for all else."""
+        """Returns the lanes behind a comparison of an id with a bound on which they agree, or None."""
         if condition.op not in _OPPOSITE:
             return None
         op = condition.op if holds else _OPPOSITE[condition.op]

@@ -15,13 +15,13 @@ from vyre.domain.lints.lanes import UNKNOWN, Lanes, Reach
 Strides: TypeAlias = tuple[tuple[int, int], ...]
 _AXES: Final = "xyz"
 _MOST: Final = 64
-"""Accesses to one buffer that are compared with each other in one run of statements."""
+"""The largest number of accesses to one buffer that are compared with each other in one run of statements."""
 _DEPTH: Final = 8
-"""Operators that an index is followed through."""
+"""The largest depth of operators through which an index is followed."""
 
 
 def one_element(stmt: Store, lanes: Lanes, reach: Reach) -> str | None:
-    """A message if several lanes of a workgroup store different values to one element."""
+    """Returns a message if several lanes of a workgroup store different values to one element, else None."""
     at = lanes.differs(stmt.index)
     if at & UNKNOWN:
         return None
@@ -33,13 +33,13 @@ def one_element(stmt: Store, lanes: Lanes, reach: Reach) -> str | None:
 
 
 class NearRace(NamedTuple):
-    """A store and another access to the same element by a lane nearby."""
+    """A store and another access to the same element by a neighbouring lane."""
 
     store: Store
     other: Load | Store
     axis: int
     distance: int
-    """Lanes between them."""
+    """The number of lanes by which the accesses differ."""
 
     def __str__(self) -> str:
         access = "loads" if isinstance(self.other, Load) else "stores to"
@@ -48,7 +48,7 @@ class NearRace(NamedTuple):
 
 
 def near_races(flow: IndexFlow, sizes: Dim3) -> Iterator[NearRace]:
-    """Pairs of accesses, with nothing between them that orders lanes, whose indices differ by whole lanes.
+    """Yields pairs of accesses without a barrier between them whose indices differ by whole lanes.
 
     A pair of stores is reported once, for the second of them.
     """
@@ -81,12 +81,12 @@ def _near(event: Event, others: list[Event], strides: Strides) -> Iterator[NearR
 
 
 def _equal_literals(a: Store, b: Store) -> bool:
-    """Equal bits may be stored by several lanes."""
+    """Returns whether both stores write equal bits, which several lanes may do."""
     return isinstance(a.value, Literal) and a.value == b.value
 
 
 class _Axes:
-    """Which axes of the workgroup the atoms of indices follow, as bits; ``UNKNOWN`` beside them."""
+    """The axes of the workgroup that the atoms of indices follow, as bits, with ``UNKNOWN``."""
 
     def __init__(self, flow: IndexFlow, sizes: Dim3) -> None:
         self._known: dict[Atom, int] = dict.fromkeys(flow.uniform, 0)
@@ -99,7 +99,7 @@ class _Axes:
                     self._lanes[value.atom] = axis
 
     def strides(self, form: Form) -> Strides:
-        """Axes along which neighbouring lanes are a constant number of elements apart, and that number."""
+        """Returns the axes along which neighbouring lanes are a constant number of elements apart, and that number."""
         found = []
         for atom, stride in form.terms:
             axis = self._lanes.get(atom)

@@ -1,6 +1,6 @@
 """Two evaluators of binary64 programs: plain Python for one input, NumPy for many.
 
-They share nothing but the steps, so that each checks the other.
+They share nothing except the steps, so that each checks the other.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _RULES: Final[dict[Op, Callable[..., int]]] = {
 
 
 def evaluate_bits(program: F64Program, x: int) -> int:
-    """Bits of the result for the f32 with bits ``x``: every step in order, nothing skipped."""
+    """Returns the bits of the result for the f32 with bits ``x``: every step in order, nothing skipped."""
     values: list[int] = []
     for step in program.steps:
         if step.op is Op.INPUT:
@@ -154,7 +154,7 @@ class _Plan(NamedTuple):
 
 
 def evaluate_lanes(program: F64Program, x: Values | np.generic) -> Values:
-    """The program over an array (any shape and layout) or a scalar of float32; the result is a new array.
+    """Returns the results of the program, as a new array, for an array (any shape and layout) or a scalar of float32.
 
     Lanes that a select discards compute garbage: call this with NumPy's floating-point warnings off
     (``np.errstate(all="ignore")``), as for all rules of the reference engine.
@@ -298,7 +298,7 @@ _LOW, _HIGH = (0, 1) if sys.byteorder == "little" else (1, 0)
 
 
 def _runner(program: F64Program, step: Step) -> Callable[..., object]:
-    """``run(*operands, out)`` for one step."""
+    """Returns ``run(*operands, out)`` for one step."""
     import numpy as np
 
     u32, i32, u64 = np.uint32, np.int32, np.uint64

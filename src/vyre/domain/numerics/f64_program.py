@@ -1,12 +1,12 @@
 """Straight-line programs over binary64 and 32-bit words: one f32 in, one f32 out.
 
-A transcendental function *is* such a program.  The NumPy evaluator, the plain-Python one, the C
-build of the exhaustive proof and any device code generator walk the same steps.  Every step is
-exact, or rounds once by IEEE 754, and none is fused or approximate, so all of them give the same bits.
+A transcendental function *is* such a program.  The NumPy evaluator, the plain-Python one, the C build of the
+exhaustive proof and any device code generator execute the same steps.  Every step is exact, or rounds once by IEEE
+754, and none is fused or approximate, so all of them give the same bits.
 
-Steps are in SSA form: step ``i`` defines value ``i`` and reads only earlier values.  Step 0 is the
-input, the last step the result.  Words wrap modulo 2^32 (2^64 for ``I64``); the payload of a NaN is
-never looked at by a program whose result it can reach, because it differs between machines.
+Steps are in SSA form: step ``i`` defines value ``i`` and reads only earlier values.  Step 0 is the input, the last
+step the result.  Words wrap modulo 2^32 (2^64 for ``I64``); a program never reads the payload of a NaN where that
+could reach its result, because payloads differ between machines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vyre.domain.identity_enum import IdentityEnum
 
 
 class Kind(IdentityEnum):
-    """Type of a value."""
+    """The type of a value."""
 
     F32 = 1
     F64 = 2
@@ -80,7 +80,7 @@ class Table(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A select and the values needed only where its predicate holds, and only where it does not."""
+    """A select, the values needed only where its predicate holds, and those needed only where it does not."""
 
     select: int
     when_true: Region
@@ -95,7 +95,7 @@ _DIGEST_CONTEXT: Final = b"vyre.f64-program.v1\0"
 
 @dataclass(frozen=True, eq=False)
 class F64Program:
-    """A named program; ``tables`` are numbered in order.  Build one with ``Writer``; compare digests."""
+    """A named program; ``tables`` are numbered in order.  A ``Writer`` builds it; programs are compared by digests."""
 
     name: str
     steps: tuple[Step, ...]
@@ -103,7 +103,7 @@ class F64Program:
 
     @cached_property
     def digest(self) -> bytes:
-        """BLAKE3-256 of every step and table (the name left out): equal digests, equal function."""
+        """Returns the BLAKE3-256 digest of every step and table (without the name): equal digests, equal function."""
         from blake3 import blake3
 
         hasher = blake3(_DIGEST_CONTEXT)
@@ -117,10 +117,10 @@ class F64Program:
 
     @cached_property
     def structure(self) -> Region:
-        """The steps in an order of evaluation in which either arm of a select can be skipped.
+        """Returns the steps in an order of evaluation in which either arm of a select can be skipped.
 
-        A step that reaches the result only through one arm of a select belongs to that arm; evaluating all
-        arms always gives the same result as skipping those that no lane needs.
+        A step that reaches the result only through one arm of a select belongs to that arm; evaluating all arms
+        always gives the same result as skipping those that no lane needs.
         """
         return _Structure(self.steps).region(_ROOT)
 
@@ -130,7 +130,7 @@ _ROOT: Final[_Place] = ()
 
 
 class _Structure:
-    """Places each step in the innermost arm that holds all its uses."""
+    """Assigns each step to the innermost arm that contains all its uses."""
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self._steps = steps
@@ -149,7 +149,7 @@ class _Structure:
             self._members.setdefault(place, []).append(index)
 
     def region(self, place: _Place) -> Region:
-        # Program order within a region is a valid order: what an arm reads from outside precedes its select.
+        # Program order within a region is a valid order: values that an arm reads from outside precede its select.
         return tuple(
             Branch(i, self.region((*place, (i, 1))), self.region((*place, (i, 2))))
             if self._steps[i].op is Op.SELECT
@@ -164,13 +164,13 @@ def _common(a: _Place, b: _Place) -> _Place:
 
 
 def f32_bits(value: float) -> int:
-    """Bit pattern of the f32 nearest to ``value``."""
+    """Returns the bit pattern of the f32 nearest to ``value``."""
     bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
     return bits
 
 
 def f64_bits(value: float) -> int:
-    """Bit pattern of a binary64 value."""
+    """Returns the bit pattern of a binary64 value."""
     bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
     return bits
 
@@ -233,47 +233,59 @@ class Term:
         return self._emit(Op.ISHR, self.kind, immediate=count)
 
     def shift_arithmetic(self, count: int) -> Term:
+        """Returns an I32 shifted right by ``count`` bits, filled with copies of the sign bit."""
         return self._emit(Op.ISAR, self.kind, immediate=count)
 
     def equals(self, other: Term | int) -> Term:
+        """Returns the predicate ``self == other``."""
         return self._emit(Op.IEQ, Kind.PREDICATE, other)
 
     def below(self, other: Term | int) -> Term:
-        """Unsigned ``self < other``."""
+        """Returns the predicate ``self < other`` of unsigned words."""
         return self._emit(Op.ILT, Kind.PREDICATE, other)
 
     def above(self, other: Term | int) -> Term:
-        """Unsigned ``self > other``."""
+        """Returns the predicate ``self > other`` of unsigned words."""
         return self._emit(Op.ILT, Kind.PREDICATE, other, swap=True)
 
     def sqrt(self) -> Term:
+        """Returns the square root of an F64, rounded to nearest even."""
         return self._emit(Op.SQRT, Kind.F64)
 
     def bits(self) -> Term:
+        """Returns the bit pattern of an F32 as an I32."""
         return self._emit(Op.BITS, Kind.I32)
 
     def from_bits(self) -> Term:
+        """Returns the F32 with this bit pattern."""
         return self._emit(Op.FROM_BITS, Kind.F32)
 
     def widen(self) -> Term:
+        """Returns an F32 as an F64, exactly."""
         return self._emit(Op.WIDEN, Kind.F64)
 
     def narrow(self) -> Term:
+        """Returns an F64 as an F32, rounded to nearest even."""
         return self._emit(Op.NARROW, Kind.F32)
 
     def signed_to_f64(self) -> Term:
+        """Returns an I32, read as a signed integer, as an F64, exactly."""
         return self._emit(Op.FROM_INT, Kind.F64)
 
     def low_word(self) -> Term:
+        """Returns the low 32-bit word of an F64 or I64."""
         return self._emit(Op.LO32, Kind.I32)
 
     def high_word(self) -> Term:
+        """Returns the high 32-bit word of an F64 or I64."""
         return self._emit(Op.HI32, Kind.I32)
 
     def multiply_wide(self, other: Term) -> Term:
+        """Returns the product of two unsigned I32 as an I64."""
         return self._emit(Op.IMUL_WIDE, Kind.I64, other)
 
     def choose(self, when_true: Term, when_false: Term) -> Term:
+        """Returns ``when_true`` where this predicate holds, else ``when_false``."""
         return self.writer.emit(Op.SELECT, when_true.kind, self, when_true, when_false)
 
 
@@ -287,6 +299,7 @@ class Writer:
         self.input: Final = self.emit(Op.INPUT, Kind.F32)
 
     def emit(self, op: Op, kind: Kind, *operands: Term, immediate: int = 0) -> Term:
+        """Returns the value of a step; an identical earlier step is reused."""
         step = Step(op, kind, tuple(operand.index for operand in operands), immediate)
         index = self._known.setdefault(step, len(self._steps))
         if index == len(self._steps):
@@ -294,7 +307,7 @@ class Writer:
         return Term(self, index, kind)
 
     def lift(self, value: Term | float, kind: Kind) -> Term:
-        """``value`` as a term; numbers become constants of ``kind`` (words may be written signed)."""
+        """Returns ``value`` as a term; numbers become constants of ``kind`` (words may be written signed)."""
         if isinstance(value, Term):
             return value
         if kind is Kind.F64:
@@ -304,30 +317,33 @@ class Writer:
         return self.emit(Op.CONST, kind, immediate=int(value) & 0xFFFF_FFFF)
 
     def f32_pattern(self, bits: int) -> Term:
-        """An f32 constant by its bits."""
+        """Returns an f32 constant by its bits."""
         return self.emit(Op.CONST, Kind.F32, immediate=bits)
 
     def f64(self, value: float) -> Term:
+        """Returns an F64 constant."""
         return self.lift(value, Kind.F64)
 
     def word(self, value: int) -> Term:
+        """Returns an I32 constant."""
         return self.lift(value, Kind.I32)
 
     def pack(self, low: Term | int, high: Term | int) -> Term:
-        """The F64 with these words."""
+        """Returns the F64 that consists of these words."""
         return self.emit(Op.PACK, Kind.F64, self.lift(low, Kind.I32), self.lift(high, Kind.I32))
 
     def funnel(self, high: Term, low: Term, count: Term | int) -> Term:
-        """High word of ``(high:low) << (count & 31)``."""
+        """Returns the high word of ``(high:low) << (count & 31)``."""
         return self.emit(Op.FUNNEL, Kind.I32, high, low, self.lift(count, Kind.I32))
 
     def lookup(self, table: Table, index: Term) -> Term:
+        """Returns the entry of a table; the index must be in range."""
         if table not in self._tables:
             self._tables.append(table)
         return self.emit(Op.TABLE, table.kind, index, immediate=self._tables.index(table))
 
     def finish(self, name: str, result: Term) -> F64Program:
-        """The program that yields ``result`` (of kind F32)."""
+        """Returns the program that yields ``result`` (of kind F32)."""
         needed = {result.index}
         for index in range(result.index, -1, -1):
             if index in needed:

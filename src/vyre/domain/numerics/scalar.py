@@ -1,14 +1,14 @@
 """The rules of every operator, one lane at a time, on bit patterns.
 
-This module is the arbiter: plain Python integers and exact arithmetic, nothing shared with the
-vectorised rules.  A value of an executable type is its bit pattern, an ``int`` in ``0..2**width - 1``
-(bool: 0 or 1).  Operands are assumed to be well typed (``operators.binary_result`` and its siblings
-say what is); an operator that the tables do not define for a type raises ``KeyError``.
+This module is the arbiter: plain Python integers and exact arithmetic, sharing nothing with the vectorised rules.  A
+value of an executable type is its bit pattern, an ``int`` in ``0..2**width - 1`` (bool: 0 or 1).  Operands are
+assumed to be well typed (see ``operators.binary_result`` and its siblings); an operator that the tables do not define
+for a type raises ``KeyError``.
 
-NaN.  A NaN is only ever observed in memory, so its payload is fixed in three places and nowhere
-else: ``store_element`` (which also narrows), ``bitcast``, and ``canonical`` on which both are built.
-Negate and Abs work on the sign bit of a NaN too; every other float operator that yields a NaN yields
-the canonical one, which is a convenience of this module and no promise of the language.
+NaN.  A NaN is only ever observed in memory, so its payload is fixed in three places and nowhere else:
+``store_element`` (which also narrows), ``bitcast``, and ``canonical`` on which both are built. Negate and Abs work on
+the sign bit of a NaN, too; every other float operator that yields a NaN yields the canonical one, which is a
+convenience of this module and no promise of the language.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _S = ScalarType
 
 
 class _FloatFormat(NamedTuple):
-    """A binary interchange format: stored fraction bits, exponent bits, how ``struct`` names it."""
+    """A binary interchange format: stored fraction bits, exponent bits, and its names in ``struct``."""
 
     fraction: int
     exponent: int
@@ -45,12 +45,12 @@ class _FloatFormat(NamedTuple):
 
     @property
     def quiet_nan(self) -> int:
-        """The canonical NaN: positive, only the quiet bit set."""
+        """Returns the canonical NaN: positive, only the quiet bit set."""
         return self.infinity | 1 << (self.fraction - 1)
 
     @property
     def least_exponent(self) -> int:
-        """The exponent of the last place of the subnormals: the least positive value is 2 to it."""
+        """Returns the exponent of the last place of the subnormals: the least positive value is 2 to it."""
         return 2 - (1 << (self.exponent - 1)) - self.fraction
 
 
@@ -70,13 +70,13 @@ def _is_nan(form: _FloatFormat, bits: int) -> bool:
 
 
 def _to_float(form: _FloatFormat, bits: int) -> float:
-    """The value of a pattern; exact, because every format here is contained in binary64."""
+    """Returns the value of a pattern; exact, because every format here is contained in binary64."""
     value: float = struct.unpack(form.float_code, struct.pack(form.word_code, bits))[0]
     return value
 
 
 def _from_float(form: _FloatFormat, value: float) -> int:
-    """The pattern nearest to a binary64 value (ties to even); overflow gives infinity, NaN the canonical one."""
+    """Returns the pattern nearest to a binary64 value, ties to even; overflow gives infinity, NaN the canonical one."""
     if value != value:
         return form.quiet_nan
     try:
@@ -107,7 +107,7 @@ def _clamp(dtype: ScalarType, value: int) -> int:
 
 
 def canonical(dtype: ScalarType, bits: int) -> int:
-    """``bits``, with every NaN of a float type (f16 included) replaced by the canonical one."""
+    """Returns ``bits``, with every NaN of a float type (f16 included) replaced by the canonical one."""
     form = _FORMATS.get(dtype)
     return form.quiet_nan if form is not None and _is_nan(form, bits) else bits
 
@@ -116,7 +116,7 @@ def canonical(dtype: ScalarType, bits: int) -> int:
 
 
 def _round_exact(form: _FloatFormat, magnitude: int, exponent: int, sign: int) -> int:
-    """The pattern nearest to ``(-1)**sign * magnitude * 2**exponent``, ties to even; ``magnitude`` > 0."""
+    """Returns the pattern nearest to ``(-1)**sign * magnitude * 2**exponent``, ties to even; ``magnitude`` > 0."""
     # The last place of the result: fraction + 1 significant bits, but never below the subnormals' place.
     place = max(exponent + magnitude.bit_length() - form.fraction - 1, form.least_exponent)
     shift = place - exponent
@@ -134,7 +134,7 @@ def _round_exact(form: _FloatFormat, magnitude: int, exponent: int, sign: int) -
 
 
 def _exact_parts(form: _FloatFormat, bits: int) -> tuple[int, int]:
-    """``(significand, exponent)``, signed, with value ``significand * 2**exponent``; for finite patterns."""
+    """Returns ``(significand, exponent)``, signed, with value ``significand * 2**exponent``; for finite patterns."""
     field, fraction = (bits & (form.sign - 1)) >> form.fraction, bits & ((1 << form.fraction) - 1)
     significand = fraction | (1 << form.fraction if field else 0)
     exponent = max(field, 1) - 1 + form.least_exponent
@@ -142,7 +142,7 @@ def _exact_parts(form: _FloatFormat, bits: int) -> tuple[int, int]:
 
 
 def fma(dtype: ScalarType, a: int, b: int, c: int) -> int:
-    """``a * b + c`` rounded once, for f32 and f64."""
+    """Returns ``a * b + c`` rounded once, for f32 and f64."""
     form = _FORMATS[dtype]
     x, y, z = (_to_float(form, bits) for bits in (a, b, c))
     if not (math.isfinite(x) and math.isfinite(y)):
@@ -163,7 +163,7 @@ def fma(dtype: ScalarType, a: int, b: int, c: int) -> int:
 
 
 def _quotient(a: int, b: int) -> int:
-    """a / b truncated toward zero, in unbounded integers."""
+    """Returns a / b truncated toward zero, in unbounded integers."""
     quotient = abs(a) // abs(b)
     return -quotient if (a < 0) != (b < 0) else quotient
 
@@ -194,7 +194,7 @@ _INTEGER_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
     BinaryOp.MIN: min,
     BinaryOp.MAX: max,
 }
-# Those that need to know the type besides.
+# Operators whose rules depend on the type.
 _TYPED_BINARY: Final[dict[BinaryOp, Callable[[ScalarType, int, int], int]]] = {
     BinaryOp.DIV: _divide_integers,
     BinaryOp.ROTATE_LEFT: _rotate_left,
@@ -206,7 +206,7 @@ _TYPED_BINARY: Final[dict[BinaryOp, Callable[[ScalarType, int, int], int]]] = {
 }
 _COUNTED: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR, BinaryOp.ROTATE_LEFT, BinaryOp.ROTATE_RIGHT})
 _LEAVES_RANGE: Final = frozenset({BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.SHL})
-"""Operators whose results of unsigned integers may need to wrap."""
+"""Operators whose results for unsigned integers may need to wrap."""
 
 
 def _divide_floats(a: float, b: float) -> float:
@@ -251,7 +251,7 @@ _BOOL_BINARY: Final[dict[BinaryOp, Callable[[int, int], int]]] = {
 
 
 def binary(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
-    """``a op b``; ``dtype`` is the type of ``a`` (and of ``b``, but for counts, of which any int will do).
+    """Returns ``a op b``; ``dtype`` is the type of ``a`` (and of ``b``, except for counts, which may be any int).
 
     The result has type ``operators.binary_result(op, dtype, dtype)``.
     """
@@ -270,7 +270,8 @@ def binary(op: BinaryOp, dtype: ScalarType, a: int, b: int) -> int:
 
 
 def unsigned_rule(op: BinaryOp, dtype: ScalarType) -> Callable[[int, int], int]:
-    """``binary`` of one operator and one unsigned type, prepared for many calls; a comparison answers with a bool.
+    """Returns ``binary`` for one operator and one unsigned type, prepared for many calls; a comparison returns a
+    bool.
 
     Raises ``KeyError`` for an operator whose rule depends on the type.
     """
@@ -303,7 +304,7 @@ def _square_root(x: float) -> float:
 
 
 def _integral(rule: Callable[[float], int]) -> Callable[[float], float]:
-    """A rounding to integer that keeps NaN, infinities and the sign of zero."""
+    """Returns a rounding to integer that keeps NaN, infinities and the sign of zero."""
 
     def rounded(x: float) -> float:
         return math.copysign(float(rule(x)), x) if math.isfinite(x) else x
@@ -351,7 +352,7 @@ def _unary_float(op: UnaryOp, form: _FloatFormat, a: int) -> int:
 
 
 def unary(op: UnaryOp, dtype: ScalarType, a: int) -> int:
-    """``op a``; the result has type ``operators.unary_result(op, dtype)``."""
+    """Returns ``op a``; the result has type ``operators.unary_result(op, dtype)``."""
     form = _FORMATS.get(dtype)
     if form is not None:
         return _unary_float(op, form, a)
@@ -364,10 +365,10 @@ def unary(op: UnaryOp, dtype: ScalarType, a: int) -> int:
 
 
 def cast(source: ScalarType, target: ScalarType, a: int) -> int:
-    """The value of ``a`` in another executable type.
+    """Returns the value of ``a`` in another executable type.
 
-    Integers are taken modulo 2^width, floats become integers by truncation and saturation (NaN: 0), numbers
-    become floats by one rounding, and anything becomes bool by ``x != 0`` (NaN: true).
+    Integers are taken modulo 2^width, floats become integers by truncation and saturation (NaN: 0), numbers become
+    floats by one rounding, and anything becomes bool by ``x != 0`` (NaN: true).
     """
     from_form, to_form = _FORMATS.get(source), _FORMATS.get(target)
     if from_form is None:
@@ -387,7 +388,7 @@ def cast(source: ScalarType, target: ScalarType, a: int) -> int:
 
 
 def bitcast(source: ScalarType, target: ScalarType, a: int) -> int:
-    """The bits of ``a`` under another type of the same width; a NaN of the operand becomes canonical."""
+    """Returns the bits of ``a`` under another type of the same width; a NaN of the operand becomes canonical."""
     return canonical(source, a)
 
 
@@ -404,7 +405,7 @@ _ATOMIC_BINARY: Final[dict[AtomicOp, BinaryOp]] = {
 
 
 def atomic(op: AtomicOp, dtype: ScalarType, old: int, expected: int, value: int) -> int:
-    """What an atomic leaves in memory (its result is ``old``); ``expected`` matters to CompareExchange only."""
+    """Returns the value that an atomic stores (its result is ``old``); ``expected`` matters to CompareExchange only."""
     if op is AtomicOp.COMPARE_EXCHANGE:
         return value if old == expected else old
     if op is AtomicOp.EXCHANGE:
@@ -415,7 +416,7 @@ def atomic(op: AtomicOp, dtype: ScalarType, old: int, expected: int, value: int)
 
 
 def load_element(element: ScalarType, raw: bytes) -> int:
-    """The value, as bits of ``element.widened``, of one stored element (``element.size`` little-endian bytes)."""
+    """Returns the value of one stored element (``element.size`` little-endian bytes) as bits of ``element.widened``."""
     word = int.from_bytes(raw, "little")
     if element.kind is TypeKind.BOOL:
         return int(word != 0)
@@ -427,7 +428,7 @@ def load_element(element: ScalarType, raw: bytes) -> int:
 
 
 def store_element(element: ScalarType, bits: int) -> bytes:
-    """What a store of ``bits`` (of ``element.widened``) writes: ``element.size`` little-endian bytes.
+    """Returns the ``element.size`` little-endian bytes that a store of ``bits`` (of ``element.widened``) writes.
 
     Integers are truncated, floats narrowed to nearest even, NaN becomes canonical.
     """

@@ -1,11 +1,11 @@
 """Lookup tables of the exponential and logarithm programs, as exact hexadecimal floats.
 
-Every entry follows from the formula above its table (the unit tests derive them again with
-arbitrary-precision arithmetic).  ``RN_k(v)`` is ``v`` rounded to the nearest multiple of ``2**-k``,
-``RN(v)`` to binary64.
+Every entry follows from the formula above its table (the unit tests derive them again with arbitrary-precision
+arithmetic).  ``RN_k(v)`` is ``v`` rounded to the nearest multiple of ``2**-k``, ``RN(v)`` is ``v`` rounded to
+binary64.
 
-The logarithms split the reals by the bits of an f32: interval ``i`` holds the floats with patterns
-from ``LOG_ORIGIN + (i << 18)`` on, ``2**18`` of them, and ``c`` is the middle of its ends.
+The logarithms divide the reals by the bits of an f32: interval ``i`` holds the ``2**18`` floats with patterns from
+``LOG_ORIGIN + (i << 18)`` on, and ``c`` is the midpoint of its ends.
 """
 
 from __future__ import annotations

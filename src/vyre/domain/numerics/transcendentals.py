@@ -58,24 +58,24 @@ _PATCHES: Final[dict[UnaryOp, dict[int, int]]] = {
 
 
 def _horner(x: Term, coefficients: Sequence[float]) -> Term:
-    """c0 + x * (c1 + x * (...)), innermost first."""
+    """Returns c0 + x * (c1 + x * (...)), innermost first."""
     *rest, last = coefficients
     return reduce(lambda inner, c: c + x * inner, reversed(rest), x.writer.f64(last))
 
 
 def _horner_descending(x: Term, coefficients: Sequence[float]) -> Term:
-    """((c0 * x + c1) * x + ...)."""
+    """Returns ((c0 * x + c1) * x + ...)."""
     first, *rest = coefficients
     return reduce(lambda inner, c: inner * x + c, rest, x.writer.f64(first))
 
 
 def _flip_sign(result: Term, word: Term) -> Term:
-    """The f32 ``result``, negated where the top bit of ``word`` is set."""
+    """Returns the f32 ``result``, negated where the top bit of ``word`` is set."""
     return (result.bits() ^ (word & _SIGN)).from_bits()
 
 
 class _Function:
-    """A program being written for one function, with the values that all of them start from."""
+    """A program being written for one function, with the values from which all programs start."""
 
     def __init__(self, op: UnaryOp) -> None:
         self.op = op
@@ -89,18 +89,23 @@ class _Function:
         return self.writer.f32_pattern(bits)
 
     def positive_above(self, bound: float) -> Term:
-        """``x > bound`` for a positive f32 bound; false for NaN with the sign bit, undecided for NaN without."""
+        """Returns ``x > bound`` for a positive f32 bound; false for NaN with the sign bit, unspecified for NaN
+        without.
+        """
         # Counted from the first pattern above the bound, the positive ones are below that of -0.
         first = f32_bits(bound) + 1
         return (self.u - first).below(_SIGN - first)
 
     def negative_below(self, bound: float) -> Term:
-        """``x < bound`` for a negative f32 bound; undecided for NaN."""
+        """Returns ``x < bound`` for a negative f32 bound; unspecified for NaN."""
         return self.u.above(f32_bits(bound))
 
     def finish(self, result: Term, *, defined: Term | None = None) -> F64Program:
-        """The program that yields ``result`` (of |x| if the function is odd or even), patched at the known inputs,
-        with the sign of x for an odd function, and NaN where ``defined`` (by default: x is no NaN) does not hold."""
+        """Returns the program that yields ``result`` (of |x| if the function is odd or even).
+
+        It is patched at the known inputs, has the sign of x for an odd function, and gives NaN where ``defined`` (by
+        default: x is no NaN) does not hold.
+        """
         key = self.a if self.op in _ODD | _EVEN else self.u
         for known, right in _PATCHES.get(self.op, {}).items():
             result = key.equals(known).choose(self.constant(right), result)
@@ -114,7 +119,7 @@ class _Function:
 
 
 def _scaled_exponential(r: Term, k: Term) -> Term:
-    """``exp(r) * 2**(k / 32)`` for |r| <= ln2 / 64 and a signed word k within the exponent range."""
+    """Returns ``exp(r) * 2**(k / 32)`` for |r| <= ln2 / 64 and a signed word k within the exponent range."""
     w = r.writer
     square = r * r
     p = r + square * _horner(r, [1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720])
@@ -124,7 +129,7 @@ def _scaled_exponential(r: Term, k: Term) -> Term:
 
 
 def _exponential(x: Term) -> Term:
-    """e^x in binary64, for |x| < 110."""
+    """Returns e^x in binary64, for |x| < 110."""
     t = x * float.fromhex("0x1.71547652b82fep+5") + _MAGIC  # 32 / ln2
     kd = t - _MAGIC
     # ln2 / 32 in two parts; the product of kd and the upper one is exact.
@@ -180,7 +185,7 @@ def _cosh(f: _Function) -> F64Program:
 
 
 def _log_reduction(f: _Function) -> tuple[Term, Term, Term, Term]:
-    """``(e, i, z, P)`` with x = 2^e * (1 + z) / RECIPROCAL[i] and log(1 + z) = z + P, for positive finite x."""
+    """Returns ``(e, i, z, P)`` with x = 2^e * (1 + z) / RECIPROCAL[i] and log(1 + z) = z + P, for positive finite x."""
     # Subnormals are scaled into the normal range first.
     tiny = f.a.below(0x0080_0000)
     scaled = (f.magnitude * 2.0**23).narrow().bits()
@@ -251,7 +256,7 @@ _COSINE: Final = (
 
 
 def _reduce_small(x: Term) -> tuple[Term, Term]:
-    """Cody-Waite: ``(r, k)`` with x = k * pi/2 + r, for 0 <= x < 2^20."""
+    """Returns ``(r, k)`` with x = k * pi/2 + r by Cody-Waite reduction, for 0 <= x < 2^20."""
     t = x * float.fromhex("0x1.45f306dc9c883p-1") + _MAGIC  # 2 / pi
     k = t - _MAGIC
     # pi/2 in three parts: cut at 2^-32 and 2^-66, and the rest.
@@ -261,15 +266,16 @@ def _reduce_small(x: Term) -> tuple[Term, Term]:
 
 
 def _reduce_large(a: Term) -> tuple[Term, Term]:
-    """Payne-Hanek: the same for 2^20 <= x < infinity, from the bits ``a`` of x; k is right modulo 4.
+    """Returns ``(r, k)`` by Payne-Hanek reduction for 2^20 <= x < infinity, from the bits ``a`` of x; k is right
+    modulo 4.
 
-    With x = m * 2^e, the bits of 2/pi that matter to x * 2/pi modulo 4 begin at bit e + 30 of the table.
-    Their product with m is kept to 160 bits: two for the quadrant, then a fraction of 64 bits, and 64 more.
+    With x = m * 2^e, the bits of 2/pi that matter to x * 2/pi modulo 4 begin at bit e + 30 of the table. Their
+    product with m is kept to 160 bits: two for the quadrant, then a fraction of 64 bits, and 64 more.
     """
     w = a.writer
     mantissa = (a & 0x007F_FFFF) | 0x0080_0000
     position = (a >> 23) - (150 - 30)
-    first, count = (position >> 5) & 7, position & 31  # the mask matters to x < 2^20 only, which is computed in vain
+    first, count = (position >> 5) & 7, position & 31  # the mask matters to x < 2^20 only, whose result is discarded
     words = [w.lookup(_TWO_OVER_PI, first + i) for i in range(6)]
     window = [w.funnel(words[i], words[i + 1], count) for i in range(5)]
     partial = mantissa.multiply_wide(window[4])
@@ -307,7 +313,7 @@ class _Circle:
 
 
 def _finish_circular(f: _Function, y: Term, sign: Term) -> F64Program:
-    """NaN for infinities too; the sign of ``y`` is flipped where the top bit of ``sign`` is set."""
+    """Returns the program, NaN for infinities, with the sign of ``y`` flipped where the top bit of ``sign`` is set."""
     return f.finish(_flip_sign(y.narrow(), sign), defined=f.a.below(_INFINITY))
 
 
@@ -360,12 +366,12 @@ _ATAN: Final = (
 
 
 def _asin_ratio(z: Term) -> Term:
-    """R(z) with asin(sqrt(z)) = sqrt(z) * (1 + R(z)), for 0 <= z <= 1/4."""
+    """Returns R(z) with asin(sqrt(z)) = sqrt(z) * (1 + R(z)), for 0 <= z <= 1/4."""
     return z * _horner(z, _ASIN_P) / _horner(z, _ASIN_Q)
 
 
 def _twice_asin_of_half(f: _Function) -> Term:
-    """``2 asin(sqrt((1 - |x|) / 2))``, which is acos |x|."""
+    """Returns ``2 asin(sqrt((1 - |x|) / 2))``, which is acos |x|."""
     z = (1.0 - f.magnitude) * 0.5
     s = z.sqrt()
     return (s + s * _asin_ratio(z)) * 2.0
@@ -427,11 +433,11 @@ _BUILDERS: Final[dict[UnaryOp, Callable[[_Function], F64Program]]] = {
 
 @cache
 def transcendental(op: UnaryOp) -> F64Program:
-    """The program of ``op``, one of ``operators.TRANSCENDENTALS``."""
+    """Returns the program of ``op``, one of ``operators.TRANSCENDENTALS``."""
     return _BUILDERS[op](_Function(op))
 
 
 def patched_inputs(op: UnaryOp) -> tuple[int, ...]:
-    """Bits of all inputs at which the program of ``op`` selects a stored result, negative twins included."""
+    """Returns the bits of all inputs, of either sign, for which the program of ``op`` selects a stored result."""
     known = tuple(_PATCHES.get(op, ()))
     return (*known, *(x | _SIGN for x in known)) if op in _ODD | _EVEN else known

@@ -1,4 +1,4 @@
-"""Every asynchronous copy is started once and waited for once, on every path."""
+"""The rule that every asynchronous copy is started once and waited for once, on every path."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.validation.findings import Findings
 
 _Pending: TypeAlias = dict[str, AsyncLoad | AsyncStore]
-"""Copies started and not waited for, by tag."""
+"""Copies that were started and not yet waited for, by tag."""
 
 
 def check_async_copies(program: Program, findings: Findings) -> None:
+    """Reports asynchronous copies that are not paired with one wait on every path."""
     if any(isinstance(stmt, AsyncLoad | AsyncStore | AsyncWait) for stmt in walk_statements(program.body)):
         _Pairing(program, findings)
 
 
 class _Pairing:
-    """One walk along all paths.  Where paths join, the same copies must be pending on each of them; so a loop
-    body must leave pending what it found pending."""
+    """One traversal along all paths.
+
+    Where paths join, the same copies must be pending on each of them; so the pending copies must be the same before
+    and after a loop body.
+    """
 
     def __init__(self, program: Program, findings: Findings) -> None:
         self._findings = findings
@@ -54,7 +58,7 @@ class _Pairing:
             self._error(f"asynchronous copy `{tag}` is still pending {where}", copy)
 
     def _body(self, body: Body, branch: int, pending: _Pending) -> _Pending | None:
-        """What is pending at the end, or None if no path leads there; changes ``pending``."""
+        """Returns the pending copies at the end, or None if no path leads there; changes ``pending``."""
         self._path += (branch, 0)
         current: _Pending | None = pending
         for index, stmt in enumerate(body):

@@ -1,4 +1,4 @@
-"""Workgroup size and buffer declarations."""
+"""Rules on the workgroup size and on buffer declarations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _MAX_AXIS_HINT: Final = 255
 
 
 def check_declarations(program: Program, findings: Findings) -> None:
+    """Reports defects of the workgroup size and of every buffer."""
     _check_workgroup_size(program, findings)
     names: set[str] = set()
     bindings: dict[int, Buffer] = {}
@@ -140,7 +141,7 @@ def _check_like(buffer: Buffer, program: Program, findings: Findings) -> None:
 
 
 def _is_cyclic(buffer: Buffer, program: Program) -> bool:
-    """Whether following ``like`` from the buffer comes back to it."""
+    """Returns whether the chain of ``like`` references from the buffer leads back to it."""
     seen: set[str] = set()
     current: Buffer | None = buffer
     while current is not None and current.like is not None and current.like not in seen:

@@ -1,4 +1,4 @@
-"""Collects what the checks find, in program order, each finding once."""
+"""A collector of the findings of all checks, in program order, each finding once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from vyre.domain.validation.report import Report
 from vyre.domain.validation.rules import RULES, Rule
 
 Path: TypeAlias = tuple[int, ...]
-"""Position of a statement: for each body around it, which body of its parent that is and the index in it.
+"""The position of a statement: for each enclosing body, the number of that body in its parent and the index in it.
+
 Paths compare in program order; the empty path is the header."""
 
 
 class Findings:
-    """A sink shared by all checks.  ``path`` is kept by the check that walks statements."""
+    """A sink shared by all checks.  ``path`` is updated by the check that walks statements."""
 
     def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
         self._rules = rules
@@ -24,7 +25,7 @@ class Findings:
         self.path: list[int] = []
 
     def add(self, code: str, message: str, *nodes: Node, fix: str | None = None, path: Path | None = None) -> None:
-        """Reports a rule broken at the first of ``nodes`` that has a source location."""
+        """Reports a violated rule at the first of ``nodes`` that has a source location."""
         rule = self._rules[code]
         key = (tuple(self.path) if path is None else path, code, message)
         if key not in self._found:
@@ -32,10 +33,11 @@ class Findings:
             self._found[key] = Diagnostic(rule.severity, code, message, fix or rule.fix, loc)
 
     def found(self) -> tuple[Diagnostic, ...]:
-        """All findings in program order."""
+        """Returns all findings in program order."""
         return tuple(self._found[key] for key in sorted(self._found, key=lambda key: key[0]))
 
     def report(self, *, order_sensitive: bool) -> Report:
+        """Returns all findings as a report, grouped by severity."""
         by_severity: dict[Severity, list[Diagnostic]] = {severity: [] for severity in Severity}
         for diagnostic in self.found():
             by_severity[diagnostic.severity].append(diagnostic)

@@ -1,4 +1,4 @@
-"""What may live across a grid barrier, so that a program can be cut there into launches."""
+"""Rules on values that live across a grid barrier, which let a program be split there into launches."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ _SUBGROUP_OPERATIONS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 
 
 def is_grid_barrier(stmt: Stmt) -> bool:
+    """Returns whether a statement is a barrier of the whole grid."""
     return isinstance(stmt, Barrier) and stmt.ordering is Ordering.GRID_SYNC
 
 
 def check_grid_barriers(program: Program, findings: Findings) -> None:
+    """Reports grid barriers, locals and workgroup memory that prevent splitting the program."""
     if any(map(is_grid_barrier, walk_statements(program.body))):
         _GridBarriers(program, findings)
 
 
 class _Declaration:
-    """A local of a scope that grid barriers can cut."""
+    """A local of a scope that grid barriers can split."""
 
     __slots__ = ("is_assigned", "needs", "path", "segment", "stmt", "survives", "unstable")
 
@@ -50,14 +52,14 @@ class _Declaration:
         self.path = path
         self.needs: list[_Declaration] = []
         self.survives = False
-        """Used in a later segment."""
+        """Whether it is used in a later segment."""
         self.is_assigned = False
         self.unstable: str | None = None
-        """Why it cannot be computed again."""
+        """The reason why it cannot be computed again, or None."""
 
 
 class _GridBarriers:
-    """One walk in program order that counts grid barriers."""
+    """One traversal in program order that counts grid barriers."""
 
     def __init__(self, program: Program, findings: Findings) -> None:
         self._findings = findings
@@ -69,7 +71,7 @@ class _GridBarriers:
         }
         self._shared = {buffer.name for buffer in program.buffers if buffer.is_workgroup}
         self._home: dict[str, int] = {}
-        """Segment in which a workgroup buffer was first accessed."""
+        """The segment in which each workgroup buffer was first accessed."""
         self._segment = 0
         self._ended: Stmt | None = None
         self._visible: dict[str, _Declaration] = {}
@@ -82,7 +84,7 @@ class _GridBarriers:
         self._findings.add(code, message, stmt, path=tuple(self._path))
 
     def _scope(self, body: Body) -> None:
-        """A body that grid barriers may cut."""
+        """Checks a body that grid barriers may split."""
         outer = dict(self._visible)
         self._path += (0, 0)
         for index, stmt in enumerate(body):
@@ -106,7 +108,7 @@ class _GridBarriers:
         self._visible = outer
 
     def _inside(self, body: Body, branch: int) -> None:
-        """A body under an ``if`` or a loop, where no grid barrier may stand."""
+        """Checks a body under an ``if`` or a loop, where no grid barrier is allowed."""
         self._path += (branch, 0)
         for index, stmt in enumerate(body):
             self._path[-1] = index

@@ -1,4 +1,4 @@
-"""Atomic and plain accesses to one buffer must have a barrier between them on every path."""
+"""The rule that atomic and plain accesses to one buffer have a barrier between them on every path."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from vyre.domain.validation.findings import Findings, Path
 _PLAIN: Final = 1
 _ATOMIC: Final = 2
 _State: TypeAlias = dict[str, int]
-"""Kinds of the last accesses to each buffer since a barrier, over all paths that lead here."""
+"""The kinds of the last accesses to each buffer since a barrier, over all paths that lead to this point."""
 
 
 def check_hazards(program: Program, findings: Findings) -> None:
-    """Reports a hazard where the second access stands, and goes on as if a barrier had been put there."""
+    """Reports a hazard at the second access, and continues as if a barrier preceded that access."""
     kinds: dict[str, int] = {}
     for stmt in walk_statements(program.body):
         for buffer, kind in _kinds(stmt).items():
@@ -59,10 +59,10 @@ def _join(states: Iterable[_State | None]) -> _State:
 
 
 class _Hazards:
-    """A walk along all paths.
+    """A data-flow analysis along all paths.
 
-    A loop is walked until the state at its head no longer grows.  Heads are kept from one walk of the
-    enclosing loop to the next, so that nested loops are walked few times.
+    A loop is analysed until the state at its head reaches a fixpoint.  States at heads are kept from one analysis of
+    the enclosing loop to the next, so that nested loops are analysed few times.
     """
 
     def __init__(self, program: Program, mixed: frozenset[str], findings: Findings) -> None:
@@ -79,7 +79,7 @@ class _Hazards:
         self._body(program.body, 0, {})
 
     def _body(self, body: Body, branch: int, state: _State) -> _State | None:
-        """The state at the end of the body, or None if no path leads there; changes ``state``."""
+        """Returns the state at the end of the body, or None if no path leads there; changes ``state``."""
         self._path += (branch, 0)
         current: _State | None = state
         for index, stmt in enumerate(body):
@@ -123,7 +123,7 @@ class _Hazards:
             if state.get(buffer, 0) | kind == _PLAIN | _ATOMIC:
                 message = f"atomic and plain accesses to `{buffer}` meet here without a barrier between them"
                 self._findings.add("V123", message, stmt, path=tuple(self._path))
-            # Both kinds in one statement: no barrier can help, and what follows starts afresh.
+            # Both kinds in one statement: no barrier can help, and the analysis restarts behind it.
             state[buffer] = kind if kind != _PLAIN | _ATOMIC else 0
 
     def _loop(self, body: Body, state: _State) -> _State:

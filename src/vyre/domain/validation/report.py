@@ -11,11 +11,11 @@ from vyre.domain.errors import InvalidProgram
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Every diagnostic of a program, each list in program order.
+    """All diagnostics of a program, each list in program order.
 
-    ``lints`` are notes on what is legal and hardly meant; ``validate`` looks for them in valid programs.
-    ``order_sensitive``: results may depend on the order in which lanes reach atomics, so that schedules and
-    backends are compared only under the canonical schedule.
+    ``lints`` are notes on code that is legal but probably not intended; ``validate`` computes them for valid
+    programs.  ``order_sensitive`` means that results may depend on the order in which lanes reach atomics, so that
+    schedules and backends are compared only under the canonical schedule.
     """
 
     errors: tuple[Diagnostic, ...] = ()
@@ -26,11 +26,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
+        """Whether the program is valid, that is, has no errors."""
         return not self.errors
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Errors, then warnings, then notes, then lints."""
+        """Returns errors, then warnings, then notes, then lints."""
         return self.errors + self.warnings + self.notes + self.lints
 
     def raise_if_invalid(self) -> None:
@@ -43,11 +44,11 @@ class Report:
         raise InvalidProgram(f"{where}[{first.code}] {first.message}{others}", fix=first.fix, report=self)
 
     def __str__(self) -> str:
-        """What ``vyre validate`` prints of a program that has no text."""
+        """Returns the output of ``vyre validate`` for a program without text."""
         return self.render()
 
     def render(self, source: str | None = None) -> str:
-        """Text for people: every diagnostic, and a last line that counts them."""
+        """Returns text for people: every diagnostic, and a last line that counts them."""
         counts = (("error", self.errors), ("warning", self.warnings), ("note", self.notes + self.lints))
         summary = ", ".join(f"{len(found)} {word}{'s' * (len(found) > 1)}" for word, found in counts if found)
         blocks = [diagnostic.render(source) for diagnostic in self.diagnostics]
@@ -55,7 +56,7 @@ class Report:
         return "\n\n".join((*blocks, f"{verdict}: {summary or 'nothing to report'}"))
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON object: ``ok``, ``order_sensitive`` and the lists of diagnostics."""
+        """Returns a JSON object: ``ok``, ``order_sensitive`` and the lists of diagnostics."""
         return {
             "ok": self.ok,
             "order_sensitive": self.order_sensitive,

@@ -1,7 +1,7 @@
 """The rule catalogue: every code that validation can report, once.
 
-Codes are stable and never reused.  V0xx are shared with the reference system, V1xx number rules of it that
-have no number there, V2xx are rules of this language.
+Codes are stable and never reused.  V0xx are shared with vyre-driver, the Rust system; V1xx are rules of vyre-driver
+that have no number there; V2xx are rules of vyre.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from vyre.domain.diagnostics import Severity
 
 
 class Rule(NamedTuple):
-    """``title`` names the defect, ``checks`` says exactly when it is reported, ``fix`` is the usual remedy."""
+    """A rule: ``title`` names the defect, ``checks`` defines exactly when it is reported, ``fix`` is the usual
+    remedy.
+    """
 
     code: str
     title: str
@@ -40,7 +42,7 @@ _CATALOGUE: Final = (
     Rule(
         "V010",
         "barrier in divergent flow",
-        "A workgroup barrier stands where lanes of one workgroup may disagree about reaching it: under a condition or "
+        "Lanes of one workgroup may disagree about reaching a workgroup barrier: it is under a condition or "
         "loop bound that is not workgroup-uniform, or in a loop that some lanes leave or restart early.",
         "move the barrier out of the divergent statement, or make its condition uniform.",
     ),
@@ -68,7 +70,7 @@ _CATALOGUE: Final = (
         "The program has more than 8192 statements, 16384 buffers, or 1000000 nodes once shared parts are written out.",
         "split the program, or name shared sub-expressions with `let`.",
     ),
-    Rule("V027", "atomic index is not u32", "The index of an atomic has another type than u32.", "cast it to u32."),
+    Rule("V027", "atomic index is not u32", "The index of an atomic is not u32.", "cast it to u32."),
     Rule(
         "V028",
         "fma operand of the wrong type",
@@ -121,19 +123,19 @@ _CATALOGUE: Final = (
     Rule(
         "V044",
         "division by a written zero",
-        "The divisor of an integer `/` or `%` is the literal 0, also under casts.",
+        "The divisor of an integer `/` or `%` is the literal 0, possibly inside casts.",
         "guard the division, or correct the divisor.",
     ),
     Rule(
         "V045",
         "assignment changes the type",
-        "The value of an assignment has another type than the local.",
+        "The type of an assigned value differs from that of the local.",
         "cast the value, or declare another local.",
     ),
     Rule(
         "V102",
         "bad workgroup size",
-        "The workgroup size has not three axes of at least 1 with at most 4294967295 lanes together.",
+        "The workgroup size does not have three axes of at least 1 with a product of at most 4294967295 lanes.",
         "give three axes (x, y, z) of at least 1.",
     ),
     Rule("V103", "buffer name used twice", "Two buffers have the same name.", "give every buffer its own name."),
@@ -175,14 +177,14 @@ _CATALOGUE: Final = (
     Rule(
         "V113",
         "stored value of the wrong type",
-        "The value of a store has not the type that a load of the buffer yields.",
+        "The value of a store does not have the type that a load of the buffer yields.",
         "cast the value.",
     ),
     Rule(
         "V114",
         "index, lane, offset, size or address is not u32",
         "The index of a load or store, the lane of a shuffle, the offset or size of an asynchronous copy, or the "
-        "address of a trap has another type than u32.",
+        "address of a trap is not u32.",
         "cast it to u32.",
     ),
     Rule(
@@ -201,7 +203,7 @@ _CATALOGUE: Final = (
     Rule(
         "V118",
         "assignment to a buffer",
-        "The target of an assignment is no local but a buffer.",
+        "The target of an assignment is a buffer and no local.",
         "store to an element of the buffer.",
     ),
     Rule(
@@ -250,7 +252,7 @@ _CATALOGUE: Final = (
     Rule(
         "V128",
         "atomic operand of the wrong type",
-        "The value or the expected value of an atomic has not the element type of the buffer.",
+        "The value or the expected value of an atomic does not have the element type of the buffer.",
         "cast it to the element type.",
     ),
     Rule(
@@ -286,7 +288,7 @@ _CATALOGUE: Final = (
     Rule(
         "V203",
         "subgroup operation in divergent flow",
-        "A subgroup operation stands where lanes of one subgroup may disagree about reaching it.",
+        "Lanes of one subgroup may disagree about reaching a subgroup operation.",
         "move it out of the divergent statement, or make its condition subgroup-uniform.",
     ),
     Rule(
@@ -310,7 +312,7 @@ _CATALOGUE: Final = (
     Rule(
         "V207",
         "grid barrier below the top level",
-        "A `grid_sync` barrier stands in an `if` or a loop.",
+        "A `grid_sync` barrier is inside an `if` or a loop.",
         "move it to the top level; blocks and regions around it are allowed.",
     ),
     Rule(
@@ -356,14 +358,14 @@ _CATALOGUE: Final = (
     Rule(
         "V214",
         "bad `like` reference",
-        "`like` names no buffer of the interface, leads back to itself, or stands on a buffer that has a count or "
+        "`like` names no buffer of the interface, leads back to itself, or is given for a buffer that has a count or "
         "takes an input.",
         "use it on an output of count 0, naming another buffer that is not workgroup memory.",
     ),
     Rule(
         "V215",
         "bad output range",
-        "An output range is not inside the buffer, is reversed, or stands on a buffer that is not returned.",
+        "An output range is not inside the buffer, is reversed, or is given for a buffer that is not returned.",
         "give bytes [start, end) inside a returned buffer.",
     ),
     Rule(
@@ -411,24 +413,32 @@ RETIRED: Final[dict[str, str]] = {
     "V132": "64-bit arithmetic is legal",
     "V133": "subgroup operations are expressions of their own",
 }
-"""Codes of the reference system that are not reported here, and why."""
+"""Codes of vyre-driver's rules that vyre does not report, with the reasons."""
 
 
 _LINT_PREFACE: Final = (
     "A program with an error is invalid and is not run. Warnings and notes leave it valid. Codes that begin with L are",
-    "lints: notes on what is legal and hardly meant. `vyre.validate` and `vyre validate` look for them, and a dispatch",
-    "does not, so that they cost it nothing. That results depend on the order of atomics is noted as V218.",
+    "lints: notes on code that is legal but probably not intended. `vyre.validate` and `vyre validate` report them; a",
+    "dispatch does not compute them, so they cost it nothing. The note V218 marks programs whose results depend on the",
+    "order of atomics.",
+)
+
+_RETIRED_PREFACE: Final = (
+    "Codes below V200 denote rules of vyre-driver, the Rust system from which vyre takes most of its rules. vyre does",
+    "not report these:",
 )
 
 
 def render_catalogue(lints: Iterable[Rule] = ()) -> str:
-    """``docs/validation.md``: every code, of rules and of ``lints``, with its meaning and remedy, as Markdown."""
+    """Returns ``docs/validation.md``: every code, of rules and of ``lints``, with its meaning and remedy, as
+    Markdown.
+    """
     lines = ["# Validation rules", "", *_LINT_PREFACE, ""]
     for rule in (*_CATALOGUE, *lints):
         lines += [f"## {rule.code}: {rule.title}", ""]
         if rule.severity is not Severity.ERROR:
             lines += [f"Severity: {rule.severity.value}.", ""]
         lines += [rule.checks, "", f"**Fix:** {rule.fix}", ""]
-    lines += ["## Codes that are not reported", "", "| Code | Why |", "|---|---|"]
+    lines += ["## Codes that are not reported", "", *_RETIRED_PREFACE, "", "| Code | Why |", "|---|---|"]
     lines += [f"| {code} | {why} |" for code, why in RETIRED.items()]
     return "\n".join((*lines, ""))

@@ -1,4 +1,4 @@
-"""Scopes, types of statements, and rules on single statements, in one walk."""
+"""One traversal that checks scopes, types of statements, and rules on single statements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NOT_COMMUTING: Final = frozenset({AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE,
 
 
 class _BoundAtomic(NamedTuple):
-    """An atomic whose old value goes to a local and nowhere else."""
+    """An atomic whose old value is bound to a local and used nowhere else."""
 
     local: Local
     atomic: Atomic
@@ -52,7 +52,7 @@ class _BoundAtomic(NamedTuple):
 class StatementChecker:
     """Checks every statement of a program that is within the size limits.
 
-    ``order_sensitive`` is meaningful after ``run``.
+    ``order_sensitive`` is valid after ``run``.
     """
 
     def __init__(self, program: Program, findings: Findings) -> None:
@@ -65,10 +65,11 @@ class StatementChecker:
         self._generators: set[str] = set()
         self._bound: list[_BoundAtomic] = []
         self._operators: dict[str, dict[int | None, AtomicOp]] = {}
-        """First atomic operator on each element that a literal names, and on elements known at run time (None)."""
+        """The first atomic operator on each element with a literal index, and on elements known at run time (None)."""
         self.order_sensitive: bool = False
 
     def run(self) -> None:
+        """Checks the whole program."""
         self._body(self._program.body, 0)
         for local, atomic, stmt, path in self._bound:
             if local.is_read:
@@ -178,7 +179,7 @@ class StatementChecker:
             self._error("V205", f"`{_ENDS_BODY[type(stmt)]}` outside a loop", stmt)
 
     def _return(self, stmt: Return) -> None:
-        """Legal anywhere; where it may stand is checked with the flow."""
+        """Does nothing: a return is legal anywhere; its position is checked with the flow."""
 
     def _block(self, stmt: Block) -> None:
         self._body(stmt.body, 0)
@@ -207,7 +208,7 @@ class StatementChecker:
         self._require_writable(stmt.destination, f"{what} to", stmt)
 
     def _async_wait(self, stmt: AsyncWait) -> None:
-        """Its pairing is checked with the flow."""
+        """Does nothing: the pairing of a wait is checked with the flow."""
 
     def _trap(self, stmt: Trap) -> None:
         self._typer.require(stmt.address, _U32, "V114", f"the address of trap `{stmt.tag}`")
@@ -225,7 +226,7 @@ class StatementChecker:
     # Order of atomics.
 
     def _note_atomics(self, stmt: Stmt, bound: Local | None = None) -> None:
-        """Records whose old values are used; ``bound`` is the local that takes the value of the statement."""
+        """Records atomics whose old values are used; ``bound`` is the local to which the statement's value is bound."""
         if not self._typer.atomics:
             return
         root: Expr | None = stmt.value if isinstance(stmt, Let | Assign) else None
@@ -242,7 +243,7 @@ class StatementChecker:
                 self._note(f"{text} may meet another operator on one element", atomic, stmt, path)
 
     def _is_mixed(self, atomic: Atomic) -> bool:
-        """Whether another operator may have changed the same element; operators commute only with themselves."""
+        """Returns whether another operator, with which this one does not commute, may change the element."""
         element = atomic.index.bits if isinstance(atomic.index, Literal) else None
         operators = self._operators.setdefault(atomic.buffer, {})
         if element is None and None not in operators:

@@ -1,4 +1,4 @@
-"""Size and depth.  These checks come first: the others recurse once per level and visit every node."""
+"""Limits of size and depth.  These checks come first: the others recurse once per level and visit every node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_STATEMENTS: Final = 8192
 
 
 def check_structure(program: Program, findings: Findings) -> bool:
-    """Whether the program is small enough to be checked further.
+    """Returns whether the program is small enough to be checked further, and reports it if it is not.
 
     Linear in distinct expressions and bounded in statements, however deep or shared they are.
     """

@@ -1,7 +1,7 @@
-"""Static types: every expression has one, found from its operands and the operator tables.
+"""Static types: every expression has one type, determined by its operands and the operator tables.
 
-An expression that breaks a rule has no type (None); what contains it is not checked against it, so that
-one mistake is reported once.
+An expression that breaks a rule has no type (None), and expressions around it are not checked against it, so that one
+mistake is reported once.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class Local:
     def __init__(self, dtype: ScalarType | None, *, is_counter: bool = False) -> None:
         self.dtype: ScalarType | None = dtype
         self.is_counter: bool = is_counter
-        """The variable of a loop, which cannot be assigned."""
+        """Whether it is the variable of a loop, which cannot be assigned."""
         self.is_read: bool = False
 
 
 def static_type(expr: Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:
-    """Type of an expression of a program within the depth limits; None if it breaks a typing rule."""
+    """Returns the type of an expression of a program within the depth limits; None if it breaks a typing rule."""
     typer = ExpressionTyper(buffers, Findings())
     typer.locals = {name: Local(dtype) for name, dtype in locals_.items()}
     return typer.type_of(expr)
@@ -91,11 +91,13 @@ class ExpressionTyper:
         self._statement: Node | None = None
 
     def begin(self, stmt: Node) -> None:
+        """Starts a statement, to which errors are attributed."""
         self._known.clear()
         self.atomics = []
         self._statement = stmt
 
     def type_of(self, expr: Expr) -> ScalarType | None:
+        """Returns the type of an expression of the current statement; None if it breaks a rule."""
         key = id(expr)
         if key in self._known:
             return self._known[key]
@@ -103,11 +105,12 @@ class ExpressionTyper:
         return result
 
     def error(self, code: str, message: str, node: Expr) -> None:
+        """Reports a violated rule at an expression."""
         nodes = (node,) if self._statement is None else (node, self._statement)
         self._findings.add(code, message, *nodes)
 
     def require(self, expr: Expr, wanted: ScalarType, code: str, what: str) -> None:
-        """Reports ``code`` if the expression has a type, and another one."""
+        """Reports ``code`` if the expression has a type other than ``wanted``."""
         found = self.type_of(expr)
         if found is not None and found is not wanted:
             self.error(code, f"{what} is {found.text}, not {wanted.text}", expr)
@@ -300,7 +303,7 @@ def _first_atomic(operands: tuple[Expr, ...]) -> Atomic | None:
 
 
 def _is_written_zero(expr: Expr) -> bool:
-    """An integer literal 0, also under casts."""
+    """Returns whether an expression is an integer literal 0, also inside casts."""
     while isinstance(expr, Cast):
         expr = expr.operand
     return isinstance(expr, Literal) and expr.dtype.is_integer and expr.bits == 0

@@ -1,4 +1,4 @@
-"""Barriers and subgroup operations must be reached by all lanes concerned together."""
+"""The rule that barriers and subgroup operations are reached by all lanes concerned together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vyre.domain.validation.findings import Findings
 
 _AFTER_END: Final = "V210"
 _IN_FLOW: Final = {Uniformity.WORKGROUP: "V010", Uniformity.SUBGROUP: "V203"}
-"""The rule about barriers, and the one about subgroup operations."""
+"""The codes of the rules about barriers and about subgroup operations."""
 _BETWEEN: Final = {
     Uniformity.WORKGROUP: "between lanes of a workgroup",
     Uniformity.SUBGROUP: "between lanes of a subgroup",
@@ -18,7 +18,7 @@ _BETWEEN: Final = {
 
 
 def check_uniform_flow(program: Program, findings: Findings) -> None:
-    """Reports barriers and subgroup operations that not all lanes concerned reach together."""
+    """Reports barriers and subgroup operations that the lanes concerned do not all reach together."""
     for need, after_end in unmet_needs(program):
         where = "after a return or trap" if after_end else "in flow"
         message = f"{need.what} {where} that differs {_BETWEEN[need.most]}"

@@ -1,4 +1,4 @@
-"""``validate``: every rule of the language, checked on a whole program, and the lints of a valid one."""
+"""``validate``: checks a whole program against every rule of the language, and computes the lints of a valid one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _WITH_LINTS: Final = "validation with lints"
 
 
 def validate(program: Program) -> Report:
-    """Every diagnostic of the program, in program order, and its lints; the report is cached on the program.
+    """Returns every diagnostic of the program, in program order, and its lints; the report is cached on the program.
 
-    Raises nothing, whatever the program: ``Report.raise_if_invalid`` does.
+    It raises no error, whatever the program; ``Report.raise_if_invalid`` does.
     """
     if not isinstance(program, Program):
         raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
@@ -32,7 +32,7 @@ def validate(program: Program) -> Report:
     if not isinstance(report, Report):
         report = check_rules(program)
         if report.ok:
-            from vyre.domain.lints.checker import find_lints  # not on the way to a dispatch
+            from vyre.domain.lints.checker import find_lints  # a dispatch never needs it
 
             lints = find_lints(program)
             report = replace(report, lints=lints) if lints else report
@@ -41,7 +41,7 @@ def validate(program: Program) -> Report:
 
 
 def check_rules(program: Program) -> Report:
-    """What ``validate`` reports, without lints, for whom only validity matters; cached on the program."""
+    """Returns the report of ``validate`` without lints, for callers that only need validity; cached on the program."""
     report = program._cache.get(_CACHED)
     if not isinstance(report, Report):
         report = program._cache[_CACHED] = _check_rules(program)
@@ -49,12 +49,12 @@ def check_rules(program: Program) -> Report:
 
 
 def is_validated(program: Program) -> bool:
-    """Whether ``check_rules`` would answer from what it knows."""
+    """Returns whether the report of ``check_rules`` is cached."""
     return _CACHED in program._cache
 
 
 def order_sensitive(program: Program) -> bool:
-    """Whether results may depend on the order in which lanes reach atomics."""
+    """Returns whether results may depend on the order in which lanes reach atomics."""
     return check_rules(program).order_sensitive
 
 

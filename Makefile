@@ -70,7 +70,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 		tests/fault/test_tuning_store_faults.py
 	$(BIN)/python -m benchmarks.correct_rounding
 
-POLICY_TESTS := tests/unit/policies $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
+POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
 	tests/unit/testing/test_vector_files.py
 
 coverage: $(VENV)/.dev ## every branch of the policies, by their own tests

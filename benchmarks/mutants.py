@@ -29,7 +29,17 @@ from benchmarks.machine import describe
 
 ROOT: Final = Path(__file__).parents[1]
 MUTANTS: Final = ROOT / "mutants"
-POLICIES: Final = Path("src/vyre/policies")
+SOURCE: Final = Path("src")
+MUTATED: Final = (
+    "vyre/policies",
+    "vyre/domain/analysis",
+    "vyre/adapters/cuda/decisions",
+    "vyre/adapters/caching/cost_eviction.py",
+    "vyre/adapters/caching/plan_cache.py",
+    "vyre/app/shape_predictor.py",
+)
+"""Folders and files whose mutants are made; ``[tool.mutmut]`` says the same.  Their modules have unique names, but for
+those that hold what a decision of their name remembers."""
 SURVIVORS: Final = ROOT / "tests/data/mutation_survivors.toml"
 RECORD: Final = ROOT / "benchmarks/results/mutants.json"
 
@@ -72,6 +82,14 @@ class Tally(NamedTuple):
     survivors: tuple[Mutant, ...]
     timeouts: int
 
+    def joined(self, other: Tally | None) -> Tally:
+        """Returns the counts of two modules of one name together."""
+        if other is None:
+            return self
+        return Tally(
+            self.mutants + other.mutants, (*self.survivors, *other.survivors), self.timeouts + other.timeouts
+        )
+
     @property
     def killed(self) -> int:
         return self.mutants - len(self.survivors)
@@ -83,7 +101,7 @@ class Tally(NamedTuple):
 
 def run(modules: Iterable[str], jobs: int) -> None:
     """Have mutmut make and test the mutants of ``modules``, or of all policies."""
-    names = [f"vyre.policies.{module.replace('/', '.')}.*" for module in modules]
+    names = [f"*.{module}.*" for module in modules]
     if not names:
         shutil.rmtree(MUTANTS, ignore_errors=True)
     mutmut = Path(sys.executable).with_name("mutmut")
@@ -94,8 +112,8 @@ def run(modules: Iterable[str], jobs: int) -> None:
 def results(modules: Collection[str]) -> dict[str, Tally]:
     """What became of the mutants of ``modules``, or of all policies."""
     found = {}
-    for path in sorted((MUTANTS / POLICIES).rglob("*.py.meta")):
-        module = path.relative_to(MUTANTS / POLICIES).as_posix().removesuffix(".py.meta")
+    for path in sorted((MUTANTS / SOURCE).rglob("*.py.meta")):
+        module = path.name.removesuffix(".py.meta")
         codes: Mapping[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
         if not codes or (modules and module not in modules):
             continue
@@ -104,7 +122,8 @@ def results(modules: Collection[str]) -> dict[str, Tally]:
             raise SystemExit(f"{module} has mutants that were not judged; their exit codes: {dict(unclear)}")
         alive = [name.rpartition(".")[2] for name, code in codes.items() if code in SURVIVED]
         timeouts = sum(code in TIMED_OUT for code in codes.values())
-        found[module] = Tally(len(codes), tuple(differences(module, path.with_suffix(""), alive)), timeouts)
+        tally = Tally(len(codes), tuple(differences(module, path.with_suffix(""), alive)), timeouts)
+        found[module] = tally.joined(found.get(module))
     return found
 
 

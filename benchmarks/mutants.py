@@ -86,9 +86,7 @@ class Tally(NamedTuple):
         """Returns the counts of two modules of one name together."""
         if other is None:
             return self
-        return Tally(
-            self.mutants + other.mutants, (*self.survivors, *other.survivors), self.timeouts + other.timeouts
-        )
+        return Tally(self.mutants + other.mutants, (*self.survivors, *other.survivors), self.timeouts + other.timeouts)
 
     @property
     def killed(self) -> int:

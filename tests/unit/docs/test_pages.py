@@ -19,7 +19,7 @@ from vyre.app.cli import main
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md"), *(ROOT / "examples").glob("**/*.md")])
-SEED_MAP = (ROOT / "docs" / "seed-map.md").read_text("utf-8")
+SEED_MAP = (ROOT / "docs" / "maintainers" / "seed-map.md").read_text("utf-8")
 
 
 def python_blocks(page: Path) -> list[str]:

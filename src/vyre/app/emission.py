@@ -67,6 +67,8 @@ def emission_key(
 
 
 class ChosenEmission(NamedTuple):
+    """A backend's code emission, with the options that it takes."""
+
     emission: CodeEmission
     options: EmissionOptions
 
@@ -74,7 +76,7 @@ class ChosenEmission(NamedTuple):
 def choose_emission(
     catalog: BackendCatalog, target: str | None, assume: Collection[str] = (), grid_sync: str = NATIVE
 ) -> ChosenEmission:
-    """The first backend of ``catalog``, by precedence, that knows ``target``, and the options in its words.
+    """Returns the first backend of ``catalog``, by precedence, that knows ``target``, and the options in its form.
 
     ``target``: None for the default of the first backend that emits code.  Raises ``InvalidConfig`` for an unknown
     target or option, and ``BackendUnavailable`` where no backend emits code.

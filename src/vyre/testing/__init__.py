@@ -1,7 +1,7 @@
 """Test doubles and runners for the tests of programs that use vyre.
 
 ``cuda_machine`` emulates a CUDA device; ``recording``, ``failing`` and ``hooked`` wrap a backend, ``function_backend``
-makes one of a Python function; ``RecordingTelemetry`` keeps what is counted and reported.  The modules
+makes one from a Python function; ``RecordingTelemetry`` keeps counters and events.  The modules
 ``vyre.testing.backend_contract``, ``vyre.testing.conformance`` and ``vyre.testing.filetests`` are commands too.
 """
 
@@ -29,7 +29,7 @@ else:
 # isort: on
 # fmt: on
 
-# What the block above says, for run time: module -> names.
+# The imports above for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
     "vyre.adapters.cuda.machine.fault_plan": "FOREVER Fault FaultPlan SlowKernel",
     "vyre.adapters.cuda.machine.machine_options": "MachineOptions",
@@ -44,7 +44,7 @@ _HOME: Final[dict[str, str]] = {
 
 __all__ = sorted(name for names in _HOME.values() for name in names.split())
 
-if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+if not TYPE_CHECKING:  # so that a type checker refuses names that do not exist
     __getattr__ = importer(__name__, homes(_HOME))
 
 

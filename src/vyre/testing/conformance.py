@@ -3,10 +3,10 @@
 ``--schedule`` and ``--seed`` choose the order in which an emulated device runs its lanes.  Programs whose result
 depends on the order of atomics are compared in the canonical order only, and skipped by name in any other.
 
-Takes ``ir-conformance.json``, ``oracle-programs.jsonl`` and ``oracle-scalar-ops.jsonl``, plain or packed with gzip or
-xz, told apart by content.  A failure gets a line ``FAIL name: reason``, a case that has no counterpart here ``SKIP
-name: rule``; the last line is ``N passed, N failed, N skipped``.  Exit code: 0 if nothing failed, 1 if something did,
-2 for a file that cannot be read or a backend that does not exist.
+The command reads ``ir-conformance.json``, ``oracle-programs.jsonl`` and ``oracle-scalar-ops.jsonl``, plain or
+compressed with gzip or xz, recognized by content.  A failure gets a line ``FAIL name: reason``, a case that has no
+counterpart here ``SKIP name: rule``; the last line is ``N passed, N failed, N skipped``.  Exit code: 0 if nothing
+failed, 1 if something did, 2 for a file that cannot be read or a backend that does not exist.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ _NOT_IN_THIS_LAYER: Final = (
 
 
 class Subject(NamedTuple):
-    """What is judged; ``canonical_order``: its lanes run in the canonical schedule."""
+    """The backend under test.  ``canonical_order``: whether its lanes run in the canonical schedule."""
 
     backend: Backend
     canonical_order: bool = True
 
 
 class Case(NamedTuple):
-    """One case of a file: its name, and how to judge it."""
+    """One case of a file: its name, and the function that judges it."""
 
     name: str
     judge: Callable[[Subject], Outcome]
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The cases of a file; raises ``UnreadableFile`` if it is none of the documented formats."""
+    """Returns the cases of a file; raises ``UnreadableFile`` if it has none of the documented formats."""
     data = unpacked(path)
     try:
         if data.lstrip()[:1] == b"{" and b'"programs"' in data[:200]:
@@ -80,7 +80,7 @@ def read_cases(path: Path) -> list[Case]:
 def run_cases(
     cases: Iterable[Case], backend: Backend, pattern: str = "*", *, canonical_order: bool = True
 ) -> Iterator[Outcome]:
-    """Outcomes of the cases whose name fits the pattern.
+    """Yields the outcomes of the cases whose name matches the pattern.
 
     ``canonical_order``: whether lanes run in the canonical schedule; otherwise order-sensitive programs are skipped.
     """
@@ -89,13 +89,13 @@ def run_cases(
         if fnmatchcase(case.name, pattern):
             try:
                 yield case.judge(subject)
-            except Exception as error:  # whatever a backend raises is a failure of that case
+            except Exception as error:  # any error of a backend is a failure of that case
                 yield Outcome(case.name, Verdict.FAILED, f"{type(error).__name__}: {error}")
 
 
 # ---------------------------------------------------------------- programs
 class _Expectation(NamedTuple):
-    """What a recorded program asks for; ``outputs`` by buffer name, None if it is not to be run."""
+    """The expectations of a recorded program; ``outputs`` by buffer name; ``inputs`` None if it must not be run."""
 
     inputs: Mapping[str, bytes] | None
     outputs: Mapping[str, bytes]
@@ -187,7 +187,7 @@ def _table_case(table: Mapping[str, Any]) -> Case:
         except Untested as rule:
             return Outcome(name, Verdict.SKIPPED, str(rule))
         check_rules(case.program).raise_if_invalid()
-        # Each row has an element of its own: atomics of a table have one answer in any order.
+        # Each row has its own element: atomics of a table have one answer in any order.
         any_order = subject._replace(canonical_order=True)
         return _compare(name, case.program, case.inputs, case.expected, DispatchConfig(), case.tolerance_ulp, any_order)
 
@@ -234,7 +234,7 @@ def _first_difference(actual: bytes, expected: bytes, element: ScalarType, toler
 
 
 def _ulps(a: bytes, b: bytes) -> int:
-    """Distance of two f32 among the ordered floats; both zeros count as one, as do all NaN."""
+    """Returns the distance of two f32 among the ordered floats; both zeros count as one, as do all NaN."""
 
     def ordered(raw: bytes) -> int:
         bits: int = struct.unpack("<I", raw)[0]
@@ -248,7 +248,7 @@ def _ulps(a: bytes, b: bytes) -> int:
 # ---------------------------------------------------------------- command
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit code."""
+    """Runs the command and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.conformance", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--backend", required=True, metavar="NAME")

@@ -1,4 +1,4 @@
-"""Runs a program on a backend by buffer names and plain bytes, as the runners of this package need it."""
+"""Runs a program on a backend with inputs and outputs as bytes by buffer name, for the runners of this package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEDULES: Final[dict[str, Schedule]] = {CANONICAL: "lockstep", "reverse": "reve
 
 
 def find_backend(name: str) -> BackendRegistration:
-    """A registration of the catalog by id; raises ``BackendUnavailable``."""
+    """Returns a registration of the catalog by id; raises ``BackendUnavailable``."""
     catalog = load_catalog()
     registration = catalog.get(name)
     if registration is None:
@@ -32,12 +32,12 @@ def find_backend(name: str) -> BackendRegistration:
 
 
 def open_backend(name: str) -> Backend:
-    """A backend of the catalog by id; raises ``BackendUnavailable``."""
+    """Opens a backend of the catalog by id; raises ``BackendUnavailable``."""
     return find_backend(name).make()
 
 
 ORDER_SENSITIVE: Final = "semantics 1.3: order-sensitive, compared in the canonical schedule only"
-"""Why a run is skipped on a backend whose lanes take an order of their own."""
+"""The reason for which a run is skipped on a backend that does not run lanes in the canonical order."""
 
 
 class Scheduled(NamedTuple):
@@ -48,9 +48,9 @@ class Scheduled(NamedTuple):
 
 
 def find_scheduled(name: str, schedule: str | None = None, seed: int | None = None) -> Scheduled:
-    """A registration whose backends run lanes in an order of ``SCHEDULES``, drawn from ``seed``, if they can choose.
+    """Returns a registration whose backends run lanes in an order of ``SCHEDULES``, drawn from ``seed``.
 
-    Raises ``BackendUnavailable`` for one that cannot.
+    Raises ``BackendUnavailable`` for a backend that cannot choose its schedule.
     """
     registration = find_backend(name)
     chosen = SCHEDULES[schedule or CANONICAL]
@@ -63,7 +63,7 @@ def find_scheduled(name: str, schedule: str | None = None, seed: int | None = No
 
 
 def _machine(schedule: Schedule, seed: int, services: BackendServices) -> Backend:
-    """An emulated device that, as the one in the catalog, runs programs that race on purpose."""
+    """Makes an emulated device that, as the one in the catalog, accepts programs with intended races."""
     from vyre.adapters.cuda.machine.options import RunOptions
     from vyre.testing.machine import cuda_machine
 
@@ -73,9 +73,9 @@ def _machine(schedule: Schedule, seed: int, services: BackendServices) -> Backen
 def execute(
     backend: Backend, program: Program, inputs: Mapping[str, bytes], config: DispatchConfig = DEFAULT_CONFIG
 ) -> dict[str, bytes]:
-    """Outputs of a valid program by buffer name; raises what the backend raises.
+    """Returns the outputs of a valid program by buffer name; raises what the backend raises.
 
-    Inputs that are missing are left out, which the backend refuses.
+    Missing inputs are left out, which the backend refuses.
     """
     arena = OutputArena()
     views = tuple(memoryview(inputs[b.name]) for b in program.abi_buffers if b.takes_input and b.name in inputs)

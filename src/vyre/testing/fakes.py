@@ -1,7 +1,7 @@
-"""For tests: backends that record what reaches them, fail on demand, or are a Python function; a store in memory.
+"""Test doubles: backends that record calls, fail on demand, or are a Python function; a store in memory.
 
-The first two backends wrap any other, field by field, and keep its facets: what the wrapped backend does not support,
-the wrapper does not either.
+``recording``, ``failing`` and ``hooked`` wrap any other backend, field by field, and keep its facets: a facet that the
+wrapped backend lacks, the wrapper lacks too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FACETS: Final = ("executor", "compiler", "memory", "resident_executor", "async_e
 
 
 class Call(NamedTuple):
-    """One call of a facet method, such as ``Call("memory.upload", ...)``."""
+    """One call of a facet method, such as ``Call("memory.upload", ...)``; ``nbytes`` is the size of its data."""
 
     name: str
     program: Program | None = None
@@ -54,11 +54,11 @@ class Call(NamedTuple):
 
 
 Hook: TypeAlias = Callable[[Call], None]
-"""Called before the wrapped method; what it raises is what the caller sees."""
+"""A function called before the wrapped method; its exceptions reach the caller."""
 
 
 class CallLog:
-    """Thread-safe record of calls, in order; use it as a hook."""
+    """A thread-safe record of calls, in order; use it as a hook."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -70,11 +70,12 @@ class CallLog:
 
     @property
     def names(self) -> list[str]:
+        """Names of the recorded calls, in order."""
         return [call.name for call in self.calls]
 
 
 class FailNth:
-    """Hook that raises ``error`` on the ``nth`` call (from 1) whose name starts with ``prefix``; counts them all."""
+    """A hook that raises ``error`` on the ``nth`` call (from 1) whose name starts with ``prefix``."""
 
     def __init__(self, nth: int, error: BackendError | None = None, *, prefix: str = "") -> None:
         self._lock = Lock()
@@ -94,7 +95,7 @@ class FailNth:
 
 
 def hooked(backend: Backend, hook: Hook) -> Backend:
-    """``backend`` with ``hook`` called before every method of the facets in ``FACETS``."""
+    """Returns ``backend`` with ``hook`` called before every method of the facets in ``FACETS``."""
     return replace(
         backend,
         executor=_Executor(backend.executor, hook),
@@ -106,13 +107,13 @@ def hooked(backend: Backend, hook: Hook) -> Backend:
 
 
 def recording(backend: Backend) -> tuple[Backend, CallLog]:
-    """``backend``, and a log that fills as it is used."""
+    """Returns ``backend`` and a log of its calls."""
     log = CallLog()
     return hooked(backend, log), log
 
 
 def failing(backend: Backend, nth: int, error: BackendError | None = None, *, prefix: str = "") -> Backend:
-    """``backend``, whose ``nth`` facet call (of those whose name starts with ``prefix``) raises ``error``."""
+    """Returns ``backend`` whose ``nth`` facet call (of those whose name starts with ``prefix``) raises ``error``."""
     return hooked(backend, FailNth(nth, error, prefix=prefix))
 
 
@@ -217,17 +218,21 @@ def _total(views: Sequence[memoryview]) -> int:
 
 # ---------------------------------------------------------------- a backend from a function
 Kernel: TypeAlias = Callable[[Mapping[str, bytes]], Mapping[str, bytes]]
-"""Input bytes by buffer name to output bytes by buffer name."""
+"""A function from input bytes by buffer name to output bytes by buffer name."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionExecutor:
-    """Answers every dispatch with a Python function; for tests that must not depend on any engine."""
+    """Answers every dispatch with a Python function; for tests that must not depend on any engine.
+
+    ``requests`` holds the requests so far.
+    """
 
     kernel: Kernel
     requests: list[DispatchRequest] = field(default_factory=list)
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``ProgramExecutor.execute``; its timing is 0."""
         self.requests.append(request)
         program = request.program
         names = [b.name for b in program.abi_buffers if b.takes_input]
@@ -239,7 +244,7 @@ class FunctionExecutor:
 
 
 def function_backend(kernel: Kernel, name: str = "fake") -> Backend:
-    """A backend whose only facet is a ``FunctionExecutor``."""
+    """Returns a backend whose only facet is a ``FunctionExecutor``."""
     backend_id = BackendId(name)
     return Backend(
         id=backend_id,
@@ -252,14 +257,14 @@ def function_backend(kernel: Kernel, name: str = "fake") -> Backend:
 def registration_of(
     backend: Backend, *, role: BackendRole = BackendRole.PRODUCTION, rank: int = 1
 ) -> BackendRegistration:
-    """A registration that hands out this very backend."""
+    """Returns a registration whose factory returns this very backend."""
     return BackendRegistration(
         id=backend.id, rank=rank, role=role, factory=lambda services: backend, probe=lambda: backend.profile
     )
 
 
 class MemoryArtifactStore:
-    """``ArtifactStore`` in a dictionary; iterating gives its keys."""
+    """An ``ArtifactStore`` in a dictionary; iterating it yields its keys."""
 
     def __init__(self) -> None:
         self._artifacts: dict[ArtifactKey, Artifact] = {}
@@ -269,30 +274,36 @@ class MemoryArtifactStore:
         return iter(self._artifacts)
 
     def get(self, key: ArtifactKey, /) -> Artifact | None:
+        """Implements ``ArtifactStore.get``."""
         found = self._artifacts.get(key)
         self._hits += found is not None
         self._misses += found is None
         return found
 
     def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
+        """Implements ``ArtifactStore.put``; always stores."""
         self._artifacts[key] = artifact
         self._puts += 1
         return True
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
+        """Implements ``ArtifactStore.neighbours``."""
         same = [other for other in self._artifacts if (other.program, other.kind) == (key.program, key.kind)]
         return same[-NEIGHBOURS:]
 
     def entries(self) -> Iterator[StoredEntry]:
+        """Implements ``ArtifactStore.entries``."""
         return iter([StoredEntry(key, artifact.nbytes) for key, artifact in self._artifacts.items()])
 
     def remove(self, key: ArtifactKey, /) -> bool:
+        """Implements ``ArtifactStore.remove``."""
         self._artifacts.pop(key, None)
         return True
 
     def stats(self) -> StoreStats:
+        """Implements ``ArtifactStore.stats``."""
         nbytes = sum(artifact.nbytes for artifact in self._artifacts.values())
         return StoreStats(len(self._artifacts), nbytes, self._hits, self._misses, self._puts)
 
     def close(self) -> None:
-        return None
+        """Implements ``ArtifactStore.close``; does nothing."""

@@ -2,12 +2,12 @@
 
 ::
 
-    ; check ptx: TEXT                   TEXT appears, behind what the checks above it found
+    ; check ptx: TEXT                   TEXT appears after the text that the previous check found
     ; check-not ptx: TEXT               TEXT does not appear between its neighbours
     ; check ptx target=sm_75: TEXT      with options of the emission: target, assume, grid_sync
 
-Blanks in TEXT stand for any blanks, ``{{...}}`` for a regular expression; everything else is meant as it is written.
-Checks of the same options are one sequence over one text.
+Blanks in TEXT match any blanks, ``{{...}}`` is a regular expression; everything else is literal. Checks of the same
+options are one sequence over one text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REGEX: Final = re.compile(r"\{\{(.+?)\}\}")
 
 
 class Check(NamedTuple):
-    """One check line; ``absent``: its text must not appear."""
+    """One check line.  ``absent``: whether its text must not appear."""
 
     line: int
     absent: bool
@@ -38,21 +38,21 @@ class Check(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """The checks of one emission: the line of the first, and what is wrong (None: nothing)."""
+    """The result of the checks of one emission: the line of the first, and the difference (None: all hold)."""
 
     line: int
     difference: str | None
 
 
 def parse_checks(text: str, filename: str) -> tuple[Check, ...]:
-    """The check lines of a filetest; raises ``MalformedText`` for one that does not parse."""
+    """Returns the check lines of a filetest; raises ``MalformedText`` for a line that does not parse."""
     return tuple(
         _check(line, number, filename) for number, line in enumerate(text.split("\n"), 1) if _CLAIMED.match(line)
     )
 
 
 def judge_checks(program: Program, checks: Iterable[Check]) -> Iterator[CheckResult]:
-    """One result for each set of options, in the order of their first lines."""
+    """Yields one result for each set of options, in the order of their first lines."""
     groups: dict[tuple[tuple[str, str], ...], list[Check]] = {}
     for check in checks:
         groups.setdefault(check.options, []).append(check)
@@ -66,7 +66,7 @@ def judge_checks(program: Program, checks: Iterable[Check]) -> Iterator[CheckRes
 
 
 def first_difference(text: str, checks: Iterable[Check]) -> str | None:
-    """The first check that does not hold of ``text``, in words."""
+    """Returns a description of the first check that does not hold for ``text``, or None."""
     position, unwanted = 0, list[Check]()
     for check in checks:
         if check.absent:

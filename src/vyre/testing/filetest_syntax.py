@@ -1,4 +1,4 @@
-"""Reads and writes filetests: programs in ``.vyre`` text whose comments say what they do.
+"""Reads and writes filetests: programs in ``.vyre`` text whose comments state their inputs and results.
 
 ::
 
@@ -39,7 +39,7 @@ _CODE: Final = re.compile(r"V\d{3}\Z")
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """Bytes, or the first hexadecimal digits of their BLAKE3."""
+    """The expected bytes, or the first hexadecimal digits of their BLAKE3 digest."""
 
     data: bytes | None = None
     digest: str | None = None
@@ -47,7 +47,7 @@ class ExpectedOutput:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedError:
-    """A code, a part of the message, and attributes of the exception."""
+    """The expected error: its code, a part of the message, and attributes of the exception."""
 
     code: ErrorCode
     text: str = ""
@@ -64,7 +64,10 @@ class Run:
     expected: Mapping[str, ExpectedOutput] | ExpectedError
 
     def config(self, program: Program, **defaults: Any) -> DispatchConfig:
-        """``defaults`` are for fields that the directive leaves open; raises ``InvalidConfig``."""
+        """Returns the config of the run; ``defaults`` are used for fields that the directive does not set.
+
+        Raises ``InvalidConfig``.
+        """
         options = {**defaults, **self.options}
         if "spec" in options:
             options["spec"] = resolve_spec(program, options["spec"])
@@ -73,7 +76,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFinding:
-    """A diagnostic code; ``line`` is None where the place does not matter."""
+    """A diagnostic code; ``line`` is None where the line does not matter."""
 
     severity: str
     code: str
@@ -82,7 +85,7 @@ class ExpectedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Filetest:
-    """``program`` is None if the text does not parse; ``malformed`` then says how."""
+    """A parsed filetest.  ``program`` is None if the text does not parse; ``malformed`` is then the error."""
 
     filename: str
     program: Program | None
@@ -93,8 +96,11 @@ class Filetest:
 
 
 def parse_filetest(text: str, filename: str) -> Filetest:
-    """The test in ``text``.  Raises ``MalformedText`` for a directive that does not parse, for text without any, and
-    for a program that does not parse unless ``; error: MALFORMED_TEXT`` expects it."""
+    """Returns the test in ``text``.
+
+    Raises ``MalformedText`` for a directive that does not parse, for text without any, and for a program that does not
+    parse unless ``; error: MALFORMED_TEXT`` expects it.
+    """
     program: Program | None = None
     malformed: MalformedText | None = None
     try:
@@ -120,7 +126,7 @@ def parse_filetest(text: str, filename: str) -> Filetest:
 
 
 class _Directive(NamedTuple):
-    """``text`` starts at ``column`` of ``line``; ``trails`` if code stands before it."""
+    """A directive; ``text`` starts at ``column`` of ``line``; ``trails`` if code precedes it on the line."""
 
     kind: str
     line: int
@@ -194,7 +200,7 @@ _MAPPINGS: Final = ("spec", "count")
 
 
 class _RunParser:
-    """Parses what follows ``run:``."""
+    """Parses the text after ``run:``."""
 
     def __init__(self, cursor: Cursor, program: Program) -> None:
         self.cursor = cursor
@@ -203,6 +209,7 @@ class _RunParser:
         self.options: dict[str, Any] = {}
 
     def parse(self, line: int) -> Run:
+        """Parses the directive at the cursor; raises ``MalformedText``."""
         cursor = self.cursor
         while not cursor.accept("-"):
             if cursor.kind not in (NAME, STRING):
@@ -306,7 +313,7 @@ def filetest_text(
     *,
     note: str = "",
 ) -> str:
-    """A filetest of one run; raises ``InvalidConfig`` for a config that directives cannot express."""
+    """Returns a filetest of one run; raises ``InvalidConfig`` for a config that directives cannot express."""
     parts = ["; run:"]
     parts += [_bound(program, name, values_text(_element_of(program, name), data)) for name, data in inputs.items()]
     parts += _config_texts(config)

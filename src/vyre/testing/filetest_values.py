@@ -1,15 +1,15 @@
-"""Element values in directives of filetests: read to the bytes of a buffer, and written back.
+"""Element values in directives of filetests: parsing to the bytes of a buffer, and formatting.
 
 A value is one item or a list ``[item, ...]``.  An item is a number of the element type (``7``, ``-3``, ``0x1f``,
-``1.5``, ``inf``, ``nan``, ``true``, with or without the suffix of program text), a bit pattern ``f32(0x7fc00001)``,
-any of these repeated, ``0*64``, or one of
+``1.5``, ``inf``, ``nan``, ``true``, with or without the suffix of program text), a bit pattern ``f32(0x7fc00001)``, any
+of these repeated, ``0*64``, or one of
 
     ``iota(n[, start[, step]])``    start, start + step, ...
     ``rnd(seed, n)``                n elements of any bits (bool: 0 or 1)
-    ``rnd(seed, n, low..high)``     n whole numbers in low..high, both included
+    ``rnd(seed, n, low..high)``     n integers in low..high, both included
     ``hex("00ff")``                 raw bytes
 
-Random bytes are the BLAKE3 stream of a fixed label and the seed, so they are the same everywhere and for ever.
+Random bytes are the BLAKE3 stream of a fixed label and the seed, so they are the same on every machine and version.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONG_LIST: Final = 64
 
 
 def take_values(cursor: Cursor, element: ScalarType) -> bytes:
-    """The bytes of a value at the cursor; raises ``MalformedText``."""
+    """Returns the bytes of a value at the cursor; raises ``MalformedText``."""
     if not cursor.accept("["):
         return _item(cursor, element)
     items: list[bytes] = []
@@ -45,7 +45,7 @@ def take_values(cursor: Cursor, element: ScalarType) -> bytes:
 
 
 def values_text(element: ScalarType, data: bytes) -> str:
-    """``data`` as a value that reads back as the same bytes."""
+    """Returns ``data`` as a value that parses to the same bytes."""
     size = element.size
     if len(data) % size:
         return f'hex("{data.hex()}")'
@@ -54,7 +54,7 @@ def values_text(element: ScalarType, data: bytes) -> str:
 
 
 def summary_text(element: ScalarType, data: bytes) -> str:
-    """As ``values_text`` for short data, else the digest that an expectation can give instead."""
+    """Returns ``values_text`` of short data, and of longer data the digest that an expectation may give instead."""
     if len(data) > _LONG_LIST * element.size:
         return f'blake3("{blake3(data).hexdigest(8)}")'
     return values_text(element, data)
@@ -126,7 +126,7 @@ def _float(cursor: Cursor, element: ScalarType, text: str) -> bytes:
 
 
 def _whole(cursor: Cursor, element: ScalarType, value: int, *, bool_only: bool = False) -> bytes:
-    """An element that holds a whole number."""
+    """Returns an element that holds an integer."""
     if element.is_float and not bool_only:
         return _float(cursor, element, str(value))
     if element is ScalarType.BOOL or bool_only:

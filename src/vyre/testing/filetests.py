@@ -1,9 +1,9 @@
 """Runs filetests: ``python -m vyre.testing.filetests PATH... [--backend NAME] [-k GLOB] [--json]``.
 
 A path is a ``.vyre`` file or a directory of them; docs/filetests.md has the directives.  Prints a line for every run
-that fails or needs what the backend does not offer and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if
-nothing failed, 1 if something did, 2 for a path that cannot be read, a directive that does not parse, or a backend
-that does not exist.
+that fails or needs a feature that the backend lacks and, last, ``N passed, N failed, N skipped``.  Exit code: 0 if
+nothing failed, 1 if something did, 2 for a path that cannot be read, a directive that does not parse, or a backend that
+does not exist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from vyre.testing.outcomes import Outcome, Verdict, print_outcomes
 
 
 def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
-    """The tests of files and directories; raises ``UnreadableFile`` and ``MalformedText``."""
+    """Yields the tests of files and directories; raises ``UnreadableFile`` and ``MalformedText``."""
     for path in paths:
         files = sorted(path.rglob("*.vyre")) if path.is_dir() else [path]
         if not files:
@@ -49,7 +49,7 @@ def load_filetests(paths: Iterable[Path]) -> Iterator[Filetest]:
 def run_filetest(
     test: Filetest, backend: Backend, *, canonical_order: bool = True, **defaults: Any
 ) -> Iterator[Outcome]:
-    """One outcome for what validation reports, one for every run and one for the checks of every emission.
+    """Yields one outcome for the diagnostics, one for every run and one for the checks of every emission.
 
     ``canonical_order``: whether lanes run in the canonical schedule; otherwise runs of order-sensitive programs are
     skipped.  ``defaults`` are fields of ``DispatchConfig`` for runs that do not set them.
@@ -102,10 +102,12 @@ def _wanted(test: Filetest) -> str:
 
 
 def _judge_run(run: Run, program: Program, backend: Backend, defaults: dict[str, Any]) -> tuple[Verdict, str]:
-    """The verdict on a run and its reason.  What the backend does not offer is skipped, unless that is expected."""
+    """Returns the verdict on a run and its reason.  An unsupported feature skips the run, unless that error is
+    expected.
+    """
     try:
         outputs = execute(backend, program, run.inputs, run.config(program, **defaults))
-    except Exception as error:  # whatever a backend raises is an answer, right or wrong
+    except Exception as error:  # any error of a backend is an answer, right or wrong
         difference = _error_difference(error, run.expected)
         if difference is not None and isinstance(error, UnsupportedFeature):
             return Verdict.SKIPPED, error.message
@@ -159,7 +161,7 @@ def _difference(program: Program, name: str, data: bytes, expected: ExpectedOutp
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit code."""
+    """Runs the command and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.filetests", description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
     parser.add_argument("--backend", default="reference", metavar="NAME")

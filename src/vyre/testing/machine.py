@@ -1,9 +1,11 @@
 """A CUDA backend without a GPU, for your own tests: ``cuda_machine``.
 
-machine = cuda_machine(kernels=RunOptions(schedule="shuffled", seed=7))
-with machine.open() as session:
-    session.dispatch(program, inputs)
-assert not machine.driver.violations
+Example::
+
+    machine = cuda_machine(kernels=RunOptions(schedule="shuffled", seed=7))
+    with machine.open() as session:
+        session.dispatch(program, inputs)
+    assert not machine.driver.violations
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from vyre.testing.fakes import registration_of
 
 @dataclass(frozen=True, slots=True)
 class CudaMachine:
-    """An emulated device: ``backend`` is what a program runs on, ``driver`` what a test looks into.
+    """An emulated device: ``backend`` runs programs, ``driver`` is for inspection by tests.
 
-    The driver counts calls, lists what is alive, takes fault plans (``inject``), and keeps the faults of kernels and
-    the violations that a real driver would not notice.  ``catalog`` holds this backend alone: give it to ``vyre.open``
-    or put it in place of the container's.
+    The driver counts calls, lists live objects, takes fault plans (``inject``), and keeps the faults of kernels and the
+    violations that a real driver would not notice.  ``catalog`` holds this backend alone: pass it to ``vyre.open`` or
+    override the container's with it.
     """
 
     backend: Backend
@@ -37,18 +39,19 @@ class CudaMachine:
 
     @property
     def catalog(self) -> BackendCatalog:
+        """A catalog with this backend alone."""
         return BackendCatalog((registration_of(self.backend, role=BackendRole.EMULATION),))
 
     def open(self) -> Session:
-        """A session on this machine, which finds nothing that others kept, costs of another machine say."""
+        """Opens a session on this machine without a cache, so that stored costs of another machine do not affect it."""
         return open_session(self.backend.id, catalog=self.catalog, cache=False)
 
 
 def cuda_machine(runtime: CudaOptions = DEFAULT_OPTIONS, *, clock: Clock = SYSTEM_CLOCK, **machine: Any) -> CudaMachine:
-    """A fresh emulated device behind the CUDA backend.
+    """Makes a fresh emulated device behind the CUDA backend.
 
     ``machine``: fields of ``MachineOptions`` (device, schedules, seed, faults).  ``runtime``: options of the backend;
-    whether buffers export their addresses follows from ``export_fake``.  ``clock``: what its waits go by.
+    whether buffers export their addresses follows from ``export_fake``.  ``clock``: the clock of its waits.
     """
     options = MachineOptions(**machine)
     driver = MachineDriver(options)

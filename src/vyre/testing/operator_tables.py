@@ -26,7 +26,9 @@ _SAME_AS: Final = {"WRAPPING_ADD": "ADD", "WRAPPING_SUB": "SUB"}
 
 
 class TableCase(NamedTuple):
-    """A program, its inputs by buffer name, what each output holds, and how far f32 results may be off."""
+    """A program, its inputs by buffer name, the expected bytes of each output, and the tolerance of f32 results in
+    ulps.
+    """
 
     program: Program
     inputs: dict[str, bytes]
@@ -39,7 +41,7 @@ class Untested(Exception):
 
 
 def table_case(table: Mapping[str, Any]) -> TableCase:
-    """The case of one table; raises ``Untested`` with the rule that explains why there is none."""
+    """Returns the case of one table; raises ``Untested`` with the rule that explains why there is none."""
     source = SCALAR_BY_TEXT.get(table["type"])
     if source is None or not source.is_executable:
         raise Untested(f"design 3.2: {table['type']} is not executable")
@@ -56,9 +58,9 @@ def _column(rows: Sequence[Sequence[Any]], index: int, dtype: ScalarType) -> byt
 
 
 def _output(name: str, binding: int, dtype: ScalarType, rows: int, *, like: str) -> Buffer:
-    """An output of that many elements.
+    """Returns an output of that many elements.
 
-    A count of 0 means a size that is known at run time only; without rows, the output has that of the input ``like``.
+    A count of 0 means a size known only at run time; without rows, the output has the size of the input ``like``.
     """
     same_size = None if rows else like
     return Buffer.make(name, binding, Access.READ_WRITE, dtype, rows, is_output=True, like=same_size)
@@ -71,7 +73,7 @@ def _map_case(
     apply: Callable[[list[Expr]], Expr],
     tolerance_ulp: int = 0,
 ) -> TableCase:
-    """``out[i] = apply(in0[i], in1[i], ...)`` over the rows that have a result, of which there may be none."""
+    """Returns ``out[i] = apply(in0[i], in1[i], ...)`` over the rows that have a result; there may be none."""
     used = [row for row in rows if row[len(operands)] is not None]
     names = [f"in{i}" for i in range(len(operands))]
     buffers = [

@@ -1,4 +1,4 @@
-"""What came of a case, and how runners print it: ``FAIL`` and ``SKIP`` lines, then the counts."""
+"""Outcomes of cases, and their printed form: ``FAIL`` and ``SKIP`` lines, then the counts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from vyre.domain.printable import indented, one_line
 
 
 class Verdict(Enum):
+    """The verdict on a case."""
+
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
 
 
 class Outcome(NamedTuple):
-    """The verdict on one case; ``reason`` says why it failed, or the rule for which it was skipped."""
+    """The verdict on one case; ``reason`` says why it failed, or names the rule for which it was skipped."""
 
     name: str
     verdict: Verdict
@@ -26,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 def print_outcomes(outcomes: Iterable[Outcome], *, as_json: bool = False) -> int:
-    """Print what failed or was skipped (with ``as_json`` every outcome, an object a line) and, last, the counts.
+    """Prints failed and skipped cases (with ``as_json`` every outcome, an object a line) and, last, the counts.
 
     Returns the exit code: 1 if something failed, else 0.
     """

@@ -1,4 +1,4 @@
-"""Files of recorded cases, which may be compressed."""
+"""Reads files of recorded cases, which may be compressed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre.domain.errors import UnreadableFile
 
 
 def unpacked(path: Path) -> bytes:
-    """Content of a file, decompressed if it is gzip or xz (by content); raises ``UnreadableFile``."""
+    """Returns the content of a file, decompressed if it is gzip or xz (by content); raises ``UnreadableFile``."""
     try:
         data = path.read_bytes()
         if data.startswith(b"\x1f\x8b"):

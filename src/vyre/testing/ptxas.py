@@ -1,7 +1,7 @@
-"""The assembler as a checker: every kernel through ``ptxas``, many at once, without a GPU.
+"""Checks emitted PTX with the assembler ``ptxas``, many kernels at once, without a GPU.
 
 Kernels of one target are joined into modules of many entries, because starting the assembler costs as much as ten
-kernels; a module that it refuses is halved until the kernel at fault stands alone.
+kernels; a module that it refuses is halved until the faulty kernel stands alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vyre.adapters.cuda.ptx.kernel import EmittedModule
 TARGETS: Final = (75, 80, 86, 89, 90, 100, 120)
 """The targets that every kernel must assemble for."""
 ENTRIES: Final = 48
-"""Kernels of one module."""
+"""Maximum number of kernels in one module."""
 _HEADER_LINES: Final = 3
 
 _ENTRY: Final = re.compile(r"Compiling entry function '(\w+)'")
@@ -31,7 +31,7 @@ _SHARED: Final = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What an entry needs on a target.  Bytes but for ``registers``."""
+    """The resources of an entry on a target: ``registers`` is a count, the other fields are bytes."""
 
     entry: str
     registers: int
@@ -42,11 +42,12 @@ class Resources:
 
     @property
     def spills(self) -> bool:
+        """Whether registers are spilled to memory."""
         return bool(self.spill_stores or self.spill_loads)
 
 
 def assemble(assembler: Assembler, ptx: str, target: int, *options: str) -> tuple[bytes, dict[str, Resources]]:
-    """The cubin of one module, and the needs of its entries by name.  Raises ``AssemblyFailed``."""
+    """Returns the cubin of one module, and the resources of its entries by name.  Raises ``AssemblyFailed``."""
     cubin, log = run_assembler(assembler, ptx, f"sm_{target}", *options)
     return cubin, {found.entry: found for found in _resources(log)}
 
@@ -61,7 +62,7 @@ def _resources(log: str) -> Iterator[Resources]:
 
 
 def joined(modules: Sequence[EmittedModule]) -> str:
-    """The text of all of them under one header; entries and module-scope names are all different."""
+    """Returns the text of all modules under one header; names of entries and at module scope must be distinct."""
     latest = max(modules, key=lambda module: tuple(map(int, module.version.split("."))))
     bodies = ["".join(module.ptx.splitlines(keepends=True)[_HEADER_LINES:]) for module in modules]
     return "".join([*latest.ptx.splitlines(keepends=True)[:_HEADER_LINES], *bodies])
@@ -69,7 +70,7 @@ def joined(modules: Sequence[EmittedModule]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """``resources`` by (target, entry); ``refused``: the log by (target, first entry) of each module refused."""
+    """``resources`` by (target, entry); ``refused``: the log by (target, first entry) of each refused module."""
 
     resources: dict[tuple[int, str], Resources]
     refused: dict[tuple[int, str], str]
@@ -78,7 +79,7 @@ class GateReport:
 def assemble_all(
     assembler: Assembler, modules: Iterable[tuple[int, Sequence[EmittedModule]]], workers: int | None = None
 ) -> GateReport:
-    """Assembles, for each target, its modules, in ``workers`` processes at a time (default: one for each CPU)."""
+    """Assembles the modules of each target, in up to ``workers`` processes at a time (default: one for each CPU)."""
     report = GateReport({}, {})
     with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         jobs = [

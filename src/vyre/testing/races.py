@@ -1,4 +1,4 @@
-"""The data races of a run, for tests of kernels: listed, where ``DispatchConfig(race_check=True)`` raises."""
+"""The data races of a run as a list, for tests of kernels; ``DispatchConfig(race_check=True)`` raises the first."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["RaceReport", "races"]
 
 
 def races(program: Program, inputs: Inputs, config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
-    """What ``Session.dispatch`` would meet on host inputs: races, and stores of equal bits, which are allowed.
+    """Returns the data races of a dispatch on host inputs, and stores of equal bits, which are allowed.
 
-    The program runs lane by lane, which takes some ten microseconds an operation.  Raises what a dispatch raises,
-    but not ``DataRaceError``.
+    The program runs lane by lane, which takes about ten microseconds an operation.  Raises what a dispatch raises,
+    except ``DataRaceError``.
     """
     check_rules(program).raise_if_invalid()
     return race_report(program, HostInputs(program).views(inputs), config)

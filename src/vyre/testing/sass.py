@@ -1,4 +1,4 @@
-"""Listings of machine code: one instruction a line, constants written the same way whichever unit loads them."""
+"""Listings of machine code: one instruction a line, with one notation for constants, whichever unit loads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HALVES: Final = re.compile(r"(?P<guard>@\S+ )?HFMA2(?:\.MMA)? (?P<to>R\d+), -RZ
 
 
 def listings(nvdisasm: Path, cubin: bytes) -> dict[str, str]:
-    """The instructions of each entry of a cubin by name, without addresses and padding."""
+    """Returns the instructions of each entry of a cubin by name, without addresses and padding."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
@@ -34,7 +34,7 @@ def _instructions(code: str) -> str:
 
 
 def _uniform(line: str) -> str:
-    """``MOV`` for every way to load a constant: a move, a multiplication by zero, a sum of half floats."""
+    """Rewrites every way to load a constant as ``MOV``: a move, a multiplication by zero, a sum of half floats."""
     move = _MOVE.fullmatch(line)
     if move:
         return f"{move['guard'] or ''}MOV {move['a'] or move['b']}, {int(move['value'], 16) & 0xFFFF_FFFF:#x}"

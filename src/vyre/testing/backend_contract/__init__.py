@@ -8,8 +8,8 @@ For authors of a backend::
         for case in CASES:
             print(run_case(case, subject))
 
-A case is a name, a rule in words and a function; it needs no test framework.  ``check_case`` is for those who have one:
-it raises.  A case is skipped only for the lack of a facet, a feature or an order of lanes, which its outcome names.
+A case is a name, a rule in words and a function; it needs no test framework.  Within one, use ``check_case``, which
+raises.  A case is skipped only for the lack of a facet, a feature or an order of lanes, which its outcome names.
 ``python -m vyre.testing.backend_contract NAME`` runs all cases on a backend of the catalog.
 """
 

@@ -19,7 +19,7 @@ from vyre.testing.outcomes import print_outcomes
 
 @command
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns the exit code."""
+    """Runs the command and returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m vyre.testing.backend_contract", description=__doc__)
     parser.add_argument("backend", metavar="NAME")
     parser.add_argument("--schedule", choices=SCHEDULES, help="order of lanes, for a backend that can choose")

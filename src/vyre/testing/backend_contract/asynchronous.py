@@ -1,4 +1,4 @@
-"""``AsyncExecutor``: submitted dispatches, waiting for them, and what they keep."""
+"""Cases of ``AsyncExecutor``: submitted dispatches, waiting for them, and ownership of their data."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _result(pending: PendingDispatch) -> tuple[bytes, ...]:
 
 @ASYNCHRONOUS.case()
 def a_submitted_dispatch_equals_execute(bench: Bench) -> None:
-    """``wait`` gives the bytes that ``execute`` would."""
+    """``wait`` returns the bytes that ``execute`` would return."""
     given = (words(5), words(*range(20)))
     pending = _submit(bench, _ADD, *given)
     equal(_result(pending), bench.run(_ADD, *given))
@@ -50,7 +50,7 @@ def a_submitted_dispatch_equals_execute(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def wait_fills_the_storage_once(bench: Bench) -> None:
-    """``wait`` begins the storage once with the sizes, and has a time."""
+    """``wait`` begins the storage once with the sizes, and reports a time."""
     storage = Storage()
     timing = _submit(bench, _ADD, words(1), words(1, 2)).wait(storage, timeout=_ENDLESS_S)
     equal((storage.begun, storage.clears, storage.outputs), ([(8,)], 0, (words(2, 3),)))
@@ -83,14 +83,14 @@ def no_view_of_the_caller_is_kept(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def waiting_twice(bench: Bench) -> None:
-    """A second ``wait`` gives the same outputs."""
+    """A second ``wait`` returns the same outputs."""
     pending = _submit(bench, _ADD, words(1), words(1, 2))
     equal((_result(pending), _result(pending)), ((words(2, 3),), (words(2, 3),)))
 
 
 @ASYNCHRONOUS.case()
 def done_after_wait(bench: Bench) -> None:
-    """A dispatch that was waited for is done."""
+    """``done`` is true after ``wait``."""
     pending = _submit(bench, _ADD, words(1), words(1, 2))
     _result(pending)
     equal(pending.done(), True, "done()")
@@ -98,7 +98,7 @@ def done_after_wait(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def done_becomes_true(bench: Bench) -> None:
-    """``done`` becomes true without anybody waiting."""
+    """``done`` becomes true without a ``wait``."""
     pending = _submit(bench, _ADD, words(1), words(1, 2))
     pause = threading.Event()
     for _ in range(10_000):
@@ -111,7 +111,7 @@ def done_becomes_true(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def many_in_flight(bench: Bench) -> None:
-    """Many dispatches, waited for in another order, each have their own outputs."""
+    """Many dispatches, waited for in another order, each return their own outputs."""
     pending = [_submit(bench, _ADD, words(k), words(*range(k + 1))) for k in range(24)]
     for k in sorted(range(24), key=lambda n: n * 7 % 24):
         equal(_result(pending[k]), (words(*range(k, 2 * k + 1)),), f"dispatch {k}")
@@ -119,7 +119,7 @@ def many_in_flight(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def execute_between_submit_and_wait(bench: Bench) -> None:
-    """Blocking and submitted dispatches of one program mix."""
+    """Blocking and submitted dispatches of one program may be mixed."""
     pending = _submit(bench, _ADD, words(1), words(1, 2))
     equal(bench.run(_ADD, words(10), words(1, 2)), (words(11, 12),))
     equal(_result(pending), (words(2, 3),))
@@ -127,7 +127,7 @@ def execute_between_submit_and_wait(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def a_dispatch_nobody_waits_for(bench: Bench) -> None:
-    """Dropping a pending dispatch disturbs nobody."""
+    """Dropping a pending dispatch disturbs no other work."""
     for k in range(5):
         _submit(bench, _ADD, words(k), words(*range(100)))
     equal(bench.run(_ADD, words(1), words(1)), (words(2),))
@@ -206,7 +206,7 @@ def a_trap_is_raised_by_wait(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case("supports_trap_propagation")
 def a_failed_wait_clears_what_was_there(bench: Bench) -> None:
-    """An arena with the result of another dispatch is empty after a ``wait`` that failed."""
+    """An arena with the result of another dispatch is empty after a failed ``wait``."""
     arena = OutputArena()
     _submit(bench, _TRAP, words(1)).wait(arena, timeout=_ENDLESS_S)
     equal(len(arena), 1)
@@ -222,7 +222,7 @@ def a_failed_wait_clears_what_was_there(bench: Bench) -> None:
     }
 )
 def what_is_refused_is_refused(bench: Bench, row: tuple[tuple[bytes, ...], dict[str, Any], type[VyreError]]) -> None:
-    """What ``execute`` refuses is refused by ``submit`` or by ``wait``."""
+    """Requests that ``execute`` refuses are refused by ``submit`` or by ``wait``."""
     inputs, config, expected = row
     refusal(expected, lambda: _result(_submit(bench, _ADD, *inputs, **config)))
     equal(_result(_submit(bench, _ADD, words(1), words(1))), (words(2),))
@@ -230,7 +230,7 @@ def what_is_refused_is_refused(bench: Bench, row: tuple[tuple[bytes, ...], dict[
 
 @ASYNCHRONOUS.case()
 def a_timeout_of_wait_is_no_failure(bench: Bench) -> None:
-    """``wait`` with too little time raises ``TimeoutError``, or is done already; the dispatch goes on."""
+    """``wait`` with too little time raises ``TimeoutError``, unless the dispatch is done; the dispatch goes on."""
     pending = _submit(bench, _ADD, words(1), words(*range(1000)))
     with suppress(TimeoutError):
         pending.wait(Storage(), timeout=0.0)

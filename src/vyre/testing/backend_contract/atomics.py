@@ -1,4 +1,4 @@
-"""Atomics: every operator on every element, alone and contended, in buffers and in workgroup memory."""
+"""Cases of atomics: every operator on every element, alone and contended, in buffers and in workgroup memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _call(op: AtomicOp, target: str, index: str, value: str) -> str:
 
 
 def _rows(element: ScalarType) -> list[tuple[int, int, int]]:
-    """Old, expected and new values; expected is the old one every other time."""
+    """Returns old, expected and new values; expected equals the old one in every other row."""
     values = samples(element)
     pairs = [(a, b) for a in values[::2] for b in values[1::2]]
     return [(a, a if k % 2 else b, b) for k, (a, b) in enumerate(pairs)]
@@ -48,7 +48,7 @@ def _answers(kind: _Kind) -> tuple[list[tuple[int, int, int]], bytes]:
 
 @ATOMICS.table(_KINDS)
 def each_lane_its_own_element(bench: Bench, kind: _Kind) -> None:
-    """An atomic yields the old value and leaves the new one."""
+    """An atomic returns the old value and stores the new one."""
     t = kind.element.text
     kernel = f"""
     workgroup_size 32, 1, 1
@@ -134,7 +134,7 @@ def out_of_range(bench: Bench, kind: _Kind) -> None:
 
 @ATOMICS.table({name: name for name in ("relaxed", "acquire", "release", "acq_rel", "seq_cst")})
 def orderings(bench: Bench, ordering: str) -> None:
-    """Every memory ordering counts alike."""
+    """Every memory ordering gives the same results."""
     kernel = f"""
     workgroup_size 64, 1, 1
     buffer x @0 read_write u32[3]
@@ -149,7 +149,7 @@ def orderings(bench: Bench, ordering: str) -> None:
 
 @ATOMICS.case()
 def tickets_are_a_permutation(bench: Bench) -> None:
-    """Values that a counter returned are all different and without gaps, in whatever order."""
+    """The values that a counter returns are distinct and without gaps, in any order."""
     kernel = """
     workgroup_size 64, 1, 1
     buffer next @0 read_write u32[1]
@@ -162,7 +162,7 @@ def tickets_are_a_permutation(bench: Bench) -> None:
 
 @ATOMICS.case()
 def a_compare_exchange_has_one_winner(bench: Bench) -> None:
-    """Of many lanes that exchange an expected value, exactly one finds it."""
+    """Of many lanes that exchange an expected value, exactly one succeeds."""
     kernel = """
     workgroup_size 64, 1, 1
     buffer lock @0 read_write u32[1]
@@ -177,7 +177,7 @@ def a_compare_exchange_has_one_winner(bench: Bench) -> None:
 
 @ATOMICS.case()
 def a_compare_exchange_loop_adds_up(bench: Bench) -> None:
-    """A read-modify-write made of compare-exchange loses no update."""
+    """A read-modify-write loop of compare-exchanges loses no update."""
     kernel = """
     workgroup_size 32, 1, 1
     buffer x @0 read_write u32[1]
@@ -190,7 +190,7 @@ def a_compare_exchange_loop_adds_up(bench: Bench) -> None:
       }
     }
     """
-    # seen + 1 + gid.x for every lane: the sum does not depend on who came first.
+    # seen + 1 + gid.x for every lane: the sum does not depend on the order of the lanes.
     equal(bench.words(kernel, words(0), grid=(2, 1, 1)), [sum(range(1, 65))])
 
 
@@ -233,7 +233,7 @@ def the_first_compare_exchange_wins(bench: Bench) -> None:
 
 @ATOMICS.case(CANONICAL_ORDER)
 def several_atomics_of_one_expression_go_left_to_right(bench: Bench) -> None:
-    """Each is done for all lanes before the next."""
+    """Each atomic of an expression is executed for all lanes before the next one."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[1]
@@ -245,7 +245,7 @@ def several_atomics_of_one_expression_go_left_to_right(bench: Bench) -> None:
 
 @ATOMICS.case(CANONICAL_ORDER)
 def then_goes_before_else(bench: Bench) -> None:
-    """Lanes of the first branch act before those of the second."""
+    """Atomics of lanes in the first branch execute before those in the second."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[1]

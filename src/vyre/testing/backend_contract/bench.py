@@ -1,4 +1,4 @@
-"""A backend under test, and short ways to run programs on it."""
+"""A backend under test, and shorthand to run programs on it."""
 
 from __future__ import annotations
 
@@ -51,33 +51,34 @@ _GARBAGE: Final = 0xA5
 
 @cache
 def parsed(text: str) -> Program:
-    """The valid program of ``.vyre`` text."""
+    """Parses ``.vyre`` text to a valid program."""
     program = Program.from_text(text)
     check_rules(program).raise_if_invalid()
     return program
 
 
 def program_of(kernel: Kernel) -> Program:
+    """Returns the kernel as a program."""
     return parsed(kernel) if isinstance(kernel, str) else kernel
 
 
 def words(*values: int) -> bytes:
-    """u32 values, little-endian."""
+    """Returns u32 values as little-endian bytes."""
     return struct.pack(f"<{len(values)}I", *values)
 
 
 def u32s(data: Data) -> list[int]:
-    """The u32 values of little-endian bytes."""
+    """Returns the u32 values of little-endian bytes."""
     return list(struct.unpack(f"<{len(data) // 4}I", data))
 
 
 def view(data: Data) -> HostBytes:
-    """``data`` as the port passes it."""
+    """Returns ``data`` as the port passes it."""
     return memoryview(data).toreadonly().cast("B") if len(data) else memoryview(b"")
 
 
 class Storage:
-    """An output storage that hands out garbage and keeps a record: ``begun`` sizes, and how often it was cleared."""
+    """An output storage that begins with garbage and records: the ``begun`` sizes, and how often it was cleared."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[int, ...]] = []
@@ -85,24 +86,27 @@ class Storage:
         self.views: tuple[memoryview, ...] = ()
 
     def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
+        """Implements ``OutputStorage.begin``; the views hold garbage."""
         self.begun.append(tuple(sizes))
         self.views = tuple(memoryview(bytearray([_GARBAGE]) * size) for size in sizes)
         return self.views
 
     def clear(self) -> None:
+        """Implements ``OutputStorage.clear``."""
         self.clears += 1
         self.views = ()
 
     @property
     def outputs(self) -> tuple[bytes, ...]:
+        """Copies of the outputs."""
         return tuple(map(bytes, self.views))
 
 
 class Subject:
-    """A backend to be judged: made from its registration on first use, prepared, and shared by the cases.
+    """The backend under test: made from its registration on first use, prepared, and shared by the cases.
 
-    ``canonical_order``: whether lanes run in the canonical schedule, so that programs whose result depends on the
-    order of atomics have one answer; by default, unless it is a production backend.
+    ``canonical_order``: whether lanes run in the canonical schedule, so that programs whose result depends on the order
+    of atomics have one answer; default: whether it is not a production backend.
     """
 
     def __init__(self, registration: BackendRegistration, *, canonical_order: bool | None = None) -> None:
@@ -114,6 +118,7 @@ class Subject:
 
     @property
     def backend(self) -> Backend:
+        """The shared backend, made and prepared on first use."""
         if self._backend is None:
             self._backend = self.registration.make()
             self._backend.lifecycle.prepare()
@@ -121,7 +126,7 @@ class Subject:
 
     @contextmanager
     def fresh(self) -> Iterator[Backend]:
-        """A backend of its own, neither prepared nor used before; closed at the end."""
+        """Yields a new backend, neither prepared nor used before; closes it at the end."""
         backend = self.registration.make()
         try:
             yield backend
@@ -129,6 +134,7 @@ class Subject:
             backend.lifecycle.close()
 
     def close(self) -> None:
+        """Closes the shared backend."""
         if self._backend is not None:
             self._backend.lifecycle.close()
             self._backend = None
@@ -143,7 +149,7 @@ class Subject:
 
 
 class Bench:
-    """What one case works with: the subject's backend, or a given one, and buffers that are closed at the end."""
+    """The workbench of one case: the subject's backend, or a given one, and buffers that are closed at the end."""
 
     def __init__(self, subject: Subject, backend: Backend | None = None) -> None:
         self.subject: Final = subject
@@ -152,7 +158,7 @@ class Bench:
 
     # ---- what the backend offers
     def need(self, *names: str) -> None:
-        """Skip the case unless the backend has these facets and claims these features."""
+        """Skips the case unless the backend has these facets and claims these features."""
         for name in names:
             if name == CANONICAL_ORDER:
                 if not self.subject.canonical_order:
@@ -167,7 +173,7 @@ class Bench:
                 raise ValueError(f"{name} is no facet and no feature")
 
     def need_room(self, workgroup: Dim3, grid: Dim3 = (1, 1, 1)) -> None:
-        """Skip the case if the profile allows no such launch."""
+        """Skips the case if the profile does not allow such a launch."""
         profile = self.backend.profile
         limits = LaunchLimits(
             profile.backend, profile.max_invocations_per_workgroup, profile.max_workgroup_size, profile.max_grid_size
@@ -179,36 +185,41 @@ class Bench:
 
     @property
     def compiler(self) -> PipelineCompiler:
+        """The facet ``compiler``; skips the case without it."""
         self.need("compiler")
         assert self.backend.compiler is not None
         return self.backend.compiler
 
     @property
     def memory(self) -> ResidentMemory:
+        """The facet ``memory``; skips the case without it."""
         self.need("memory")
         return self.backend.require_memory()
 
     @property
     def asynchronous(self) -> AsyncExecutor:
+        """The facet ``async_executor``; skips the case without it."""
         self.need("async_executor")
         assert self.backend.async_executor is not None
         return self.backend.async_executor
 
     @property
     def metric_source(self) -> MetricSource:
+        """The facet ``metric_source``; skips the case without it."""
         self.need("metric_source")
         assert self.backend.metric_source is not None
         return self.backend.metric_source
 
     @property
     def cost_probe(self) -> CostProbe:
+        """The facet ``cost_probe``; skips the case without it."""
         self.need("cost_probe")
         assert self.backend.cost_probe is not None
         return self.backend.cost_probe
 
     @contextmanager
     def elsewhere(self) -> Iterator[Bench]:
-        """A bench on a fresh backend, for cases that close or damage it."""
+        """Yields a bench on a fresh backend, for cases that close or damage it."""
         with self.subject.fresh() as backend:
             bench = Bench(self.subject, backend)
             try:
@@ -217,7 +228,7 @@ class Bench:
                 bench.close()
 
     def recover(self) -> None:
-        """Open the device anew; the case is skipped where there is none to lose."""
+        """Reopens the device; skips the case where there is no device to lose."""
         try:
             self.backend.lifecycle.recover()
         except UnsupportedFeature as error:
@@ -226,24 +237,25 @@ class Bench:
 
     # ---- dispatch
     def run(self, kernel: Kernel, *inputs: Data, **config: Any) -> tuple[bytes, ...]:
-        """Outputs of one dispatch.  ``config``: fields of ``DispatchConfig``."""
+        """Returns the outputs of one dispatch.  ``config``: fields of ``DispatchConfig``."""
         storage = Storage()
         self.execute(storage, kernel, *inputs, **config)
         return storage.outputs
 
     def execute(self, storage: Storage, kernel: Kernel, *inputs: Data, **config: Any) -> DispatchTiming:
+        """Runs one dispatch into ``storage``."""
         request = DispatchRequest(program_of(kernel), tuple(map(view, inputs)), DispatchConfig(**config))
         return self.backend.executor.execute(request, storage)
 
     def words(self, kernel: Kernel, *inputs: Data, **config: Any) -> list[int]:
-        """The u32 values of the only output."""
+        """Returns the u32 values of the only output."""
         (data,) = self.run(kernel, *inputs, **config)
         return u32s(data)
 
     def refuses(
         self, expected: type[ErrorT] | tuple[type[ErrorT], ...], kernel: Kernel, *inputs: Data, **config: Any
     ) -> ErrorT:
-        """The error of a dispatch that must fail, and must leave no outputs."""
+        """Returns the error of a dispatch that must fail, and must leave no outputs."""
         storage = Storage()
         error = refusal(expected, lambda: self.execute(storage, kernel, *inputs, **config))
         equal(storage.outputs, (), "what a failed dispatch left")
@@ -253,40 +265,44 @@ class Bench:
         return error
 
     def compile(self, kernel: Kernel, **config: Any) -> CompiledPipeline:
+        """Compiles the kernel.  ``config``: fields of ``DispatchConfig``."""
         return self.compiler.compile(program_of(kernel), DispatchConfig(**config)).pipeline
 
     # ---- resident memory
     def allocate(self, nbytes: int, *, label: str | None = None) -> ResidentBuffer:
-        """Device memory that is closed with the bench."""
+        """Allocates device memory that is closed with the bench."""
         buffer = self.memory.allocate(nbytes, label=label)
         self._open.append(buffer)
         return buffer
 
     def holding(self, *values: int) -> ResidentBuffer:
-        """Device memory with these u32 values."""
+        """Allocates device memory with these u32 values."""
         buffer = self.allocate(4 * len(values))
         self.memory.upload([Upload(buffer, view(words(*values)))])
         return buffer
 
     def content(self, buffer: ResidentBuffer) -> list[int]:
-        """The u32 values in device memory."""
+        """Returns the u32 values in device memory."""
         into = bytearray(buffer.nbytes)
         self.memory.download([Readback(buffer, memoryview(into))])
         return u32s(into)
 
     def launch(self, kernel: Kernel, *resources: Resource | bytes, **config: Any) -> DispatchTiming:
-        """One launch on device memory."""
+        """Runs one launch on device memory."""
         return self.sequence(prefix=(self.step(kernel, *resources, **config),))
 
     def step(self, kernel: Kernel, *resources: Resource | bytes, **config: Any) -> ResidentStep:
+        """Returns a step on device memory and host bytes.  ``config``: fields of ``DispatchConfig``."""
         bound = tuple(view(r) if isinstance(r, bytes) else r for r in resources)
         return ResidentStep(program_of(kernel), bound, DispatchConfig(**config))
 
     def sequence(self, **parts: Any) -> DispatchTiming:
+        """Runs a sequence.  ``parts``: fields of ``ResidentSequence``."""
         self.need("resident_executor")
         return self.backend.require_resident_executor().run(ResidentSequence(**parts))
 
     def close(self) -> None:
+        """Closes the buffers of the case."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             for buffer in self._open:
@@ -295,7 +311,7 @@ class Bench:
 
 
 def each(calls: Sequence[Callable[[], object]]) -> None:
-    """Run all of them at once, one thread each; the first failure is raised."""
+    """Runs all functions at once, one thread each; raises the first failure."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(len(calls)) as threads:

@@ -1,4 +1,4 @@
-"""What a contract case is, and how the modules of this package write them down."""
+"""Contract cases, and how the modules of this package define them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check: TypeAlias = "Callable[[Bench], None]"
 
 
 class Skipped(Exception):
-    """The backend does not offer what the case is about; the text names it."""
+    """The backend lacks what the case needs; the text names it."""
 
 
 class Case(NamedTuple):
@@ -39,7 +39,7 @@ class Group:
         self.cases: list[Case] = []
 
     def case(self, *needs: str) -> Callable[[Check], Check]:
-        """A function of a bench; its name is the id, the first line of its docstring the rule."""
+        """Decorates a function of a bench; its name becomes the id, the first paragraph of its docstring the rule."""
 
         def add(check: Check) -> Check:
             self._add(check.__name__, check, needs, check)
@@ -50,7 +50,7 @@ class Group:
     def table(
         self, rows: Mapping[str, Row], *needs: str
     ) -> Callable[[Callable[[Bench, Row], None]], Callable[[Bench, Row], None]]:
-        """A function of a bench and a row: one case for each row, named by its key."""
+        """Decorates a function of a bench and a row: one case for each row, named by its key."""
 
         def add(check: Callable[[Bench, Row], None]) -> Callable[[Bench, Row], None]:
             for key, row in rows.items():

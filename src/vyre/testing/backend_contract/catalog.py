@@ -1,4 +1,4 @@
-"""All cases, in the order in which they are run."""
+"""All cases of the contract, in the order in which they run."""
 
 from __future__ import annotations
 

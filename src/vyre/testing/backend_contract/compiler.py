@@ -1,4 +1,4 @@
-"""``PipelineCompiler`` and its pipelines: the same bytes as ``execute``, for all lengths, from all threads."""
+"""Cases of ``PipelineCompiler`` and its pipelines: the same bytes as ``execute``, for all lengths, from all threads."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ def _dispatch(bench: Bench, work: _Work) -> tuple[bytes, ...]:
 
 @COMPILER.table(_WORK)
 def a_pipeline_equals_execute(bench: Bench, work: _Work) -> None:
-    """A compiled dispatch gives the bytes of ``execute`` under the same config."""
+    """A compiled dispatch returns the bytes of ``execute`` under the same config."""
     equal(_dispatch(bench, work), bench.run(work.kernel, *work.inputs, **work.config))
 
 
 @COMPILER.table(_WORK)
 def a_pipeline_runs_again_and_again(bench: Bench, work: _Work) -> None:
-    """Every dispatch of a pipeline starts from its inputs alone."""
+    """Every dispatch of a pipeline depends on its inputs alone."""
     pipeline = bench.compile(work.kernel, **work.config)
     answers = []
     for _ in range(4):
@@ -106,7 +106,7 @@ def input_lengths_may_differ(bench: Bench, sizes: tuple[int, ...]) -> None:
 
 @COMPILER.case()
 def many_lengths(bench: Bench) -> None:
-    """More lengths than any cache of launches holds."""
+    """A pipeline serves more lengths than any cache of launches holds."""
     pipeline = bench.compile(_MAP)
     arena = OutputArena()
     for size in range(0, 160, 2):
@@ -130,7 +130,7 @@ def a_pipeline_checks_its_inputs(bench: Bench, row: tuple[tuple[bytes, ...], typ
 
 @COMPILER.case("supports_trap_propagation")
 def a_pipeline_survives_a_trap(bench: Bench) -> None:
-    """After a trap the same pipeline runs on, clean."""
+    """After a trap the same pipeline works as before."""
     pipeline = bench.compile(_TRAP)
     for _ in range(2):
         storage = Storage()
@@ -142,7 +142,7 @@ def a_pipeline_survives_a_trap(bench: Bench) -> None:
 
 @COMPILER.case()
 def a_pipeline_enforces_its_config(bench: Bench) -> None:
-    """What the config bounds is checked when lengths are known."""
+    """Bounds of the config are checked when lengths are known."""
     pipeline = bench.compile(_MAP, max_output_bytes=12)
     storage = Storage()
     pipeline.dispatch((view(words(1, 2, 3)),), storage)
@@ -151,7 +151,7 @@ def a_pipeline_enforces_its_config(bench: Bench) -> None:
 
 @COMPILER.case()
 def the_config_of_a_pipeline_is_its_own(bench: Bench) -> None:
-    """Pipelines of one program under different configs do not mix."""
+    """Pipelines of one program under different configs are distinct."""
     pipelines = [bench.compile(_MAP, spec=SpecMap({"factor": k})) for k in (2, 5, 2, 9)]
     for factor, pipeline in ((2, pipelines[0]), (9, pipelines[3]), (2, pipelines[2]), (5, pipelines[1])):
         storage = Storage()
@@ -161,7 +161,7 @@ def the_config_of_a_pipeline_is_its_own(bench: Bench) -> None:
 
 @COMPILER.case()
 def pipelines_of_different_programs_do_not_mix(bench: Bench) -> None:
-    """Programs that differ in one literal are two programs."""
+    """Programs that differ in one literal have distinct pipelines."""
     text = "workgroup_size 1, 1, 1 buffer y @0 write u32[1] body {{ y[0u] = {}u }}"
     pipelines = [bench.compile(text.format(k)) for k in range(12)]
     for k, pipeline in enumerate(pipelines):
@@ -172,7 +172,7 @@ def pipelines_of_different_programs_do_not_mix(bench: Bench) -> None:
 
 @COMPILER.case()
 def names_are_interface(bench: Bench) -> None:
-    """Programs that differ in names of buffers alone are told apart by what refers to the names."""
+    """Programs that differ only in names of buffers are distinguished wherever names are visible."""
     text = "workgroup_size 1, 1, 1 buffer {0} @0 write u32[runtime] body {{ {0}[gid.x] = len({0}) }}"
     for name, count in (("first", 2), ("second", 3), ("first", 1)):
         storage = Storage()
@@ -225,7 +225,9 @@ _FORGOTTEN: Final = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body {
 
 @COMPILER.table({"by_its_digest": False, "with_all_others": True})
 def a_forgotten_program_is_compiled_again(bench: Bench, everything: bool) -> None:
-    """What is forgotten is made anew when it is next compiled, under every config; what is held works on."""
+    """A forgotten program is compiled anew on its next use, under every config; pipelines that are held keep
+    working.
+    """
     program, compiler = parsed(_FORGOTTEN), bench.compiler
     configs = (DispatchConfig(), DispatchConfig(workgroup=(2, 1, 1)))
     held = [compiler.compile(program, config) for config in configs]
@@ -243,7 +245,7 @@ def a_forgotten_program_is_compiled_again(bench: Bench, everything: bool) -> Non
 
 @COMPILER.case()
 def other_programs_are_not_forgotten(bench: Bench) -> None:
-    """Forgetting a program leaves the others where they are."""
+    """Forgetting a program does not affect the others."""
     program, compiler = parsed(_FORGOTTEN), bench.compiler
     first = compiler.compile(program, DispatchConfig())
     equal(compiler.forget(frozenset({bytes(32)})), 0, "what was forgotten of a program that is not known")
@@ -255,7 +257,7 @@ def other_programs_are_not_forgotten(bench: Bench) -> None:
 
 @COMPILER.case()
 def a_refused_config_is_not_cached(bench: Bench) -> None:
-    """What is refused once is refused again, at compile time or at the first dispatch."""
+    """A config that is refused once is refused again, at compile time or at the first dispatch."""
 
     def attempt() -> None:
         bench.compile(_UPDATE, profile="no such profile").dispatch((view(words(1)), view(words(1))), Storage())
@@ -289,7 +291,7 @@ def a_pipeline_outlives_its_result(bench: Bench) -> None:
 # ---------------------------------------------------------------- threads
 @COMPILER.table({"one_length": (64,), "several_lengths": (1, 30, 64, 65, 200)})
 def one_pipeline_serves_many_threads(bench: Bench, sizes: tuple[int, ...]) -> None:
-    """Dispatches of one pipeline at once do not see each other."""
+    """Concurrent dispatches of one pipeline are independent."""
     pipeline = bench.compile(_UPDATE)
 
     def work(number: int) -> None:
@@ -304,7 +306,7 @@ def one_pipeline_serves_many_threads(bench: Bench, sizes: tuple[int, ...]) -> No
 
 @COMPILER.case()
 def threads_may_compile_the_same_program(bench: Bench) -> None:
-    """Compiling one program from many threads at once gives working pipelines of one id."""
+    """Compiling one program from many threads at once returns working pipelines with one id."""
     kernel = "workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { x[gid.x] = x[gid.x] * 40963u }"
     ids: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Every field of ``DispatchConfig`` is honoured or refused, never ignored."""
+"""Cases of ``DispatchConfig``: every field is honoured or refused, never ignored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LOOP: Final = """
 
 
 def _refused(bench: Bench, call: Callable[[], object]) -> bool:
-    """Whether ``call`` is refused as unsupported, by a well-formed error that names the backend."""
+    """Returns whether ``call`` is refused as unsupported, by a well-formed error that names the backend."""
     try:
         call()
     except UnsupportedFeature as error:
@@ -52,11 +52,11 @@ def _refused(bench: Bench, call: Callable[[], object]) -> bool:
 # ---------------------------------------------------------------- fields that must be honoured or refused
 @CONFIG.table({"exceeded_by_two": 1, "exceeded_by_one": 2, "exhausted": 3})
 def step_budget(bench: Bench, budget: int) -> None:
-    """A lane that takes more back-edges than allowed fails the dispatch, the lowest such lane being named."""
+    """A lane that takes more back-edges than allowed fails the dispatch; the error names the lowest such lane."""
     rounds = (1, 3, 4, 3)
     if _refused(bench, lambda: bench.run(_LOOP, words(1), step_budget=0)):
         return
-    over = [lane for lane, n in enumerate(rounds) if n - 1 > budget]  # the last round goes back no more
+    over = [lane for lane, n in enumerate(rounds) if n - 1 > budget]  # the last round takes no back-edge
     if over:
         error = bench.refuses(StepBudgetExceeded, _LOOP, words(*rounds), step_budget=budget)
         equal((error.budget, error.global_id), (budget, (over[0], 0, 0)))
@@ -77,7 +77,7 @@ def race_check(bench: Bench) -> None:
 
 @CONFIG.table({"1": 1, "3": 3, "1000": 1000})
 def chunk_workgroups(bench: Bench, chunk: int) -> None:
-    """The workgroups run at once change no answer."""
+    """The number of workgroups run at once changes no answer."""
     values = list(range(50))
     if _refused(bench, lambda: bench.run(_UPDATE, words(*values), chunk_workgroups=chunk)):
         return
@@ -134,7 +134,7 @@ def an_unknown_profile_is_refused(bench: Bench) -> None:
 
 @CONFIG.table({"0": 0, "1": 1, "255": 255})
 def ulp_budget(bench: Bench, budget: int) -> None:
-    """Permission to be inexact is used within its bounds."""
+    """A budget of ulps bounds the error of every result."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read f32[4]
@@ -149,7 +149,7 @@ def ulp_budget(bench: Bench, budget: int) -> None:
 
 @CONFIG.table({"1": 1, "2": 2, "7": 7})
 def fixpoint_iterations(bench: Bench, times: int) -> None:
-    """The program is launched again on what the last launch left."""
+    """Each further iteration launches the program on the buffers that the previous one left."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[runtime]
@@ -179,13 +179,13 @@ _SLOW: Final = """
 
 @CONFIG.case()
 def a_timeout_that_does_not_pass(bench: Bench) -> None:
-    """Enough time changes nothing."""
+    """A sufficient timeout changes nothing."""
     equal(bench.words(_UPDATE, words(1, 2), timeout_s=3600.0), [2, 3])
 
 
 @CONFIG.case()
 def a_timeout_that_passes(bench: Bench) -> None:
-    """A dispatch that takes too long ends in ``DispatchTimeout``; the backend goes on working."""
+    """A dispatch that exceeds its timeout raises ``DispatchTimeout``; the backend keeps working."""
     if bench.subject.registration.role is BackendRole.EMULATION:
         raise Skipped(f"`{bench.backend.id}` emulates a kernel within one call, during which no deadline can pass")
     with bench.elsewhere() as other:
@@ -231,7 +231,7 @@ class _Spec(NamedTuple):
     "supports_specialization_constants",
 )
 def spec(bench: Bench, row: _Spec) -> None:
-    """Constants have the value given, or their default."""
+    """Specialization constants have the given value, or their default."""
     typed = resolve_spec(parsed(_SPEC), row.values)
     equal(bench.words(_SPEC, grid=(1, 1, 1), spec=typed), list(row.wanted))
 
@@ -260,7 +260,7 @@ def a_wrong_specialization_is_refused(bench: Bench, values: dict[str, SpecValue]
 
 @CONFIG.case("supports_specialization_constants")
 def a_constant_may_become_a_zero_divisor(bench: Bench) -> None:
-    """A specialized zero follows the total rules of division."""
+    """Division by a constant that is specialized to zero has the defined result."""
     kernel = """
     workgroup_size 1, 1, 1
     buffer x @0 read u32[1]
@@ -288,7 +288,7 @@ def a_constant_may_bound_a_loop(bench: Bench) -> None:
 _ELSEWHERE: Final = frozenset(
     {"grid", "extent", "workgroup", "element_count_override", "output_counts", "max_output_bytes"}
 )
-"""Fields that the cases of geometry and outputs are about."""
+"""Fields that the cases of geometry and outputs cover."""
 _HERE: Final = frozenset(
     {
         "spec",
@@ -309,13 +309,13 @@ _HERE: Final = frozenset(
 
 @CONFIG.case()
 def every_field_has_a_case(bench: Bench) -> None:
-    """No field of the config is left out of this suite."""
+    """Every field of the config has a case in this suite."""
     equal(frozenset(f.name for f in fields(DispatchConfig)), _ELSEWHERE | _HERE, "the fields of DispatchConfig")
 
 
 @CONFIG.case()
 def a_refused_config_does_not_stick(bench: Bench) -> None:
-    """The program runs after a config was refused."""
+    """A program runs normally after one of its configs was refused."""
     for bad in ({"profile": "no such profile"}, {"max_output_bytes": 0}, {"output_counts": {"q": 1}}):
         try:
             bench.run(_UPDATE, words(1), **bad)

@@ -1,4 +1,4 @@
-"""``CostProbe``: times of empty work."""
+"""Cases of ``CostProbe``: times of empty work."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _ADD: Final = """
 
 @COSTS.table({experiment.value: experiment for experiment in CostExperiment})
 def an_experiment_takes_time(bench: Bench, experiment: CostExperiment) -> None:
-    """An experiment runs at any size, in any order, again and again, and takes some time; one that is not offered is
-    refused."""
+    """An experiment runs at any size, in any order, any number of times, and takes positive time; an experiment that
+    the backend does not offer is refused.
+    """
     probe = bench.cost_probe
     with probe.measuring() as timed:
         if experiment not in probe.experiments:
@@ -35,7 +36,7 @@ def an_experiment_takes_time(bench: Bench, experiment: CostExperiment) -> None:
 
 @COSTS.case()
 def experiments_change_no_byte(bench: Bench) -> None:
-    """A dispatch between experiments, and after them, is what it was before."""
+    """Dispatches between and after experiments return the same bytes as before."""
     probe = bench.cost_probe
     if not probe.experiments:
         raise Skipped("experiments")

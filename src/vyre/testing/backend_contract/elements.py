@@ -1,4 +1,4 @@
-"""Every element type of a buffer: loads widen, stores narrow, ranges are checked."""
+"""Cases of every element type of a buffer: loads widen, stores narrow, ranges are checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ZERO: Final = {"bool": "false", "f32": "0.0f", "f64": "0.0f64", "u32": "0u", "i
 
 
 def patterns(element: ScalarType) -> tuple[int, ...]:
-    """Bit patterns of an element: all of a byte, the interesting ones of wider types."""
+    """Returns bit patterns of an element: all of a byte, selected ones of wider types."""
     if element is bool_:
         return (0, 1, 2, 0x8000_0000)
     if element.is_executable:
@@ -30,6 +30,7 @@ def patterns(element: ScalarType) -> tuple[int, ...]:
 
 
 def stored(element: ScalarType, bits: tuple[int, ...]) -> bytes:
+    """Returns bit patterns as little-endian bytes of the element."""
     return b"".join(b.to_bytes(element.size, "little") for b in bits)
 
 
@@ -48,7 +49,7 @@ def _loaded(element: ScalarType, bits: tuple[int, ...]) -> list[int]:
 
 @ELEMENTS.table(ALL)
 def a_load_widens(bench: Bench, element: ScalarType) -> None:
-    """A load yields the executable type of its element, sign-extended where the element is signed."""
+    """A load returns the executable type of its element, sign-extended where the element is signed."""
     bits = patterns(element)
     wide = element.widened
     wanted = b"".join(scalar.store_element(wide, b) for b in _loaded(element, bits))
@@ -65,7 +66,9 @@ def a_store_narrows(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(ALL)
 def a_copy_keeps_the_value(bench: Bench, element: ScalarType) -> None:
-    """A value that is loaded and stored is the same, but for a NaN, which is canonical, and a bool, which is 0 or 1."""
+    """A value that is loaded and stored is unchanged, except that a NaN becomes canonical, and a bool becomes 0 or
+    1.
+    """
     bits = patterns(element)
     wanted = b"".join(scalar.store_element(element, b) for b in _loaded(element, bits))
     equal(bench.run(_copy(element, element), stored(element, bits)), (wanted,))
@@ -81,7 +84,7 @@ def a_uniform_buffer_reads_the_same(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(ALL)
 def a_load_out_of_range_is_zero(bench: Bench, element: ScalarType) -> None:
-    """Past the end of a buffer there are zeros, at any distance."""
+    """A load past the end of a buffer returns zero, at any distance."""
     kernel = f"""
     workgroup_size 4, 1, 1
     buffer x @0 read {element.text}[runtime]
@@ -98,7 +101,7 @@ def a_load_out_of_range_is_zero(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(ALL)
 def a_store_out_of_range_is_dropped(bench: Bench, element: ScalarType) -> None:
-    """A store past the end changes nothing, beside the buffer neither."""
+    """A store past the end changes nothing, neither in the buffer nor beside it."""
     wide = element.widened
     kernel = f"""
     workgroup_size 8, 1, 1
@@ -119,7 +122,7 @@ def a_store_out_of_range_is_dropped(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(ALL)
 def lengths_count_elements(bench: Bench, element: ScalarType) -> None:
-    """``len`` is the number of elements bound now."""
+    """``len`` is the number of elements bound in this dispatch."""
     kernel = f"""
     workgroup_size 1, 1, 1
     buffer x @0 read {element.text}[runtime]
@@ -132,14 +135,14 @@ def lengths_count_elements(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table({name: dtype for name, dtype in ALL.items() if dtype.size > 1})
 def half_an_element_is_refused(bench: Bench, element: ScalarType) -> None:
-    """The bytes of a buffer sized at run time are whole elements; the buffer is named."""
+    """A buffer sized at run time must be bound to whole elements; the error names the buffer."""
     error = bench.refuses(InvalidInput, _copy(element, element), bytes(element.size + 1))
     equal("`x`" in error.message, True, "whether the buffer is named")
 
 
 @ELEMENTS.table(ALL)
 def workgroup_memory_holds_it(bench: Bench, element: ScalarType) -> None:
-    """Workgroup memory of every element type starts as zeros and keeps what is stored, as buffers do."""
+    """Workgroup memory of every element type starts as zeros and converts stored values as buffers do."""
     kernel = f"""
     workgroup_size 16, 1, 1
     buffer x @0 read {element.text}[32]
@@ -179,7 +182,7 @@ def parameters_are_passed_by_value(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(EXECUTABLE)
 def locals_hold_it(bench: Bench, element: ScalarType) -> None:
-    """A local keeps its value where lanes part and meet again."""
+    """A local keeps its value where lanes diverge and reconverge."""
     kernel = f"""
     workgroup_size 32, 1, 1
     buffer x @0 read {element.text}[runtime]
@@ -198,7 +201,7 @@ def locals_hold_it(bench: Bench, element: ScalarType) -> None:
 
 @ELEMENTS.table(ALL)
 def outputs_start_as_zeros(bench: Bench, element: ScalarType) -> None:
-    """What a program does not write of its outputs is zero, whatever the storage held."""
+    """Elements of outputs that a program does not write are zero, whatever the storage held."""
     kernel = f"""
     workgroup_size 4, 1, 1
     buffer x @0 read {element.text}[runtime]

@@ -1,4 +1,4 @@
-"""Expectations of contract cases: what does not hold raises ``Violation``, with ``python -O`` too."""
+"""Expectations of contract cases; a violated one raises ``Violation``, with ``python -O`` too."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ class Violation(AssertionError):
 
 
 def equal(found: object, wanted: object, what: str = "the answer") -> None:
+    """Raises ``Violation`` unless the values are equal."""
     if found != wanted:
         raise Violation(f"{what} is {_short(found)}, not {_short(wanted)}")
 
 
 def holds(condition: bool, rule: str) -> None:
+    """Raises ``Violation`` with ``rule`` unless the condition is true."""
     if not condition:
         raise Violation(rule)
 
 
 def refusal(expected: type[ErrorT] | tuple[type[ErrorT], ...], call: Callable[[], object]) -> ErrorT:
-    """The error with which ``call`` fails: one of the expected types, and well formed (``check_error``)."""
+    """Returns the error of ``call``, which must be of an expected type and well formed (``check_error``)."""
     names = " or ".join(e.__name__ for e in (expected if isinstance(expected, tuple) else (expected,)))
     try:
         call()
@@ -40,7 +42,7 @@ def refusal(expected: type[ErrorT] | tuple[type[ErrorT], ...], call: Callable[[]
 
 
 def check_error(error: VyreError) -> None:
-    """Raise ``Violation`` unless ``error`` has a code of its own, a message and a fix, and survives pickling."""
+    """Raises ``Violation`` unless ``error`` has its own code, a message and a fix, and survives pickling."""
     name = type(error).__name__
     holds(isinstance(error.code, ErrorCode) and error.code is not ErrorCode.UNKNOWN, f"{name} has no code of its own")
     holds(bool(error.message.strip()), f"{name} says nothing")

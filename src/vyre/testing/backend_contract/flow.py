@@ -1,4 +1,4 @@
-"""Statements: locals, scopes, branches, loops and early ends of lanes."""
+"""Cases of statements: locals, scopes, branches, loops and early ends of lanes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SIX: Final = (0, 1, 2, 3, 4, 5)
     }
 )
 def locals_and_scopes(bench: Bench, known: Known) -> None:
-    """Locals hold what they were given, and scopes end."""
+    """Locals keep their values, and scopes end."""
     check_known(bench, known)
 
 
@@ -147,7 +147,7 @@ def branches(bench: Bench, known: Known) -> None:
     }
 )
 def loops(bench: Bench, known: Known) -> None:
-    """A loop counts from start while below stop, its bounds read once, each lane on its own."""
+    """A loop counts from start while below stop; bounds are read once, and each lane loops independently."""
     check_known(bench, known)
 
 
@@ -170,13 +170,13 @@ def loops(bench: Bench, known: Known) -> None:
     }
 )
 def returns(bench: Bench, known: Known) -> None:
-    """A lane that returns is done, the others go on."""
+    """A lane that returns ends; the others continue."""
     check_known(bench, known)
 
 
 @FLOW.table({"4": 4, "16": 16, "40": 40, "60": 60})
 def deep_nesting(bench: Bench, depth: int) -> None:
-    """Bodies nest deeply."""
+    """Bodies may be deeply nested."""
     body = "y[i] = y[i] + 1u"
     for level in range(depth):
         body = f"if x[i] > {level}u {{ {body} }} else {{ y[i] = y[i] + 2u }}"
@@ -187,7 +187,7 @@ def deep_nesting(bench: Bench, depth: int) -> None:
 
 @FLOW.table({"16": 16, "100": 100, "120": 120})
 def deep_expressions(bench: Bench, depth: int) -> None:
-    """Expressions nest deeply, to the left and to the right."""
+    """Expressions may be deeply nested, to the left and to the right."""
     left = right = "x[i]"
     for level in range(depth):
         left, right = f"({left} + {level}u)", f"({level}u + {right})"
@@ -198,7 +198,7 @@ def deep_expressions(bench: Bench, depth: int) -> None:
 
 @FLOW.case()
 def many_statements(bench: Bench) -> None:
-    """A program may be long, with many locals alive at once."""
+    """A program may be long, with many live locals at once."""
     count = 150
     body = " ".join(f"let v{k} = x[i] * {k + 1}u" for k in range(count))
     total = " ^ ".join(f"v{k}" for k in range(60)) + " ^ " + " ^ ".join(f"v{k}" for k in range(60, 120))
@@ -213,7 +213,7 @@ def many_statements(bench: Bench) -> None:
 
 @FLOW.case()
 def stores_of_one_lane_go_in_order(bench: Bench) -> None:
-    """The last store of a lane to an element stays, and its loads see the store before them."""
+    """The last store of a lane to an element remains, and its loads see its earlier stores."""
     kernel = """
     workgroup_size 1, 1, 1
     buffer y @0 write u32[4]
@@ -227,7 +227,7 @@ def stores_of_one_lane_go_in_order(bench: Bench) -> None:
 
 @FLOW.case()
 def an_index_is_evaluated_before_the_value(bench: Bench) -> None:
-    """In ``x[f] = g`` the index comes first, with its loads."""
+    """In ``x[f] = g`` the index is evaluated first, with its loads."""
     kernel = """
     workgroup_size 1, 1, 1
     buffer at @0 read_write u32[2]
@@ -240,7 +240,7 @@ def an_index_is_evaluated_before_the_value(bench: Bench) -> None:
 
 @FLOW.case()
 def equal_stores_of_many_lanes_are_one(bench: Bench) -> None:
-    """Lanes that store equal bits to one element do no harm."""
+    """Lanes may store equal bits to one element."""
     kernel = """
     workgroup_size 64, 1, 1
     buffer x @0 read u32[runtime]
@@ -252,6 +252,6 @@ def equal_stores_of_many_lanes_are_one(bench: Bench) -> None:
 
 @FLOW.table({"1": 1, "63": 63, "64": 64, "65": 65, "1000": 1000})
 def every_lane_runs_once(bench: Bench, count: int) -> None:
-    """A grid that is no multiple of the workgroup covers its elements exactly."""
+    """A grid whose extent is not a multiple of the workgroup covers its elements exactly."""
     known = mapping("y[i] = y[i] + x[i] + 1u", tuple(range(count)), tuple(range(1, count + 1)), lanes=64)
     check_known(bench, known)

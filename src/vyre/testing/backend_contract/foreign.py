@@ -1,4 +1,6 @@
-"""``ForeignMemory``: arrays of other libraries as resident buffers, here such that lie in the backend's own memory."""
+"""Cases of ``ForeignMemory``: arrays of other libraries as resident buffers; here they lie in the backend's own
+memory.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _COPY: Final = """
 
 
 class Exporter:
-    """An array of another library; ``interface`` is what it says of itself."""
+    """An array of another library; ``interface`` is its ``__cuda_array_interface__``."""
 
     def __init__(self, interface: Mapping[str, Any] | None, owner: object = None) -> None:
         self.owner = owner
@@ -39,7 +41,9 @@ def _foreign(bench: Bench) -> ForeignMemory:
 
 
 def _interface(buffer: ResidentBuffer) -> dict[str, Any]:
-    """What a buffer of the backend exports; skips where addresses mean nothing to others."""
+    """Returns the interface that a buffer of the backend exports; skips where its addresses cannot be used by
+    others.
+    """
     try:
         return dict(getattr(buffer, _INTERFACE))
     except (AttributeError, BufferError):
@@ -68,21 +72,21 @@ def _described(**changes: Any) -> Exporter:
     }
 )
 def what_is_no_device_array_is_refused(bench: Bench, array: object) -> None:
-    """Objects without the interface, malformed ones, masks and gaps are invalid resources."""
+    """Objects without the interface, malformed interfaces, masks and gaps are invalid resources."""
     refusal(InvalidResource, lambda: _foreign(bench).adopt(array))
     equal(bench.content(bench.holding(1)), [1])
 
 
 @FOREIGN.case()
 def an_empty_array(bench: Bench) -> None:
-    """An array of no elements is a buffer of no bytes, wherever it lies."""
+    """An array without elements becomes a buffer of no bytes, at any address."""
     with _foreign(bench).adopt(_described(shape=(0, 3), data=(0, False)), label="none") as buffer:
         equal((buffer.nbytes, buffer.label, bench.content(buffer)), (0, "none", []))
 
 
 @FOREIGN.case()
 def adopted_memory_is_shared(bench: Bench) -> None:
-    """Nothing is copied: both see what either writes."""
+    """Nothing is copied: both sides see all writes."""
     owner = bench.holding(1, 2, 3, 4)
     with _foreign(bench).adopt(Exporter(_interface(owner), owner), label="lent") as lent:
         equal((lent.nbytes, lent.label, lent.backend_id), (16, "lent", bench.backend.id))
@@ -95,7 +99,7 @@ def adopted_memory_is_shared(bench: Bench) -> None:
 
 @FOREIGN.case("resident_executor")
 def adopted_memory_is_bound_like_any(bench: Bench) -> None:
-    """Launches read and write it."""
+    """Launches read and write adopted memory."""
     owner, result = bench.holding(1, 2, 3, 4), bench.allocate(16)
     with _foreign(bench).adopt(Exporter(_interface(owner), owner)) as lent:
         bench.launch(_DOUBLE, lent)
@@ -116,7 +120,7 @@ def a_part_is_adopted(bench: Bench) -> None:
 
 @FOREIGN.case()
 def more_than_the_allocation_is_refused(bench: Bench) -> None:
-    """An array that claims more than its allocation has is invalid."""
+    """An array that exceeds its allocation is invalid."""
     owner = bench.holding(1, 2, 3, 4)
     interface = {**_interface(owner), "shape": (1 << 40,), "typestr": "|u1"}
     refusal(InvalidResource, lambda: _foreign(bench).adopt(Exporter(interface, owner)))
@@ -124,7 +128,7 @@ def more_than_the_allocation_is_refused(bench: Bench) -> None:
 
 @FOREIGN.case()
 def closing_leaves_the_owner_its_memory(bench: Bench) -> None:
-    """A closed adopted buffer is refused; the memory stays its owner's."""
+    """A closed adopted buffer is refused; its owner's memory stays allocated."""
     owner = bench.holding(1, 2)
     lent = _foreign(bench).adopt(Exporter(_interface(owner), owner))
     lent.close()
@@ -150,7 +154,7 @@ def the_array_is_kept_alive(bench: Bench) -> None:
 
 @FOREIGN.case("resident_executor")
 def read_only_memory_is_not_written(bench: Bench) -> None:
-    """An array that forbids writing can be read and bound to what is read."""
+    """An array that forbids writing can be read and bound to read-only buffers."""
     owner, result = bench.holding(1, 2), bench.allocate(8)
     interface = _interface(owner)
     with _foreign(bench).adopt(Exporter({**interface, "data": (interface["data"][0], True)}, owner)) as lent:
@@ -163,7 +167,7 @@ def read_only_memory_is_not_written(bench: Bench) -> None:
 
 @FOREIGN.case("resident_executor")
 def overlapping_arrays_are_aliases(bench: Bench) -> None:
-    """Memory bound twice and written is refused, also where two buffers overlap in a part only."""
+    """Memory that is bound twice and written is refused, also where two buffers only overlap in part."""
     owner = bench.holding(1, 2, 3, 4)
     interface = _interface(owner)
     address, _ = interface["data"]

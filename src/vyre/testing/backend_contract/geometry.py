@@ -1,4 +1,4 @@
-"""Ids, grids, extents and workgroup sizes, and what is refused."""
+"""Cases of ids, grids, extents and workgroup sizes, and of refused geometry."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _check_ids(bench: Bench, size: Dim3, grid: Dim3, config: dict[str, Any]) -> 
     }
 )
 def ids_of_a_grid(bench: Bench, shape: tuple[Dim3, Dim3]) -> None:
-    """Global, local and group ids along all axes, with the grid given in workgroups."""
+    """Global, local and group ids are right along all axes, with the grid given in workgroups."""
     size, grid = shape
     _check_ids(bench, size, grid, {"grid": grid})
 
@@ -82,7 +82,7 @@ def an_extent_is_rounded_up_to_workgroups(bench: Bench, shape: tuple[Dim3, tuple
 
 @GEOMETRY.table({"smaller": (8, 1, 1), "larger": (64, 1, 1), "odd": (7, 1, 1), "single": (1, 1, 1)})
 def a_workgroup_override_changes_no_answer(bench: Bench, size: Dim3) -> None:
-    """A map gives the same bytes under any workgroup size."""
+    """A kernel that maps elements returns the same bytes under any workgroup size."""
     known = mapping(
         "y[i] = x[i] * 3u + gid.x", tuple(range(50)), tuple(4 * k for k in range(50)), lanes=16, workgroup=size
     )
@@ -124,7 +124,7 @@ def a_map_covers_its_output(bench: Bench, count: int) -> None:
 
 @GEOMETRY.table({"atomics": "let k = atomic_add(y, 0u, x[gid.x])", "workgroup_memory": "sh[lid.x] = x[gid.x]"})
 def a_reduction_covers_its_input(bench: Bench, statement: str) -> None:
-    """With atomics or workgroup memory the largest buffer of any kind decides."""
+    """With atomics or workgroup memory the largest buffer of any kind determines the inferred grid."""
     kernel = f"""
     workgroup_size 8, 1, 1
     buffer x @0 read u32[runtime]
@@ -139,13 +139,13 @@ def a_reduction_covers_its_input(bench: Bench, statement: str) -> None:
 
 @GEOMETRY.case()
 def an_element_count_replaces_the_inferred_one(bench: Bench) -> None:
-    """``element_count_override`` is what the grid covers."""
+    """``element_count_override`` replaces the inferred number of elements that the grid covers."""
     check_known(bench, mapping("y[i] = num_groups.x", (0,) * 9, (2,) * 8 + (0,), element_count_override=7))
 
 
 @GEOMETRY.case()
 def lanes_beyond_the_extent_run_too(bench: Bench) -> None:
-    """A workgroup is always whole: guards are the program's business."""
+    """A workgroup is always whole: the program must guard lanes beyond the extent."""
     kernel = """
     workgroup_size 8, 1, 1
     buffer y @0 read_write u32[1]
@@ -156,7 +156,7 @@ def lanes_beyond_the_extent_run_too(bench: Bench) -> None:
 
 @GEOMETRY.table({"x": ("x", 65_540), "y": ("y", 700), "z": ("z", 700)})
 def large_grids(bench: Bench, row: tuple[str, int]) -> None:
-    """The first and the last workgroups of a large grid run, and know their place."""
+    """The first and the last workgroups of a large grid run with the right ids."""
     axis, groups = row
     x, y, z = (groups if axis == name else 1 for name in "xyz")
     bench.need_room((1, 1, 1), (x, y, z))
@@ -178,13 +178,13 @@ _COPY: Final = "workgroup_size {}, {}, {} buffer y @0 write u32[4] body {{ y[gid
 
 @GEOMETRY.table({"2d": (2, 2, 1), "3d": (2, 2, 2), "y": (1, 2, 1), "z": (1, 1, 2)})
 def no_grid_is_inferred_for_two_axes(bench: Bench, size: Dim3) -> None:
-    """A workgroup of more than one axis needs a grid or an extent."""
+    """A workgroup with more than one axis needs a grid or an extent."""
     bench.refuses(InvalidConfig, _COPY.format(*size))
 
 
 @GEOMETRY.table({"x": (1 << 31, 1, 1), "y": (1, 1 << 31, 1), "z": (1, 1, 1 << 31)})
 def ids_beyond_32_bits_are_refused(bench: Bench, grid: Dim3) -> None:
-    """A grid whose largest id does not fit is refused, as a config or as above a limit."""
+    """A grid whose largest id does not fit is refused, as an invalid config or as above a limit."""
     bench.refuses((InvalidConfig, InvalidProgram), _COPY.format(4, 4, 4), grid=grid)
 
 
@@ -197,11 +197,11 @@ _ZERO_AXES: Final[dict[str, dict[str, Any]]] = {
 
 @GEOMETRY.table(_ZERO_AXES)
 def an_axis_of_zero_is_refused(bench: Bench, config: dict[str, Any]) -> None:
-    """Grids, extents and workgroups have at least one of everything."""
+    """Grids, extents and workgroups are at least 1 along every axis."""
     refusal(InvalidConfig, lambda: bench.run(_COPY.format(1, 1, 1), **config))
 
 
 @GEOMETRY.case()
 def grid_and_extent_exclude_each_other(bench: Bench) -> None:
-    """Giving both is an error."""
+    """Giving both grid and extent is an error."""
     refusal(InvalidConfig, lambda: bench.run(_COPY.format(1, 1, 1), grid=(4, 1, 1), extent=(4,)))

@@ -1,4 +1,4 @@
-"""What goes in and what comes out: inputs, output storage, sizes and ranges of outputs."""
+"""Cases of host data: inputs, output storage, sizes and ranges of outputs."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _NOTHING_IN: Final = "workgroup_size 4, 1, 1 buffer y @0 write u32[3] body { y[g
     }
 )
 def the_wrong_number_is_refused(bench: Bench, inputs: tuple[bytes, ...]) -> None:
-    """As many inputs as buffers that take one; the message says which."""
+    """A dispatch takes as many inputs as buffers that take one; the message says which."""
     error = bench.refuses(InvalidInput, _ADD, *inputs)
     holds("`a`" in error.fix or "`a`" in error.message, f"the buffers are not named: {error}")
 
 
 @INPUTS.case()
 def an_input_too_many_is_refused_where_none_is_taken(bench: Bench) -> None:
-    """A program without inputs takes none."""
+    """A program without inputs refuses any."""
     bench.refuses(InvalidInput, _NOTHING_IN, words(1))
 
 
@@ -84,13 +84,13 @@ def a_length_that_does_not_fit_is_refused(bench: Bench, row: tuple[int, bytes, s
 
 @INPUTS.case()
 def lengths_that_fit_are_accepted(bench: Bench) -> None:
-    """The same program runs on whole inputs."""
+    """A program runs on inputs of the right lengths."""
     equal(bench.run(_FIXED, *_WHOLE), (b"\5\0\12\0\17\0\24\0",))
 
 
 @INPUTS.table({"1": 1, "2": 2, "3": 3, "5": 5, "7": 7})
 def inputs_need_no_alignment(bench: Bench, offset: int) -> None:
-    """Host bytes may start anywhere."""
+    """Host bytes may start at any address."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read u64[3]
@@ -105,7 +105,7 @@ def inputs_need_no_alignment(bench: Bench, offset: int) -> None:
 
 @INPUTS.case()
 def inputs_are_not_changed(bench: Bench) -> None:
-    """What the program only reads, and what it updates, stays as it is in the caller's memory."""
+    """Inputs that the program reads or updates stay unchanged in the caller's memory."""
     read, updated = bytearray(words(1, 2, 3, 4)), bytearray(bytes(8))
     equal(bench.run(_FIXED, read, words(5), updated), (b"\5\0\12\0\17\0\24\0",))
     equal((bytes(read), bytes(updated)), (words(1, 2, 3, 4), bytes(8)), "the caller's memory")
@@ -113,7 +113,7 @@ def inputs_are_not_changed(bench: Bench) -> None:
 
 @INPUTS.case()
 def inputs_are_not_changed_by_a_failure(bench: Bench) -> None:
-    """A dispatch that traps after it wrote leaves the caller's memory alone."""
+    """A dispatch that traps after a store leaves the caller's memory unchanged."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[4]
@@ -126,13 +126,13 @@ def inputs_are_not_changed_by_a_failure(bench: Bench) -> None:
 
 @INPUTS.case()
 def read_only_memory_may_be_passed_for_an_update(bench: Bench) -> None:
-    """An updated buffer comes back as an output; what was passed need not be writable."""
+    """An updated buffer is returned as an output; the memory passed for it may be read-only."""
     equal(bench.words(_UPDATE, words(1, 2)), [2, 3])
 
 
 @INPUTS.case()
 def one_memory_may_be_passed_twice(bench: Bench) -> None:
-    """Inputs that share memory are read alike."""
+    """Inputs may share memory."""
     data = words(1, 2, 3)
     equal(bench.words(_ADD, data, data), [2, 4, 6])
 
@@ -226,7 +226,7 @@ def many_buffers(bench: Bench, count: int) -> None:
 
 @INPUTS.table({"1": 1, "16": 16, "64": 64})
 def many_parameters(bench: Bench, count: int) -> None:
-    """Scalar parameters up to 256 bytes together."""
+    """Scalar parameters may take up to 256 bytes together."""
     declared = "\n".join(f"param p{k} @{k} u32" for k in range(count))
     stores = " ".join(f"y[{k}u] = p{k}" for k in range(count))
     kernel = f"workgroup_size 1, 1, 1\n{declared}\nbuffer y @{count} write u32[{count}]\nbody {{ {stores} }}"
@@ -236,7 +236,7 @@ def many_parameters(bench: Bench, count: int) -> None:
 
 @INPUTS.case()
 def a_large_input(bench: Bench) -> None:
-    """A few megabytes go in and come out."""
+    """Inputs and outputs may be a few megabytes large."""
     data = bytes(range(256)) * 8192
     (found,) = bench.run(
         """workgroup_size 64, 1, 1
@@ -269,7 +269,7 @@ def a_large_input(bench: Bench) -> None:
     }
 )
 def begin_is_called_once_with_the_sizes(bench: Bench, row: tuple[str, tuple[bytes, ...], tuple[int, ...]]) -> None:
-    """The storage is asked once, for one view of the right size per output; a success clears nothing."""
+    """The storage is begun once, with the right size for each output; a success clears nothing."""
     kernel, inputs, sizes = row
     storage = Storage()
     timing = bench.execute(storage, kernel, *inputs)
@@ -300,7 +300,7 @@ _REFUSALS: Final = {
 
 @OUTPUTS.table(_REFUSALS)
 def a_failure_leaves_no_outputs(bench: Bench, row: _Refusal) -> None:
-    """After a failure nothing of this dispatch, nor of the one before in the same storage, can be read."""
+    """After a failure no output of this dispatch, nor of the one before in the same storage, can be read."""
     arena = OutputArena()
     bench.backend.executor.execute(DispatchRequest(parsed(_NOTHING_IN), ()), arena)
     equal(len(arena), 1, "the outputs of the dispatch before")
@@ -313,7 +313,7 @@ def a_failure_leaves_no_outputs(bench: Bench, row: _Refusal) -> None:
 
 @OUTPUTS.case()
 def a_storage_that_fails_is_cleared(bench: Bench) -> None:
-    """An error of the storage itself comes out, and the backend goes on working."""
+    """An error of the storage itself is raised, and the backend keeps working."""
 
     class Broken(Storage):
         def begin(self, sizes: tuple[int, ...], /) -> tuple[memoryview, ...]:
@@ -349,7 +349,7 @@ def a_trap_forgets_the_outputs_of_before(bench: Bench) -> None:
 
 @OUTPUTS.case()
 def unaligned_sizes(bench: Bench) -> None:
-    """Outputs whose bytes are no multiple of a word come back to the byte, and nothing beside them changes."""
+    """Outputs whose size is not a multiple of a word are returned to the byte, and nothing beside them changes."""
     kernel = """
     workgroup_size 8, 1, 1
     buffer x @0 read_write u8[runtime]
@@ -372,7 +372,7 @@ def unaligned_sizes(bench: Bench) -> None:
     }
 )
 def a_range_of_an_output(bench: Bench, part: tuple[int, int]) -> None:
-    """A declared range comes back to the byte, of outputs and of updated buffers."""
+    """A declared range is returned to the byte, of outputs and of updated buffers."""
     start, end = part
     whole = bytes((4, 3, 2, 1, 8, 7, 6, 5))
     for access in ("write", "read_write"):
@@ -389,7 +389,7 @@ def a_range_of_an_output(bench: Bench, part: tuple[int, int]) -> None:
 
 @OUTPUTS.case()
 def a_range_beyond_a_buffer_sized_at_run_time_is_refused(bench: Bench) -> None:
-    """What the range needs must be there."""
+    """A range that exceeds its buffer is refused."""
     kernel = """
     workgroup_size 2, 1, 1
     buffer y @0 read_write u32[runtime] range 4..12
@@ -411,7 +411,7 @@ _LIKE: Final = """
 
 @OUTPUTS.table({"0": 0, "1": 1, "5": 5})
 def like_takes_over_the_element_count(bench: Bench, count: int) -> None:
-    """``like`` copies the count, not the bytes, and chains."""
+    """``like`` copies the element count, not the bytes, and may be chained."""
     data = b"".join(k.to_bytes(2, "little") for k in range(count))
     wide = b"".join((k + 1).to_bytes(8, "little") for k in range(count))
     equal(bench.run(_LIKE, data), (wide, bytes([2 * count]) * count))
@@ -427,14 +427,14 @@ _UNSIZED: Final = """
 
 @OUTPUTS.table({"0": 0, "1": 1, "6": 6})
 def output_counts_size_an_output(bench: Bench, count: int) -> None:
-    """A count given with the dispatch sizes an output, and what is like it."""
+    """A count in the config sizes an output, and the outputs ``like`` it."""
     found = bench.run(_UNSIZED, output_counts={"y": count})
     equal(found, (words(*[count * 10 + k for k in range(count)]), b"\7" * count))
 
 
 @OUTPUTS.case()
 def an_output_without_a_size_is_refused(bench: Bench) -> None:
-    """An output whose count nobody tells is an invalid program that names it."""
+    """A program with an output of unknown count is refused as invalid; the error names the output."""
     error = bench.refuses(InvalidProgram, _UNSIZED)
     holds("`y`" in error.message, f"the output is not named: {error}")
 
@@ -443,14 +443,14 @@ def an_output_without_a_size_is_refused(bench: Bench) -> None:
     {"unknown": {"w": 1, "y": 1}, "sized_by_the_caller": {"y": 1, "x": 1}, "sized_like_another": {"y": 1, "z": 1}}
 )
 def stray_output_counts_are_refused(bench: Bench, counts: dict[str, int]) -> None:
-    """Counts name outputs whose size nothing else tells."""
+    """Counts may name only outputs whose size is not determined otherwise."""
     kernel = _UNSIZED.replace("buffer z", "buffer x @2 read u32[runtime]\n    buffer z")
     bench.refuses(InvalidConfig, kernel, words(1), output_counts=counts)
 
 
 @OUTPUTS.table({"exact": (20, True), "more": (21, True), "one_less": (19, False), "zero": (0, False)})
 def max_output_bytes(bench: Bench, row: tuple[int, bool]) -> None:
-    """The sum of returned bytes may be as large as the bound, not larger; the message has both numbers."""
+    """The sum of returned bytes may equal the bound, not exceed it; the message has both numbers."""
     limit, fits = row
     kernel = """
     workgroup_size 4, 1, 1
@@ -467,7 +467,7 @@ def max_output_bytes(bench: Bench, row: tuple[int, bool]) -> None:
 
 @OUTPUTS.case()
 def the_same_bytes_each_time(bench: Bench) -> None:
-    """Repeating a dispatch repeats its answer."""
+    """Repeating a dispatch returns the same bytes."""
     first = bench.run(_ADD, words(*range(100)), words(*range(5, 105)))
     for _ in range(4):
         equal(bench.run(_ADD, words(*range(100)), words(*range(5, 105))), first)

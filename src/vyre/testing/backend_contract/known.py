@@ -1,4 +1,4 @@
-"""Kernels with the bytes they must give."""
+"""Kernels with the bytes that they must return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Known:
 def mapping(
     body: str, x: tuple[int, ...], y: tuple[int, ...], *, lanes: int = 4, more: str = "", **config: Any
 ) -> Known:
-    """``body`` over an input ``x`` and an output ``y`` of equal length, both u32, in workgroups of ``lanes`` lanes."""
+    """Returns ``body`` over an input ``x`` and an output ``y`` of equal length, both u32, in workgroups of ``lanes``
+    lanes.
+    """
     kernel = f"""
     workgroup_size {lanes}, 1, 1
     buffer x @0 read u32[runtime]
@@ -35,7 +37,7 @@ def mapping(
 
 
 def check_known(bench: Bench, known: Known) -> None:
-    """Raise ``Violation`` unless the kernel gives its bytes."""
+    """Raises ``Violation`` unless the kernel returns the expected bytes."""
     found = bench.run(known.kernel, *known.inputs, **known.config)
     equal(len(found), len(known.outputs), "the number of outputs")
     for number, (data, wanted) in enumerate(zip(found, known.outputs, strict=True)):

@@ -1,4 +1,4 @@
-"""``DeviceLifecycle`` and ``MetricSource``, on backends of their own."""
+"""Cases of ``DeviceLifecycle`` and ``MetricSource``, on fresh backends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ADD: Final = """
 # ---------------------------------------------------------------- prepare, flush, close
 @LIFECYCLE.case()
 def prepare_is_idempotent(bench: Bench) -> None:
-    """Preparing twice is preparing once."""
+    """``prepare`` is idempotent."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
         lifecycle.prepare()
@@ -36,7 +36,7 @@ def prepare_is_idempotent(bench: Bench) -> None:
 
 @LIFECYCLE.case()
 def flush_is_idempotent(bench: Bench) -> None:
-    """Flushing waits for what there is, also for nothing, and keeps memory."""
+    """``flush`` waits for all queued work, also when there is none, and keeps memory."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
         lifecycle.prepare()
@@ -52,7 +52,7 @@ def flush_is_idempotent(bench: Bench) -> None:
 
 @LIFECYCLE.case()
 def close_is_idempotent(bench: Bench) -> None:
-    """Closing twice is closing once."""
+    """``close`` is idempotent."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         equal(other.words(_ADD, words(1)), [2])
@@ -81,7 +81,7 @@ def closing_one_backend_leaves_the_others(bench: Bench) -> None:
 
 @LIFECYCLE.case()
 def opening_and_closing_again_and_again(bench: Bench) -> None:
-    """Backends may be made, used and closed in turn."""
+    """Backends may be made, used and closed in succession."""
     for k in range(4):
         with bench.elsewhere() as other:
             other.backend.lifecycle.prepare()
@@ -90,7 +90,9 @@ def opening_and_closing_again_and_again(bench: Bench) -> None:
 
 # ---------------------------------------------------------------- after close
 def _typed_or_right(call: Callable[[], object], wanted: object) -> None:
-    """A backend that owns nothing may go on; one that does refuses with an error of ours."""
+    """Checks that a call on a closed backend returns the right answer, which is allowed if it owns nothing, or a typed
+    error.
+    """
     try:
         found = call()
     except BackendError as error:
@@ -101,7 +103,7 @@ def _typed_or_right(call: Callable[[], object], wanted: object) -> None:
 
 @LIFECYCLE.case()
 def a_dispatch_after_close(bench: Bench) -> None:
-    """A closed backend refuses dispatches by a typed error, or answers right where it owns nothing."""
+    """A closed backend refuses dispatches with a typed error, or returns right answers if it owns nothing."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         other.run(_ADD, words(1))
@@ -111,7 +113,7 @@ def a_dispatch_after_close(bench: Bench) -> None:
 
 @LIFECYCLE.case("compiler")
 def a_pipeline_after_close(bench: Bench) -> None:
-    """A pipeline of a closed backend refuses, or answers right."""
+    """A pipeline of a closed backend refuses dispatches with a typed error, or returns right answers."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         pipeline = other.compile(_ADD)
@@ -133,7 +135,7 @@ def a_pipeline_after_close(bench: Bench) -> None:
 
 @LIFECYCLE.case("memory")
 def memory_after_close(bench: Bench) -> None:
-    """A buffer that outlives its backend is refused, or still there; closing it is quiet."""
+    """A buffer that outlives its backend is refused, or still valid; closing it raises nothing."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         buffer = other.holding(1, 2)
@@ -148,7 +150,7 @@ def memory_after_close(bench: Bench) -> None:
 
 @LIFECYCLE.case("async_executor")
 def a_pending_dispatch_after_close(bench: Bench) -> None:
-    """Waiting for a dispatch of a closed backend gives its outputs or a typed error, and does not hang."""
+    """Waiting for a dispatch of a closed backend returns its outputs or raises a typed error, and does not hang."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         pending = other.asynchronous.submit(DispatchRequest(parsed(_ADD), (view(words(1)),)))
@@ -185,7 +187,7 @@ def a_healthy_device_is_not_lost(bench: Bench) -> None:
 
 @LIFECYCLE.case()
 def recovery_starts_a_new_epoch(bench: Bench) -> None:
-    """After ``recover`` the epoch has grown, the device is there, and dispatches work."""
+    """After ``recover`` the epoch has grown, the device is present, and dispatches work."""
     with bench.elsewhere() as other:
         lifecycle = other.backend.lifecycle
         lifecycle.prepare()
@@ -198,7 +200,7 @@ def recovery_starts_a_new_epoch(bench: Bench) -> None:
 
 @LIFECYCLE.case("memory")
 def buffers_of_an_older_epoch_are_refused(bench: Bench) -> None:
-    """Memory does not survive recovery: it is refused, and closing it is quiet; new memory works."""
+    """Memory does not survive recovery: it is refused, and closing it raises nothing; new memory works."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         old = other.holding(1)
@@ -214,7 +216,9 @@ def buffers_of_an_older_epoch_are_refused(bench: Bench) -> None:
 
 @LIFECYCLE.case("compiler")
 def pipelines_of_an_older_epoch_are_refused(bench: Bench) -> None:
-    """A pipeline compiled before recovery is refused by a typed error, or compiled anew; never wrong."""
+    """A pipeline compiled before recovery is refused with a typed error, or compiled anew; it never returns wrong
+    bytes.
+    """
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         pipeline = other.compile(_ADD)
@@ -232,7 +236,7 @@ def pipelines_of_an_older_epoch_are_refused(bench: Bench) -> None:
 # ---------------------------------------------------------------- metrics
 @METRICS.case()
 def metrics_are_counts(bench: Bench) -> None:
-    """Names to whole numbers that are not negative."""
+    """Metrics are non-negative integers by name."""
     for name, value in bench.metric_source.metrics().items():
         holds(bool(name) and type(name) is str, f"{name!r} is no name")
         holds(type(value) is int and value >= 0, f"{name} is {value!r}")
@@ -240,19 +244,19 @@ def metrics_are_counts(bench: Bench) -> None:
 
 @METRICS.case()
 def metrics_have_the_same_names_always(bench: Bench) -> None:
-    """A dispatch adds no names."""
+    """A dispatch adds no metric names."""
     before = set(bench.metric_source.metrics())
     bench.run(_ADD, words(1))
     equal(set(bench.metric_source.metrics()), before)
 
 
 _RATES: Final = ("_bps", "_percent", "_permille")
-"""Endings of metrics that are shares and may fall."""
+"""Suffixes of metrics that are ratios, which may decrease."""
 
 
 @METRICS.case()
 def metrics_only_grow(bench: Bench) -> None:
-    """No count falls, whatever is done; shares are named as such."""
+    """No counter decreases; metrics that are ratios have a suffix that says so."""
     source = bench.metric_source
     before = dict(source.metrics())
     steps: tuple[Callable[[], object], ...] = (
@@ -272,7 +276,7 @@ def metrics_only_grow(bench: Bench) -> None:
 
 @METRICS.case()
 def a_dispatch_is_counted(bench: Bench) -> None:
-    """Some count tells that a dispatch took place."""
+    """Some counter grows with a dispatch."""
     source = bench.metric_source
     before = dict(source.metrics())
     bench.run(_ADD, words(1))
@@ -281,7 +285,7 @@ def a_dispatch_is_counted(bench: Bench) -> None:
 
 @METRICS.case()
 def metrics_are_a_snapshot(bench: Bench) -> None:
-    """What was read before does not change later."""
+    """Metrics that were read do not change later."""
     first = bench.metric_source.metrics()
     copy = dict(first)
     bench.run(_ADD, words(1))

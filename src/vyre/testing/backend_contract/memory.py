@@ -1,4 +1,4 @@
-"""``ResidentMemory``: allocations, uploads, downloads and what is refused."""
+"""Cases of ``ResidentMemory``: allocations, uploads, downloads and refusals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _read(bench: Bench, buffer: ResidentBuffer, offset: int, nbytes: int) -> byt
 # ---------------------------------------------------------------- allocations
 @MEMORY.table(SIZES)
 def an_allocation_has_the_size_asked_for(bench: Bench, nbytes: int) -> None:
-    """A buffer says its size, its label, its backend and its epoch."""
+    """A buffer has the requested size and label, and its backend's id and epoch."""
     buffer = bench.allocate(nbytes, label="mine")
     equal(
         (buffer.nbytes, buffer.label, buffer.backend_id, buffer.epoch, buffer.closed),
@@ -48,7 +48,7 @@ def an_allocation_has_the_size_asked_for(bench: Bench, nbytes: int) -> None:
 
 @MEMORY.table(SIZES)
 def bytes_come_back_as_they_went(bench: Bench, nbytes: int) -> None:
-    """A download returns what was uploaded."""
+    """A download returns the uploaded bytes."""
     data = bytes((7 * i + (i >> 8)) & 0xFF for i in range(nbytes))
     buffer = bench.allocate(nbytes)
     bench.memory.upload([Upload(buffer, view(data))])
@@ -57,7 +57,7 @@ def bytes_come_back_as_they_went(bench: Bench, nbytes: int) -> None:
 
 @MEMORY.table(SIZES)
 def memory_starts_as_zeros(bench: Bench, nbytes: int) -> None:
-    """An allocation is zero, also where memory has been used before."""
+    """An allocation is zero, also where memory was used before."""
     before = bench.memory.allocate(nbytes)
     bench.memory.upload([Upload(before, view(b"\xff" * nbytes))])
     before.close()
@@ -72,13 +72,13 @@ def a_label_is_optional(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_negative_size_is_refused(bench: Bench) -> None:
-    """An allocation of less than nothing is an invalid resource."""
+    """An allocation of a negative size is an invalid resource."""
     refusal(InvalidResource, lambda: bench.memory.allocate(-1))
 
 
 @MEMORY.table({"2_to_50": 1 << 50, "2_to_63": 1 << 63, "2_to_80": 1 << 80})
 def memory_that_does_not_exist_is_a_typed_error(bench: Bench, nbytes: int) -> None:
-    """More than any machine has is ``DeviceOutOfMemory``, which says how much was asked for."""
+    """An allocation larger than any memory raises ``DeviceOutOfMemory``, which states the requested size."""
     error = refusal(DeviceOutOfMemory, lambda: bench.memory.allocate(nbytes))
     equal(error.requested, nbytes, "the bytes requested")
     equal(bench.content(bench.holding(5)), [5], "memory allocated after the failure")
@@ -94,7 +94,7 @@ def buffers_do_not_share_memory(bench: Bench) -> None:
 
 @MEMORY.case()
 def memory_is_reused_safely(bench: Bench) -> None:
-    """Closing and allocating in turn keeps the content of what is open."""
+    """Closing and allocating alternately keeps the content of open buffers."""
     kept = bench.holding(*range(64))
     for value in range(30):
         with bench.memory.allocate(256) as buffer:
@@ -142,7 +142,7 @@ def an_upload_changes_its_range_only(bench: Bench, part: _Range) -> None:
 
 @MEMORY.table(_INSIDE)
 def a_download_reads_its_range_only(bench: Bench, part: _Range) -> None:
-    """The bytes of the range arrive, and nothing is written beside them."""
+    """A download returns the bytes of its range, and writes nothing beside them."""
     data = bytes(range(100, 116))
     buffer = bench.allocate(16)
     bench.memory.upload([Upload(buffer, view(data))])
@@ -173,7 +173,7 @@ def download_checks_every_range_before_moving(bench: Bench, part: _Range) -> Non
 # ---------------------------------------------------------------- batches
 @MEMORY.case()
 def an_empty_batch_does_nothing(bench: Bench) -> None:
-    """No uploads and no downloads are legal."""
+    """Batches without uploads and downloads are legal."""
     bench.memory.upload([])
     bench.memory.download([])
 
@@ -223,7 +223,7 @@ def an_upload_takes_a_snapshot(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_download_is_complete_when_it_returns(bench: Bench) -> None:
-    """What a download filled stays as it is, whatever happens to the buffer later."""
+    """Downloaded bytes do not change later, whatever happens to the buffer."""
     buffer = bench.holding(*range(1024))
     into = bytearray(4096)
     bench.memory.download([Readback(buffer, memoryview(into))])
@@ -241,7 +241,7 @@ def a_download_does_not_change_the_buffer(bench: Bench) -> None:
 
 @MEMORY.table({"1_mib": 1 << 20, "5_mib_and_1": (5 << 20) + 1})
 def large_copies_are_whole(bench: Bench, nbytes: int) -> None:
-    """Copies that are cut in pieces on the way arrive in one."""
+    """Copies that are split into pieces arrive complete."""
     data = bytes(range(251)) * (nbytes // 251 + 1)
     buffer = bench.allocate(nbytes)
     bench.memory.upload([Upload(buffer, view(data[:nbytes]))])
@@ -263,7 +263,7 @@ def a_closed_buffer_is_refused(bench: Bench) -> None:
 
 @MEMORY.case()
 def closing_twice_does_nothing(bench: Bench) -> None:
-    """``close`` is idempotent, and does not free memory that somebody else got since."""
+    """``close`` is idempotent, and does not free memory that was allocated again since."""
     first = bench.holding(1, 2)
     first.close()
     second = bench.holding(3, 4)
@@ -273,7 +273,7 @@ def closing_twice_does_nothing(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_with_block_closes(bench: Bench) -> None:
-    """A buffer is a context manager, also when the block fails."""
+    """A buffer is a context manager, which also closes it when the block fails."""
     with bench.memory.allocate(4) as buffer:
         holds(not buffer.closed, "it is closed inside the block")
     holds(buffer.closed, "it is open after the block")
@@ -288,7 +288,7 @@ def a_with_block_closes(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_foreign_buffer_is_refused(bench: Bench) -> None:
-    """A buffer of another backend is an invalid resource, named with its owner."""
+    """A buffer of another backend is an invalid resource; the error names the buffer and its owner."""
     with _Foreign() as foreign:
         error = refusal(InvalidResource, lambda: bench.memory.upload([Upload(foreign, view(words(1)))]))
         holds("somebody-else" in error.message, f"the owner is not named: {error}")
@@ -309,7 +309,7 @@ def a_leaked_buffer_warns(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_closed_buffer_does_not_warn(bench: Bench) -> None:
-    """A buffer that was closed goes quietly."""
+    """A buffer that was closed raises no warning."""
     closed = bench.memory.allocate(4)
     closed.close()
     with warnings.catch_warnings(record=True) as caught:
@@ -332,7 +332,7 @@ def a_buffer_describes_itself(bench: Bench) -> None:
 # ---------------------------------------------------------------- threads
 @MEMORY.case()
 def threads_have_memory_of_their_own(bench: Bench) -> None:
-    """Allocating, filling, reading and closing at once mixes nothing up."""
+    """Concurrent allocations, uploads, downloads and closes do not interfere."""
 
     def work(number: int) -> None:
         for round_ in range(5):

@@ -1,6 +1,6 @@
-"""Every operator on every type it is defined for, at the values where rules differ.
+"""Cases of every operator on every type it is defined for, at the values where rules differ.
 
-What is expected comes from ``vyre.domain.numerics``, the rules that backends share, element by element.
+Expected bits come from ``vyre.domain.numerics``, the rules that all backends share, element by element.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _F64_BITS: Final = (
 
 @cache
 def samples(dtype: ScalarType) -> tuple[int, ...]:
-    """Bit patterns of a type: the ends of its range, values around zero, and a few without a pattern."""
+    """Returns bit patterns of a type: the ends of its range, values around zero, and a few arbitrary ones."""
     if dtype is bool_:
         return (0, 1)
     if dtype.is_float:
@@ -97,7 +97,7 @@ class Operation(NamedTuple):
 
 
 def check(bench: Bench, operation: Operation) -> None:
-    """Apply the operation to every combination of samples, one lane each, and compare every element."""
+    """Applies the operation to every combination of samples, one lane each, and compares every element."""
     operands, result = operation.operands, operation.result
     rows = operation.rows or tuple(product(*map(samples, operands)))
     buffers = [Buffer.make(f"x{i}", i, Access.READ_ONLY, dtype, len(rows)) for i, dtype in enumerate(operands)]
@@ -134,7 +134,7 @@ def _binary(op: BinaryOp, left: ScalarType, right: ScalarType) -> Operation:
     }
 )
 def binary(bench: Bench, operation: Operation) -> None:
-    """A binary operator gives the bits of its rule on every pair of samples."""
+    """A binary operator returns the bits of its rule on every pair of samples."""
     check(bench, operation)
 
 
@@ -170,7 +170,7 @@ def _unary(op: UnaryOp, dtype: ScalarType) -> Operation:
     }
 )
 def unary(bench: Bench, operation: Operation) -> None:
-    """A unary operator gives the bits of its rule on every sample; transcendental functions are correctly rounded."""
+    """A unary operator returns the bits of its rule on every sample; transcendental functions are correctly rounded."""
     check(bench, operation)
 
 
@@ -179,7 +179,7 @@ _ORDINARY: Final = tuple((0x3C00_0000 + 0x0123_4567 * k & 0x7FFF_FFFF | (k & 1) 
 
 @OPERATORS.table({op.name.lower(): _unary(op, f32)._replace(rows=_ORDINARY) for op in UnaryOp if op in TRANSCENDENTALS})
 def functions_are_correctly_rounded(bench: Bench, operation: Operation) -> None:
-    """A transcendental function has one right result, also where arguments are large."""
+    """A transcendental function is correctly rounded, also for large arguments."""
     check(bench, operation)
 
 
@@ -207,7 +207,7 @@ def cast(bench: Bench, operation: Operation) -> None:
     }
 )
 def bitcast(bench: Bench, operation: Operation) -> None:
-    """A bitcast keeps the bits, a NaN being canonical first."""
+    """A bitcast keeps the bits, except that a NaN becomes canonical first."""
     check(bench, operation)
 
 
@@ -276,7 +276,7 @@ def products_and_sums_are_not_contracted(bench: Bench, operation: Operation) -> 
     }
 )
 def select(bench: Bench, operation: Operation) -> None:
-    """``select`` moves the bits of the chosen operand."""
+    """``select`` copies the bits of the chosen operand."""
     check(bench, operation)
 
 
@@ -338,13 +338,13 @@ def _signed_shift_compare(x: int) -> int:
     }
 )
 def combinations_that_optimisers_get_wrong(bench: Bench, operation: Operation) -> None:
-    """Sequences that compilers of devices have been seen to miscompile give the bits of the rules."""
+    """Sequences that device compilers were seen to miscompile return the bits of the rules."""
     check(bench, operation)
 
 
 # ---------------------------------------------------------------- literal answers
 class _Fact(NamedTuple):
-    """``expression`` over ``a`` and ``b`` of type ``dtype`` gives ``bits`` of type ``result``."""
+    """``expression`` over ``a`` and ``b`` of type ``dtype`` returns ``bits`` of type ``result``."""
 
     dtype: ScalarType
     a: int
@@ -401,7 +401,9 @@ _I32, _U64, _I64 = ScalarType.I32, ScalarType.U64, ScalarType.I64
     }
 )
 def known_answers(bench: Bench, fact: _Fact) -> None:
-    """The answers written in the language's definition come out, with operands from memory and as literals alike."""
+    """The results stated in the language's definition are returned, with operands from memory and with literals
+    alike.
+    """
     dtype, a, b = fact.dtype, fact.a, fact.b
     kernel = f"""
     workgroup_size 1, 1, 1

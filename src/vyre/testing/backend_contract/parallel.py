@@ -1,4 +1,4 @@
-"""Lanes together: barriers, workgroup memory, subgroups, grid barriers, asynchronous copies."""
+"""Cases of cooperating lanes: barriers, workgroup memory, subgroups, grid barriers, asynchronous copies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARALLEL: Final = Group("parallel")
 # ---------------------------------------------------------------- barriers
 @PARALLEL.table({"1": 1, "2": 2, "32": 32, "33": 33, "64": 64, "256": 256})
 def lanes_meet_at_a_barrier(bench: Bench, lanes: int) -> None:
-    """What a lane stored before a barrier, the others of its workgroup read behind it."""
+    """After a barrier every lane of a workgroup reads what the others stored before it."""
     bench.need_room((lanes, 1, 1))
     kernel = f"""
     workgroup_size {lanes}, 1, 1
@@ -86,7 +86,7 @@ def a_tree_reduction_adds_up(bench: Bench) -> None:
 
 @PARALLEL.case()
 def workgroup_memory_is_zero_in_each_workgroup(bench: Bench) -> None:
-    """A workgroup sees nothing of the one that ran before it."""
+    """Workgroup memory starts as zeros, whatever the workgroup before it stored."""
     kernel = """
     workgroup_size 32, 1, 1
     buffer y @0 write u32[640]
@@ -140,7 +140,7 @@ def workgroup_memory_out_of_range(bench: Bench) -> None:
 
 @PARALLEL.case()
 def uniform_flow_may_hold_a_barrier(bench: Bench) -> None:
-    """Barriers inside branches and loops that all lanes take together."""
+    """Barriers may stand inside branches and loops that all lanes take together."""
     kernel = """
     workgroup_size 32, 1, 1
     buffer n @0 read u32[1]
@@ -174,7 +174,7 @@ _SHUFFLED: Final = """
 
 @PARALLEL.table(EXECUTABLE, "has_subgroup_shuffle")
 def shuffles_move_bits(bench: Bench, element: ScalarType) -> None:
-    """A shuffle gives the value of the lane asked for, 0 where there is none."""
+    """A shuffle returns the value of the requested lane, 0 where there is none."""
     values = (samples(element) * 64)[:64]
     lanes = [(k * 7 + 3) % 40 if k % 5 else 0xFFFF_FFFF for k in range(64)]
     read = [scalar.load_element(element, v.to_bytes(element.size, "little")) for v in values]
@@ -193,7 +193,7 @@ _SUMMED: Final = """
 
 @PARALLEL.table({t.text: t for t in EXECUTABLE_TYPES if t is not bool_}, "supports_subgroup_ops")
 def subgroup_sums(bench: Bench, element: ScalarType) -> None:
-    """Sums wrap for integers and go in ascending lanes for floats, over full subgroups and the tail."""
+    """Sums wrap for integers and are added in ascending lanes for floats, over full subgroups and the tail."""
     finite = [v for v in samples(element) if not element.is_float or v >> (element.bits - 9) & 0xFF != 0xFF]
     values = [finite[(k * 5 + k // 7) % len(finite)] for k in range(80)]
     wanted: list[int] = []
@@ -271,7 +271,7 @@ def subgroup_sums(bench: Bench, element: ScalarType) -> None:
     "supports_subgroup_ops",
 )
 def subgroups(bench: Bench, known: Known) -> None:
-    """Subgroups are 32 lanes by linear local id, the last of a workgroup may be shorter."""
+    """Subgroups are 32 lanes by linear local id; the last of a workgroup may be shorter."""
     check_known(bench, known)
 
 
@@ -347,7 +347,7 @@ def subgroups(bench: Bench, known: Known) -> None:
     }
 )
 def grid_barriers(bench: Bench, known: Known) -> None:
-    """All lanes of the grid wait, whether in one kernel or cut in several."""
+    """All lanes of the grid wait at a grid barrier, in one kernel or split into several."""
     if not bench.backend.profile.allows_host_grid_sync_split:
         bench.need("supports_grid_sync")
     check_known(bench, known)
@@ -415,5 +415,5 @@ def grid_barriers(bench: Bench, known: Known) -> None:
     }
 )
 def asynchronous_copies(bench: Bench, known: Known) -> None:
-    """A copy takes its bytes where it is issued and writes them at the wait, clipped to the destination."""
+    """A copy reads its bytes when it is issued and writes them at the wait, clipped to the destination."""
     check_known(bench, known)

@@ -1,4 +1,4 @@
-"""``ExecutionPlanning``: decided by costs, shown as it was decided, and seen in no byte."""
+"""Cases of ``ExecutionPlanning``: plans follow the costs, are reported as decided, and change no byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vyre.testing.backend_contract.expect import equal, holds, refusal
 
 PLANNING: Final = Group("planning", "planning")
 RUNS: Final = 40
-"""Dispatches of one shape after which something has been decided about it."""
+"""Number of dispatches of one shape after which a decision about it exists."""
 _ADD: Final = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[runtime]
@@ -28,7 +28,7 @@ _ADD: Final = """
 
 
 def _costing(ns: int) -> LaunchCosts:
-    """Costs of which every one is ``ns``."""
+    """Returns costs that are all ``ns``."""
     cost = Measured(ns, 0, 0, 0, Provenance.ASSUMED)
     every: dict[str, Any] = dict.fromkeys(ASSUMED.known(), cost)
     return replace(ASSUMED, **every)
@@ -41,12 +41,12 @@ def _planning(bench: Bench) -> ExecutionPlanning:
 
 
 def _work(bench: Bench, **config: Any) -> DispatchWork:
-    """Of a dispatch of two elements.  ``config``: fields of ``DispatchConfig``."""
+    """Returns the work of a dispatch of two elements.  ``config``: fields of ``DispatchConfig``."""
     return _planning(bench).work(program_of(_ADD), DispatchConfig(**config), (8,))
 
 
 def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, ...]]:
-    """The decisions after so many dispatches that there are some."""
+    """Returns the decisions after enough dispatches for there to be some."""
     planning = _planning(bench)
     for _ in range(RUNS):
         equal(bench.words(_ADD, words(1, 2)), [2, 3])
@@ -57,7 +57,7 @@ def _planned(bench: Bench) -> tuple[ExecutionPlanning, tuple[PlannedExecution, .
 
 @PLANNING.case()
 def a_plan_is_what_the_policy_answers(bench: Bench) -> None:
-    """Each decision is the verdict of ``plan_execution`` on its inputs, and says what it is about."""
+    """Each decision is the verdict of ``plan_execution`` on its inputs, and names its subject."""
     for work, inputs, plan in _planned(bench)[1]:
         holds(bool(work), "it is about nothing")
         equal(plan, plan_execution(inputs), work)
@@ -65,7 +65,7 @@ def a_plan_is_what_the_policy_answers(bench: Bench) -> None:
 
 @PLANNING.case()
 def a_plan_is_one_that_can_be_executed(bench: Bench) -> None:
-    """What is to be used is plain launches, or among what the backend said that it executes, and has a price."""
+    """The planned mode is plain launches, or one that the backend reported as executable, and has a price."""
     for work, inputs, plan in _planned(bench)[1]:
         holds(plan.mode in {ExecutionMode.PLAIN, *inputs.executable}, f"{work}: {plan.mode} is not executable")
         holds(plan.mode is ExecutionMode.PLAIN or isinstance(plan.predicted, Price), f"{work}: it has no price")
@@ -73,7 +73,7 @@ def a_plan_is_one_that_can_be_executed(bench: Bench) -> None:
 
 @PLANNING.table({"free": 0, "dear": 10**9})
 def costs_are_those_at_hand(bench: Bench, ns: int) -> None:
-    """What is run next is decided by the costs given last, and gives the same bytes."""
+    """The next run is planned with the costs set last, and returns the same bytes."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         planning, before = _planned(other)
@@ -86,7 +86,7 @@ def costs_are_those_at_hand(bench: Bench, ns: int) -> None:
 
 @PLANNING.case()
 def plans_are_a_snapshot(bench: Bench) -> None:
-    """What was read before does not change later."""
+    """Plans that were read do not change later."""
     _, first = _planned(bench)
     kept = tuple(first)
     for size in range(1, 9):
@@ -97,7 +97,7 @@ def plans_are_a_snapshot(bench: Bench) -> None:
 
 @PLANNING.table({"once": 1, "in a row": 5})
 def work_is_what_plans_are_made_of(bench: Bench, iterations: int) -> None:
-    """A dispatch is planned with as many nodes, and for the same modes, as are told of its work before it is run."""
+    """A dispatch is planned with as many nodes, and for the same modes, as ``work`` reports before the run."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         work = _work(other, fixpoint_iterations=iterations)
@@ -110,7 +110,7 @@ def work_is_what_plans_are_made_of(bench: Bench, iterations: int) -> None:
 
 @PLANNING.case()
 def kernels_are_counted(bench: Bench) -> None:
-    """They are among the operations, as many for each iteration as a dispatch says that it launched."""
+    """Kernels are counted among the operations: for each iteration as many as a dispatch reports as launched."""
     once = _work(bench).kernels
     holds(once > 0, f"{once} kernels")
     for iterations in (1, 7):
@@ -123,7 +123,7 @@ def kernels_are_counted(bench: Bench) -> None:
 
 @PLANNING.case()
 def asking_for_work_decides_nothing(bench: Bench) -> None:
-    """Nothing is planned then, and what is told to the sink is what the policies answer."""
+    """``work`` plans nothing, and the sink receives the verdicts of the policies."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         journal = DecisionJournal()
@@ -136,6 +136,6 @@ def asking_for_work_decides_nothing(bench: Bench) -> None:
 
 @PLANNING.case()
 def what_cannot_be_run_has_no_work(bench: Bench) -> None:
-    """Inputs that a dispatch refuses are refused."""
+    """Inputs that a dispatch refuses are refused by ``work``."""
     for input_nbytes in ((), (7,), (8, 8)):
         refusal(InvalidInput, partial(_planning(bench).work, program_of(_ADD), DispatchConfig(), input_nbytes))

@@ -1,4 +1,4 @@
-"""``PreparablePipeline``: what a dispatch needs is made before it, and nothing is launched."""
+"""Cases of ``PreparablePipeline``: resources of a dispatch are made ahead of it, and nothing is launched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TRAP: Final = """
     body { if x[gid.x] != 9u { trap(gid.x, "not nine") } x[gid.x] = 10u }
     """
 MANY: Final = 160
-"""More lengths than any cache of launches holds."""
+"""A number of lengths that exceeds every cache of launches."""
 
 
 def _pipeline(bench: Bench, kernel: str = _MAP, **config: Any) -> PreparablePipeline:
@@ -42,7 +42,7 @@ def _check(pipeline: PreparablePipeline, size: int) -> None:
 
 @PREPARED.table({"none": 0, "one": 1, "several": 50})
 def a_prepared_length_is_at_hand(bench: Bench, size: int) -> None:
-    """What was prepared is said to be, and a dispatch of it gives the bytes of any other."""
+    """A prepared length is reported as prepared, and its dispatch returns the bytes of any other."""
     pipeline = _pipeline(bench)
     pipeline.prepare((4 * size,))
     holds(pipeline.is_prepared((4 * size,)), f"{size} elements were prepared, and are not")
@@ -52,7 +52,7 @@ def a_prepared_length_is_at_hand(bench: Bench, size: int) -> None:
 
 @PREPARED.case("supports_trap_propagation")
 def preparing_launches_nothing(bench: Bench) -> None:
-    """A program that traps whatever it is given is prepared all the same, and traps when it is dispatched."""
+    """A program that always traps is prepared without an error, and traps when it is dispatched."""
     pipeline = _pipeline(bench, _TRAP)
     pipeline.prepare((16,))
     storage = Storage()
@@ -72,13 +72,13 @@ def lengths_are_told_apart(bench: Bench) -> None:
 
 @PREPARED.table({"no_input": (), "two_inputs": (4, 4), "half_an_element": (6,)})
 def what_cannot_be_is_refused(bench: Bench, lengths: tuple[int, ...]) -> None:
-    """Lengths that a dispatch refuses are refused alike, are never prepared, and leave the pipeline as it was."""
+    """Lengths that a dispatch refuses are refused, are never prepared, and leave the pipeline unchanged."""
     _refused(bench, lengths, InvalidInput)
 
 
 @PREPARED.case()
 def a_config_is_enforced_ahead(bench: Bench) -> None:
-    """So are lengths whose outputs the config does not allow."""
+    """Lengths whose outputs the config does not allow are refused."""
     _refused(bench, (4 * 4,), InvalidConfig, max_output_bytes=12)
 
 
@@ -92,7 +92,7 @@ def _refused(bench: Bench, lengths: tuple[int, ...], expected: type[VyreError], 
 
 @PREPARED.case()
 def many_lengths_are_prepared(bench: Bench) -> None:
-    """As many as one likes, the latest of which is at hand; those that were given up for it work on."""
+    """Any number of lengths may be prepared; the latest stays prepared, and evicted ones still work."""
     pipeline = _pipeline(bench)
     for size in range(MANY):
         pipeline.prepare((4 * size,))

@@ -1,4 +1,4 @@
-"""``BackendRegistration``, the record it makes, and the honesty of its profile."""
+"""Cases of ``BackendRegistration``, of the backend that it makes, and of the claims of its profile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def it_speaks_this_version_of_the_port(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def its_id_is_a_name(bench: Bench) -> None:
-    """Lower-case letters, digits and hyphens; the backend and its profile have the same."""
+    """The id consists of lower-case letters, digits and hyphens; the backend and its profile have the same."""
     name = bench.subject.registration.id
     holds(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is not None, f"{name!r} is no id")
     equal((bench.backend.id, bench.backend.profile.backend), (name, name), "the ids")
@@ -36,7 +36,7 @@ def its_id_is_a_name(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def it_has_a_role_and_a_rank(bench: Bench) -> None:
-    """A role of the port, and a rank that orders backends."""
+    """A registration has a role of the port, and a rank that orders backends."""
     registration = bench.subject.registration
     holds(isinstance(registration.role, BackendRole), f"the role is {registration.role!r}")
     holds(type(registration.rank) is int, f"the rank is {registration.rank!r}")
@@ -45,7 +45,7 @@ def it_has_a_role_and_a_rank(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def probing_twice_gives_the_same(bench: Bench) -> None:
-    """``probe`` looks and changes nothing: it is repeatable, beside an open backend too."""
+    """``probe`` changes nothing: it is repeatable, also beside an open backend."""
     probe = bench.subject.registration.probe
     first = probe()
     before = bench.words(_ADD, words(1))
@@ -60,7 +60,7 @@ def the_probe_tells_the_profile(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def each_backend_is_new(bench: Bench) -> None:
-    """The factory makes a backend of its own each time."""
+    """The factory makes a new backend each time."""
     with bench.subject.fresh() as one, bench.subject.fresh() as two:
         holds(one is not two and one.executor is not two.executor, "two backends share an executor")
         equal(one.profile, two.profile, "the profiles")
@@ -84,7 +84,7 @@ _REQUIRED: Final = {"memory": "require_memory", "resident_executor": "require_re
 
 @REGISTRATION.table(_REQUIRED)
 def a_missing_facet_is_unsupported(bench: Bench, method: str) -> None:
-    """Asking for a facet that is None is an ``UnsupportedFeature`` that names the backend."""
+    """Requiring a facet that is None raises ``UnsupportedFeature``, which names the backend."""
     facet = {method: name for name, method in _REQUIRED.items()}[method]
     without: dict[str, Any] = {facet: None}
     bare: Backend = replace(bench.backend, **without)
@@ -99,7 +99,7 @@ def its_buffers_are_its_own(bench: Bench) -> None:
 
 @REGISTRATION.case()
 def facets_that_run_programs_come_with_memory(bench: Bench) -> None:
-    """Launches on device memory need device memory."""
+    """A backend with launches on device memory has device memory."""
     if any(getattr(bench.backend, name) is not None for name in ("resident_executor", "resident_binder")):
         holds(bench.backend.memory is not None, "there is a resident executor, but no memory")
 
@@ -120,7 +120,7 @@ _MARK: Final = """
     }}
     """
 _UNBOUNDED: Final = 1 << 16
-"""A limit from here on is none that a test can reach."""
+"""Limits from here on are too large for a test to reach."""
 _COVERED: Final = frozenset(
     {
         "supports_subgroup_ops",
@@ -159,13 +159,13 @@ def unknown_is_none(bench: Bench) -> None:
 
 @PROFILE.case()
 def a_subgroup_has_32_lanes(bench: Bench) -> None:
-    """The language's subgroups are 32 wide; a profile says so or nothing."""
+    """The language's subgroups have 32 lanes; a profile states 32 or nothing."""
     holds(bench.backend.profile.subgroup_size in (None, 32), f"it is {bench.backend.profile.subgroup_size}")
 
 
 @PROFILE.case()
 def asynchronous_work_has_its_facet(bench: Bench) -> None:
-    """Who claims asynchronous compute has an asynchronous executor."""
+    """A backend that claims asynchronous compute has an asynchronous executor."""
     if bench.backend.profile.supports_async_compute:
         holds(bench.backend.async_executor is not None, "it is claimed, but there is no asynchronous executor")
 
@@ -203,7 +203,7 @@ def _shape(axis: int | None, size: int) -> tuple[int, int, int]:
 
 @PROFILE.table(_AXES)
 def the_largest_workgroup_runs(bench: Bench, limit: _Limit) -> None:
-    """A workgroup at the limit of an axis runs, as far as the lanes together allow."""
+    """A workgroup at the limit of an axis runs, as far as the limit of all lanes allows."""
     most = _limit(bench, limit)
     together = bench.backend.profile.max_invocations_per_workgroup or most
     size = min(most, together)
@@ -263,7 +263,7 @@ def _with_workgroup_memory(nbytes: int) -> str:
 
 @PROFILE.table({"16_kib": 1 << 14, "48_kib": 48 << 10, "the_limit": 0})
 def workgroup_memory_up_to_the_limit(bench: Bench, nbytes: int) -> None:
-    """As much workgroup memory as the profile says can be used."""
+    """A program may use as much workgroup memory as the profile states."""
     bench.need("has_shared_memory")
     most = bench.backend.profile.max_shared_memory_bytes
     if nbytes == 0 and most is None:
@@ -285,7 +285,7 @@ def more_workgroup_memory_is_refused(bench: Bench) -> None:
 # ---------------------------------------------------------------- clocks
 @PROFILE.case()
 def times_are_as_good_as_claimed(bench: Bench) -> None:
-    """A backend with device timestamps gives the device's time of every dispatch; no time is negative."""
+    """A backend with device timestamps reports the device's time of every dispatch; no time is negative."""
     profile = bench.backend.profile
     timing = bench.execute(Storage(), _ADD, words(*range(100)))
     parts = (timing.wall_ns, timing.device_ns, timing.enqueue_ns, timing.wait_ns)
@@ -299,6 +299,6 @@ def times_are_as_good_as_claimed(bench: Bench) -> None:
 
 @PROFILE.case()
 def hardware_counters_are_claimed_together(bench: Bench) -> None:
-    """The best timing quality goes with the flag for it."""
+    """The best timing quality is claimed together with the flag for it."""
     profile = bench.backend.profile
     equal(profile.supports_hardware_counters, profile.timing_quality is TimingQuality.HARDWARE_COUNTERS)

@@ -1,4 +1,4 @@
-"""``ResidentExecutor`` and ``ResidentBinder``: launches on device memory, in order."""
+"""Cases of ``ResidentExecutor`` and ``ResidentBinder``: launches on device memory, in order."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def what_a_launch_writes_stays(bench: Bench) -> None:
 
 @RESIDENT.case()
 def a_launch_is_a_part_of_submitting_them(bench: Bench) -> None:
-    """What a dispatch says that a launch takes has room in the time before it waits, as often as it launched."""
+    """The reported time of a launch, times the number of launches, is at most the time before the wait."""
     x = bench.holding(1, 2, 3)
     for _ in range(5):  # some of them may be replays
         timing = bench.launch(_DOUBLE, x, fixpoint_iterations=64)
@@ -89,7 +89,7 @@ def inputs_are_not_changed(bench: Bench) -> None:
 
 @RESIDENT.case()
 def outputs_are_zeroed_as_far_as_the_program_sees(bench: Bench) -> None:
-    """An output starts as zeros; memory beyond what the program needs is not touched."""
+    """An output starts as zeros; memory beyond what the program needs is not written."""
     x, y = bench.holding(1, 2, 3), bench.holding(7, 7, 7, 7)
     bench.launch(_COPY, x, y)
     equal(bench.content(y), [3301, 3302, 0, 7])
@@ -128,7 +128,7 @@ def memory_ends_with_a_whole_element(bench: Bench, row: tuple[int, int]) -> None
 
 @RESIDENT.case()
 def an_output_takes_the_size_of_its_memory(bench: Bench) -> None:
-    """Without ``like`` and count an output is as long as its memory, or as the config says."""
+    """Without ``like`` and count an output has the size of its memory, or the count in the config."""
     y = bench.allocate(20)
     bench.launch(_UNSIZED, y)
     equal(bench.content(y)[0], 5)
@@ -207,7 +207,7 @@ def a_step_has_a_config(bench: Bench, row: _Configured) -> None:
 
 @RESIDENT.case()
 def a_step_is_repeated_by_its_config(bench: Bench) -> None:
-    """``fixpoint_iterations`` launches a step again on what it left."""
+    """``fixpoint_iterations`` launches a step again on the buffers that it left."""
     x = bench.holding(1, 2)
     bench.launch(_DOUBLE, x, fixpoint_iterations=3)
     equal(bench.content(x), [8, 16])
@@ -215,7 +215,7 @@ def a_step_is_repeated_by_its_config(bench: Bench) -> None:
 
 @RESIDENT.case()
 def a_config_that_cannot_be_honoured_is_refused(bench: Bench) -> None:
-    """A step refuses what a dispatch would refuse."""
+    """A step refuses a config that a dispatch refuses."""
     x = bench.holding(1)
     refusal(UnsupportedFeature, lambda: bench.launch(_DOUBLE, x, profile="no such profile"))
     equal(bench.content(x), [1])
@@ -232,7 +232,7 @@ def empty_memory(bench: Bench) -> None:
 
 @RESIDENT.case()
 def it_equals_a_dispatch(bench: Bench) -> None:
-    """The same program on the same bytes gives the same bytes, resident or not."""
+    """The same program on the same bytes returns the same bytes, resident or not."""
     kernel = """
     workgroup_size 32, 1, 1
     buffer x @0 read f32[runtime]
@@ -270,7 +270,7 @@ class _Bad(NamedTuple):
     }
 )
 def what_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:
-    """Every non-workgroup buffer needs memory that fits it."""
+    """Every non-workgroup buffer needs memory of a fitting size."""
     refusal(bad.error, lambda: bad.run(bench))
     x = bench.holding(1)
     bench.launch(_DOUBLE, x)
@@ -287,7 +287,7 @@ def what_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:
     }
 )
 def aliases_are_refused(bench: Bench, buffers: str) -> None:
-    """One memory bound twice and written through one of the bindings is invalid, and is not touched."""
+    """Memory that is bound twice and written through one of the bindings is refused, and stays unchanged."""
     both = bench.holding(1, 2, 3)
     kernel = f"workgroup_size 4, 1, 1 {buffers} body {{ y[gid.x] = x[gid.x] + 1u }}"
     error = refusal(InvalidResource, lambda: bench.launch(kernel, both, both))
@@ -310,7 +310,7 @@ def a_closed_buffer_is_refused(bench: Bench) -> None:
 
 @RESIDENT.table({"after": (4, 4), "before": (-1, 4), "too_long": (0, 8)})
 def a_read_outside_is_refused(bench: Bench, row: tuple[int, int]) -> None:
-    """Reads of a sequence stay inside their buffers."""
+    """Reads of a sequence must stay inside their buffers."""
     offset, nbytes = row
     x, into = bench.holding(1), bytearray(b"\xee" * nbytes)
     refusal(InvalidResource, lambda: bench.sequence(reads=(_read(x, into, offset),)))
@@ -334,7 +334,7 @@ def reads_alone(bench: Bench) -> None:
 
 @RESIDENT.table({"0": 0, "1": 1, "2": 2, "7": 7})
 def prefix_repeat_reads(bench: Bench, times: int) -> None:
-    """The prefix runs once, the repeated steps as often as asked, then the reads."""
+    """The prefix runs once, then the repeated steps the given number of times, then the reads."""
     x, y, into = bench.holding(1, 2), bench.holding(5, 5), bytearray(8)
     bench.sequence(
         prefix=(bench.step(_ADD, words(1), x),),
@@ -349,7 +349,7 @@ def prefix_repeat_reads(bench: Bench, times: int) -> None:
 
 @RESIDENT.case()
 def steps_go_in_order(bench: Bench) -> None:
-    """Each step sees what the one before it wrote."""
+    """Each step sees the writes of the one before it."""
     x = bench.holding(1)
     add, double = bench.step(_ADD, words(3), x), bench.step(_DOUBLE, x)
     bench.sequence(prefix=(add, double, double, add, double), repeated=(double, add), repeat_count=3)
@@ -361,7 +361,7 @@ def steps_go_in_order(bench: Bench) -> None:
 
 @RESIDENT.case()
 def ping_pong(bench: Bench) -> None:
-    """Two buffers in turn as input and output."""
+    """Two buffers may alternate as input and output."""
     a, b, into = bench.holding(1, 2, 3, 4), bench.allocate(16), bytearray(16)
     steps = (bench.step(_NEXT, a, b), bench.step(_NEXT, b, a))
     bench.sequence(repeated=steps, repeat_count=10, reads=(_read(a, into),))
@@ -385,7 +385,7 @@ def host_bytes_of_each_step(bench: Bench) -> None:
 
 @RESIDENT.case()
 def outputs_are_zeroed_in_each_round(bench: Bench) -> None:
-    """A repeated step does not see what it left in its output."""
+    """A repeated step does not see its previous output."""
     kernel = "workgroup_size 4, 1, 1 buffer y @0 read_write u32[4] output body { y[gid.x] = y[gid.x] + gid.x + 1u }"
     y = bench.holding(9, 9, 9, 9)
     bench.sequence(repeated=(bench.step(kernel, y),), repeat_count=5)
@@ -394,7 +394,7 @@ def outputs_are_zeroed_in_each_round(bench: Bench) -> None:
 
 @RESIDENT.case()
 def many_reads(bench: Bench) -> None:
-    """Reads of many ranges, overlapping ones too, arrive each in its place."""
+    """Reads of many ranges, also overlapping ones, each arrive at their destination."""
     x = bench.holding(*range(64))
     into = [bytearray(8) for _ in range(20)]
     bench.sequence(prefix=(bench.step(_DOUBLE, x),), reads=tuple(_read(x, data, 4 * k) for k, data in enumerate(into)))
@@ -403,7 +403,7 @@ def many_reads(bench: Bench) -> None:
 
 @RESIDENT.case()
 def a_long_sequence(bench: Bench) -> None:
-    """Hundreds of launches in one sequence."""
+    """A sequence may have hundreds of launches."""
     x = bench.holding(0, 1)
     bench.sequence(repeated=(bench.step(_ADD, words(1), x),), repeat_count=200)
     equal(bench.content(x), [200, 201])
@@ -435,7 +435,7 @@ _TRAP: Final = """
 
 @RESIDENT.case("supports_trap_propagation")
 def a_trap_is_raised(bench: Bench) -> None:
-    """A launch that traps raises, and the backend goes on working."""
+    """A launch that traps raises, and the backend keeps working."""
     x = bench.holding(1, 9, 9)
     error = refusal(TrapError, lambda: bench.launch(_TRAP, x))
     equal((error.tag, error.address, error.global_id), ("nine", 1, (1, 0, 0)))
@@ -446,7 +446,7 @@ def a_trap_is_raised(bench: Bench) -> None:
 
 @RESIDENT.case("supports_trap_propagation")
 def nothing_runs_behind_a_trap(bench: Bench) -> None:
-    """Steps after the one that trapped do not run, and nothing is read."""
+    """Steps after a trap do not run, and nothing is read."""
     x, y, into = bench.holding(9), bench.holding(5), bytearray(b"\xee" * 4)
     steps = (bench.step(_TRAP, x), bench.step(_DOUBLE, y))
     refusal(TrapError, lambda: bench.sequence(prefix=steps, reads=(_read(y, into),)))
@@ -465,7 +465,7 @@ def a_trap_in_a_later_round(bench: Bench) -> None:
 # ---------------------------------------------------------------- threads
 @RESIDENT.case()
 def threads_run_sequences_at_once(bench: Bench) -> None:
-    """Sequences on different memory do not see each other."""
+    """Concurrent sequences on different memory are independent."""
     buffers = [bench.holding(*range(k, k + 10)) for k in range(6)]
 
     def work(number: int) -> None:
@@ -481,7 +481,7 @@ def threads_run_sequences_at_once(bench: Bench) -> None:
 
 @RESIDENT.case()
 def threads_share_what_they_read(bench: Bench) -> None:
-    """One buffer may be read by launches of many threads at once."""
+    """Launches of many threads may read one buffer at once."""
     x = bench.holding(*range(50))
 
     def work(number: int) -> None:
@@ -501,7 +501,7 @@ def _bound(bench: Bench, kernel: str, *resources: Any, **config: Any) -> Any:
 
 @BINDER.case()
 def a_bound_step_runs_when_called(bench: Bench) -> None:
-    """Binding does not launch; every call does, and has ended when it returns."""
+    """Binding does not launch; every call does, and returns after the launch has ended."""
     x = bench.holding(1, 2)
     step = _bound(bench, _ADD, words(10), x)
     try:
@@ -515,7 +515,7 @@ def a_bound_step_runs_when_called(bench: Bench) -> None:
 
 @BINDER.case()
 def host_bytes_are_taken_at_the_bind(bench: Bench) -> None:
-    """Host bytes of a bound step are those of the moment it was bound."""
+    """Host bytes of a bound step are copied when it is bound."""
     data = bytearray(words(1, 2))
     x, y = bench.holding(10, 20), bench.allocate(8)
     step = _bound(bench, _SUM, x, view(data), y)
@@ -529,7 +529,7 @@ def host_bytes_are_taken_at_the_bind(bench: Bench) -> None:
 
 @BINDER.case()
 def a_bound_output_is_zeroed_in_each_call(bench: Bench) -> None:
-    """A bound step does not see what it left in its output."""
+    """A bound step does not see its previous output."""
     kernel = "workgroup_size 4, 1, 1 buffer y @0 read_write u32[4] output body { y[gid.x] = y[gid.x] + gid.x + 1u }"
     y = bench.holding(9, 9, 9, 9)
     step = _bound(bench, kernel, y)
@@ -543,7 +543,7 @@ def a_bound_output_is_zeroed_in_each_call(bench: Bench) -> None:
 
 @BINDER.case("supports_trap_propagation")
 def a_bound_step_traps_each_time(bench: Bench) -> None:
-    """A trap is raised by the call that met it, and the step can be called again."""
+    """A trap is raised by the call that caused it, and the step can be called again."""
     x = bench.holding(9)
     step = _bound(bench, _TRAP, x)
     try:
@@ -558,7 +558,7 @@ def a_bound_step_traps_each_time(bench: Bench) -> None:
 
 @BINDER.case()
 def a_bound_step_closes_twice(bench: Bench) -> None:
-    """``close`` is idempotent, its memory stays, and nothing runs any more."""
+    """``close`` is idempotent; the step's memory stays, and it does not run any more."""
     x = bench.holding(1)
     step = _bound(bench, _DOUBLE, x)
     step()
@@ -570,7 +570,7 @@ def a_bound_step_closes_twice(bench: Bench) -> None:
 
 @BINDER.case()
 def bound_steps_of_an_older_epoch_are_refused(bench: Bench) -> None:
-    """What was bound before recovery does not run, and closing it is quiet; what is bound anew does."""
+    """A step that was bound before recovery does not run, and closing it raises nothing; new steps work."""
     with bench.elsewhere() as other:
         other.backend.lifecycle.prepare()
         step = _bound(other, _DOUBLE, other.holding(1))
@@ -594,5 +594,5 @@ def bound_steps_of_an_older_epoch_are_refused(bench: Bench) -> None:
     }
 )
 def a_step_that_does_not_fit_is_refused(bench: Bench, bad: _Bad) -> None:
-    """Binding checks what running would check."""
+    """Binding checks everything that running checks."""
     refusal(bad.error, lambda: bad.run(bench))

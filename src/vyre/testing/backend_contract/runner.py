@@ -1,4 +1,4 @@
-"""Judges cases on a subject."""
+"""Runs cases on a subject."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from vyre.testing.outcomes import Outcome, Verdict
 
 
 def check_case(case: Case, subject: Subject) -> None:
-    """Raises ``Skipped`` with the reason, ``Violation`` if the rule is broken, and whatever the backend raises."""
+    """Runs one case.
+
+    Raises ``Skipped`` with the reason, ``Violation`` if the rule is broken, and whatever the backend raises.
+    """
     bench = Bench(subject)
     bench.need(*case.needs)
     try:
@@ -21,18 +24,18 @@ def check_case(case: Case, subject: Subject) -> None:
 
 
 def run_case(case: Case, subject: Subject) -> Outcome:
-    """The verdict on one case; raises nothing."""
+    """Returns the verdict on one case; raises nothing."""
     try:
         check_case(case, subject)
     except Skipped as reason:
         return Outcome(case.id, Verdict.SKIPPED, str(reason))
-    except Exception as error:  # whatever a backend raises is a failure of that case
+    except Exception as error:  # any error of a backend is a failure of that case
         return Outcome(case.id, Verdict.FAILED, f"{type(error).__name__}: {error}")
     return Outcome(case.id, Verdict.PASSED)
 
 
 def run_cases(cases: Iterable[Case], subject: Subject, pattern: str = "*") -> Iterator[Outcome]:
-    """Outcomes of the cases whose id fits the pattern."""
+    """Yields the outcomes of the cases whose id matches the pattern."""
     for case in cases:
         if fnmatchcase(case.id, pattern):
             yield run_case(case, subject)

@@ -1,4 +1,4 @@
-"""Facets are re-entrant: dispatches of many threads at once."""
+"""Cases of re-entrancy: dispatches of many threads at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _COUNT: Final = """
 
 
 class _Work(NamedTuple):
-    """What thread ``n`` does in round ``r``."""
+    """The dispatch of thread ``n`` in round ``r``, with its check."""
 
     run: Callable[[Bench, int, int], None]
 
@@ -103,7 +103,7 @@ def _atomics(bench: Bench, thread: int, round_: int) -> None:
     }
 )
 def dispatches_at_once(bench: Bench, work: _Work) -> None:
-    """Threads that dispatch at once get the answers they would get alone."""
+    """Threads that dispatch at once get the same answers as alone."""
 
     def thread(number: int) -> None:
         for round_ in range(_ROUNDS):
@@ -136,6 +136,6 @@ def arenas_are_one_per_thread(bench: Bench) -> None:
 
 @THREADS.case()
 def a_thread_may_end(bench: Bench) -> None:
-    """What one thread set up serves the next, after the first has ended."""
+    """State that one thread set up serves the next, after the first has ended."""
     for number in range(6):
         each([lambda n=number: equal(bench.words(_SCALE, words(n)), [3 * n])])  # type: ignore[misc]

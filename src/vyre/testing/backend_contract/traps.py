@@ -1,4 +1,4 @@
-"""Traps: which lane is named, and what is left."""
+"""Cases of traps: which lane is named, and what state remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRAPS: Final = Group("traps", "supports_trap_propagation")
 
 
 class _Trap(NamedTuple):
-    """A body over ``x`` (u32[16]) and ``y``, and what the error must say."""
+    """A body over ``x`` (u32[16]) and ``y``, and the expected fields of the error."""
 
     body: str
     tag: str
@@ -104,13 +104,13 @@ _CHECKED: Final = """
 
 @TRAPS.case()
 def no_trap_no_error(bench: Bench) -> None:
-    """A program that may trap and does not gives its outputs."""
+    """A program that may trap but does not returns its outputs."""
     equal(bench.words(_CHECKED, words(1, 2, 4, 5, 10)), [100, 50, 25, 20, 10])
 
 
 @TRAPS.case()
 def a_dispatch_after_a_trap_is_clean(bench: Bench) -> None:
-    """A trap does not stick: the same program runs on other data, and traps again."""
+    """A trap leaves no state: the same program runs on other data, and traps again."""
     for _ in range(3):
         error = bench.refuses(TrapError, _CHECKED, words(1, 0, 4, 0))
         equal((error.address, error.global_id), (1, (1, 0, 0)), "what trapped")
@@ -119,7 +119,7 @@ def a_dispatch_after_a_trap_is_clean(bench: Bench) -> None:
 
 @TRAPS.case()
 def an_ended_lane_does_nothing_more(bench: Bench) -> None:
-    """Behind a trap nothing happens in its lane: no store out of turn, no second trap."""
+    """After a trap its lane does nothing more: no store, no second trap."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read_write u32[4]
@@ -137,7 +137,7 @@ def an_ended_lane_does_nothing_more(bench: Bench) -> None:
 
 @TRAPS.case()
 def a_trap_in_a_branch_nobody_takes(bench: Bench) -> None:
-    """An unreached trap costs nothing."""
+    """A trap that no lane reaches has no effect."""
     kernel = """
     workgroup_size 4, 1, 1
     buffer x @0 read u32[4]
@@ -149,7 +149,7 @@ def a_trap_in_a_branch_nobody_takes(bench: Bench) -> None:
 
 @TRAPS.case()
 def the_last_workgroup_may_trap(bench: Bench) -> None:
-    """A trap far out in the grid is found."""
+    """A trap in the last workgroup of a large grid is reported."""
     kernel = """
     workgroup_size 32, 1, 1
     buffer y @0 write u32[2000]

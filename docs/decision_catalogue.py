@@ -265,7 +265,7 @@ def _default(value: object, function: Any) -> str:
 
 def field_rows(cls: type, values: object = None) -> Iterator[tuple[str, str, str, str, str]]:
     """Yields name, type, unit, domain and default (or the value in ``values``) of every field except ``why``."""
-    hints, written = hints_of(cls), inspect.get_annotations(cls)
+    hints, written = hints_of(cls), {n: a for c in reversed(cls.__mro__) for n, a in inspect.get_annotations(c).items()}
     for name in _field_names(cls):
         annotation = written.get(name, "")
         if isinstance(annotation, ForwardRef):  # of a NamedTuple
@@ -381,11 +381,7 @@ def page(name: str, module: ModuleType) -> str:
     """Returns the page of a decision."""
     text, complexity = without_complexity(inspect.cleandoc(module.__doc__ or ""))
     purpose, *body = text.split("\n\n")
-    reference = [
-        p
-        for p in body
-        if p.startswith(("vyre-driver ", "Unlike vyre-driver", "As in vyre-driver", "What the ref", "The ref"))
-    ]
+    reference = [p for p in body if p.startswith(("vyre-driver ", "Unlike vyre-driver", "As in vyre-driver"))]
     complexity += [f"`{n}`: {s}" for n, f in functions(module).items() for s in without_complexity(documented(f))[1]]
     complexity = complexity or [s for p in body for s in _SENTENCE.split(" ".join(p.split())) if "O(" in s]
     sections = {

@@ -348,7 +348,7 @@ class FixedPoint:
 def structural_fixed_point(inputs: FixedPointInputs) -> FixedPoint:
     """Finds equal rows, unites their classes and rewrites, until a round finds nothing.
 
-    Every round but the last removes a class, so there is at most one round more than classes.  Every round is linear.
+    Every round except the last removes a class, so there is at most one round more than classes.  A round is linear.
     """
     snapshot = inputs.snapshot
     rounds: list[tuple[Rewrite, ...]] = []

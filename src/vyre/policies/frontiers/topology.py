@@ -6,7 +6,7 @@ favour one kernel for all waves.  With ``previous_topology`` the bands get margi
 its shape.  ``memory_plan`` adds up the bytes that a shape occupies, and ``execution_plan`` falls back to the smallest
 shape where the chosen one does not fit.  Everything is O(1).
 
-vyre-driver has the same limits, which nobody measured.  Here they are parameters with a ``provenance``, which every
+vyre-driver has the same limits, which are not measured.  Here they are parameters with a ``provenance``, which every
 reason repeats; measured limits can replace them without a change of the rule.
 """
 

@@ -121,7 +121,7 @@ def plan_execution(inputs: ExecutionInputs, thresholds: ExecutionThresholds = DE
         why = Reason("plain launches have no price, so nothing has a predicted gain")
         return ExecutionPlan(incumbent or ExecutionMode.PLAIN, quotes, 0, 0, why=why)
     kernel = inputs.workload.kernel
-    assert kernel is not None  # or plain launches had no price
+    assert kernel is not None  # without it plain launches have no price
     resident, replayed = prices.get(ExecutionMode.PERSISTENT), prices.get(ExecutionMode.GRAPH)
     persistent = _persistent(plain, resident, kernel.median_ns, thresholds.persistent)
     reuse = _reuse(plain, replayed, inputs.workload.repeats, kernel.median_ns, thresholds.reuse)

@@ -1,1 +1,1 @@
-"""What is likely to come next, and whether to prepare for it or bet on it."""
+"""Decisions about prediction: which program is likely to come next, and whether to prepare for it."""

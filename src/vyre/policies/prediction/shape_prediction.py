@@ -1,13 +1,13 @@
-"""Guess the next program from the recent ones.
+"""Which program comes next, judged by the recent ones?
 
-The history is a window of the last 16 fingerprints.  Rule: two equal ones at the end predict a third; otherwise the
-smallest period c (2..n-1) of the *whole* window predicts the entry one period back; otherwise nothing.
-O(n^2) <= 256 comparisons.
+The history is a window of the last 16 fingerprints.  Rule: if the last two are equal, a third one is predicted;
+otherwise the smallest period c (2..n-1) of the *whole* window predicts the entry one period back; otherwise nothing is
+predicted.  O(n^2) <= 256 comparisons.
 
-What the reference rule gets wrong: A, A, B repeated is predicted wrongly two times in three, one stray entry
-blinds it, and it has no confidence.  ``app/shape_predictor`` asks other experts too, what followed the last 0 to
-``max_order`` shapes before and "the same again", and believes the one whose guesses came true most often; how often is
-the confidence that ``trace_jit`` asks for.  With ``max_order`` 0, the default, the rule above is its only expert.
+vyre-driver has this rule, which predicts the sequence A, A, B repeated wrongly two times in three, finds no period
+after one stray entry, and has no confidence.  ``app/shape_predictor`` also has experts that predict what followed the
+last 0 to ``max_order`` shapes before, or the same shape again, and uses the one whose guesses came true most often;
+that share is the confidence for ``trace_jit``.  With ``max_order`` 0, the default, the rule above is its only expert.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from vyre.policies.record import U32, U32_MAX, Count, IntRange, Reason, record, 
 K = TypeVar("K", bound=Hashable)
 Fingerprint: TypeAlias = tuple[U32, ...]
 WINDOW: Final = 16
+"""Number of fingerprints in the history."""
 
 
 def next_by_period(recent: Sequence[K]) -> K | None:
-    """What the rule above expects after ``recent``, oldest first; None if it expects nothing."""
+    """Returns what the rule above predicts after ``recent``, oldest first; None if it predicts nothing."""
     n = len(recent)
     if n >= 2 and recent[-1] == recent[-2]:
         return recent[-1]
@@ -41,7 +42,7 @@ class ShapeHistory:
     window: Annotated[int, IntRange(1, U32_MAX)] = WINDOW
 
     def record(self, fingerprint: Fingerprint) -> ShapeHistory:
-        """The history with one more entry; the oldest is dropped when the window is full."""
+        """Returns the history with one more entry; the oldest is dropped when the window is full."""
         return ShapeHistory((*self.entries, fingerprint)[-self.window :], self.window)
 
     def __len__(self) -> int:
@@ -52,19 +53,25 @@ class ShapeHistory:
 
     @property
     def latest(self) -> Fingerprint | None:
+        """The last fingerprint, or None if there is none."""
         return self.entries[-1] if self.entries else None
 
     def predict_next(self) -> Fingerprint | None:
-        """The fingerprint expected next, or None."""
+        """Returns the fingerprint expected next, or None."""
         return next_by_period(self.entries)
 
 
 @record
 class PredictionThresholds:
-    """``max_order``: shapes in the longest context (0 = the reference rule alone); beyond 8 shapes, contexts have every
-    fourth length only.  ``capacity``: contexts kept, and ``max_followers``: shapes kept for each.  ``fade_bps`` and
-    ``track_fade_bps``: what a sighting in a context, and a guess that was checked, still count when another is made.
-    ``prior_guesses``: how many guesses the supposed rate of an expert that has made none weighs as much as.
+    """Settings of the predictor.
+
+    - ``max_order``: number of shapes in the longest context; 0 is vyre-driver's rule alone.  Beyond 8 shapes, only
+      every fourth length is a context.
+    - ``capacity``: number of contexts kept.
+    - ``max_followers``: number of shapes kept for each context.
+    - ``fade_bps``: factor by which a sighting in a context counts less when another is made.
+    - ``track_fade_bps``: factor by which a checked guess counts less when another is made.
+    - ``prior_guesses``: number of guesses as much as which the assumed rate of an expert without guesses weighs.
     """
 
     max_order: Annotated[int, IntRange(0, 64)] = 0
@@ -76,12 +83,14 @@ class PredictionThresholds:
 
 
 PINNED: Final = PredictionThresholds()
+"""vyre-driver's rule alone."""
 LEARNING: Final = PredictionThresholds(max_order=20)
+"""The setting with further experts."""
 
 
 @verdict
 class Prediction(Generic[K]):
-    """``confidence_bps``: how often guesses like this one came true lately."""
+    """A predicted shape; ``confidence_bps`` is how often guesses like this one came true lately."""
 
     shape: K
     confidence_bps: int

@@ -1,18 +1,18 @@
-"""Speculative dispatch: reports of what was committed, and a speculator that adapts to them.
+"""Is a specialized call dispatched speculatively, given the reports of the dispatches so far?
 
 A fused dispatch does the confirming work for every item and reports how many items it committed and how many it rolled
-back, as two little-endian u32 at the end of one output.  Rates are in ppm.  All O(1); states are values and ``record``
+back, as two little-endian u32 at the end of one output.  Rates are in ppm.  All O(1); states are values, and ``record``
 returns the next one.
 
-What the reference gets wrong: only the fused path feeds the speculator, so once off it stays off; its dead band ends
-above 100 % from a threshold of 80 % on, where nothing switches it on again; and AUTO does not ask whether the backend
-can speculate at all.  ``after`` feeds it from both paths, ``probe_interval`` (0 = pinned: never) lets one dispatch try
-the fused path after every n two-stage ones that report nothing, whatever becomes of it, and ``reachable_band`` ends the
-band where rates end.  ``ADAPTIVE`` has both.
+Unlike vyre-driver, in which only the fused path updates the speculator, so that once off it stays off, whose dead band
+ends above 100 % for thresholds of 80 % and more, so that nothing switches it on again, and whose AUTO does not check
+whether the backend can speculate at all, this offers three remedies.  ``after`` updates the state from both paths;
+``probe_interval`` lets one dispatch try the fused path after every n two-stage ones without a report (0, as in
+vyre-driver, never does); and ``reachable_band`` ends the band where rates end.  ``ADAPTIVE`` has the last two.
 
 Worst case, if a fused dispatch loses the threshold less its commit rate and only fused ones report: in N dispatches,
-whatever their rates, at most the threshold times ``4 + N / (probe_interval + 1)``, and a quarter of the threshold for
-each dispatch that left speculation on.
+whatever their rates, the loss is at most the threshold times ``4 + N / (probe_interval + 1)``, plus a quarter of the
+threshold for each dispatch that left speculation on.
 """
 
 from __future__ import annotations
@@ -29,24 +29,29 @@ from vyre.policies.prediction.speculation import SpeculationObservation
 from vyre.policies.record import U32, U64, Count, IntRange, Reason, record, verdict, why_field
 
 TAIL_BYTES: Final = 8
+"""Bytes of the two counters."""
 FULL_RATE_PPM: Final = arith.PPM - 3
-"""Where the average ends if every item commits: rounding down keeps it from the last 3 ppm."""
+"""The limit of the average if every item commits: rounding down keeps it from the last 3 ppm."""
 
 
 @record
 class SpeculationReport:
-    """Items whose speculation held, and items done again."""
+    """The numbers of items whose speculation held, and of items that were done again."""
 
     committed: U32
     rolled_back: U32
 
     @classmethod
     def of_prefilter(cls, candidates: int, confirmed: int) -> SpeculationReport:
-        """What a fused dispatch would have reported of ``candidates``, of which a two-stage one ``confirmed`` some."""
+        """Returns the report that a fused dispatch would have made.
+
+        A two-stage dispatch ``confirmed`` some of ``candidates``.
+        """
         return cls(confirmed, candidates - confirmed)
 
     @property
     def attempted(self) -> int:
+        """Number of items."""
         return self.committed + self.rolled_back
 
     @property
@@ -56,19 +61,23 @@ class SpeculationReport:
 
     @property
     def commit_rate_pct(self) -> int:
+        """Committed share in percent, rounded down."""
         return self.commit_rate_ppm // 10_000
 
     def worthwhile(self, threshold_pct: int) -> bool:
-        """The commit rate reaches ``threshold_pct`` percent."""
+        """Returns whether the commit rate reaches ``threshold_pct`` percent."""
         return self.commit_rate_ppm >= threshold_pct * 10_000
 
     def to_tail(self) -> bytes:
-        """The eight bytes that ``parse_counter_tail`` reads."""
+        """Returns the eight bytes that ``parse_counter_tail`` reads."""
         return struct.pack("<II", self.committed, self.rolled_back)
 
 
 def parse_counter_tail(output: bytes) -> SpeculationReport | None:
-    """The report in the last eight bytes; None unless the output is whole words and at least two of them."""
+    """Returns the report in the last eight bytes.
+
+    It is None unless the output consists of whole 32-bit words and has at least two of them.
+    """
     if len(output) < TAIL_BYTES or len(output) % 4:
         return None
     return SpeculationReport(*struct.unpack("<II", output[-TAIL_BYTES:]))
@@ -76,21 +85,21 @@ def parse_counter_tail(output: bytes) -> SpeculationReport | None:
 
 @record
 class CounterTail:
-    """Which output of a fused program ends in the two counters, and whether callers see it without them."""
+    """Which output of a fused program ends in the two counters; with ``strip``, callers see it without them."""
 
     output_index: Count
     strip: bool = True
 
 
 class FusedResult(NamedTuple):
-    """What a fused dispatch did, and the outputs callers see."""
+    """The report of a fused dispatch, and the outputs that callers see."""
 
     report: SpeculationReport
     outputs: tuple[bytes, ...]
 
 
 def read_fused_result(outputs: Sequence[bytes], tail: CounterTail) -> FusedResult:
-    """The report of a fused dispatch and its outputs; raises ``InvalidProgram`` when there is no such report."""
+    """Returns the report of a fused dispatch and its outputs; raises ``InvalidProgram`` if there is no such report."""
     if tail.output_index >= len(outputs):
         raise InvalidProgram(
             f"a fused program reports in output {tail.output_index}, but has {len(outputs)} output(s)",
@@ -114,8 +123,12 @@ Percent: TypeAlias = Annotated[int, IntRange(0, 2**32 - 1)]
 
 @record
 class SpeculatorSettings:
-    """``threshold_pct``: commit rate worth speculating for.  ``probe_interval``: when off, try again after n dispatches
-    (0 = never).  ``reachable_band``: where the threshold can be reached, 100 % switches on (off = pinned).
+    """Settings of the speculator.
+
+    - ``threshold_pct``: commit rate from which on speculation pays.
+    - ``probe_interval``: number of dispatches after which speculation is tried again while it is off; 0 means never.
+    - ``reachable_band``: whether a rate of 100 % switches speculation on for every threshold that can be reached;
+      without it, as in vyre-driver, thresholds of 80 % and more may never be switched on again.
     """
 
     threshold_pct: Percent = 15
@@ -124,24 +137,32 @@ class SpeculatorSettings:
 
     @property
     def threshold_ppm(self) -> int:
+        """The threshold in ppm."""
         return self.threshold_pct * 10_000
 
     @property
     def on_ppm(self) -> int:
-        """The average that switches on: a quarter above the threshold."""
+        """The average that switches speculation on: a quarter above the threshold."""
         on = self.threshold_ppm + self.threshold_ppm // 4
         return min(on, FULL_RATE_PPM) if self.reachable_band and self.threshold_ppm <= arith.PPM else on
 
     @property
     def off_ppm(self) -> int:
-        """The average below which it is switched off: a quarter below the threshold."""
+        """The average below which speculation is switched off: a quarter below the threshold."""
         return self.threshold_ppm - self.threshold_ppm // 4
 
 
 ADAPTIVE: Final = SpeculatorSettings(probe_interval=64, reachable_band=True)
+"""Settings that try again and whose band can be reached."""
 
 
 class SpeculationPath(Enum):
+    """The way in which a dispatch runs.
+
+    ``TWO_STAGE`` confirms candidates in a second dispatch; ``UNSUPPORTED`` is a forced speculation that the backend
+    cannot run.
+    """
+
     FUSED = "fused"
     TWO_STAGE = "two_stage"
     UNSUPPORTED = "unsupported"
@@ -149,7 +170,11 @@ class SpeculationPath(Enum):
 
 @record
 class SpeculatorState:
-    """Moving average of the commit rate (ppm), reports seen, whether speculation is on, dispatches since it was off."""
+    """The state of a speculator.
+
+    ``ema_ppm`` is the moving average of the commit rate, ``samples`` the number of reports, ``enabled`` whether
+    speculation is on, ``idle_dispatches`` the number of dispatches since it was switched off or last tried.
+    """
 
     settings: SpeculatorSettings
     ema_ppm: U32
@@ -159,18 +184,18 @@ class SpeculatorState:
 
     @classmethod
     def start(cls, settings: SpeculatorSettings | None = None) -> SpeculatorState:
-        """On, with the average at the threshold."""
+        """Returns the first state: speculation is on, and the average is at the threshold."""
         chosen = settings or SpeculatorSettings()
         return cls(chosen, min(chosen.threshold_ppm, arith.U32_MAX))
 
     @property
     def should_speculate(self) -> bool:
-        """On, or due for a probe."""
+        """Whether speculation is on, or due for a probe."""
         interval = self.settings.probe_interval
         return self.enabled or (interval > 0 and self.idle_dispatches >= interval)
 
     def record(self, report: SpeculationReport) -> SpeculatorState:
-        """The state after a report; an empty report changes nothing.
+        """Returns the state after a report; an empty report changes nothing.
 
         The average moves a quarter of the way, rounded down.
         """
@@ -182,7 +207,11 @@ class SpeculatorState:
         return SpeculatorState(self.settings, ema, self.samples + 1, enabled)
 
     def after(self, path: SpeculationPath, report: SpeculationReport | None = None) -> SpeculatorState:
-        """The state after a dispatch by ``path``; None: it failed, or cannot tell.  A fused one was a probe if off."""
+        """Returns the state after a dispatch by ``path``.
+
+        ``report`` is None if the dispatch failed or cannot tell.  A fused dispatch while speculation is off was a
+        probe.
+        """
         if report is not None and report.attempted:
             return self.record(report)
         if self.enabled:
@@ -193,7 +222,11 @@ class SpeculatorState:
 
 @record
 class PathInputs:
-    """``check_capability``: AUTO asks the backend (off = the pinned rule, which only FORCE does)."""
+    """The inputs for the path of a dispatch.
+
+    ``check_capability`` makes AUTO check whether the backend can speculate; without it, as in vyre-driver, only FORCE
+    does.
+    """
 
     mode: SpeculationMode | None
     supports_speculation: bool
@@ -203,14 +236,14 @@ class PathInputs:
 
 @verdict
 class PathVerdict:
-    """UNSUPPORTED means: FORCE on a backend that cannot."""
+    """The path of a dispatch; UNSUPPORTED means FORCE on a backend that cannot speculate."""
 
     path: SpeculationPath
     why: Reason = why_field()
 
 
 def choose_path(inputs: PathInputs) -> PathVerdict:
-    """Which way a speculative dispatch goes."""
+    """Returns the path that a speculative dispatch takes."""
     match inputs.mode:
         case SpeculationMode.FORCE:
             if inputs.supports_speculation:
@@ -228,6 +261,8 @@ def choose_path(inputs: PathInputs) -> PathVerdict:
 
 
 class RaceWinner(Enum):
+    """The faster variant of a race."""
+
     CONSERVATIVE = "conservative"
     SPECULATIVE = "speculative"
 
@@ -243,16 +278,18 @@ class VariantRaceInputs:
 
     @property
     def conservative_total_ns(self) -> int:
+        """Dispatch and compile time of the conservative variant."""
         return self.conservative_dispatch_ns + self.conservative_compile_ns
 
     @property
     def speculative_total_ns(self) -> int:
+        """Dispatch and compile time of the speculative variant."""
         return self.speculative_dispatch_ns + self.speculative_compile_ns
 
 
 @verdict
 class RaceResult:
-    """``saved_ns``: how much faster the winner was."""
+    """The winner of a race; ``saved_ns`` is by how much it was faster."""
 
     winner: RaceWinner
     saved_ns: int
@@ -260,7 +297,7 @@ class RaceResult:
 
 
 def race_variants(inputs: VariantRaceInputs) -> RaceResult:
-    """The faster variant, compile included; a tie goes to the conservative one."""
+    """Returns the faster variant, compile included; a tie goes to the conservative one."""
     conservative, speculative = inputs.conservative_total_ns, inputs.speculative_total_ns
     winner = RaceWinner.SPECULATIVE if speculative < conservative else RaceWinner.CONSERVATIVE
     return RaceResult(
@@ -280,7 +317,7 @@ class PairedWindow:
     speculative_compile_total_ns: U64 = 0
 
     def record(self, pair: VariantRaceInputs) -> PairedWindow:
-        """The window with one more pair; raises ``InvalidField`` when a total leaves 64 bits."""
+        """Returns the window with one more pair; raises ``InvalidField`` when a total exceeds 64 bits."""
         return PairedWindow(
             self.pairs + 1,
             self.conservative_total_ns + pair.conservative_dispatch_ns,
@@ -290,7 +327,7 @@ class PairedWindow:
 
     @property
     def observation(self) -> SpeculationObservation:
-        """What ``decide_speculation`` asks: means rounded down, 0 before the first pair."""
+        """The inputs of ``decide_speculation``: means rounded down, 0 before the first pair."""
         pairs = self.pairs or 1
         return SpeculationObservation(
             baseline_dispatches=self.pairs,

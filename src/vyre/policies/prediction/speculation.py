@@ -1,11 +1,12 @@
-"""Adopt a rewritten variant after racing it against the baseline, reject it, or go on racing?
+"""Is a rewritten variant adopted after racing it against the baseline, rejected, or raced on?
 
 Units: nanoseconds and basis points.  Rule: with at least ``min_dispatches`` of each, the variant's effective time is
-``mean + floor(compile / dispatches)``; no faster means reject, faster by ``min_saving_bps`` means adopt.  O(1).
+``mean + floor(compile / dispatches)``; if that is no faster the variant is rejected, if it is faster by
+``min_saving_bps`` it is adopted.  O(1).
 
-What the reference rule gets wrong: the compile is paid already when the race runs (a sunk cost), it is spread over past
-instead of future dispatches, and variance is ignored, so noise is adopted and real wins are not.  ``paired_race`` is a
-test of the same question that may be looked at after every pair.
+vyre-driver has this rule.  The compile is paid already when the race runs (a sunk cost), it is spread over past instead
+of future dispatches, and variance is ignored, so noise is adopted and real gains are not.  ``paired_race`` is a test of
+the same question that may be evaluated after every pair.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from vyre.policies.record import U32, BasisPoints, Nanoseconds, Reason, record, 
 
 @record
 class SpeculationObservation:
-    """Dispatch counts and mean times of both variants, and what compiling the speculative one cost."""
+    """Dispatch counts and mean times of both variants, and the cost of compiling the speculative one."""
 
     baseline_dispatches: U32
     baseline_mean_ns: Nanoseconds
@@ -28,11 +29,15 @@ class SpeculationObservation:
 
 @record
 class SpeculationThresholds:
+    """The least dispatches of each variant, and the least saving that is adopted."""
+
     min_dispatches: U32 = 8
     min_saving_bps: BasisPoints = 1_500
 
 
 class SpeculationChoice(Enum):
+    """The verdict on a variant."""
+
     ADOPT = "adopt"
     REJECT = "reject"
     KEEP_RACING = "keep_racing"
@@ -40,6 +45,8 @@ class SpeculationChoice(Enum):
 
 @verdict
 class SpeculationVerdict:
+    """The verdict on a variant, with its reason."""
+
     choice: SpeculationChoice
     why: Reason = why_field()
 
@@ -50,7 +57,7 @@ DEFAULT_THRESHOLDS = SpeculationThresholds()
 def decide_speculation(
     inputs: SpeculationObservation, thresholds: SpeculationThresholds = DEFAULT_THRESHOLDS
 ) -> SpeculationVerdict:
-    """ADOPT, REJECT or KEEP_RACING, with the reason."""
+    """Returns ADOPT, REJECT or KEEP_RACING, with the reason."""
     base_n, spec_n, base = inputs.baseline_dispatches, inputs.speculative_dispatches, inputs.baseline_mean_ns
     if base_n < thresholds.min_dispatches or spec_n < thresholds.min_dispatches:
         return SpeculationVerdict(

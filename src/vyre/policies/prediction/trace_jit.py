@@ -1,11 +1,11 @@
-"""Compile a predicted specialization before anyone asks for it?
+"""Is a predicted specialization compiled before it is requested?
 
 Units: nanoseconds and basis points (10 000 = certain).  Rule: the kernel is hot, the prediction confident, and
 ``floor(miss * confidence / 10 000) > cost``.  O(1).
 
-What the reference rule gets wrong: it charges background work as if it were foreground latency, so it hardly ever
-fires when a miss is mostly one compile.  Feed ``speculative_spec_cost_ns`` as the *opportunity* cost of the compile
-thread (0 when idle) and the same rule is useful.
+vyre-driver has the same rule, which charges background work as if it were foreground latency, so it hardly ever fires
+when a miss is mostly one compile.  If ``speculative_spec_cost_ns`` is the *opportunity* cost of the compile thread (0
+when idle), the rule is useful.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TraceJitInputs:
 
 @record
 class TraceJitThresholds:
-    """Least hits and least confidence, both inclusive."""
+    """The least hits and the least confidence, both inclusive."""
 
     hot_hits: U32 = 8
     min_confidence_bps: BasisPoints = 6_000
@@ -35,12 +35,14 @@ class TraceJitThresholds:
 
 @verdict
 class HoldSteady:
+    """Nothing is compiled ahead."""
+
     why: Reason = why_field()
 
 
 @verdict
 class Speculate:
-    """``expected_savings_ns`` > 0."""
+    """The specialization is compiled ahead; ``expected_savings_ns`` is positive."""
 
     expected_savings_ns: int
     why: Reason = why_field()
@@ -53,7 +55,9 @@ DEFAULT_THRESHOLDS = TraceJitThresholds()
 def decide_trace_jit_speculation(
     inputs: TraceJitInputs, thresholds: TraceJitThresholds = DEFAULT_THRESHOLDS
 ) -> TraceJitVerdict:
-    """``Speculate`` iff hot, confident, and the expected stall avoided exceeds the cost."""
+    """Returns ``Speculate`` iff the kernel is hot, the prediction confident, and the expected stall exceeds the
+    cost.
+    """
     hits, confidence = inputs.shader_hit_count, inputs.prediction_confidence_bps
     if hits < thresholds.hot_hits:
         return HoldSteady(Reason("{} hit(s) are below the {} of a hot kernel", (hits, thresholds.hot_hits)))

@@ -1,1 +1,1 @@
-"""Which kernels and pipeline stages become one launch."""
+"""Decisions about fusion: which kernels and pipeline stages become one launch?"""

@@ -1,13 +1,14 @@
 """May a consumer kernel be stitched onto its producer?
 
-Pinned rule, in this order: workgroup sizes equal and within the device's lanes; shared memory of both within the
-budget; no fused intermediate consumed elsewhere; at least one intermediate.  O(inputs + outputs) with sets.
+Rule, in this order: the workgroup sizes are equal and within the device's lanes; the shared memory of both is within
+the budget; no fused intermediate is consumed elsewhere; there is at least one intermediate.  O(inputs + outputs) with
+sets.
 
-What the reference gets wrong: it never asks *how* the consumer reads the intermediate.  A consumer that reads
-elements other lanes wrote needs a barrier, one that reads elements other workgroups wrote needs a launch boundary;
-and a consumer that overwrites what the producer reads races with it.  Nor does a name say where a buffer lies: two
-names may be one buffer.  ``FusionHazards`` supplies those facts, and ``hazards`` finds by resource and byte what the
-kernels share; without them (the default) the pinned rule decides alone.
+vyre-driver has this rule, which does not consider *how* the consumer reads the intermediate.  A consumer that reads
+elements other lanes wrote needs a barrier, one that reads elements other workgroups wrote needs a launch boundary; and
+a consumer that overwrites what the producer reads races with it.  Nor does a name say where a buffer lies: two names
+may be one buffer.  ``FusionHazards`` supplies those facts, and ``hazards`` finds by resource and byte what the kernels
+share; without them, which is the default, the rule above decides alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ Dim3: TypeAlias = tuple[U32, U32, U32]
 
 @record
 class FusionCaps:
+    """The limits of the device."""
+
     max_shared_memory_bytes: U32
     max_invocations_per_workgroup: U32
 
@@ -34,7 +37,7 @@ HIGH_END_CAPS: Final = FusionCaps(131_072, 1_024)
 
 @record
 class KernelShape:
-    """Launch shape of one kernel and the names of the buffers it reads and writes."""
+    """Launch shape of one kernel and the names of the buffers that it reads and writes."""
 
     workgroup_size: Dim3
     shared_memory_bytes: U32
@@ -43,7 +46,10 @@ class KernelShape:
 
 
 class AccessRelation(Enum):
-    """Which lanes wrote what a lane of the consumer reads."""
+    """Which lanes wrote the elements that a lane of the consumer reads.
+
+    ``POINTWISE``: the same lane.  ``WORKGROUP``: lanes of the same workgroup.  ``GLOBAL``: any lanes.
+    """
 
     POINTWISE = "pointwise"
     WORKGROUP = "workgroup"
@@ -52,13 +58,15 @@ class AccessRelation(Enum):
 
 @record
 class BufferRelation:
+    """The access relation of a buffer."""
+
     buffer: str
     relation: AccessRelation
 
 
 @record
 class BufferPlace:
-    """The resource that ``buffer`` lies in, and the bytes of it that either kernel touches."""
+    """The resource in which ``buffer`` lies, and the bytes of it that each kernel accesses."""
 
     buffer: str
     resource: U64
@@ -72,7 +80,8 @@ class BufferPlace:
 
 @record
 class FusionHazards:
-    """What makes the decision sound: the access relation of each intermediate; one not listed counts as GLOBAL.
+    """Facts that make the decision sound: the access relation of each intermediate; one that is not listed counts as
+    GLOBAL.
 
     A buffer without a place is a resource of its own.  Two names for shared bytes count as GLOBAL.
     """
@@ -83,7 +92,7 @@ class FusionHazards:
 
 @record
 class FusionInputs:
-    """``other_consumers``: names of buffers read by kernels other than ``downstream``."""
+    """Two kernels; ``other_consumers`` are the names of buffers that kernels other than ``downstream`` read."""
 
     upstream: KernelShape
     downstream: KernelShape
@@ -94,7 +103,7 @@ class FusionInputs:
 
 @verdict
 class Accept:
-    """``needs_barrier``: a workgroup barrier goes between the two bodies."""
+    """The kernels may be fused; with ``needs_barrier``, a workgroup barrier goes between the two bodies."""
 
     needs_barrier: bool = False
     why: Reason = why_field()
@@ -102,6 +111,8 @@ class Accept:
 
 @verdict
 class WorkgroupSizeMismatch:
+    """The workgroup sizes differ or exceed the device's lanes."""
+
     upstream: tuple[int, int, int]
     downstream: tuple[int, int, int]
     why: Reason = why_field()
@@ -109,6 +120,8 @@ class WorkgroupSizeMismatch:
 
 @verdict
 class SharedMemoryBudget:
+    """The kernels need more bytes of shared memory than the device has."""
+
     needed: int
     cap: int
     why: Reason = why_field()
@@ -116,17 +129,21 @@ class SharedMemoryBudget:
 
 @verdict
 class OutputConsumedElsewhere:
+    """Another kernel reads an intermediate."""
+
     why: Reason = why_field()
 
 
 @verdict
 class NoPipelineDependency:
+    """The consumer reads nothing that the producer writes."""
+
     why: Reason = why_field()
 
 
 @verdict
 class CrossWorkgroupDependency:
-    """``buffer`` carries values between workgroups, or is overwritten while others still read it."""
+    """``buffer`` carries values between workgroups, or is overwritten while other lanes still read it."""
 
     buffer: str
     why: Reason = why_field()
@@ -143,7 +160,7 @@ FusionVerdict: TypeAlias = (
 
 
 def decide_fusion(inputs: FusionInputs) -> FusionVerdict:
-    """The first test that fails, or ``Accept``."""
+    """Returns the first test that fails, or ``Accept``."""
     up, down, caps = inputs.upstream, inputs.downstream, inputs.caps
     x, y, z = up.workgroup_size
     if up.workgroup_size != down.workgroup_size or x * y * z > caps.max_invocations_per_workgroup:
@@ -184,9 +201,9 @@ def _check_hazards(inputs: FusionInputs, fused: set[str]) -> FusionVerdict:
 
 
 def _shared(up: KernelShape, down: KernelShape, places: tuple[BufferPlace, ...]) -> set[tuple[str, str]]:
-    """Names of the two kernels whose accesses conflict."""
+    """Returns the names in the two kernels whose accesses conflict."""
     known = {place.buffer: place for place in places}
-    numbers: dict[str | int, int] = {}  # of resources: placed ones, and names that stand for themselves
+    numbers: dict[str | int, int] = {}  # numbers of resources: of those with a place, and of names without one
 
     def accesses(shape: KernelShape, *, later: bool) -> Iterator[tuple[str, Access]]:
         for mode, names in ((AccessMode.READ, shape.inputs), (AccessMode.WRITE, shape.outputs)):

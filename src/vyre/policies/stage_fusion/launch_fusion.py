@@ -1,18 +1,18 @@
-"""Which neighbouring stages run as one launch.
+"""Which neighbouring stages run as one launch?
 
-Units: bytes in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  Stages are taken in order.
-One joins the open launch unless its inputs come through the host, its layout is another, or the launch would need more
+Units: bytes in 64 bits; a figure that exceeds them raises ``PlanError`` and never wraps.  Stages are taken in order.  A
+stage joins the open launch unless its inputs come through the host, its layout differs, or the launch would need more
 than ``max_group_bytes``; then it opens a launch of its own.
 
-``plan`` knows sizes alone: a stage reads what the one before it wrote, so a launch needs the input of its first stage
-and the output and scratch of all.  O(stages).
+``plan_launch_fusion`` knows sizes alone: a stage reads what the one before it wrote, so a launch needs the input of its
+first stage and the output and scratch of all.  O(stages).
 
-What the reference gets wrong: equal layouts say nothing about whether two stages may be one kernel, larger inputs than
-the output before are not counted, and an intermediate is counted both as needed and as avoided.  ``plan_dataflow`` is
-the same rule over what the stages read and write: a stage joins if the executor can order it after the stages whose
-bytes it touches, and a launch needs the buffers that it binds, each once.  A stage marked
-``requires_host_materialization`` waits for the host to supply its inputs, which is why the mark parts it from the stage
-before and not from the one behind; a result that is wanted later is a kept buffer.
+vyre-driver has this rule.  Equal layouts do not say whether two stages can be one kernel, inputs larger than the output
+before are not counted, and an intermediate is counted both as needed and as avoided.  ``plan_dataflow`` is the same
+rule over the buffers that the stages read and write: a stage joins if the executor can order it after the stages whose
+bytes it accesses, and a launch needs the buffers that it binds, each once.  A stage marked
+``requires_host_materialization`` waits for the host to supply its inputs, so the mark separates it from the stage
+before and not from the one after; a result that is used later is a kept buffer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from vyre.policies.stage_fusion.fusion import AccessRelation
 
 @record
 class Stage:
-    """One kernel of a sequence; ``requires_host_materialization``: its inputs come through the host."""
+    """One kernel of a sequence; ``requires_host_materialization`` says that its inputs come through the host."""
 
     id: U32
     layout_hash: U64
@@ -48,15 +48,18 @@ class ChainStage(Stage):
 
 @record
 class ChainInputs:
+    """A chain of stages, and the most bytes of a launch."""
+
     stages: tuple[ChainStage, ...]
     max_group_bytes: U64
 
 
 @record
 class BufferUse:
-    """What a stage does with a buffer; WRITE replaces all of its content.
+    """The access of a stage to a buffer; WRITE replaces all of its content.
 
-    ``relation``: which lanes touched, in earlier stages, the bytes that a lane of this stage touches; the widest.
+    ``relation`` says which lanes accessed, in earlier stages, the bytes that a lane of this stage accesses; where
+    several apply, it is the widest.
     """
 
     resource: U64
@@ -66,14 +69,14 @@ class BufferUse:
 
 @record
 class DataflowStage(Stage):
-    """A stage and what it does with each of its buffers."""
+    """A stage and its access to each of its buffers."""
 
     uses: tuple[BufferUse, ...]
 
 
 @record
 class StageBuffer:
-    """``resource`` is the identity of a buffer; ``kept``: somebody reads it after the last stage."""
+    """``resource`` is the identity of a buffer; a ``kept`` one is read after the last stage."""
 
     resource: U64
     byte_len: U64
@@ -82,7 +85,10 @@ class StageBuffer:
 
 @record
 class DataflowInputs:
-    """``cooperative``: the executor can make all lanes of a launch wait for each other."""
+    """A sequence of stages.
+
+    ``cooperative`` says that the executor can make all lanes of a launch wait for each other.
+    """
 
     stages: tuple[DataflowStage, ...]
     buffers: tuple[StageBuffer, ...]
@@ -92,9 +98,9 @@ class DataflowInputs:
 
 @verdict
 class LaunchGroup:
-    """Stages of one launch, the bytes bound to it, and those of intermediates that it need not write out.
+    """The stages of one launch, the bytes bound to it, and those of intermediates that it need not write out.
 
-    ``why``: what keeps it apart from the launch before.
+    ``why`` says what separates it from the launch before.
     """
 
     stage_ids: tuple[int, ...]
@@ -118,8 +124,8 @@ class LaunchFusionPlan:
 class GroupDataflow:
     """How a launch runs its stages.
 
-    ``barriers``: for each stage but the first, among which lanes a barrier stands before it; POINTWISE is none.
-    ``unallocated``: buffers that live in registers, ascending.
+    ``barriers`` says, for each stage except the first, among which lanes a barrier stands before it; POINTWISE is no
+    barrier.  ``unallocated`` are the buffers that live in registers, ascending.
     """
 
     barriers: tuple[AccessRelation, ...]
@@ -128,7 +134,7 @@ class GroupDataflow:
 
 @verdict
 class DataflowPlan:
-    """``dataflow`` has an entry for each launch; ``peak_bytes``: the most that is allocated at any time.
+    """``dataflow`` has an entry for each launch; ``peak_bytes`` is the most that is allocated at any time.
 
     A buffer is alive from the launch that first writes it, or from the start if its content is older, until the last
     launch that uses it, or to the end if it is kept.
@@ -140,7 +146,7 @@ class DataflowPlan:
 
 
 def plan_launch_fusion(inputs: ChainInputs) -> LaunchFusionPlan:
-    """Launches of a chain of stages by their sizes alone.
+    """Returns the launches of a chain of stages, judged by their sizes alone.
 
     Raises ``PlanError``: ``ZeroBudget``, ``DuplicateStage``, ``StageOverBudget``, ``ByteCountOverflow``.
     """
@@ -148,10 +154,10 @@ def plan_launch_fusion(inputs: ChainInputs) -> LaunchFusionPlan:
 
 
 def plan_dataflow(inputs: DataflowInputs) -> DataflowPlan:
-    """Launches of stages by what they read and write.
+    """Returns the launches of stages, judged by the buffers that they read and write.
 
     An intermediate is avoided if its launch has all of its uses, the first of them replaces it, each later one is
-    point-wise, and nobody keeps it: then every lane holds its own element.  Raises what ``plan`` does, and
+    point-wise, and it is not kept: then every lane holds its own element.  Raises like ``plan_launch_fusion``, and
     ``DuplicateBuffer``, ``UnknownBuffer``, ``DuplicateUse``.  O(uses + pairs of uses of a buffer in one launch).
     """
     rule = _Dataflow(inputs)
@@ -165,7 +171,7 @@ def plan_dataflow(inputs: DataflowInputs) -> DataflowPlan:
 
 @dataclass(slots=True)
 class _Group:
-    """A launch that is still growing: stages ``first`` to before ``stop``."""
+    """A launch that is still growing: the stages from ``first`` up to, not including, ``stop``."""
 
     stages: Sequence[Stage]
     first: int
@@ -176,16 +182,22 @@ class _Group:
 
 
 class _Rule(Protocol):
-    """What the two planners differ in; ``place`` is that of a stage."""
+    """The part in which the two planners differ; ``place`` is the position of a stage."""
 
     def added(self, first: int, place: int) -> int:
-        """Bytes that the stage adds to a launch that began with stage ``first``, at most ``place``; may be negative."""
+        """Returns the bytes that the stage adds to a launch that began with stage ``first``, at most ``place``.
+
+        The number may be negative.
+        """
 
     def avoided(self, first: int, place: int) -> int:
-        """Bytes of intermediates that need no memory when the stage joins the launch."""
+        """Returns the bytes of intermediates that need no memory when the stage joins the launch."""
 
     def obstacle(self, first: int, place: int) -> Reason | None:
-        """Why the stage cannot be ordered after those before it in one launch; asked for each stage in turn."""
+        """Returns why the stage cannot be ordered after those before it in one launch, or None.
+
+        Called for each stage in turn.
+        """
 
 
 def _cut(stages: Sequence[Stage], budget: int, rule: _Rule) -> list[_Group]:
@@ -209,7 +221,7 @@ def _cut(stages: Sequence[Stage], budget: int, rule: _Rule) -> list[_Group]:
 
 
 def _join(group: _Group, stage: Stage, budget: int, rule: _Rule) -> Reason | None:
-    """Add the stage to the launch, or say why it opens one of its own."""
+    """Adds the stage to the launch, or returns why it opens one of its own."""
     first, place = group.first, group.stop
     if stage.requires_host_materialization:
         return Reason("the inputs of stage {} come through the host", (stage.id,))
@@ -248,7 +260,7 @@ def _plan_of(groups: Sequence[_Group]) -> LaunchFusionPlan:
 
 
 class _Chain:
-    """Each stage reads the output of the one before, which a launch of both need not write out."""
+    """The rule of a chain: each stage reads the output of the one before, which a launch of both need not write out."""
 
     def __init__(self, stages: Sequence[ChainStage]) -> None:
         self._stages = stages
@@ -269,7 +281,7 @@ _WIDTH: Final = {relation: place for place, relation in enumerate(AccessRelation
 
 @dataclass(slots=True)
 class _Lifetime:
-    """Stages that use a buffer, and whether a launch that has all of them needs no memory for it."""
+    """The stages that use a buffer, and whether a launch that has all of them needs no memory for it."""
 
     first: int
     last: int
@@ -278,7 +290,7 @@ class _Lifetime:
 
 
 class _Dataflow:
-    """Buffers by identity; a launch binds each of them once."""
+    """The rule of a dataflow: buffers by identity; a launch binds each of them once."""
 
     def __init__(self, inputs: DataflowInputs) -> None:
         self._stages, self._cooperative = inputs.stages, inputs.cooperative
@@ -291,7 +303,7 @@ class _Dataflow:
         self._ordered: dict[AccessRelation, int] = {}
 
     def _uses_before(self, place: int, stage: DataflowStage) -> dict[int, int]:
-        """For each buffer of a stage the last stage that used it before, or -1."""
+        """Returns for each buffer of a stage the last stage that used it before, or -1."""
         before: dict[int, int] = {}
         for use in stage.uses:
             if use.resource not in self._buffers:
@@ -317,7 +329,9 @@ class _Dataflow:
         return sum(self._buffers[resource].byte_len for resource in self._ended(first, place))
 
     def _ended(self, first: int, place: int) -> Iterable[int]:
-        """Buffers that a launch from stage ``first`` on need not allocate, which this stage is the last to use."""
+        """Yields the buffers that a launch from stage ``first`` on need not allocate and that this stage is the last to
+        use.
+        """
         for resource in self._before[place]:
             life = self._lifetimes[resource]
             private = life.written_first and life.pointwise and not self._buffers[resource].kept
@@ -325,7 +339,7 @@ class _Dataflow:
                 yield resource
 
     def unallocated(self, span: range) -> Iterable[int]:
-        """Buffers that a launch of these stages need not allocate."""
+        """Yields the buffers that a launch of these stages need not allocate."""
         return (resource for place in span for resource in self._ended(span.start, place))
 
     def obstacle(self, first: int, place: int) -> Reason | None:
@@ -351,7 +365,7 @@ class _Dataflow:
         return None
 
     def peak_bytes(self, spans: Sequence[range]) -> int:
-        """Largest sum, over the launches of these stages, of live buffers and scratch."""
+        """Returns the largest sum, over the launches of these stages, of live buffers and scratch."""
         change = [0] * (len(spans) + 1)
         launch_of = [number for number, span in enumerate(spans) for _ in span]
         absent = {resource for span in spans for resource in self.unallocated(span)}

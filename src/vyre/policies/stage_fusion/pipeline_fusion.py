@@ -1,11 +1,11 @@
 """Can neighbouring pipelines become one launch?
 
-Pairwise rule: when their accesses do not conflict (``arm_independence``).  The planner tests each newcomer against the
-union of what the open segment accesses, so that *every* pair inside a segment is independent.  The union needs no set
-of its own: inside a segment nothing is ordered, so a newcomer conflicts with it iff the hazard graph has an edge from
-the segment to it.  Cost: that of ``hazard_graph``, and O(slots) for each break.
+Rule: two pipelines can if their accesses do not conflict (``arm_independence``).  The planner tests each pipeline
+against the union of the accesses of the open segment, so that *every* pair inside a segment is independent.  The union
+needs no set of its own: inside a segment nothing is ordered, so a pipeline conflicts with the segment iff the hazard
+graph has an edge from the segment to it.  Cost: that of ``hazard_graph``, and O(slots) for each break.
 
-What the reference gets wrong: it tests neighbours alone, which lets the first and third of a segment conflict.
+vyre-driver tests neighbours alone, so that the first and third pipeline of a segment may conflict.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from vyre.policies.record import Reason, record, verdict, why_field
 
 @verdict
 class Fuse:
+    """The pipelines may become one launch."""
+
     why: Reason = why_field()
 
 
 @verdict
 class KeepSeparate:
+    """The pipelines conflict."""
+
     reason: ConflictReason
     why: Reason = why_field()
 
@@ -33,20 +37,20 @@ FusionVerdict: TypeAlias = Fuse | KeepSeparate
 
 
 def decide_cross_pipeline_fusion(earlier: ArmAccess, later: ArmAccess) -> FusionVerdict:
-    """``Fuse`` iff the two are independent."""
+    """Returns ``Fuse`` iff the two are independent."""
     reason, why = judge_arms(earlier, later)
     return Fuse(why) if reason is None else KeepSeparate(reason, why)
 
 
 @record
 class FusionPlanInputs:
-    """What each pipeline accesses, in launch order."""
+    """The accesses of each pipeline, in launch order."""
 
     summaries: tuple[ArmAccess, ...]
 
 
 class SegmentBreak(NamedTuple):
-    """Between pipelines ``earlier`` and ``later`` = ``earlier`` + 1 a new launch begins."""
+    """A new launch begins between pipelines ``earlier`` and ``later`` = ``earlier`` + 1."""
 
     earlier: int
     later: int
@@ -62,11 +66,15 @@ class FusionPlan:
 
     @property
     def contains_fused_segment(self) -> bool:
+        """Whether some segment has more than one pipeline."""
         return any(end - start > 1 for start, end in self.segments)
 
 
 def plan_cross_pipeline_fusion(inputs: FusionPlanInputs) -> FusionPlan:
-    """Greedy maximal contiguous segments; a break's reason is the neighbour's conflict, else the segment's."""
+    """Returns greedy maximal contiguous segments.
+
+    The reason of a break is the conflict with the neighbour, else that with the segment.
+    """
     accesses = tuple(summary.accesses for summary in inputs.summaries)
     starts, breaks = [0] if accesses else [], []
     for later, before in enumerate(hazard_graph(HazardInputs(accesses)).predecessors):
@@ -74,7 +82,7 @@ def plan_cross_pipeline_fusion(inputs: FusionPlanInputs) -> FusionPlan:
             continue
         segment = tuple(access for summary in accesses[starts[-1] : later] for access in summary)
         conflict = first_conflict(accesses[later - 1], accesses[later]) or first_conflict(segment, accesses[later])
-        assert conflict is not None  # that is what the edge says
+        assert conflict is not None  # an edge of the hazard graph is a conflict
         breaks.append(SegmentBreak(later - 1, later, conflict.reason))
         starts.append(later)
     return FusionPlan(tuple(pairwise([*starts, len(accesses)])), tuple(breaks))

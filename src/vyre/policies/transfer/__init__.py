@@ -1,1 +1,1 @@
-"""What stays on the device, and how copies between host and device are packed."""
+"""Decisions about transfers: which data stays on the device, and how copies to and from the host are packed."""

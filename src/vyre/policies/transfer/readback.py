@@ -1,14 +1,14 @@
-"""What the host reads back of many small results: one slab of packed records instead of a copy for each.
+"""How does the host read back many small results: in one slab of packed records instead of a copy for each?
 
-Units: bytes in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  There is one packer: records
-ascend by slot or shard, each begins at the next multiple of ``alignment`` behind the one before it, and
-what is empty takes no place.  ``plan_results`` packs result slots and leaves the large ones to copies of their own;
+Units: bytes in 64 bits; a figure that exceeds them raises ``PlanError`` and never wraps.  All plans pack alike: records
+ascend by slot or shard, each begins at the next multiple of ``alignment`` after the one before it, and empty results
+take no space.  ``plan_results`` packs result slots and leaves the large ones to copies of their own;
 ``plan_diagnostics`` packs capped lists of diagnostics.  O(n log n).
 
-What the reference gets wrong: both need lengths that only the kernel knows, so they can tell what was read and not what
-to allocate; and the budget of the diagnostics, meant for the device, is held against the bytes that the host reads.
+vyre-driver has these two.  Both need lengths that only the kernel knows, so they can report what was read and not what
+to allocate; and the budget of the diagnostics, meant for the device, is compared with the bytes that the host reads.
 ``plan_slab`` is for the time before the launch: it takes the most that each producer may leave, budgets the memory on
-the device, and says how many copies the host will need, whatever the lengths turn out to be.
+the device, and returns how many copies the host will need, whatever the lengths turn out to be.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vyre.policies.arith import BPS, U32_MAX, ceil_div, ratio
 from vyre.policies.record import U32, U64, U64_MAX, IntRange, Reason, checked_u64, record, verdict, why_field
 
 Alignment: TypeAlias = Annotated[int, IntRange(1, U64_MAX)]
-"""Bytes that an offset is a multiple of; 1 packs densely."""
+"""The number of bytes of which every offset is a multiple; 1 packs densely."""
 
 
 class _Place(NamedTuple):
@@ -32,7 +32,9 @@ class _Place(NamedTuple):
 
 
 def _packed(sizes: Iterable[tuple[int, int]], alignment: int) -> tuple[list[_Place], int]:
-    """Places of the records that are not empty, by ascending key, and the bytes up to the end of the last."""
+    """Returns the places of the records that are not empty, by ascending key, and the bytes up to the end of
+    the last.
+    """
     places, end = [], 0
     for key, size in sorted(sizes):
         if size:
@@ -57,7 +59,7 @@ class ResultSlot:
 
 @record
 class ResultInputs:
-    """Results longer than ``max_compact_record_bytes`` are copied on their own."""
+    """Results; those longer than ``max_compact_record_bytes`` are copied on their own."""
 
     slots: tuple[ResultSlot, ...]
     max_compact_record_bytes: U64
@@ -66,7 +68,7 @@ class ResultInputs:
 
 @verdict
 class CompactRecord:
-    """Bytes of a slot, at an offset of the slab."""
+    """The bytes of a slot, at an offset of the slab."""
 
     slot: int
     compact_offset: int
@@ -77,7 +79,7 @@ class CompactRecord:
 class ResultPlan:
     """Slab records and slots with a copy of their own, both ascending; figures are bytes of copies to the host.
 
-    ``avoided_readback_bytes``: those of reading every buffer whole, less the selected ones.
+    ``avoided_readback_bytes`` is the size of all buffers less the bytes that are read.
     """
 
     compact_records: tuple[CompactRecord, ...]
@@ -92,7 +94,7 @@ class ResultPlan:
 
 
 def plan_results(inputs: ResultInputs) -> ResultPlan:
-    """Pack short results, copy long ones, leave empty ones.
+    """Packs short results, copies long ones separately, and skips empty ones.
 
     Raises ``PlanError``: ``DuplicateSlot``, ``MeaningfulExceedsCapacity``, ``ByteCountOverflow``.
     """
@@ -139,9 +141,10 @@ def _capacity_of(slots: Iterable[ResultSlot]) -> int:
 
 @record
 class DiagnosticShard:
-    """A part of the work: ``emitted_diagnostics`` of its ``candidate_items`` are worth a record.
+    """A part of the work: ``emitted_diagnostics`` of its ``candidate_items`` have a record.
 
-    Without them the host would read the candidates, ``raw_item_bytes`` each; ``counter_bytes`` it reads anyway.
+    Without records the host would read all candidates, ``raw_item_bytes`` each.  It reads ``counter_bytes`` in either
+    case.
     """
 
     shard: U32
@@ -155,7 +158,9 @@ class DiagnosticShard:
 
 @record
 class DiagnosticInputs:
-    """Of each shard at most ``max_records_per_shard`` are read; ``budget_bytes`` bounds what the host reads."""
+    """Shards, of each of which at most ``max_records_per_shard`` are read; ``budget_bytes`` limits the bytes that the
+    host reads.
+    """
 
     shards: tuple[DiagnosticShard, ...]
     max_records_per_shard: U64
@@ -165,7 +170,7 @@ class DiagnosticInputs:
 
 @verdict
 class CompactRange:
-    """Records of a shard, at an offset of the slab."""
+    """The records of a shard, at an offset of the slab."""
 
     shard: int
     compact_offset: int
@@ -175,9 +180,9 @@ class CompactRange:
 
 @verdict
 class DiagnosticPlan:
-    """Ranges by ascending shard; ``overflow_records`` were emitted and are beyond the cap.
+    """Ranges by ascending shard; ``overflow_records`` were emitted and exceed the cap.
 
-    ``compression_ratio_bps``: bytes read over bytes of all candidates.
+    ``compression_ratio_bps`` is the number of bytes read over the bytes of all candidates.
     """
 
     compact_ranges: tuple[CompactRange, ...]
@@ -195,7 +200,7 @@ class DiagnosticPlan:
 
 
 def plan_diagnostics(inputs: DiagnosticInputs) -> DiagnosticPlan:
-    """Pack the first diagnostics of every shard that has any.
+    """Packs the first diagnostics of every shard that has any.
 
     Raises ``PlanError``: ``ZeroRecordCap``, ``DuplicateShard``, ``ZeroRawItemBytes``, ``EmittedExceedsCandidates``,
     ``ZeroDiagnosticRecordBytes``, ``MissingSeverityMask``, ``ByteCountOverflow``, ``OverBudget``.
@@ -227,7 +232,7 @@ def plan_diagnostics(inputs: DiagnosticInputs) -> DiagnosticPlan:
 
 
 def _check_shards(shards: Iterable[DiagnosticShard]) -> tuple[int, int]:
-    """Bytes of all candidates and of all counters."""
+    """Returns the bytes of all candidates and of all counters."""
     seen: set[int] = set()
     raw = counters = 0
     for s in shards:
@@ -254,10 +259,11 @@ def _check_shards(shards: Iterable[DiagnosticShard]) -> tuple[int, int]:
 
 @record
 class SlabInputs:
-    """The most that each producer may leave, by its slot: ``min(capacity, max_compact_record_bytes)`` of a result,
-    ``min(candidates, max_records_per_shard) * diagnostic_record_bytes`` of a shard.
+    """The most bytes that each producer may leave, by its slot.
 
-    ``header_bytes``: lengths and counts, which stand before the slab and which the host needs to unpack it.
+    That is ``min(capacity, max_compact_record_bytes)`` of a result, and ``min(candidates, max_records_per_shard) *
+    diagnostic_record_bytes`` of a shard.  ``header_bytes`` hold the lengths and counts that the host needs to unpack
+    the slab; they precede it.
     """
 
     capacities: tuple[U64, ...]
@@ -267,14 +273,14 @@ class SlabInputs:
 
 @record
 class SlabThresholds:
-    """``first_chunk_bytes``: a copy of this size costs hardly more than one of the header."""
+    """``first_chunk_bytes`` is the size up to which a copy costs hardly more than one of the header."""
 
     alignment: Alignment = 16
     first_chunk_bytes: U64 = 64 * 1024
 
 
 class SlabReadback(Enum):
-    """Header and slab in one copy, or the header first and then exactly the bytes that it tells of."""
+    """Header and slab are read in one copy, or the header first and then exactly the bytes that it lists."""
 
     ONE_COPY = "one_copy"
     HEADER_FIRST = "header_first"
@@ -296,9 +302,9 @@ DEFAULT_SLAB: Final = SlabThresholds()
 
 
 def plan_slab(inputs: SlabInputs, thresholds: SlabThresholds = DEFAULT_SLAB) -> SlabPlan:
-    """Memory for records of any lengths up to the capacities, packed with the same alignment.
+    """Returns the memory for records of any lengths up to the capacities, packed with the same alignment.  O(n).
 
-    Raises ``PlanError``: ``OverBudget``, ``ByteCountOverflow``.  O(n).
+    Raises ``PlanError``: ``OverBudget``, ``ByteCountOverflow``.
     """
     alignment = thresholds.alignment
     slab = checked_u64(sum(_aligned(capacity, alignment) for capacity in inputs.capacities), "slab bytes")

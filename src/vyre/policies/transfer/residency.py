@@ -1,13 +1,15 @@
-"""What stays on the device between runs: upload counters, batches of graph queries, sessions over one graph, and
-frontier analyses of a token/fact graph.
+"""Which data stays on the device between runs, and what does that save?
 
-All figures are bytes or counts in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  An
+There are upload counters, batches of graph queries, sessions over one graph, and frontier analyses of a token/fact
+graph.
+
+All figures are bytes or counts in 64 bits; a figure that exceeds them raises ``PlanError`` and never wraps.  An
 "avoided" figure is the naive cost (upload, allocate, fence and launch anew every time) minus the planned one.
 
-What the reference gets wrong: a batch of queries counts one graph at a time against its budget, although later groups
-rely on the earlier graphs still being there; ``graphs_stay_resident`` counts them all.  And the work queue of a
-token/fact analysis is sized by the items of all waves, although waves run one after the other;
-``QueueScope.LARGEST_LAYER`` counts those that may run together.
+vyre-driver compares a batch of queries with its budget one graph at a time, although later groups rely on the earlier
+graphs still being resident; ``graphs_stay_resident`` counts them all.  And it sizes the work queue of a token/fact
+analysis by the items of all waves, although waves run one after the other; ``QueueScope.LARGEST_LAYER`` counts the
+waves that may run together.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ _BYTES = ("upload_bytes", "avoided_upload_bytes")
 
 @record
 class ResidencyCounters:
-    """Uploads made and uploads saved by data that was still resident.  A commutative monoid under ``add``."""
+    """Uploads that were made, and uploads that resident data saved.  A commutative monoid under ``add``."""
 
     cold_uploads: U64 = 0
     warm_reuses: U64 = 0
@@ -57,11 +59,13 @@ class ResidencyCounters:
     avoided_upload_bytes: U64 = 0
 
     def add(self, other: ResidencyCounters) -> ResidencyCounters:
-        """Field by field; raises ``CounterOverflow`` or ``ByteCounterOverflow``."""
+        """Returns the sum field by field; raises ``PlanError``: ``CounterOverflow``, ``ByteCounterOverflow``."""
         return self._combined(other, 1, "Overflow")
 
     def delta_since(self, earlier: ResidencyCounters) -> ResidencyCounters:
-        """What happened after ``earlier``; raises ``CounterUnderflow`` or ``ByteCounterUnderflow``."""
+        """Returns the difference from ``earlier``; raises ``PlanError``: ``CounterUnderflow``,
+        ``ByteCounterUnderflow``.
+        """
         return self._combined(earlier, -1, "Underflow")
 
     def _combined(self, other: ResidencyCounters, sign: int, failure: str) -> ResidencyCounters:
@@ -76,7 +80,7 @@ class ResidencyCounters:
 
 
 def _reuse(graph_bytes: int, uses: int, *, uploads: bool) -> ResidencyCounters:
-    """``uses`` of one graph, of which the first may have to upload it."""
+    """Returns the counters of ``uses`` of one graph, the first of which may have to upload it."""
     warm = uses - uploads
     avoided = checked_u64(warm * graph_bytes, "avoided graph upload bytes")
     return ResidencyCounters(int(uploads), warm, graph_bytes * uploads, avoided)
@@ -84,7 +88,7 @@ def _reuse(graph_bytes: int, uses: int, *, uploads: bool) -> ResidencyCounters:
 
 @record
 class GraphQuery:
-    """A traversal: ``graph_layout_hash`` names the graph, ``traversal_key`` the kernel."""
+    """A traversal: ``graph_layout_hash`` identifies the graph, ``traversal_key`` the kernel."""
 
     query: U32
     graph_layout_hash: U64
@@ -97,9 +101,10 @@ class GraphQuery:
 
 @record
 class QueryBatch:
-    """``graphs_stay_resident``: graphs uploaded for earlier groups still occupy memory and count against the budget.
+    """Queries, and the memory for them.
 
-    The pinned rule (False) counts one graph at a time, although it relies on the first one still being there.
+    ``graphs_stay_resident`` counts the graphs that were uploaded for earlier groups against the budget.  Without it, as
+    in vyre-driver, only one graph counts at a time, although the plan relies on the earlier ones still being resident.
     """
 
     queries: tuple[GraphQuery, ...]
@@ -140,7 +145,7 @@ class QueryPlan:
 
 
 def plan_queries(batch: QueryBatch) -> QueryPlan:
-    """Batch queries that share graph and traversal, as many to a launch as the budget holds.
+    """Batches queries that share graph and traversal, as many per launch as the budget holds.
 
     A group needs ``graph + sum of frontiers + largest scratch + sum of outputs``.  Groups ascend by (graph, traversal),
     their queries by id, and are cut greedily; a graph is uploaded once.  O(n log n).
@@ -171,7 +176,7 @@ def plan_queries(batch: QueryBatch) -> QueryPlan:
 
 
 def _total(counters: Iterable[ResidencyCounters]) -> ResidencyCounters:
-    """Their sum; a plan whose counters leave 64 bits is refused as ``ByteCountOverflow``, like one whose bytes do."""
+    """Returns the sum; counters that exceed 64 bits raise ``PlanError("ByteCountOverflow")``."""
     total = ResidencyCounters()
     for each in counters:
         try:
@@ -182,7 +187,7 @@ def _total(counters: Iterable[ResidencyCounters]) -> ResidencyCounters:
 
 
 def _check_queries(queries: tuple[GraphQuery, ...]) -> dict[int, int]:
-    """Bytes of each graph; the first size seen for a graph is the truth."""
+    """Returns the bytes of each graph; the first size given for a graph is the expected one."""
     seen: set[int] = set()
     graph_bytes: dict[int, int] = {}
     for q in queries:
@@ -209,7 +214,7 @@ def _check_queries(queries: tuple[GraphQuery, ...]) -> dict[int, int]:
 
 
 def _cut(queries: list[GraphQuery], others: int, budget: int) -> list[list[GraphQuery]]:
-    """Chunks that fit the budget beside ``others`` bytes of other graphs."""
+    """Returns chunks that fit the budget beside ``others`` bytes of other graphs."""
     chunks: list[list[GraphQuery]] = []
     frontier = scratch = output = 0
     for q in queries:
@@ -260,7 +265,7 @@ def _group(queries: list[GraphQuery], others: int, *, uploads: bool) -> QueryGro
 
 
 class Readback(Enum):
-    """When outputs come back: once at the end, or after every run."""
+    """When outputs are read back: once at the end, or after every run."""
 
     FINAL_ONLY = "final_only"
     PER_RUN = "per_run"
@@ -282,7 +287,9 @@ class SessionProfile:
 
 @verdict
 class SessionPlan:
-    """What a resident session uploads, holds and saves.  The flags say what it relies on."""
+    """The bytes that a resident session uploads, holds and saves; the flags state the properties on which that
+    relies.
+    """
 
     graph_layout_hash: int
     one_time_graph_upload_bytes: int
@@ -299,11 +306,15 @@ class SessionPlan:
 
 
 _BUFFERS_PER_RUN = 3
-"""Frontier, scratch and output: what a run without a session allocates."""
+"""Frontier, scratch and output: the buffers that a run without a session allocates."""
 
 
 def plan_session(profile: SessionProfile) -> SessionPlan:
-    """Upload the graph once, keep scratch, refresh the frontier each run, read back once.  O(1)."""
+    """Plans to upload the graph once, keep scratch, refresh the frontier each run, and read back once.  O(1).
+
+    Raises ``PlanError``: ``ZeroGraphHash``, ``ZeroGraphBytes``, ``ZeroRuns``, ``ZeroBudget``,
+    ``PerRunReadbackRejected``, ``OverBudget``, ``ByteCountOverflow``.
+    """
     for value, kind in (
         (profile.graph_layout_hash, "ZeroGraphHash"),
         (profile.graph_bytes, "ZeroGraphBytes"),
@@ -338,15 +349,17 @@ def plan_session(profile: SessionProfile) -> SessionPlan:
 
 
 class GraphResidency(Enum):
-    """Is the graph on the device already?"""
+    """Whether the graph must be uploaded or is on the device already."""
 
     COLD_UPLOAD = "cold_upload"
     WARM_RESIDENT = "warm_resident"
 
 
 class QueueScope(Enum):
-    """Whose active items the work queue holds at first: those of all waves, or of the largest set of waves that may
-    run together."""
+    """The waves whose active items the work queue holds at first.
+
+    ``ALL_WAVES``: all of them.  ``LARGEST_LAYER``: the largest set of waves that may run together.
+    """
 
     ALL_WAVES = "all_waves"
     LARGEST_LAYER = "largest_layer"
@@ -354,7 +367,7 @@ class QueueScope(Enum):
 
 @record
 class TokenFactFrontier:
-    """Waves over a token/fact graph; ``active_items``: nodes that are active in each wave."""
+    """Waves over a token/fact graph; ``active_items`` are the nodes that are active in each wave."""
 
     waves: tuple[WaveEnvelope, ...]
     active_items: tuple[U64, ...]
@@ -365,7 +378,7 @@ class TokenFactFrontier:
 class TokenFactProfile:
     """A frontier analysis of a token/fact graph on a device, within ``budget_bytes``.
 
-    ``queue_scope``: the reference's rule adds up all waves, although they run one after the other.
+    The default ``queue_scope`` adds up all waves, as in vyre-driver, although they run one after the other.
     """
 
     identity: PlanIdentity
@@ -381,7 +394,7 @@ class TokenFactProfile:
 
 @verdict
 class TokenFactPlan:
-    """The waves' execution, their work queue, and what the graph costs and saves."""
+    """The waves' execution, their work queue, and the bytes that the graph takes and saves."""
 
     waves: FrontierExecutionPlan
     work_queue: QueuePlan
@@ -395,7 +408,7 @@ _QUEUE: Final = LAYOUTS[QueueDiscipline.PHASED]
 
 
 def plan_token_fact(profile: TokenFactProfile, plan_wave: WavePlanner) -> TokenFactPlan:
-    """Share the budget among payload, graph, work queue and waves.
+    """Shares the budget among payload, graph, work queue and waves.
 
     The queue gets what payload, graph and the largest single wave leave, and has room for the active items and for the
     edges that may leave them; the waves get what payload and queue leave.  O(waves + dependencies).
@@ -436,7 +449,9 @@ def plan_token_fact(profile: TokenFactProfile, plan_wave: WavePlanner) -> TokenF
 
 
 def _check_token_fact(profile: TokenFactProfile) -> int:
-    """Bytes of the graph without payload, if the profile agrees with itself and its payload fits."""
+    """Returns the bytes of the graph without payload; raises if the profile contradicts itself or its payload does not
+    fit.
+    """
     layout, frontier = profile.graph_layout, profile.frontier_input
     if len(frontier.active_items) != len(frontier.waves):
         raise PlanError(
@@ -456,7 +471,7 @@ def _check_token_fact(profile: TokenFactProfile) -> int:
 
 
 def _token_fact_queue(profile: TokenFactProfile, beside_graph: int) -> QueuePlan:
-    """The queue in what the largest wave leaves of ``beside_graph`` bytes (which may be negative)."""
+    """Returns the queue in the bytes that the largest wave leaves of ``beside_graph``, which may be negative."""
     frontier = profile.frontier_input
     active = _initial_items(frontier, profile.queue_scope)
     with as_source("FrontierPlan"):

@@ -1,17 +1,17 @@
-"""Fewer copies between host and device: neighbouring reads become one, neighbouring writes become one.
+"""Which copies between host and device can be joined into fewer?
 
-Units: bytes and addresses in 64 bits, checked: what leaves them raises ``PlanError`` and never wraps.  A copy belongs
-to one allocation, named by its handle; those of two handles are never joined, wherever they lie.
+Units: bytes and addresses in 64 bits; a figure that exceeds them raises ``PlanError`` and never wraps.  A copy belongs
+to one allocation, identified by its handle; copies of two handles are never joined, wherever they lie.
 
-Reads may come in any order.  Every request is a view of the copy that holds it.  Two ranges are one copy if at most
+Reads may come in any order.  Every request is a view of the copy that contains it.  Two ranges are one copy if at most
 ``max_gap`` bytes lie between them; reading a gap costs less than a second copy up to about the cost of a copy times the
-bandwidth, 200 KB at 8 us and 25 GB/s.  0, the default, joins what touches.  O(n log n).
+bandwidth, 200 KB at 8 us and 25 GB/s.  The default, 0, joins only ranges that touch.  O(n log n).
 
 Writes keep their order, because the later of two overlapping ones wins.  Each is joined with the copy before it, and
 that with the one before, as long as they touch.  So a copy always holds a contiguous part of the writes in order of
-arrival and its bytes are assembled once, at the end.  O(n + bytes).
+arrival, and its bytes are assembled once, at the end.  O(n + bytes).
 
-What the reference gets wrong is its cost: it assembles a copy anew for every write that touches it.
+vyre-driver returns the same copies at a higher cost: it assembles a copy anew for every write that touches it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vyre.policies.record import U64, U64_MAX, Reason, checked_u64, record, verd
 
 @record
 class ReadRequest:
-    """``byte_len`` bytes of an allocation, from address ``src`` on."""
+    """A request for ``byte_len`` bytes of an allocation, from address ``src`` on."""
 
     handle_id: U64
     src: U64
@@ -35,6 +35,8 @@ class ReadRequest:
 
 @record
 class ReadInputs:
+    """Requests, and the largest gap in bytes that is read to join two of them."""
+
     requested: tuple[ReadRequest, ...]
     max_gap: U64 = 0
 
@@ -50,7 +52,9 @@ class ReadCopy:
 
 @verdict
 class ReadView:
-    """Where a request lies: ``byte_len`` bytes at an offset of the copy number ``copy_slot``; empty ones nowhere."""
+    """The place of a request: ``byte_len`` bytes at an offset of copy number ``copy_slot``; all 0 for an empty
+    request.
+    """
 
     copy_slot: int
     byte_offset: int
@@ -59,7 +63,7 @@ class ReadView:
 
 @verdict
 class ReadPlan:
-    """Copies ascend by handle and address and do not overlap; ``views`` are in the order of the requests."""
+    """Copies that ascend by handle and address and do not overlap; ``views`` are in the order of the requests."""
 
     copies: tuple[ReadCopy, ...]
     views: tuple[ReadView, ...]
@@ -73,7 +77,7 @@ _WHY: Final = "{} transfers in {} copies, which move {} bytes for {}"
 
 
 def fuse_reads(inputs: ReadInputs) -> ReadPlan:
-    """Copies that hold every request.  Raises ``PlanError``: ``AddressOverflow``, ``ByteCountOverflow``."""
+    """Returns copies that contain every request.  Raises ``PlanError``: ``AddressOverflow``, ``ByteCountOverflow``."""
     requests = inputs.requested
     ends = [_end(r.handle_id, r.src, r.byte_len) for r in requests]
     order = sorted(
@@ -100,7 +104,7 @@ def fuse_reads(inputs: ReadInputs) -> ReadPlan:
 
 @record
 class Write:
-    """``data`` for an allocation, from address ``dst_ptr`` on."""
+    """A write of ``data`` into an allocation, from address ``dst_ptr`` on."""
 
     handle_id: U64
     dst_ptr: U64
@@ -109,14 +113,14 @@ class Write:
 
 @record
 class WriteInputs:
-    """In order of arrival."""
+    """Writes in order of arrival."""
 
     uploads: tuple[Write, ...]
 
 
 @verdict
 class WriteCopy:
-    """One copy to the device; ``owned``: its bytes were assembled, not taken from one write as they are."""
+    """One copy to the device; ``owned`` says that its bytes were assembled, not taken from one write as they are."""
 
     handle_id: int
     dst_ptr: int
@@ -126,7 +130,7 @@ class WriteCopy:
 
 @verdict
 class WritePlan:
-    """Copies in the order in which they must be made, bytes that they move, and bytes that were asked for."""
+    """Copies in the order in which they must be made, the bytes that they move, and the bytes that were requested."""
 
     copies: tuple[WriteCopy, ...]
     uploaded_bytes: int
@@ -135,7 +139,7 @@ class WritePlan:
 
 
 def fuse_writes(inputs: WriteInputs) -> WritePlan:
-    """Copies that leave memory as all writes in order do.
+    """Returns copies that have the same effect on memory as all writes in order.
 
     Raises ``PlanError``: ``AddressOverflow``, ``ByteCountOverflow``.
     """
@@ -157,7 +161,10 @@ def fuse_writes(inputs: WriteInputs) -> WritePlan:
 
 @dataclass(slots=True)
 class _Span:
-    """Addresses from ``start`` to before ``end``; of writes, those from ``first`` to before ``stop`` wrote them."""
+    """The addresses from ``start`` up to, not including, ``end``.
+
+    For writes, ``first`` up to, not including, ``stop`` are the writes in it.
+    """
 
     handle_id: int
     start: int
@@ -169,7 +176,7 @@ class _Span:
         return self.handle_id == other.handle_id and self.start <= other.end and other.start <= self.end
 
     def after(self, older: _Span) -> _Span:
-        """Both, this one over the older; itself if it covers the older one."""
+        """Returns this span applied over an older one, or this span if it covers the older one."""
         if self.start <= older.start and older.end <= self.end:
             return self
         return _Span(self.handle_id, min(self.start, older.start), max(self.end, older.end), older.first, self.stop)

@@ -1,1 +1,1 @@
-"""What to measure, and when one candidate is faster for sure."""
+"""Decisions about tuning: which candidates to measure, and when is one certainly faster?"""

@@ -1,17 +1,18 @@
-"""Is a variant faster than the one in use, for sure, however often one looks?
+"""Is a variant certainly faster than the one in use, however often the race is evaluated?
 
-Both run in pairs, and a pair tells one gain, ``ln(baseline / challenger)``.  Rule: a claim about the gain is believed
+Both run in pairs, and a pair gives one gain, ``ln(baseline / challenger)``.  Rule: a claim about the gain is accepted
 when betting against its opposite has paid off ``2 / error`` times.  A bet on a side stakes a fixed part of its capital
-on the sign of ``gain - line``, all of that part if the gain is as far from the line as usual, less if it is nearer.  If
-gains lie symmetrically about the line, or about anything beyond it, no bet is expected to win; so the capital, a mean
-over bets that stake 1/8 to all, is a non-negative supermartingale, which reaches ``2 / error`` with a chance of at most
-``error / 2`` (Ville's inequality).  That holds at all times at once, for any noise that is symmetric, heavy-tailed and
-changing too, which it is when neither run of a pair has an advantage but its speed: ``baseline_first`` says who starts.
+on the sign of ``gain - line``: all of that part if the gain is at least as far from the line as the mean distance so
+far, and less if it is nearer.  If gains lie symmetrically about the line, or about anything beyond it, no bet is
+expected to win; so the capital, a mean over bets that stake 1/8 to all, is a non-negative supermartingale, which
+reaches ``2 / error`` with a probability of at most ``error / 2`` (Ville's inequality).  That holds at all times at
+once, and for any noise that is symmetric, even if it is heavy-tailed or changes.  Noise is symmetric when neither run
+of a pair has an advantage except its speed: ``baseline_first`` says which run starts.
 
 O(pairs) to record and O(pairs log pairs) to decide, with at most ``max_pairs`` pairs.
 
-What the reference gets wrong: ``speculation`` compares two means after every pair, with neither variance nor allowance
-for looking often: of races without any gain, with 30 % of noise, it adopts one in five.
+vyre-driver (``speculation``) compares two means after every pair, with neither variance nor allowance for repeated
+evaluation: of races without any gain, with 30 % of noise, it adopts one in five.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ Capital: TypeAlias = Annotated[float, FloatRange(0.0)]
 
 @record
 class RaceThresholds:
-    """``error``: chance that a race without a gain is ever called faster or slower, both together.  ``min_gain_bps``:
-    time saved that a faster variant surely exceeds.  ``worth_bps``: time saved that is worth racing on for.
-    ``max_pairs``: after these a race is given up.
+    """Settings of a race.
+
+    - ``error``: probability that a race without a gain is ever called faster or slower, both together.
+    - ``min_gain_bps``: time saved that a faster variant certainly exceeds.
+    - ``worth_bps``: least time saved for which a race goes on.
+    - ``max_pairs``: number of pairs after which a race is given up.
     """
 
     error: Annotated[float, FloatRange(0.0, 1.0, above=True)] = 0.05
@@ -45,7 +49,11 @@ class RaceThresholds:
 
 
 class RaceOutcome(Enum):
-    """FUTILE: the gain, if any, is surely not worth it, or there were ``max_pairs`` pairs."""
+    """The state of a race.
+
+    ``FUTILE`` means that the gain, if any, is certainly less than ``worth_bps``, or that there were ``max_pairs``
+    pairs.
+    """
 
     KEEP_RACING = "keep_racing"
     FASTER = "faster"
@@ -55,7 +63,10 @@ class RaceOutcome(Enum):
 
 @verdict
 class RaceVerdict:
-    """``gain_bps``: median over the pairs of the time saved, in parts of the baseline's; negative if slower."""
+    """The state of a race and its gain.
+
+    ``gain_bps`` is the median over the pairs of the time saved, relative to the baseline's time; negative if slower.
+    """
 
     outcome: RaceOutcome
     gain_bps: int
@@ -67,9 +78,9 @@ DEFAULT_THRESHOLDS: Final = RaceThresholds()
 
 @record
 class Bet:
-    """Capital staked on gains above ``line``, or below it.
+    """A capital staked on gains above ``line``, or below it.
 
-    ``distance``: sum of all from the line, so far.  ``capitals``: one for each of ``STAKES``.
+    ``distance`` is the sum of all distances from the line so far.  ``capitals`` has one capital for each of ``STAKES``.
     """
 
     line: Annotated[float, FloatRange(0.0)]
@@ -79,11 +90,14 @@ class Bet:
 
     @property
     def capital(self) -> float:
-        """What 1 has become."""
+        """The present value of an initial capital of 1."""
         return sum(self.capitals) / len(STAKES)
 
     def settle(self, gain: float, usual: float) -> Bet:
-        """The bet after one more gain; ``usual``: distance from the line, known before, from which all is at stake."""
+        """Returns the bet after one more gain.
+
+        ``usual`` is the distance from the line, known before, from which on the whole part is at stake.
+        """
         off = gain - self.line if self.above else self.line - gain
         won = max(-1.0, min(off / usual, 1.0)) if usual else math.copysign(1.0, off) if off else 0.0
         a, b, c, d = (capital * (1.0 + stake * won) for capital, stake in zip(self.capitals, STAKES, strict=True))
@@ -92,7 +106,7 @@ class Bet:
 
 @record
 class PairedRace:
-    """The gains of all pairs, and the bets on them; ``start`` builds the first one, ``record`` the next."""
+    """The gains of all pairs, and the bets on them; ``start`` builds the first state, ``record`` the next."""
 
     thresholds: RaceThresholds
     faster: Bet
@@ -102,21 +116,28 @@ class PairedRace:
 
     @classmethod
     def start(cls, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> PairedRace:
-        """Before the first pair."""
+        """Returns the state before the first pair."""
         least, worth = (abs(math.log1p(-bps / 10_000)) for bps in (thresholds.min_gain_bps, thresholds.worth_bps))
         return cls(thresholds, Bet(least, True), Bet(0.0, False), Bet(worth, False))
 
     @property
     def pairs(self) -> int:
+        """Number of pairs so far."""
         return len(self.gains)
 
     @property
     def baseline_first(self) -> bool:
-        """Who should run first in the next pair: as often either, and against drifts too (Thue-Morse)."""
+        """Whether the baseline should run first in the next pair.
+
+        Either is first as often, also against drifts (Thue-Morse).
+        """
         return self.pairs.bit_count() % 2 == 0
 
     def record(self, baseline_ns: int, challenger_ns: int) -> PairedRace:
-        """The race with one more pair of times, both of which must be positive; one that is full stays as it is."""
+        """Returns the race with one more pair of times, both of which must be positive; a full race stays as it is.
+
+        Raises ``InvalidField`` for other times.
+        """
         for field, value in (("baseline_ns", baseline_ns), ("challenger_ns", challenger_ns)):
             if type(value) is not int or value <= 0:
                 raise InvalidField(record="PairedRace", field=field, value=value, expected="a positive int")
@@ -129,7 +150,7 @@ class PairedRace:
 
 
 def judge_race(race: PairedRace) -> RaceVerdict:
-    """What can be said after the pairs so far."""
+    """Returns the verdict after the pairs so far."""
     t, pairs = race.thresholds, race.pairs
     enough = 2 / t.error
     gain_bps = round(-math.expm1(-median(race.gains)) * 10_000) if race.gains else 0

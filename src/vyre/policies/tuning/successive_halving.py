@@ -1,15 +1,15 @@
-"""Which candidates to measure next, and when is one of them faster for sure?
+"""Which candidates are measured next, and when is one of them certainly faster?
 
-Candidate 0 is the one in use.  Every round measures all that are left as often as each other; then the half with the
-worse medians is dropped, and those that stay are measured more.  The last challenger meets candidate 0 once more, on
-fresh samples only: what it was chosen by proves nothing, since the luckiest of many equal ones looks fast.  That final
-is one test of fixed size, so it errs as often as it says: exact Wilcoxon signed ranks of the paired differences,
-one-sided.  A significant gain must also be worth having.
+Candidate 0 is the one in use.  Every round measures all remaining candidates equally often; then the half with the
+worse medians is dropped, and the others are measured more.  The last challenger is compared with candidate 0 on fresh
+samples only: the samples by which it was chosen prove nothing, because the luckiest of many equal candidates looks
+fast.  That final is one test of fixed size, so its error rate is the stated one: exact Wilcoxon signed ranks of the
+paired differences, one-sided.  A significant gain must also be large enough.
 
-A state is the samples themselves, so whoever holds them can decide again.  Cost: linear in samples, but for the test,
-which takes O(n^3) for n pairs.
+A state consists of the samples themselves, so every decision can be taken again from them.  Cost: linear in samples,
+except for the test, which takes O(n^3) for n pairs.
 
-What the reference gets wrong: one timing per candidate and the minimum wins, so that noise chooses.
+vyre-driver times each candidate once and takes the minimum, so that noise decides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Time: TypeAlias = Annotated[int, IntRange(1, U64_MAX)]
 
 @record
 class Race:
-    """The times of each candidate's runs in ns, in the order of the rounds; ``incumbent``: candidate 0."""
+    """The times of each candidate's runs in ns, in the order of the rounds; ``incumbent`` is candidate 0."""
 
     incumbent: tuple[Time, ...]
     challengers: tuple[tuple[Time, ...], ...] = ()
@@ -33,9 +33,13 @@ class Race:
 
 @record
 class HalvingThresholds:
-    """``first_round``: samples of each candidate before the first are dropped; each round has ``growth`` times as many
-    as the one before.  ``final_pairs``: of the final.  ``error``: chance that a challenger wins that is not faster.
-    ``min_gain_bps``: the median of the paired gains that is worth a change.
+    """Settings of the measurement.
+
+    - ``first_round``: samples of each candidate before the first ones are dropped.
+    - ``growth``: factor by which each round has more samples than the one before.
+    - ``final_pairs``: pairs of samples in the final.
+    - ``error``: probability that a challenger that is not faster wins.
+    - ``min_gain_bps``: least median of the paired gains that justifies a change.
     """
 
     first_round: Annotated[int, IntRange(1, 1_000)] = 5
@@ -47,9 +51,10 @@ class HalvingThresholds:
 
 @verdict
 class Step:
-    """``measure``: candidates to run once more each, in any order; none: it is over, and ``winner`` is the choice.
+    """The next measurement, or the choice.
 
-    ``winner`` 0: the candidate in use stays.  ``challenger``: who reached the final.
+    ``measure`` lists the candidates to run once more each, in any order.  If it is empty, the measurement is over and
+    ``winner`` is the choice; 0 keeps the candidate in use.  ``challenger`` is the candidate in the final.
     """
 
     measure: tuple[int, ...] = ()
@@ -59,6 +64,7 @@ class Step:
 
     @property
     def label(self) -> str:
+        """``measure``, ``replace`` or ``keep``, for telemetry."""
         if self.measure:
             return "measure"
         return "replace" if self.winner else "keep"
@@ -68,7 +74,7 @@ DEFAULT_THRESHOLDS: Final = HalvingThresholds()
 
 
 def next_measurement(race: Race, thresholds: HalvingThresholds = DEFAULT_THRESHOLDS) -> Step:
-    """What to do after the runs so far, which were made as earlier steps said."""
+    """Returns the next step after the runs so far, which were made as earlier steps said."""
     samples = (race.incumbent, *race.challengers)
     alive, used, round_ = tuple(range(len(samples))), 0, thresholds.first_round
     while len(alive) > 2:
@@ -85,13 +91,13 @@ def next_measurement(race: Race, thresholds: HalvingThresholds = DEFAULT_THRESHO
 
 
 def _fewer_than(count: int, alive: tuple[int, ...], samples: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Those with the fewest samples, if that is too few."""
+    """Returns the candidates with the fewest samples, if these are fewer than ``count``."""
     least = min(len(samples[one]) for one in alive)
     return tuple(one for one in alive if len(samples[one]) == least) if least < count else ()
 
 
 def _final(challenger: int, samples: tuple[tuple[int, ...], ...], used: int, thresholds: HalvingThresholds) -> Step:
-    """The test on the samples after the first ``used``, by which the challenger was chosen."""
+    """Tests on the samples after the first ``used``, by which the challenger was chosen."""
     pairs = thresholds.final_pairs
     if behind := _fewer_than(used + pairs, (0, challenger), samples):
         return Step(behind, challenger=challenger, why=Reason("candidate {} is in the final", (challenger,)))
@@ -109,9 +115,10 @@ def _final(challenger: int, samples: tuple[tuple[int, ...], ...], used: int, thr
 
 @verdict
 class PairedGain:
-    """``gain_bps``: median over the pairs of the time saved, in parts of the baseline's; negative if slower.
+    """The result of the test.
 
-    ``p``: chance of such ranks, or clearer ones, if neither is faster.
+    ``gain_bps`` is the median over the pairs of the time saved, relative to the baseline's time; negative if slower.
+    ``p`` is the probability of such ranks, or more extreme ones, if neither is faster.
     """
 
     gain_bps: int
@@ -119,11 +126,12 @@ class PairedGain:
 
 
 def paired_gain(baseline: tuple[int, ...], challenger: tuple[int, ...]) -> PairedGain:
-    """Exact one-sided Wilcoxon signed-rank test of paired times; pairs of equal times count for neither side.
+    """Computes the exact one-sided Wilcoxon signed-rank test of paired times; pairs of equal times count for neither
+    side.
 
-    Exact where the difference of a pair is as likely to be positive as negative if neither is faster, as it is when the
-    two runs of a pair are alike and take turns in going first.  Equal differences share the mean of their ranks.
-    Raises ``ValueError`` if one of the two has more times than the other.
+    It is exact if the difference of a pair is as likely to be positive as negative when neither is faster.  That holds
+    when the two runs of a pair are alike and take turns in going first.  Equal differences share the mean of their
+    ranks.  Raises ``ValueError`` if the two have different numbers of times.
     """
     gains = [Fraction(base - new, base) for base, new in zip(baseline, challenger, strict=True)]
     if not gains:
@@ -142,7 +150,7 @@ def paired_gain(baseline: tuple[int, ...], challenger: tuple[int, ...]) -> Paire
 
 
 def _doubled_ranks(ordered: list[Fraction]) -> list[int]:
-    """Twice the rank of each, 1 for the smallest; ties share the mean."""
+    """Returns twice the rank of each, starting at 1 for the smallest; ties share the mean."""
     ranks: list[int] = []
     while len(ranks) < len(ordered):
         first = len(ranks)
@@ -155,15 +163,15 @@ def _doubled_ranks(ordered: list[Fraction]) -> list[int]:
 
 @record
 class Estimates:
-    """What a model says each candidate costs, in any one unit; candidate 0 is the one in use."""
+    """A model's cost of each candidate, in any one unit; candidate 0 is the one in use."""
 
     costs: tuple[U64, ...]
 
 
 def cheapest_estimate(estimates: Estimates, thresholds: HalvingThresholds = DEFAULT_THRESHOLDS) -> Step:
-    """The candidate that a model finds cheapest, ties to the first, if it saves enough.
+    """Returns the candidate that a model finds cheapest, ties to the first, if it saves enough.
 
-    A model has no noise to be told from, but neither has it measured anything: whoever asks must say so.
+    A model has no noise, and it has not measured anything either; callers must say so in what they report.
     """
     costs = estimates.costs
     if len(costs) < 2:

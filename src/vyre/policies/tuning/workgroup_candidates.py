@@ -1,12 +1,12 @@
-"""Which workgroup sizes may stand in for the declared one, and which of them are worth measuring?
+"""Which workgroup sizes may replace the declared one, and which of them are worth measuring?
 
-A size is a candidate only if no result can depend on it.  The program must not see how lanes are grouped: no local or
-workgroup id, no count of workgroups, no workgroup memory, barrier, subgroup operation or async copy, no trap (which of
-several is reported first depends on the grouping), no atomics whose order shows, no element that two lanes touch.  And
-since a launch is rounded up to whole workgroups, the lanes that one size has more than another must do nothing.
+A size is a candidate only if no result can depend on it.  The program must not observe how lanes are grouped: no local
+or workgroup id, no count of workgroups, no workgroup memory, barrier, subgroup operation or async copy, no trap (which
+of several is reported first depends on the grouping), no atomics whose order shows, no element that two lanes access.
+A launch is rounded up to whole workgroups, so the lanes that one size has more than another must also have no effect.
 
-What the reference gets wrong: it looks neither for barriers and subgroup operations, nor at the lanes that rounding
-adds, and it replaces the declared size unasked.  O(sizes).
+Unlike vyre-driver, which checks neither for barriers and subgroup operations nor the lanes that rounding adds, and
+which replaces the declared size without being told to, this checks all of them.  O(sizes).
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ Size: TypeAlias = Annotated[int, IntRange(1, U32_MAX)]
 
 @record
 class LaunchFacts:
-    """``declared``: lanes of a workgroup per axis.  ``lanes``: asked for along x, before rounding up to workgroups.
+    """A launch whose workgroup size may change.
 
-    ``one_dimension``: the launch has no other axis.  ``active_lanes``: only those below this number have an effect;
-    None: any may have one.  ``counts_steps``: steps of lanes are limited.
+    - ``declared``: lanes of a workgroup per axis.
+    - ``lanes``: lanes requested along x, before rounding up to workgroups.
+    - ``one_dimension``: whether the launch has no other axis.
+    - ``active_lanes``: only lanes below this number have an effect; None if any lane may have one.
+    - ``counts_steps``: whether the steps of lanes are limited.
     """
 
     declared: tuple[Size, Size, Size]
@@ -37,7 +40,7 @@ class LaunchFacts:
 
 @record
 class CandidateThresholds:
-    """``sizes``: those of the reference, beside the declared one; ``max_lanes``: of a workgroup on the device."""
+    """``sizes`` are considered beside the declared one; ``max_lanes`` is the limit of a workgroup on the device."""
 
     sizes: tuple[Size, ...] = (32, 64, 128, 256, 512, 1024)
     max_lanes: U32 = 1024
@@ -45,13 +48,18 @@ class CandidateThresholds:
 
 @verdict
 class RefusedSize:
+    """A size that is no candidate, and why."""
+
     size: int
     why: Reason = why_field()
 
 
 @verdict
 class WorkgroupCandidates:
-    """``sizes``: the declared one first, then ascending; it alone, if ``why`` says that results may depend on it."""
+    """``sizes`` holds the declared size first, then the others ascending.
+
+    It holds only the declared size if results may depend on it; ``why`` says so.
+    """
 
     sizes: tuple[int, ...]
     refused: tuple[RefusedSize, ...] = ()
@@ -59,6 +67,7 @@ class WorkgroupCandidates:
 
     @property
     def label(self) -> str:
+        """Whether there are several sizes, for telemetry."""
         return "one size" if len(self.sizes) == 1 else "several sizes"
 
 
@@ -78,7 +87,7 @@ _OBSTACLES: Final = {
 
 
 def obstacle(facts: LaneFacts, launch: LaunchFacts) -> Reason | None:
-    """Why the size must stay as it is; None if it need not."""
+    """Returns why the size must not change, or None."""
     if not launch.one_dimension or launch.declared[1:] != (1, 1):
         return Reason("the launch has more than one dimension")
     for name, text in _OBSTACLES.items():
@@ -92,7 +101,7 @@ def obstacle(facts: LaneFacts, launch: LaunchFacts) -> Reason | None:
 def workgroup_candidates(
     facts: LaneFacts, launch: LaunchFacts, thresholds: CandidateThresholds = DEFAULT_THRESHOLDS
 ) -> WorkgroupCandidates:
-    """Every size with which the program cannot but give the same bytes, and why others are none."""
+    """Returns every size with which the program certainly gives the same bytes, and why the others are refused."""
     declared = launch.declared[0]
     tied = obstacle(facts, launch)
     if tied is not None:
@@ -129,13 +138,13 @@ def _refusal(size: int, facts: LaneFacts, launch: LaunchFacts, thresholds: Candi
 
 
 def launched(lanes: int, size: int) -> int:
-    """Lanes of a launch that covers ``lanes``: whole workgroups, at least one."""
+    """Returns the lanes of a launch that covers ``lanes``: whole workgroups, at least one."""
     return max(1, -(-lanes // size)) * size
 
 
 @record
 class SizeOccupancy:
-    """``occupancy_bps``: warps that a multiprocessor keeps resident, over what it could; None if nobody knows."""
+    """A size and the share of a multiprocessor's warps that it keeps resident; None if unknown."""
 
     size: Size
     occupancy_bps: U32 | None = None
@@ -143,7 +152,7 @@ class SizeOccupancy:
 
 @record
 class ShortlistThresholds:
-    """``most``: sizes kept.  ``worst_bps``: least occupancy kept, as a share of the best."""
+    """``most`` is the number of sizes kept, ``worst_bps`` the least occupancy kept, as a share of the best."""
 
     most: Count = 6
     worst_bps: U32 = 5_000
@@ -151,11 +160,14 @@ class ShortlistThresholds:
 
 @verdict
 class Shortlist:
+    """The sizes that are worth measuring, and the others with the reason."""
+
     sizes: tuple[int, ...]
     refused: tuple[RefusedSize, ...] = ()
 
     @property
     def label(self) -> str:
+        """Whether sizes were refused, for telemetry."""
         return "some refused" if self.refused else "none refused"
 
 
@@ -163,9 +175,9 @@ DEFAULT_SHORTLIST: Final = ShortlistThresholds()
 
 
 def shortlist(sizes: tuple[SizeOccupancy, ...], thresholds: ShortlistThresholds = DEFAULT_SHORTLIST) -> Shortlist:
-    """The sizes worth measuring: the first always, then those of highest occupancy, ties to the smaller.
+    """Returns the sizes worth measuring: always the first, then those of highest occupancy, ties to the smaller.
 
-    Occupancy is not speed, so it only rules out what leaves most of a multiprocessor idle.
+    Occupancy is not speed, so it only excludes sizes that leave most of a multiprocessor idle.
     """
     best = max((found.occupancy_bps or 0 for found in sizes), default=0)
     kept, refused = list(sizes[:1]), []

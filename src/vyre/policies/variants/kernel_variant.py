@@ -1,11 +1,11 @@
-"""Which variant of a kernel may run on the memory that a launch binds.
+"""Which variant of a kernel may run on the memory that a launch binds?
 
-The default variant is right for naturally aligned buffers that may overlap.  Wide accesses need every buffer to start
-at a multiple of 16 bytes; reading through the non-coherent cache and reordering loads need that nothing written
-overlaps anything else.  O(n log n) in the number of bindings.
+The default variant is correct for naturally aligned buffers that may overlap.  Wide accesses need every buffer to start
+at a multiple of 16 bytes.  Reading through the non-coherent cache and reordering loads need every written buffer to
+overlap no other.  O(n log n) in the number of bindings.
 
 A grid that covers the elements exactly would save the kernel its last bounds checks, but would compile one more variant
-for a length that comes once; it is left to whoever emits a kernel for a fixed grid.
+for a length that may come only once; such a variant is left to emitters of kernels for a fixed grid.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Final
 from vyre.policies.record import U64, Reason, record, verdict, why_field
 
 WIDE_ALIGNMENT: Final = 16
+"""Alignment in bytes that wide accesses need."""
 
 
 @record
 class BoundRange:
-    """Memory of one binding, in bytes; ``written`` if the kernel may store to it."""
+    """Memory of one binding, in bytes; ``written`` says that the kernel may store to it."""
 
     address: U64
     nbytes: U64
@@ -28,12 +29,14 @@ class BoundRange:
 
 @record
 class VariantInputs:
+    """The memory of all bindings of a launch."""
+
     ranges: tuple[BoundRange, ...]
 
 
 @verdict
 class KernelVariant:
-    """What the kernel may assume."""
+    """The properties of memory that the kernel may assume."""
 
     aligned16: bool
     noalias: bool
@@ -41,12 +44,13 @@ class KernelVariant:
 
     @property
     def label(self) -> str:
+        """The assumptions that hold, for telemetry."""
         held = {"aligned16": self.aligned16, "noalias": self.noalias}
         return " and ".join(name for name, holds in held.items() if holds) or "neither"
 
 
 def choose_variant(inputs: VariantInputs) -> KernelVariant:
-    """The variant with every assumption that holds.  Empty ranges overlap nothing and are aligned."""
+    """Returns the variant with every assumption that holds.  Empty ranges are aligned and overlap nothing."""
     used = sorted((r for r in inputs.ranges if r.nbytes), key=lambda r: (r.address, r.nbytes))
     askew = next((r.address for r in used if r.address % WIDE_ALIGNMENT), None)
     overlap = _first_overlap(used)
@@ -60,7 +64,7 @@ def choose_variant(inputs: VariantInputs) -> KernelVariant:
 
 
 def _first_overlap(ranges: list[BoundRange]) -> int | None:
-    """Where, in ascending order of addresses, a written range meets another one."""
+    """Returns the first address, ascending, where a written range meets another one, or None."""
     end = written_end = 0
     for r in ranges:
         if r.address < (end if r.written else written_end):

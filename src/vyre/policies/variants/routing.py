@@ -1,10 +1,10 @@
-"""Which sort suits these keys?
+"""Which sorting algorithm suits these keys?
 
-Rule: up to 32 keys, insertion; keys three quarters of which repeat, or with a run of 16 equal neighbours, radix; else
-bitonic.  All three give the same order, so routing never changes a result.  O(n).
+Rule: insertion sort for up to 32 keys; radix sort if three quarters of the keys are repetitions or there is a run of 16
+equal neighbours; else bitonic sort.  All three give the same order, so the choice never changes a result.  O(n).
 
-What the reference rule gets wrong: exact distinct counting stops at 512, so 100 000 keys with 513 distinct values
-count as all distinct; and radix sort needs no skew to win on large inputs.
+vyre-driver has the same rule.  Exact counting of distinct keys stops at 512, so 100 000 keys with 513 distinct values
+count as all distinct; and on large inputs radix sort wins without repetitions, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from vyre.policies.record import U32, Count, Reason, record, verdict, why_field
 
 @record
 class KeyDistribution:
-    """``unique``: distinct keys, or ``len`` when there are more than the counting limit."""
+    """A distribution of keys.
+
+    ``unique`` is the number of distinct keys, or ``len`` if there are more than the counting limit; ``max_run`` is the
+    longest run of equal neighbours.
+    """
 
     len: Count
     unique: Count
@@ -26,7 +30,7 @@ class KeyDistribution:
 
 @record
 class RoutingThresholds:
-    """``max_distinct``: distinct keys counted exactly; the others are the rule's boundaries (inclusive)."""
+    """``max_distinct`` is the number of distinct keys counted exactly; the others are the rule's limits (inclusive)."""
 
     max_distinct: U32 = 512
     insertion_max_len: U32 = 32
@@ -35,6 +39,8 @@ class RoutingThresholds:
 
 
 class SortBackend(Enum):
+    """The sorting algorithms."""
+
     INSERTION_SORT = "insertion_sort"
     RADIX_SORT = "radix_sort"
     BITONIC_SORT = "bitonic_sort"
@@ -42,6 +48,8 @@ class SortBackend(Enum):
 
 @verdict
 class SortChoice:
+    """The chosen algorithm."""
+
     backend: SortBackend
     why: Reason = why_field()
 
@@ -50,7 +58,7 @@ DEFAULT_THRESHOLDS = RoutingThresholds()
 
 
 def observe(keys: Iterable[int], thresholds: RoutingThresholds = DEFAULT_THRESHOLDS) -> KeyDistribution:
-    """Length, distinct count and longest run of equal neighbours of ``keys``."""
+    """Returns length, distinct count and longest run of equal neighbours of ``keys``."""
     distinct: set[int] = set()
     length = run = longest = 0
     previous: int | None = None
@@ -65,7 +73,7 @@ def observe(keys: Iterable[int], thresholds: RoutingThresholds = DEFAULT_THRESHO
 
 
 def select_sort_backend(keys: KeyDistribution, thresholds: RoutingThresholds = DEFAULT_THRESHOLDS) -> SortChoice:
-    """The sort for keys distributed like this."""
+    """Returns the algorithm for keys of this distribution."""
     if keys.len <= thresholds.insertion_max_len:
         return SortChoice(SortBackend.INSERTION_SORT, Reason("{} keys are few", (keys.len,)))
     if thresholds.radix_repeat_factor * keys.unique <= keys.len:

@@ -1,12 +1,13 @@
-"""Which optional passes to enable for a workload, within a planning-time and a scratch budget.
+"""Which optional passes are enabled for a workload, within a planning-time and a scratch budget?
 
-Units: nanoseconds, bytes, basis points (10 000 = no change).  Pinned order: mandatory passes first, then by
+Units: nanoseconds, bytes, basis points (10 000 = no change).  Rule: mandatory passes come first, then passes by
 ``speed-up * (sum of the pass's three minima)`` descending, then by id; each is taken if the workload reaches its minima
 and it still fits.  O(n log n).
 
-What the reference gets wrong: its value grows with a pass's *thresholds*, so passes that are rarely useful come first,
-and the projected speed-ups are multiplied as if they were independent.  With ``predicted_saving_ns`` given, passes
-are ranked by predicted net saving per planning nanosecond instead.  The projection is a ranking aid, not a measurement.
+vyre-driver has this order, in which the value of a pass grows with its *minima*, so that passes that are rarely useful
+come first; and the projected speed-ups are multiplied as if they were independent.  With ``predicted_saving_ns``,
+passes are ranked by predicted net saving per planning nanosecond instead.  The projection is a ranking aid, not a
+measurement.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from vyre.policies.record import U32, U64, checked_u64, record, verdict
 
 @record
 class PassCandidate:
-    """``min_*``: least workload that the pass helps.  ``expected_speedup_bps`` must exceed 10 000.
+    """A pass.  ``min_*`` is the least workload that it helps; ``expected_speedup_bps`` must exceed 10 000.
 
-    ``predicted_saving_ns``: time the pass is predicted to save on *this* workload; None (pinned) = not predicted.
+    ``predicted_saving_ns`` is the time that the pass is predicted to save on *this* workload; None means not predicted,
+    as in vyre-driver.
     """
 
     pass_id: str
@@ -38,7 +40,7 @@ class PassCandidate:
 
     @property
     def value(self) -> Fraction:
-        """What the ranking sorts by, descending."""
+        """The value by which passes are ranked, descending."""
         if self.predicted_saving_ns is not None:
             return Fraction(self.predicted_saving_ns - self.planning_cost_ns, self.planning_cost_ns + 1)
         minima = self.min_frontier_items + self.min_reuse_count + self.min_avoided_readback_bytes
@@ -47,7 +49,7 @@ class PassCandidate:
 
 @record
 class WorkloadSample:
-    """What was seen of the workload, and what planning may cost."""
+    """The observed workload, and the budget of planning."""
 
     frontier_items: U64
     reuse_count: U64
@@ -58,11 +60,15 @@ class WorkloadSample:
 
 @record
 class SelectionInputs:
+    """Passes and a workload."""
+
     candidates: tuple[PassCandidate, ...]
     sample: WorkloadSample
 
 
 class SkipReason(Enum):
+    """Why a pass is left out."""
+
     FRONTIER_BELOW_THRESHOLD = "frontier_below_threshold"
     REUSE_BELOW_THRESHOLD = "reuse_below_threshold"
     READBACK_BELOW_THRESHOLD = "readback_below_threshold"
@@ -72,13 +78,15 @@ class SkipReason(Enum):
 
 @verdict
 class SkippedPass:
+    """A pass that is left out."""
+
     pass_id: str
     reason: SkipReason
 
 
 @verdict
 class PassSelection:
-    """Passes in the order of their application, and those left out in the order they were looked at."""
+    """Passes in the order of their application, and the others in the order in which they were considered."""
 
     selected_pass_ids: tuple[str, ...]
     skipped_passes: tuple[SkippedPass, ...]
@@ -88,8 +96,11 @@ class PassSelection:
 
 
 def select_passes(inputs: SelectionInputs) -> PassSelection:
-    """Greedy selection; raises ``PlanError`` for malformed candidates, overflow, and a mandatory pass that is
-    profitable but over budget."""
+    """Selects passes greedily.
+
+    Raises ``PlanError`` for malformed candidates, overflow, and a mandatory pass that is profitable and exceeds the
+    budget.
+    """
     _check(inputs.candidates)
     sample = inputs.sample
     selected: list[PassCandidate] = []

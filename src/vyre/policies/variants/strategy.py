@@ -1,13 +1,13 @@
-"""Which lowering strategy, and which precision.
+"""Which lowering strategy is used, and which precision?
 
-``select_strategy``: of the strategies that apply, the highest priority; the pinned tie-break is "last in the list
-wins".  ``select_precision_lowering``: a native f16 or polynomial lowering when the device offers it.
-O(n), and O(1) for a precision.
+``select_strategy`` takes, of the strategies that apply, the one of highest priority; by default the last in the list
+wins a tie.  ``select_precision_lowering`` takes a native f16 or polynomial lowering when the device offers it.  O(n),
+and O(1) for a precision.
 
-What the reference gets wrong: strategies are registered in link order, so its tie-break differs between builds;
-``by_name`` sorts ties by name instead.  It also ignores the error budget, although results must be those of the
-reference engine; with ``ulp_budget`` (None = pinned: any error) ours takes a lowering only if its known error, in ulps
-of f32, is within the budget.
+vyre-driver registers strategies in link order, so its tie-break differs between builds; ``by_name`` sorts ties by name
+instead.  It also ignores the error budget, although all backends must return the same results; with ``ulp_budget``, a
+lowering is taken only if its known error, in ulps of f32, is within the budget.  None, the default, accepts any error,
+as in vyre-driver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from vyre.policies.record import U32, FloatRange, Reason, record, verdict, why_f
 
 @record
 class Strategy:
-    """``priority``: 100 native, 50 several instructions, 10 portable, by convention."""
+    """A lowering strategy.
+
+    By convention, ``priority`` is 100 for native, 50 for several instructions, 10 for portable.
+    """
 
     name: str
     applies: bool
@@ -30,14 +33,16 @@ class Strategy:
 
 @record
 class StrategyInputs:
+    """The registered strategies; ``by_name`` sorts ties by name."""
+
     strategies: tuple[Strategy, ...]
     by_name: bool = False
 
 
 def select_strategy(inputs: StrategyInputs) -> Strategy | None:
-    """The applicable strategy of highest priority, or None.
+    """Returns the applicable strategy of highest priority, or None.
 
-    Ties: the last in the list, or with ``by_name`` the first by name.
+    A tie goes to the last in the list, or with ``by_name`` to the first by name.
     """
     applicable = [s for s in inputs.strategies if s.applies]
     if inputs.by_name:
@@ -46,6 +51,8 @@ def select_strategy(inputs: StrategyInputs) -> Strategy | None:
 
 
 class PolynomialOp(IdentityEnum):
+    """Functions with a polynomial lowering."""
+
     SIN = "sin"
     COS = "cos"
     EXP = "exp"
@@ -54,7 +61,7 @@ class PolynomialOp(IdentityEnum):
 
 @record
 class DefaultHint:
-    """No analysis result."""
+    """No result of an analysis."""
 
 
 @record
@@ -77,6 +84,11 @@ PrecisionHint: TypeAlias = DefaultHint | F16Eligible | TranscendentalPolynomial
 
 @record
 class PrecisionInputs:
+    """The features of the device and the result of an analysis.
+
+    ``ulp_budget`` is the largest accepted error in ulps of f32; None accepts any error.
+    """
+
     has_native_f16: bool
     has_transcendental_polynomial_emit: bool
     hint: PrecisionHint
@@ -92,17 +104,23 @@ class PrecisionThresholds:
 
 @verdict
 class DefaultF32:
+    """The operation stays in f32."""
+
     why: Reason = why_field()
 
 
 @verdict
 class NativeF16:
+    """The operation is computed in f16."""
+
     max_abs_operand: float
     why: Reason = why_field()
 
 
 @verdict
 class PolynomialTranscendental:
+    """The function is computed by a polynomial of this degree."""
+
     op: PolynomialOp
     argument_bound: float
     degree: int
@@ -115,7 +133,8 @@ PrecisionPlan: TypeAlias = DefaultF32 | NativeF16 | PolynomialTranscendental
 class Taylor(NamedTuple):
     """A Taylor polynomial, and its error in ulps of f32 for arguments up to ``limit``.
 
-    The error is that of cutting the series off, largest at the limit, and 4 for the roundings of evaluating it.
+    The error is the truncation error of the series, which is largest at the limit, plus 4 for the roundings of
+    evaluating it.
     """
 
     degree: int
@@ -129,16 +148,19 @@ POLYNOMIALS: Final[dict[PolynomialOp, tuple[Taylor, Taylor]]] = {
     PolynomialOp.EXP: (Taylor(5, 1.0, 40_698), Taylor(5, 1.0, 40_698)),
     PolynomialOp.LN: (Taylor(5, 2.0, 1_513_077), Taylor(5, 2.0, 1_513_077)),
 }
-"""For narrow and for wide arguments."""
+"""The polynomials for narrow and for wide arguments."""
 F16_ULPS: Final = 4096
-"""One rounding to the 11 bits of f16: half of 2^13 ulps of f32."""
+"""The error of one rounding to the 11 bits of f16: half of 2^13 ulps of f32."""
 DEFAULT_THRESHOLDS = PrecisionThresholds()
 
 
 def select_precision_lowering(
     inputs: PrecisionInputs, thresholds: PrecisionThresholds = DEFAULT_THRESHOLDS
 ) -> PrecisionPlan:
-    """The cheapest lowering that the device offers and the budget allows; a NaN bound takes the longer polynomial."""
+    """Returns the cheapest lowering that the device offers and the budget allows.
+
+    A bound that is NaN takes the longer polynomial.
+    """
     budget = inputs.ulp_budget
     match inputs.hint:
         case F16Eligible(bound) if inputs.has_native_f16:

@@ -1,1 +1,1 @@
-"""Decisions that only the CUDA adapter needs: which target to write for, and which miscompiles to write around."""
+"""Decisions of the CUDA adapter: which PTX target to write for, and which miscompiles of its assembler to avoid."""

@@ -1,7 +1,7 @@
-"""Which ``.version`` and ``.target`` a kernel is written for.
+"""Which ``.version`` and ``.target`` is a kernel written for?
 
-The lowest PTX version that knows the target and the features in use is chosen: a higher one would only shut out older
-drivers.  The table was read off the assembler of CUDA 13.0: the smallest accepted version of each target.  O(features).
+Rule: the lowest PTX version that has the target and the features in use, because a higher one only excludes older
+drivers.  The table lists the smallest version that the assembler of CUDA 13.0 accepts for each target.  O(features).
 
 A device newer than the table gets the largest known target below it: PTX of a lower target runs on every higher one.
 """
@@ -32,12 +32,12 @@ BASE_VERSIONS: Final[dict[int, PtxVersion]] = {
     120: (8, 7),
     121: (8, 8),
 }
-"""The lowest PTX version of each target."""
+"""The lowest PTX version of each target, by the number of the target (90 for sm_90)."""
 _TARGETS: Final = sorted(BASE_VERSIONS)
 
 
 class Feature(IdentityEnum):
-    """Features that a kernel may use and that only some targets or versions have."""
+    """Features of a kernel that not every target or version has."""
 
     LARGE_PARAMETERS = "more than 4096 bytes of parameters"
     REDUCE = "a reduction across the subgroup in one instruction"
@@ -47,7 +47,7 @@ class Feature(IdentityEnum):
 
 
 class Requirement(NamedTuple):
-    """The lowest target and the lowest PTX version that have a feature."""
+    """The lowest target, and the lowest version, that has a feature."""
 
     target: int
     version: PtxVersion
@@ -60,6 +60,7 @@ REQUIREMENTS: Final[dict[Feature, Requirement]] = {
     Feature.WIDE_256: Requirement(100, (8, 8)),
     Feature.CACHE_HINTS: Requirement(75, (7, 4)),
 }
+"""The requirement of each feature."""
 
 DRIVER_VERSIONS: Final[tuple[tuple[int, PtxVersion], ...]] = (
     (13_000, (9, 0)),
@@ -84,7 +85,7 @@ DRIVER_VERSIONS: Final[tuple[tuple[int, PtxVersion], ...]] = (
 
 @record
 class TargetInputs:
-    """``device``: the number of an sm, 90 for sm_90.  ``features``: those that the kernel uses."""
+    """A device and the features in use; ``device`` is the number of its target, 90 for sm_90."""
 
     device: U32
     features: frozenset[Feature] = frozenset()
@@ -92,31 +93,32 @@ class TargetInputs:
 
 @verdict
 class PtxTarget:
-    """``version`` as (major, minor); ``number`` is that of the target."""
+    """A PTX ``version`` as (major, minor), and the ``number`` of a target."""
 
     version: PtxVersion
     number: int
 
     @property
     def version_text(self) -> str:
-        """Returns the version as it stands in ``.version``, such as ``8.6``."""
+        """The version as PTX writes it, such as ``8.1``."""
         return f"{self.version[0]}.{self.version[1]}"
 
     @property
     def text(self) -> str:
-        """Returns the target as it stands in ``.target``, such as ``sm_90``."""
+        """The target as PTX writes it, such as ``sm_90``."""
         return f"sm_{self.number}"
 
     @property
     def label(self) -> str:
-        """Returns the target, which is this verdict's short name in reports."""
+        """The target, for telemetry."""
         return self.text
 
 
 def select_target(inputs: TargetInputs) -> PtxTarget:
-    """Returns the target and version for a device and features.
+    """Returns version and target for a device.
 
-    Raises ``UnsupportedFeature`` for a feature that the target lacks, and ``InvalidConfig`` below the oldest target.
+    Raises ``UnsupportedFeature`` for a feature that the target lacks, ``InvalidConfig`` for a device below the oldest
+    target.
     """
     place = bisect_right(_TARGETS, inputs.device)
     if place == 0:
@@ -134,7 +136,10 @@ def select_target(inputs: TargetInputs) -> PtxTarget:
 
 
 def sm_number(target: str) -> int:
-    """Returns 90 for ``sm_90``.  Raises ``InvalidConfig`` with the known targets for any other text."""
+    """Returns the number of a target, 90 for ``sm_90``.
+
+    Raises ``InvalidConfig``, which lists the known targets, for anything else.
+    """
     match = re.fullmatch(r"sm_(\d{2,3})", target)
     if match is None or int(match[1]) not in BASE_VERSIONS:
         raise unknown_target(target)
@@ -142,18 +147,21 @@ def sm_number(target: str) -> int:
 
 
 def unknown_target(target: str) -> InvalidConfig:
-    """Returns the error for a target that is not in the table; its fix lists those that are."""
+    """Returns the error for an unknown target, which lists the known ones."""
     known = ", ".join(f"sm_{number}" for number in BASE_VERSIONS)
     return InvalidConfig(f"unknown target {target!r}", fix=f"use one of {known}.")
 
 
 def highest_version(driver_version: int) -> PtxVersion:
-    """Returns the highest PTX version that a driver reads; unknown newer drivers count as the newest known one."""
+    """Returns the highest PTX version that a driver reads.
+
+    A driver newer than the table counts as the newest one in it; a driver older than the table reads 6.0.
+    """
     return next((version for driver, version in DRIVER_VERSIONS if driver <= driver_version), (6, 0))
 
 
 def check_driver(target: PtxTarget, driver_version: int) -> None:
-    """Raises ``BackendUnavailable`` if the driver is too old to read the PTX."""
+    """Raises ``BackendUnavailable`` if the driver is older than the PTX."""
     if target.version > highest_version(driver_version):
         needed = min(driver for driver, version in DRIVER_VERSIONS if version >= target.version)
         raise BackendUnavailable(

@@ -1,7 +1,7 @@
-"""The known miscompiles of ``ptxas`` that a program of vyre's language could meet.
+"""The known miscompiles of ``ptxas`` that a program of this language could meet.
 
-They were found by reading the machine code that the assembler makes of small kernels (13.0.88 and 13.5.37), some after
-reports of the FuzzX project, whose list also covers 13.2.78.  The kernels here are our own.
+They were found by reading the code that the assembler generates for small kernels (13.0.88 and 13.5.37), some after
+reports of the FuzzX project, whose list also covers 13.2.78.  The kernels here are original.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from vyre.domain.identity_enum import IdentityEnum
 from vyre.policies.record import verdict
 
 Version: TypeAlias = tuple[int, int]
-"""Major and minor version of the assembler; also that of the CUDA driver whose JIT compiler it is."""
+"""Major and minor version of the assembler, or of the CUDA driver that contains it as its JIT."""
 
 
 class Remedy(Enum):
-    """How a hazard is prevented: by another instruction, by a fence, or by assembling at level 0."""
+    """How a hazard is prevented.
+
+    ``AVOID`` writes another sequence, ``FENCE`` hides an operand from the assembler, ``LEVEL0`` switches optimisation
+    off.
+    """
 
     AVOID = "avoid"
     FENCE = "fence"
@@ -26,7 +30,7 @@ class Remedy(Enum):
 
 
 class Fence(IdentityEnum):
-    """Families of operations that can be fenced."""
+    """The families of operations that are fenced."""
 
     MIN_MAX = "operands of i32 minimum and maximum"
     ROTATES = "counts of rotations"
@@ -37,16 +41,17 @@ class Fence(IdentityEnum):
 
 
 ALL_FENCES: Final = frozenset(Fence)
+"""Every fence."""
 
 
 @verdict
 class Hazard:
-    """A miscompile of the assembler.
+    """One miscompile.
 
-    ``broken`` holds the sm numbers on which it shows, by version; ``sound`` lists versions on which it shows on no
-    target; about any other version nothing is known.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``,
-    empty if no small body shows the hazard; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that
-    matches the listing of the miscompiled body (see ``vyre.testing.sass``), and that of no sound one.
+    ``broken`` lists, by version, the sm numbers on which it occurs; ``sound`` lists versions on which it occurs
+    nowhere.  Nothing is known of other versions.  ``reduced`` and ``remedied`` are bodies for ``reduced_ptx``, empty
+    where no small body shows the hazard; for ``n`` the first lane stores ``right``.  ``wrong`` is a pattern that
+    matches the listing of the miscompiled body (see ``vyre.testing.sass``), and no sound one.
     """
 
     name: str
@@ -64,9 +69,9 @@ class Hazard:
 
 
 EVERYWHERE: Final = (75, 80, 86, 89, 90, 100, 120)
-"""The targets whose machine code was examined."""
+"""The targets that were examined."""
 THREE_WAY: Final = (90, 100)
-"""Targets with an instruction for the minimum or maximum of three values."""
+"""Targets with an instruction for the extreme of three values."""
 
 NEVER_EMITTED: Final[dict[str, str]] = {
     r"(add|sub|mad)\.\w*\.?cc\b|(add|sub|mad)c\b": "carries after shifts are wrong: use 64 bits, or compare the sum",
@@ -416,3 +421,4 @@ $JOIN:""",
         right=0x8000_0002,
     ),
 )
+"""All known miscompiles."""

@@ -1,9 +1,10 @@
-"""How kernels are written so that known miscompiles of ``ptxas`` cannot happen.
+"""How are kernels written so that known miscompiles of ``ptxas``, the PTX assembler, cannot happen?
 
-There are three remedies: *avoid* the instruction or sequence always; *fence* an operation, that is combine it with a
-kernel parameter that is always zero, which the assembler cannot know; or assemble at *level 0*.  An avoided instruction
-is avoided for every version, because its replacement costs nothing.  A fence costs an instruction, and is omitted for
-exactly those versions whose soundness ``ptxas_hazard_table`` records.  Fences are no optimisation switch.  O(table).
+There are three remedies: *avoid* the instruction or sequence; *fence* an operation, which combines it with a kernel
+parameter that is always zero and that the assembler cannot know; or assemble at optimisation *level 0*.  An avoided
+instruction is avoided for every version, because the replacement costs nothing.  A fence costs an instruction, and is
+left out for exactly those versions for which ``ptxas_hazard_table`` records that they are sound.  Fences are not an
+optimisation switch.  O(table).
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from vyre.policies.record import U32, record
 
 @record
 class AssemblerInputs:
-    """``target``: the number of an sm.  ``assembler``: its version, None if it is unknown which one will run."""
+    """The assembler of a kernel.
+
+    ``target`` is the number of a target, 90 for sm_90; ``assembler`` is the version, None if it is unknown which one
+    will run.
+    """
 
     target: U32
     assembler: Version | None = None
 
 
 def fences_needed(inputs: AssemblerInputs) -> frozenset[Fence]:
-    """Returns the fences to write: every fence, except those of which this version is known to be sound for every
-    hazard.
-
-    Nothing is known to be sound on targets that the table does not cover.
-    """
+    """Returns the fences to write: all except those for whose every hazard this version, on this target, is sound."""
     looked_at = inputs.target in EVERYWHERE
     return frozenset(
         h.fence for h in HAZARDS if h.fence is not None and not (looked_at and inputs.assembler in h.sound)
@@ -33,11 +34,11 @@ def fences_needed(inputs: AssemblerInputs) -> frozenset[Fence]:
 
 
 def reduced_ptx(entry: str, body: str, version: str, target: str) -> str:
-    """Returns a module around a body of the table.
+    """Returns a PTX module around a body of the table.
 
     The body finds ``n`` in ``%r0`` and in the word at ``%rd0``, the opaque zero in ``%r1`` and the lane's number in
-    ``%r2``; the value that it leaves in ``%r9`` is stored in that word, unless it branches to ``$END``.  Parameters of
-    the entry: address of the word, n, zero.
+    ``%r2``.  The value in ``%r9`` at its end is stored in that word, unless the body branches to ``$END``.  The
+    parameters of the entry are the address of the word, n, and zero.
     """
     return "\n".join(
         (

@@ -1,4 +1,4 @@
-"""What a gallery file provides: a kernel, inputs for it, and the answer computed without vyre."""
+"""The parts of a gallery file: a kernel, inputs for it, and the answer computed without vyre."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ class Answers(Protocol):
 class Dispatcher(Protocol):
     """The part of a ``Session`` that the gallery uses."""
 
-    def dispatch(self, program: Program, inputs: Inputs, config: DispatchConfig | None = None) -> Answers: ...
+    def dispatch(self, program: Program, inputs: Inputs, config: DispatchConfig | None = None) -> Answers:
+        """Runs the program on these inputs and returns its outputs by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """Inputs by buffer name, and the independently computed content of every returned buffer.
 
-    ``tolerance_ulp``: largest allowed distance of floats in units in the last place.
+    ``tolerance_ulp`` is the largest allowed distance of floats, in units in the last place.
     """
 
     inputs: Inputs
@@ -43,14 +44,18 @@ class Case:
 
 
 def dispatch_once(session: Dispatcher, program: Program, case: Case) -> Outputs:
-    """The usual way to run an example."""
+    """Runs an example with one dispatch and returns its outputs by name."""
     result = session.dispatch(program, case.inputs, case.config)
     return {name: result[name] for name in case.expected}
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One kernel of the gallery.  ``run`` differs from one dispatch where the algorithm iterates."""
+    """One kernel of the gallery.
+
+    ``checked_by`` names the source of the expected answer.  ``run`` differs from ``dispatch_once`` where the
+    algorithm iterates.
+    """
 
     name: str
     title: str
@@ -61,7 +66,7 @@ class Example:
 
 
 def mismatches(case: Case, outputs: Outputs) -> list[str]:
-    """One line per buffer whose content differs from what is expected; empty when all agree."""
+    """Returns one line per buffer whose content differs from the expected one; empty when all agree."""
     return [line for name, want in case.expected.items() if (line := _difference(case, name, want, outputs[name]))]
 
 
@@ -82,7 +87,7 @@ def _bits(array: Array) -> Array:
 
 
 def _ulps(got: Array, want: Array) -> Array:
-    """Distance in representable numbers; NaN is 0 away from NaN and far from anything else."""
+    """Returns the distance in representable numbers; two NaN have distance 0, a NaN and a number a huge one."""
     width = got.dtype.itemsize * 8
     ordered = []
     for array in (got, want):
@@ -95,7 +100,7 @@ def _ulps(got: Array, want: Array) -> Array:
 
 
 def random_u32(seed: int, count: int) -> npt.NDArray[np.uint32]:
-    """The sequence s := s * 1664525 + 1013904223 mod 2^32 (Numerical Recipes), after one step from ``seed``."""
+    """Returns the sequence s := s * 1664525 + 1013904223 mod 2^32 (Numerical Recipes), after one step from ``seed``."""
     values = np.empty(count, np.uint32)
     state = seed
     for k in range(count):
@@ -105,5 +110,5 @@ def random_u32(seed: int, count: int) -> npt.NDArray[np.uint32]:
 
 
 def random_f32(seed: int, count: int) -> npt.NDArray[np.float32]:
-    """The same sequence as multiples of 2^-23 in [-1, 1)."""
+    """Returns the same sequence as multiples of 2^-23 in [-1, 1)."""
     return ((random_u32(seed, count) >> 8) / 2.0**23 - 1.0).astype(np.float32)

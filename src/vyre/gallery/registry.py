@@ -1,4 +1,4 @@
-"""Every example of the gallery by name."""
+"""The registry of all examples of the gallery, by name."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ MODULES: Final = (*(f"basics.{name}" for name in BASICS), *(f"applications.{name
 
 
 def load(module: str) -> Example:
-    """The example of one of ``MODULES``."""
+    """Returns the example of one of ``MODULES``."""
     example = import_module(f"vyre.gallery.{module}").EXAMPLE
     assert isinstance(example, Example)
     return example
 
 
 def examples() -> dict[str, Example]:
-    """All examples by name, in reading order."""
+    """Returns all examples by name, in reading order."""
     return {example.name: example for example in map(load, MODULES)}

@@ -1,7 +1,7 @@
 """Breadth-first search over a graph in compressed sparse rows, one dispatch per level.
 
-The step reads the old levels and lowers the new ones with an atomic minimum whose result nobody uses, so
-the answer depends on no order.
+The step reads the old levels and lowers the new ones with an atomic minimum whose result is not used, so the answer
+does not depend on the order of the lanes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ NODES = 500
 
 
 def bfs_level() -> Program:
+    """Builds the kernel: each node at ``depth`` gives its unreached neighbours the level ``depth + 1``."""
     with ProgramBuilder("bfs_level", workgroup=64) as p:
         depth = p.param("depth", u32)
         row_ptr = p.input("row_ptr", u32)
@@ -36,7 +37,7 @@ def bfs_level() -> Program:
 
 
 def bfs(session: Dispatcher, program: Program, row_ptr: Words, col: Words, source: int) -> Words:
-    """Distance of every node from ``source``; UNREACHED where there is no path."""
+    """Returns the distance of every node from ``source``; UNREACHED where there is no path."""
     levels = np.full(row_ptr.size - 1, UNREACHED, np.uint32)
     levels[source] = 0
     for depth in range(levels.size):
@@ -49,6 +50,7 @@ def bfs(session: Dispatcher, program: Program, row_ptr: Words, col: Words, sourc
 
 
 def case() -> Case:
+    """Returns a random graph and a source, and the distances from a plain search."""
     edges = random_edges(34, NODES, 700)
     row_ptr, col = compressed_rows(NODES, edges)
     source = edges[0][0]
@@ -56,6 +58,7 @@ def case() -> Case:
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Runs the search and returns the levels."""
     row_ptr, col = np.asarray(case.inputs["row_ptr"]), np.asarray(case.inputs["col"])
     return {"levels": bfs(session, program, row_ptr, col, int(np.asarray(case.inputs["source"])))}
 

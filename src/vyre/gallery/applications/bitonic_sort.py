@@ -9,7 +9,10 @@ from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outpu
 
 
 def compare_exchange() -> Program:
-    """One lane per pair: elements ``stride`` apart, ascending where bit ``block`` of the index is clear."""
+    """Builds the kernel: one lane orders one pair.
+
+    The pair's elements are ``stride`` apart, in ascending order where bit ``block`` of the index is clear.
+    """
     with ProgramBuilder("compare_exchange", workgroup=256) as p:
         block = p.param("block", u32)
         stride = p.param("stride", u32)
@@ -28,7 +31,7 @@ def compare_exchange() -> Program:
 
 
 def sort(session: Dispatcher, program: Program, keys: Array) -> Array:
-    """``keys`` (u32) in ascending order."""
+    """Returns ``keys`` (u32) in ascending order."""
     size = 1 << max(keys.size - 1, 1).bit_length()
     padded = np.full(size, 0xFFFF_FFFF, np.uint32)
     padded[: keys.size] = keys
@@ -45,11 +48,13 @@ def sort(session: Dispatcher, program: Program, keys: Array) -> Array:
 
 
 def case() -> Case:
+    """Returns random keys, and the keys in the order of ``sorted()``."""
     keys = random_u32(40, 1000)
     return Case({"keys": keys}, {"keys": np.array(sorted(keys.tolist()), np.uint32)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Sorts the keys and returns them."""
     return {"keys": sort(session, program, np.asarray(case.inputs["keys"]))}
 
 

@@ -1,6 +1,6 @@
 """BLAKE3 of a whole input: one lane per chunk of 1024 bytes, then the tree level by level.
 
-The compression is the one of P14: a Python function over values serves both kernels and ``basics``.
+The compression function is that of P14: a Python function over values that all three kernels use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK_BYTES, BLOCK_WORDS, CHUNK_BYTES, DIGEST_WORDS = 64, 16, 1024, 8
 def compress(
     p: ProgramBuilder, chaining: list[Operand], message: list[Value], counter: Operand, length: Operand, flags: Operand
 ) -> list[Value]:
-    """The eight words of the chaining value after one block."""
+    """Returns the eight words of the chaining value after one block."""
     start: tuple[Operand, ...] = (*chaining, *IV[:4], counter, 0, length, flags)
     state = [p.var(word, f"s{q}") for q, word in enumerate(start)]
     mix_rounds(state, message)
@@ -26,7 +26,10 @@ def compress(
 
 
 def hash_chunks() -> Program:
-    """Chaining value of each chunk; the text comes as words, padded with zeros to whole blocks."""
+    """Builds the kernel that computes the chaining value of each chunk.
+
+    The text is passed as words, padded with zeros to whole blocks.
+    """
     with ProgramBuilder("blake3_chunks", workgroup=32) as p:
         length = p.param("length", u32)
         text = p.input("text", u32)
@@ -54,7 +57,9 @@ def hash_chunks() -> Program:
 
 
 def hash_parents() -> Program:
-    """One level of the tree: each pair of nodes makes a parent; an odd last node moves up as it is."""
+    """Builds the kernel for one level of the tree: each pair of nodes makes a parent; an odd last node moves up
+    unchanged.
+    """
     with ProgramBuilder("blake3_parents", workgroup=32) as p:
         count = p.param("count", u32)
         nodes = p.input("nodes", u32)
@@ -72,7 +77,7 @@ def hash_parents() -> Program:
 
 
 def digest(session: Dispatcher, chunk_program: Program, text: Array) -> bytes:
-    """BLAKE3-256 of ``text`` (u8, shorter than 2^32 bytes)."""
+    """Returns BLAKE3-256 of ``text`` (u8, shorter than 2^32 bytes)."""
     padded = np.zeros(max(-(-text.size // BLOCK_BYTES), 1) * BLOCK_BYTES, np.uint8)
     padded[: text.size] = text
     count = max(-(-text.size // CHUNK_BYTES), 1)
@@ -91,11 +96,13 @@ def digest(session: Dispatcher, chunk_program: Program, text: Array) -> bytes:
 
 
 def case() -> Case:
+    """Returns 9001 random bytes, and their digest from the package blake3."""
     text = random_u32(33, 2500).view(np.uint8)[:9001]
     return Case({"text": text}, {"digest": np.frombuffer(blake3.blake3(text.tobytes()).digest(), np.uint8)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Hashes the text and returns its digest."""
     return {"digest": np.frombuffer(digest(session, program, np.asarray(case.inputs["text"])), np.uint8)}
 
 

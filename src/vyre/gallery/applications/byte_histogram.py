@@ -1,6 +1,6 @@
 """Histogram of bytes: one private table per workgroup, merged at the end.
 
-Atomics on workgroup memory are cheap; the 256 atomics on global memory are paid once per workgroup.
+Atomics on workgroup memory are cheap; each workgroup executes the 256 atomics on global memory only once.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ WORKGROUP, BYTES_PER_LANE = 256, 64
 
 
 def byte_histogram() -> Program:
+    """Builds the kernel: adds the number of occurrences of each byte value in ``text`` to ``counts``."""
     with ProgramBuilder("byte_histogram", workgroup=WORKGROUP) as p:
         text = p.input("text", u8)
         counts = p.inout("counts", u32, 256)
         private = p.workgroup("private", u32, 256)
         lane = p.local_id()
         lanes = p.num_groups() * WORKGROUP
-        with p.for_(p.global_id(), text.length, lanes, name="at") as at:  # neighbours read neighbouring bytes
+        with p.for_(p.global_id(), text.length, lanes, name="at") as at:  # adjacent lanes read adjacent bytes
             private.atomic_add(text[at], 1)
         p.barrier()
         counts.atomic_add(lane, private[lane])
@@ -31,23 +32,25 @@ def byte_histogram() -> Program:
 
 
 def histogram(session: Dispatcher, program: Program, text: Array) -> Array:
-    """How often each byte value occurs in ``text`` (u8)."""
+    """Returns the number of occurrences of each byte value in ``text`` (u8)."""
     config = DispatchConfig(extent=(-(-text.size // BYTES_PER_LANE),))
     return session.dispatch(program, {"text": text, "counts": np.zeros(256, np.uint32)}, config)["counts"]
 
 
 def counted(text: bytes) -> npt.NDArray[np.uint32]:
-    """The same by ``collections.Counter``."""
+    """Returns the same counts from ``collections.Counter``."""
     found = Counter(text)
     return np.array([found[byte] for byte in range(256)], np.uint32)
 
 
 def case() -> Case:
+    """Returns random bytes, and their counts."""
     text = random_u32(32, 8000).view(np.uint8)
     return Case({"text": text}, {"counts": counted(text.tobytes())})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Counts the bytes and returns the table."""
     return {"counts": histogram(session, program, np.asarray(case.inputs["text"]))}
 
 

@@ -12,6 +12,7 @@ NODES = 400
 
 
 def propagate_labels() -> Program:
+    """Builds the kernel: each edge lowers the labels of its ends, and sets ``changed`` if they differed."""
     with ProgramBuilder("propagate_labels", workgroup=64) as p:
         src = p.input("src", u32)
         dst = p.input("dst", u32)
@@ -30,7 +31,7 @@ def propagate_labels() -> Program:
 
 
 def components(session: Dispatcher, program: Program, nodes: int, src: Words, dst: Words) -> Words:
-    """Least node number of every node's component, edges taken as undirected."""
+    """Returns the least node number of every node's component; edges are undirected."""
     labels = np.arange(nodes, dtype=np.uint32)
     for _ in range(nodes):
         result = session.dispatch(program, {"src": src, "dst": dst, "labels": labels, "new_labels": labels})
@@ -41,12 +42,14 @@ def components(session: Dispatcher, program: Program, nodes: int, src: Words, ds
 
 
 def case() -> Case:
+    """Returns random edges, and the labels from union-find."""
     edges = np.array(random_edges(35, NODES, 330), np.uint32)
     inputs = {"src": edges[:, 0].copy(), "dst": edges[:, 1].copy()}
     return Case(inputs, {"labels": plain_components(NODES, edges.tolist())})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Finds the components and returns the labels."""
     src, dst = np.asarray(case.inputs["src"]), np.asarray(case.inputs["dst"])
     return {"labels": components(session, program, NODES, src, dst)}
 

@@ -1,8 +1,7 @@
 """Several byte patterns in one pass: an Aho-Corasick automaton run by many lanes at once.
 
-Each lane scans a chunk and starts early enough to be in the right state at the chunk's first byte, so no
-match is lost or counted twice.  Lanes count visits to accepting states; which patterns end in a state is
-known on the host.
+Each lane scans a chunk and starts early enough to be in the right state at the chunk's first byte, so no match is
+lost or counted twice.  Lanes count visits to accepting states; the host knows which patterns end in a state.
 """
 
 from __future__ import annotations
@@ -23,7 +22,10 @@ CHUNK = 256
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """``table[state * 256 + byte]`` is the next state; ``ends[state, k]`` tells whether pattern k ends there."""
+    """An automaton for several patterns.
+
+    ``table[state * 256 + byte]`` is the next state; ``ends[state, k]`` is whether pattern k ends there.
+    """
 
     patterns: tuple[bytes, ...]
     table: npt.NDArray[np.uint32]
@@ -31,16 +33,17 @@ class Automaton:
 
     @property
     def accepting(self) -> npt.NDArray[np.uint32]:
-        """1 for every state in which some pattern ends."""
+        """Returns 1 for every state in which some pattern ends, else 0."""
         return np.asarray(self.ends.any(axis=1), np.uint32)
 
     @property
     def longest(self) -> int:
+        """Returns the length of the longest pattern in bytes."""
         return max(map(len, self.patterns))
 
 
 def automaton(patterns: Sequence[bytes]) -> Automaton:
-    """Aho and Corasick's automaton with every transition filled in."""
+    """Returns the automaton of Aho and Corasick with every transition filled in."""
     edges: list[dict[int, int]] = [{}]
     ends: list[set[int]] = [set()]
     for k, pattern in enumerate(patterns):
@@ -68,6 +71,7 @@ def automaton(patterns: Sequence[bytes]) -> Automaton:
 
 
 def dfa_scan() -> Program:
+    """Builds the kernel: each lane scans one chunk and counts its visits to accepting states."""
     with ProgramBuilder("dfa_scan", workgroup=64) as p:
         warm_up = p.param("warm_up", u32)
         text = p.input("text", u8)
@@ -85,7 +89,7 @@ def dfa_scan() -> Program:
 
 
 def scan(session: Dispatcher, program: Program, text: Array, machine: Automaton) -> npt.NDArray[np.uint32]:
-    """Overlapping occurrences of each pattern in ``text`` (u8)."""
+    """Returns the number of occurrences, overlapping ones included, of each pattern in ``text`` (u8)."""
     result = session.dispatch(
         program,
         {
@@ -100,7 +104,7 @@ def scan(session: Dispatcher, program: Program, text: Array, machine: Automaton)
 
 
 def occurrences(text: bytes, patterns: Sequence[bytes]) -> npt.NDArray[np.uint32]:
-    """The same by ``re``: a lookahead finds overlapping matches too."""
+    """Returns the same counts from ``re``; a lookahead finds overlapping matches, too."""
     return np.array([len(re.findall(b"(?=" + re.escape(pattern) + b")", text)) for pattern in patterns], np.uint32)
 
 
@@ -108,11 +112,13 @@ PATTERNS = (b"abab", b"ba", b"bab", b"bbbb")
 
 
 def case() -> Case:
+    """Returns a random text of "a" and "b", and the occurrences of ``PATTERNS`` in it."""
     text = (ord("a") + ((random_u32(31, 5000) >> 16) & 1)).astype(np.uint8)
     return Case({"text": text}, {"counts": occurrences(text.tobytes(), PATTERNS)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Scans the text and returns the counts."""
     return {"counts": scan(session, program, np.asarray(case.inputs["text"]), automaton(PATTERNS))}
 
 

@@ -12,6 +12,7 @@ R_PENTOMINO = ((0, 1), (0, 2), (1, 0), (1, 1), (2, 1))
 
 
 def life() -> Program:
+    """Builds the kernel: computes the next generation of a torus of ``width`` x ``height`` cells."""
     with ProgramBuilder("life", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         height = p.param("height", u32)
@@ -33,7 +34,7 @@ def life() -> Program:
 
 
 def generations(session: Dispatcher, program: Program, cells: Array, count: int) -> Array:
-    """``cells`` (u8 0 or 1, height x width) after ``count`` generations."""
+    """Returns ``cells`` (u8 0 or 1, height x width) after ``count`` generations."""
     height, width = cells.shape
     config = DispatchConfig(extent=(width, height))
     state = cells
@@ -44,7 +45,7 @@ def generations(session: Dispatcher, program: Program, cells: Array, count: int)
 
 
 def generations_by_numpy(cells: Array, count: int) -> Array:
-    """The same with rolled arrays."""
+    """Returns the same generation from NumPy, with rolled arrays."""
     for _ in range(count):
         shifts = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if (dy, dx) != (0, 0)]
         total = sum(np.roll(cells, shift, axis=(0, 1)) for shift in shifts)
@@ -53,7 +54,7 @@ def generations_by_numpy(cells: Array, count: int) -> Array:
 
 
 def r_pentomino(height: int, width: int) -> Array:
-    """Five cells that stay restless for 1103 generations, in the middle of an empty field."""
+    """Returns an empty field with an r-pentomino in its middle: five cells that stabilise after 1103 generations."""
     cells = np.zeros((height, width), np.uint8)
     for dy, dx in R_PENTOMINO:
         cells[height // 2 + dy, width // 2 + dx] = 1
@@ -61,11 +62,13 @@ def r_pentomino(height: int, width: int) -> Array:
 
 
 def case() -> Case:
+    """Returns an r-pentomino, and its 20th generation from NumPy."""
     cells = r_pentomino(24, 32)
     return Case({"cells": cells}, {"cells": generations_by_numpy(cells, GENERATIONS)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Runs 20 generations and returns the cells."""
     return {"cells": generations(session, program, np.asarray(case.inputs["cells"]), GENERATIONS)}
 
 

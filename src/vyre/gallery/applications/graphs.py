@@ -15,20 +15,20 @@ UNREACHED = 0xFFFF_FFFF
 
 
 def random_edges(seed: int, nodes: int, count: int) -> list[tuple[int, int]]:
-    """``count`` pairs of node numbers, sorted, without repetitions (so possibly fewer)."""
+    """Returns ``count`` pairs of node numbers, sorted, without repetitions (so possibly fewer)."""
     ends = ((random_u32(seed, 2 * count) >> 8) % nodes).tolist()
     return sorted(set(zip(ends[::2], ends[1::2], strict=True)))
 
 
 def compressed_rows(nodes: int, edges: Iterable[tuple[int, int]]) -> tuple[Words, Words]:
-    """(row_ptr, col): the targets of node n are ``col[row_ptr[n] : row_ptr[n + 1]]``."""
+    """Returns (row_ptr, col): the targets of node n are ``col[row_ptr[n] : row_ptr[n + 1]]``."""
     ordered = np.array(sorted(edges), np.uint32).reshape(-1, 2)
     row_ptr = np.searchsorted(ordered[:, 0], np.arange(nodes + 1)).astype(np.uint32)
     return row_ptr, ordered[:, 1].copy()
 
 
 def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Words:
-    """Distance of every node from ``source`` with a queue; UNREACHED where there is no path."""
+    """Returns the distance of every node from ``source``, found with a queue; UNREACHED where there is no path."""
     targets: list[list[int]] = [[] for _ in range(nodes)]
     for a, b in edges:
         targets[a].append(b)
@@ -45,7 +45,7 @@ def plain_bfs(nodes: int, edges: Iterable[tuple[int, int]], source: int) -> Word
 
 
 def plain_components(nodes: int, edges: Iterable[tuple[int, int]]) -> Words:
-    """Least node number of every node's component, by union and find."""
+    """Returns the least node number of every node's component, found by union-find."""
     parent = list(range(nodes))
 
     def root(node: int) -> int:

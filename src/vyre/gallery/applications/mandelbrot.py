@@ -1,4 +1,4 @@
-"""The Mandelbrot set: rounds until the orbit leaves the circle of radius 2, per pixel."""
+"""The Mandelbrot set: the number of rounds until the orbit leaves the circle of radius 2, per pixel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outpu
 
 
 class View(TypedDict):
-    """The picture's upper left corner, the distance of its pixels, and the most rounds tried."""
+    """A view: the picture's upper left corner, the distance of its pixels, and the largest number of rounds."""
 
     left: float
     top: float
@@ -20,6 +20,7 @@ class View(TypedDict):
 
 
 def mandelbrot() -> Program:
+    """Builds the kernel: each lane counts the rounds of one pixel."""
     with ProgramBuilder("mandelbrot", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         rounds_ = p.param("rounds", u32)
@@ -42,7 +43,7 @@ def mandelbrot() -> Program:
 
 
 def escape_counts(session: Dispatcher, program: Program, shape: tuple[int, int], **view: Unpack[View]) -> Array:
-    """Rounds survived by each pixel of a picture of ``shape`` (height, width), at most ``rounds``."""
+    """Returns the number of rounds of each pixel of a picture of ``shape`` (height, width), at most ``rounds``."""
     height, width = shape
     inputs: Inputs = {
         "width": width,
@@ -56,7 +57,7 @@ def escape_counts(session: Dispatcher, program: Program, shape: tuple[int, int],
 
 
 def counts_by_numpy(shape: tuple[int, int], *, left: float, top: float, step: float, rounds: int) -> Array:
-    """The same, every operation rounded to f32 in the same order."""
+    """Returns the same counts from NumPy, every operation rounded to f32 in the same order."""
     height, width = shape
     with np.errstate(over="ignore", invalid="ignore"):
         cx = np.float32(left) + np.arange(width).astype(np.float32) * np.float32(step)
@@ -77,10 +78,12 @@ SHAPE: Final = (64, 80)
 
 
 def case() -> Case:
+    """Returns the counts of ``VIEW``; the kernel takes no arrays."""
     return Case({}, {"counts": counts_by_numpy(SHAPE, **VIEW)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Computes the counts of ``VIEW`` and returns them."""
     return {"counts": escape_counts(session, program, SHAPE, **VIEW)}
 
 

@@ -1,7 +1,7 @@
 """Inclusive prefix sum of any number of elements in one program with a barrier of the whole grid.
 
-First every workgroup scans its own elements and publishes its total; after the grid barrier each adds the
-totals of the workgroups before it.
+First every workgroup scans its own elements and stores its total; after the grid barrier each adds the totals of the
+workgroups before it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ WORKGROUP = 256
 
 
 def prefix_scan() -> Program:
+    """Builds the kernel: ``sums[k]`` is the sum of ``data[0]`` to ``data[k]``."""
     with ProgramBuilder("prefix_scan", workgroup=WORKGROUP) as p:
         data = p.input("data", u32)
         sums = p.output("sums", u32, like=data)
@@ -45,6 +46,7 @@ def prefix_scan() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and their cumulative sum from NumPy."""
     data = random_u32(39, 3000)
     totals = np.zeros(3000, np.uint32)
     per_group = np.add.reduceat(data, np.arange(0, 3000, WORKGROUP), dtype=np.uint32)

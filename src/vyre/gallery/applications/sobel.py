@@ -1,4 +1,4 @@
-"""Edges of a grey picture: the magnitude of the Sobel gradient, the border repeated outward."""
+"""Edge detection in a grey picture: the magnitude of the Sobel gradient; border pixels are replicated outward."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from vyre.gallery.example import Array, Case, Dispatcher, Example, Inputs, Outpu
 
 
 def sobel() -> Program:
+    """Builds the kernel: each lane computes the gradient magnitude of one pixel."""
     with ProgramBuilder("sobel", workgroup=(16, 16)) as p:
         width = p.param("width", u32)
         height = p.param("height", u32)
@@ -33,7 +34,7 @@ def sobel() -> Program:
 
 
 def edges(session: Dispatcher, program: Program, image: Array) -> Array:
-    """Gradient magnitude of a picture (u8, height x width), clamped to 255."""
+    """Returns the gradient magnitude of a picture (u8, height x width), clamped to 255."""
     height, width = image.shape
     inputs: Inputs = {"width": width, "height": height, "image": image}
     result = session.dispatch(program, inputs, DispatchConfig(extent=(width, height)))
@@ -41,7 +42,7 @@ def edges(session: Dispatcher, program: Program, image: Array) -> Array:
 
 
 def edges_by_numpy(image: Array) -> Array:
-    """The same with shifted arrays; sums of squares below 2^24 are exact in f32."""
+    """Returns the same picture from NumPy, with shifted arrays; sums of squares below 2^24 are exact in f32."""
     padded = np.pad(image.astype(np.int64), 1, mode="edge")
     weighted_rows = padded[:-2] + 2 * padded[1:-1] + padded[2:]
     weighted_columns = padded[:, :-2] + 2 * padded[:, 1:-1] + padded[:, 2:]
@@ -54,11 +55,13 @@ def edges_by_numpy(image: Array) -> Array:
 
 
 def case() -> Case:
+    """Returns a random picture, and its edges from NumPy."""
     image = (random_u32(43, 61 * 45) >> 24).astype(np.uint8).reshape(45, 61)
     return Case({"image": image}, {"edges": edges_by_numpy(image)})
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Computes the edges of the picture and returns them."""
     return {"edges": edges(session, program, np.asarray(case.inputs["image"]))}
 
 

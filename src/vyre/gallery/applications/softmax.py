@@ -1,6 +1,6 @@
-"""Softmax of rows of any width: one workgroup per row, each lane striding over it.
+"""Softmax of rows of any width: one workgroup per row, whose lanes stride over it.
 
-Maximum and sum are taken by trees, so that the order of additions, and with it every bit, is fixed.
+Maximum and sum are computed by trees, so that the order of additions, and with it every bit, is fixed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LANES = 64
 
 
 def reduce(p: ProgramBuilder, scratch: BufferHandle, lane: Value, *, largest: bool) -> Value:
-    """Sum or maximum over the workgroup of what each lane has put into ``scratch``, for every lane."""
+    """Returns the sum or the maximum of the elements of ``scratch`` over the workgroup, in every lane."""
     p.barrier()
     with p.for_(0, LANES.bit_length() - 1) as k:
         stride = p.let(u32(LANES // 2) >> k, "stride")
@@ -28,6 +28,7 @@ def reduce(p: ProgramBuilder, scratch: BufferHandle, lane: Value, *, largest: bo
 
 
 def softmax_rows() -> Program:
+    """Builds the kernel: each workgroup computes the softmax of one row of ``width`` elements."""
     with ProgramBuilder("softmax_rows", workgroup=LANES) as p:
         width = p.param("width", u32)
         x = p.input("x", f32)
@@ -51,14 +52,14 @@ def softmax_rows() -> Program:
 
 
 def softmax(session: Dispatcher, program: Program, x: Array) -> Array:
-    """Softmax of each row of an f32 matrix."""
+    """Returns the softmax of each row of an f32 matrix."""
     rows, width = x.shape
     inputs = {"width": width, "x": x.reshape(-1)}
     return session.dispatch(program, inputs, DispatchConfig(grid=(rows, 1, 1)))["out"].reshape(x.shape)
 
 
 def softmax_by_numpy(x: Array) -> Array:
-    """The same order of additions; exp is taken in f64 and rounded once."""
+    """Returns the same from NumPy, with the same order of additions; exp is computed in f64 and rounded once."""
     rows, width = x.shape
     e = np.exp((x - x.max(axis=1, keepdims=True)).astype(np.float64)).astype(np.float32)
     strided = np.zeros((rows, -(-width // LANES) * LANES), np.float32)
@@ -74,11 +75,13 @@ def softmax_by_numpy(x: Array) -> Array:
 
 
 def case() -> Case:
+    """Returns a random matrix, and the softmax of its rows from NumPy."""
     x = (random_f32(44, 5 * 150) * np.float32(8)).reshape(5, 150)
     return Case({"x": x}, {"out": softmax_by_numpy(x)}, tolerance_ulp=1)
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Computes the softmax of the rows and returns it."""
     return {"out": softmax(session, program, np.asarray(case.inputs["x"]))}
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrix times vector, rows compressed (CSR): one lane per row, products added in row order."""
+"""Sparse matrix times vector in compressed sparse rows (CSR): one lane per row, products added in row order."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ ROWS = 300
 
 
 def spmv() -> Program:
+    """Builds the kernel: each lane computes one element of the product."""
     with ProgramBuilder("spmv", workgroup=64) as p:
         row_ptr = p.input("row_ptr", u32)
         col = p.input("col", u32)
@@ -28,9 +29,10 @@ def spmv() -> Program:
 
 
 def case() -> Case:
+    """Returns a random sparse matrix and vector, and their product from dense NumPy."""
     edges = random_edges(36, ROWS, 2500)
     row_ptr, col = compressed_rows(ROWS, edges)
-    # Small integers: every order of adding gives the same f32, so a dense product is a fair check.
+    # Small integers: every order of additions gives the same f32, so a dense product is a valid check.
     values = (random_u32(37, col.size) % 17).astype(np.float32) - np.float32(8)
     x = np.floor(random_f32(38, ROWS) * np.float32(100))
     dense = np.zeros((ROWS, ROWS))

@@ -11,7 +11,7 @@ TILE = 16
 
 
 def tiled_matmul() -> Program:
-    """C = A B with A of rows x inner, B of inner x cols, all row-major."""
+    """Builds the kernel: C = A B with A of rows x inner, B of inner x cols, all row-major."""
     with ProgramBuilder("tiled_matmul", workgroup=(TILE, TILE)) as p:
         rows, inner, cols = (p.param(name, u32) for name in ("rows", "inner", "cols"))
         a = p.input("a", f32)
@@ -23,7 +23,7 @@ def tiled_matmul() -> Program:
         row, col = p.global_id(1), p.global_id(0)
         total = p.var(0.0, "total")
         with p.for_(0, inner, TILE, name="first") as first:
-            # Every lane takes part in both barriers; what lies outside the matrices is zero.
+            # Every lane takes part in both barriers; elements outside the matrices are zero.
             tile_a[y * TILE + x] = 0.0
             tile_b[y * TILE + x] = 0.0
             with p.if_((row < rows) & (first + x < inner)):
@@ -40,7 +40,7 @@ def tiled_matmul() -> Program:
 
 
 def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
-    """The product of two f32 matrices."""
+    """Returns the product of two f32 matrices."""
     (rows, inner), cols = a.shape, b.shape[1]
     config = DispatchConfig(extent=(cols, rows), output_counts={"c": rows * cols})
     inputs = {"rows": rows, "inner": inner, "cols": cols, "a": a.reshape(-1), "b": b.reshape(-1)}
@@ -48,6 +48,7 @@ def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
 
 
 def case() -> Case:
+    """Returns random matrices of small integers, and their product from NumPy."""
     # Small integers keep every sum exact in f32, so the order of NumPy's additions does not matter.
     a = (random_u32(41, 37 * 50) >> 16).astype(np.float32).reshape(37, 50) % np.float32(16)
     b = (random_u32(42, 50 * 29) >> 16).astype(np.float32).reshape(50, 29) % np.float32(16)
@@ -55,6 +56,7 @@ def case() -> Case:
 
 
 def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Computes the product and returns it."""
     return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
 
 

@@ -1,7 +1,7 @@
 """Lines, words and bytes of a text, as ``wc`` counts them.
 
-A word starts at a byte that is no white space and follows white space or the beginning.  Each subgroup
-adds up its 32 flags and reports them with one atomic.
+A word starts at a byte that is no white space and follows white space or the beginning of the text.  Each subgroup
+sums its 32 flags and adds the sum with one atomic.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ TEXT = b"  To be, or not to be:\n\tthat is the question.\r\n\n" * 40
 
 
 def is_space(byte: Value) -> Value:
-    """The six ASCII white-space characters: tab, newline, vertical tab, form feed, return, space."""
+    """Returns whether a byte is one of the six ASCII white-space characters.
+
+    These are tab, newline, vertical tab, form feed, return and space.
+    """
     return (byte == ord(" ")) | ((byte >= ord("\t")) & (byte <= ord("\r")))
 
 
 def word_count() -> Program:
+    """Builds the kernel: adds the numbers of lines and of words of a text to two counters."""
     with ProgramBuilder("word_count", workgroup=256) as p:
         text = p.input("text", u8)
         counts = p.output("counts", u32, 2)
@@ -38,6 +42,7 @@ def word_count() -> Program:
 
 
 def case() -> Case:
+    """Returns a text, and its counts from ``bytes`` methods."""
     expected = np.array([TEXT.count(b"\n"), len(TEXT.split())], np.uint32)
     return Case({"text": np.frombuffer(TEXT, np.uint8)}, {"counts": expected})
 

@@ -11,6 +11,7 @@ from vyre.gallery.example import Case, Example, random_f32
 
 
 def saxpy() -> Program:
+    """Builds the kernel: ``y[i] = fma(a[0], x[i], y[i])`` for 1000 elements."""
     with ProgramBuilder("saxpy", workgroup=256) as p:
         a = p.uniform("a", f32, 1)
         x = p.input("x", f32, 1000)
@@ -22,6 +23,7 @@ def saxpy() -> Program:
 
 
 def case() -> Case:
+    """Returns random inputs, and the answer from exact fractions, rounded once."""
     x, y = random_f32(1, 1000), random_f32(2, 1000)
     # Sums of products of multiples of 2^-24 fit a double exactly, so one conversion rounds once.
     exact = [float(Fraction(3, 2) * Fraction(float(u)) + Fraction(float(v))) for u, v in zip(x, y, strict=True)]

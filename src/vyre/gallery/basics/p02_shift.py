@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def shift() -> Program:
+    """Builds the kernel: ``out[i] = src[i + 3]`` without a bounds check."""
     with ProgramBuilder("shift", workgroup=64) as p:
         src = p.input("src", u32, 70)
         out = p.output("out", u32, 70)
@@ -17,6 +18,7 @@ def shift() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the words shifted by NumPy."""
     src = random_u32(3, 70)
     return Case({"src": src}, {"out": np.append(src[3:], np.zeros(3, np.uint32))})
 

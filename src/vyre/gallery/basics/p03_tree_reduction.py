@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def tree_reduction() -> Program:
+    """Builds the kernel: ``partial[g]`` is the sum of the elements of workgroup g."""
     with ProgramBuilder("tree_reduction", workgroup=128) as p:
         src = p.input("src", u32, 1000)
         partial = p.output("partial", u32, 8)
@@ -27,6 +28,7 @@ def tree_reduction() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the sum of every 128 of them from NumPy."""
     src = random_u32(4, 1000)
     return Case({"src": src}, {"partial": np.add.reduceat(src, np.arange(0, 1000, 128), dtype=np.uint32)})
 

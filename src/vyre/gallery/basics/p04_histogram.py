@@ -11,6 +11,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def histogram() -> Program:
+    """Builds the kernel: each lane counts the four bytes of one word in ``hist``."""
     with ProgramBuilder("histogram", workgroup=64) as p:
         words = p.input("words", u32, 300)
         hist = p.inout("hist", u32, 256)
@@ -24,6 +25,7 @@ def histogram() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the counts of their bytes from ``collections.Counter``."""
     words = random_u32(5, 300)
     counts = Counter(words.tobytes())
     expected = np.array([counts[b] for b in range(256)], np.uint32)

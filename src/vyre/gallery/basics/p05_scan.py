@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def scan() -> Program:
+    """Builds the kernel: ``out[k]`` is the sum of ``data[0]`` to ``data[k]``."""
     with ProgramBuilder("scan", workgroup=256) as p:
         data = p.input("data", u32, 256)
         out = p.output("out", u32, 256)
@@ -31,6 +32,7 @@ def scan() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and their cumulative sum from NumPy."""
     data = random_u32(6, 256)
     return Case({"data": data}, {"out": np.cumsum(data, dtype=np.uint32)})
 

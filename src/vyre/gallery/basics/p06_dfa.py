@@ -15,6 +15,7 @@ ROWS, WIDTH = 40, 64
 
 
 def dfa() -> Program:
+    """Builds the kernel: each lane runs the automaton over one row, and stores its final state and number of hits."""
     with ProgramBuilder("dfa", workgroup=32) as p:
         text = p.input("text", u8, ROWS * WIDTH)
         table = p.input("table", u32, (len(PATTERN) + 1) * 256)
@@ -35,7 +36,10 @@ def dfa() -> Program:
 
 
 def automaton(pattern: bytes) -> npt.NDArray[np.uint32]:
-    """Knuth, Morris and Pratt: table[state * 256 + byte] is the longest prefix matched after the byte."""
+    """Returns the automaton of Knuth, Morris and Pratt as a flat table.
+
+    ``table[state * 256 + byte]`` is the length of the longest prefix of the pattern that is matched after the byte.
+    """
     table = np.zeros((len(pattern) + 1, 256), np.uint32)
     for state in range(len(pattern) + 1):
         for byte in range(256):
@@ -46,6 +50,7 @@ def automaton(pattern: bytes) -> npt.NDArray[np.uint32]:
 
 
 def case() -> Case:
+    """Returns random rows of "a" and "b", with final states and hits from string functions and ``re``."""
     text = (ord("a") + ((random_u32(7, ROWS * WIDTH) >> 16) & 1)).astype(np.uint8)
     rows = [bytes(row) for row in text.reshape(ROWS, WIDTH)]
     ends = [max(n for n in range(len(PATTERN) + 1) if row.endswith(PATTERN[:n])) for row in rows]

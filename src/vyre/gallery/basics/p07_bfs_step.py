@@ -13,6 +13,7 @@ NODES = 64
 
 
 def bfs_step() -> Program:
+    """Builds the kernel: each frontier node marks its unvisited neighbours as visited and as the next frontier."""
     with ProgramBuilder("bfs_step", workgroup=64) as p:
         row_ptr = p.input("row_ptr", u32, NODES + 1)
         col = p.input("col", u32)
@@ -27,12 +28,13 @@ def bfs_step() -> Program:
         ):
             t = p.let(col[e], "t")
             was = visited.atomic_or(t, 1)
-            with p.if_(was == 0):  # only the lane that flips the flag gets here
+            with p.if_(was == 0):  # true only in the lane that flips the flag
                 next_[t] = 1
     return p.build()
 
 
 def case() -> Case:
+    """Returns a random graph with a frontier of two nodes, and the answer from Python sets."""
     ends = ((random_u32(8, 256) >> 8) % NODES).tolist()
     edges = sorted(set(pairwise(ends)))
     row_ptr = np.searchsorted([a for a, _ in edges], np.arange(NODES + 1)).astype(np.uint32)

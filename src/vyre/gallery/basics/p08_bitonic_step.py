@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def bitonic_step() -> Program:
+    """Builds the kernel: each pair of elements at a given distance is put into order."""
     with ProgramBuilder("bitonic_step", workgroup=64) as p:
         data = p.inout("data", u32, 256)
         params = p.uniform("params", u32, 2)
@@ -25,6 +26,7 @@ def bitonic_step() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the answer of the same step as a Python loop."""
     data = random_u32(9, 256)
     k, j = 8, 4
     expected = data.copy()

@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def bitonic_sort() -> Program:
+    """Builds the kernel: sorts 64 words in ascending order."""
     with ProgramBuilder("bitonic_sort", workgroup=64) as p:
         data = p.inout("data", u32, 64)
         s = p.workgroup("s", u32, 64)
@@ -32,6 +33,7 @@ def bitonic_sort() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the words in the order of ``sorted()``."""
     data = random_u32(10, 64)
     return Case({"data": data}, {"data": np.array(sorted(data.tolist()), np.uint32)})
 

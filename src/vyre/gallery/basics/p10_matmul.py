@@ -13,6 +13,7 @@ N, TILE = 16, 8
 
 
 def matmul() -> Program:
+    """Builds the kernel: C = A B for 16 x 16 matrices, with one fused multiply-add per product."""
     with ProgramBuilder("matmul", workgroup=(TILE, TILE)) as p:
         a = p.input("A", f32, N * N)
         b = p.input("Bm", f32, N * N)
@@ -36,6 +37,7 @@ def matmul() -> Program:
 
 
 def case() -> Case:
+    """Returns random matrices, and their product from exact fractions, rounded after every addition."""
     a, b = random_f32(11, N * N), random_f32(12, N * N)
     left = [[Fraction(float(v)) for v in row] for row in a.reshape(N, N)]
     right = [[Fraction(float(v)) for v in col] for col in b.reshape(N, N).T]

@@ -11,6 +11,7 @@ WIDTH, HEIGHT = 33, 17
 
 
 def stencil() -> Program:
+    """Builds the kernel: each inner cell becomes the average of itself and its four neighbours."""
     with ProgramBuilder("stencil", workgroup=64) as p:
         grid = p.input("grid", f32, WIDTH * HEIGHT)
         dims = p.uniform("dims", u32, 2)
@@ -35,6 +36,7 @@ def stencil() -> Program:
 
 
 def case() -> Case:
+    """Returns a random grid, and the averages from NumPy with the same order of additions."""
     grid = random_f32(13, WIDTH * HEIGHT)
     field = grid.reshape(HEIGHT, WIDTH)
     expected = field.copy()

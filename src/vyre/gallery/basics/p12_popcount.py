@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def count_bits() -> Program:
+    """Builds the kernel: ``out[i]`` is the number of bits set in ``src[i]``, and ``total`` grows by their sum."""
     with ProgramBuilder("count_bits", workgroup=64) as p:
         src = p.input("src", u32, 500)
         out = p.output("out", u32, 500)
@@ -22,6 +23,7 @@ def count_bits() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the counts from ``int.bit_count``."""
     src = random_u32(14, 500)
     counts = np.array([word.bit_count() for word in src.tolist()], np.uint32)
     return Case(

@@ -12,6 +12,7 @@ ROWS, LENGTH = 50, 32
 
 
 def fnv1a() -> Program:
+    """Builds the kernel: each lane hashes one row of bytes."""
     with ProgramBuilder("fnv1a", workgroup=32) as p:
         msg = p.input("msg", u8, ROWS * LENGTH)
         length = p.uniform("len_b", u32, 1)
@@ -27,6 +28,7 @@ def fnv1a() -> Program:
 
 
 def case() -> Case:
+    """Returns random rows, and their hashes from Python integers."""
     msg = (random_u32(15, ROWS * LENGTH) >> 24).astype(np.uint8)
     hashes = []
     for row in msg.reshape(ROWS, LENGTH):

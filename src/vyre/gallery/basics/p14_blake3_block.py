@@ -23,7 +23,7 @@ MESSAGES = 20
 
 
 def mix(state: list[Variable], a: int, b: int, c: int, d: int, x: Value, y: Value) -> None:
-    """The quarter round G on four words of the state."""
+    """Applies the quarter round G to four words of the state."""
     for word, first, second in ((x, 16, 12), (y, 8, 7)):
         state[a].assign((state[a] + state[b]) + word)
         state[d].assign(rotr(state[d] ^ state[a], first))
@@ -32,7 +32,7 @@ def mix(state: list[Variable], a: int, b: int, c: int, d: int, x: Value, y: Valu
 
 
 def mix_rounds(state: list[Variable], message: list[Value]) -> None:
-    """All seven rounds on a state of sixteen words."""
+    """Applies all seven rounds to a state of sixteen words."""
     for _ in range(ROUNDS):
         for k, lanes in enumerate((*COLUMNS, *DIAGONALS)):
             mix(state, *lanes, message[2 * k], message[2 * k + 1])
@@ -40,6 +40,7 @@ def mix_rounds(state: list[Variable], message: list[Value]) -> None:
 
 
 def blake3_block() -> Program:
+    """Builds the kernel: each lane hashes one message of at most 64 bytes."""
     with ProgramBuilder("blake3_block", workgroup=32) as p:
         msg = p.input("msg", u32, MESSAGES * 16)
         block_len = p.input("block_len", u32, MESSAGES)
@@ -56,6 +57,7 @@ def blake3_block() -> Program:
 
 
 def case() -> Case:
+    """Returns random messages of several lengths, and their digests from the package blake3."""
     lengths = [(3 * i + 1) % 65 for i in range(MESSAGES)]
     blocks = random_u32(16, MESSAGES * 16).view(np.uint8).reshape(MESSAGES, 64).copy()
     for block, length in zip(blocks, lengths, strict=True):

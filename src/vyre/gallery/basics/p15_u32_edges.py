@@ -1,4 +1,4 @@
-"""Every u32 operator on every pair of awkward operands."""
+"""Every u32 operator on every pair of edge-case operands."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ OPERATORS: tuple[Callable[[int, int], int], ...] = (
 
 
 def u32_edges() -> Program:
+    """Builds the kernel: applies every binary operator of u32 to each pair of operands."""
     with ProgramBuilder("u32_edges", workgroup=64) as p:
         a = p.input("a", u32, len(PAIRS))
         b = p.input("b", u32, len(PAIRS))
@@ -62,6 +63,7 @@ def u32_edges() -> Program:
 
 
 def case() -> Case:
+    """Returns all pairs of operands, and the results from Python integers."""
     left, right = zip(*PAIRS, strict=True)
     expected = [int(operator(x, y)) for x, y in PAIRS for operator in OPERATORS]
     return Case(

@@ -1,4 +1,4 @@
-"""Every f32 operator on every pair of awkward operands: zeros, subnormals, infinities, NaN payloads."""
+"""Every f32 operator on every pair of edge-case operands: zeros, subnormals, infinities, NaN payloads."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ PAIRS = tuple(product(PATTERNS, PATTERNS))
 
 
 def f32_edges() -> Program:
+    """Builds the kernel: applies operators, functions and comparisons of f32 to each pair of operands."""
     with ProgramBuilder("f32_edges", workgroup=64) as p:
         a = p.input("a", f32, len(PAIRS))
         b = p.input("b", f32, len(PAIRS))
@@ -54,11 +55,13 @@ def f32_edges() -> Program:
 
 
 def half_away_from_zero(x: Array) -> Array:
+    """Returns f32 numbers rounded to integers, halves away from zero."""
     magnitude = np.abs(x.astype(np.float64))  # the sum with a half is exact in f64
     return np.copysign(np.floor(magnitude + 0.5), x).astype(np.float32)
 
 
 def case() -> Case:
+    """Returns all pairs of operands, and the results from NumPy with NaN made canonical."""
     a, b = (np.array(column, np.uint32).view(np.float32) for column in zip(*PAIRS, strict=True))
     with np.errstate(all="ignore"):
         sign_of_x = np.where(a == 0, np.float32(0), np.sign(a))

@@ -16,6 +16,7 @@ COUNT = 200 + len(AWKWARD)
 
 
 def quantise() -> Program:
+    """Builds the kernel: rounds each element, clamps it to -128..127, scales it back, and also casts it to u32."""
     with ProgramBuilder("quantise", workgroup=64) as p:
         x = p.input("x", f32, COUNT)
         q = p.output("q", i32, COUNT)
@@ -33,11 +34,12 @@ def quantise() -> Program:
 
 
 def saturated(x: float, low: int, high: int) -> int:
-    """Truncated toward zero into [low, high]; NaN gives 0."""
+    """Returns ``x`` truncated toward zero and clamped to [low, high]; NaN gives 0."""
     return 0 if math.isnan(x) else int(min(max(x, low), high))
 
 
 def case() -> Case:
+    """Returns random and special numbers, and the results from Python numbers."""
     x = np.append(random_f32(17, 200) * np.float32(300.0), np.array(AWKWARD, np.float32))
     rounded = [math.copysign(math.floor(abs(v) + 0.5), v) if math.isfinite(v) else v for v in x.tolist()]
     q = np.array([saturated(v, -128, 127) for v in rounded], np.int32)

@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_f32
 
 
 def softmax() -> Program:
+    """Builds the kernel: each workgroup computes the softmax of one row of 64 elements."""
     with ProgramBuilder("softmax", workgroup=64) as p:
         x = p.input("x", f32, 128)
         out = p.output("out", f32, 128)
@@ -37,9 +38,10 @@ def softmax() -> Program:
 
 
 def case() -> Case:
+    """Returns random rows, and their softmax from NumPy with the same tree of additions."""
     x = random_f32(18, 128) * np.float32(4.0)
     rows = x.reshape(2, 64)
-    # exp of the f32 difference in f64, rounded once: correctly rounded but for near-ties.
+    # exp of the f32 difference in f64, rounded once: correctly rounded except for near-ties.
     e = np.exp((rows - rows.max(axis=1, keepdims=True)).astype(np.float64)).astype(np.float32)
     total = e
     while total.shape[1] > 1:  # the same tree

@@ -11,6 +11,7 @@ EDGES, NODES = 30, 40
 
 
 def label_propagation() -> Program:
+    """Builds the kernel: each edge lowers the labels of both of its ends to the smaller one."""
     with ProgramBuilder("label_propagation", workgroup=32) as p:
         src = p.input("src", u32, EDGES)
         dst = p.input("dst", u32, EDGES)
@@ -26,6 +27,7 @@ def label_propagation() -> Program:
 
 
 def case() -> Case:
+    """Returns random edges, and the labels from a Python loop."""
     ends = ((random_u32(19, 200) >> 8) % NODES)[: 2 * EDGES].astype(np.uint32)
     src, dst = ends[0::2].copy(), ends[1::2].copy()
     labels = np.arange(NODES, dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""The multiples of four, in order, packed to the front: a prefix sum gives each its place."""
+"""Stream compaction: the multiples of four, in order, are packed to the front by a prefix sum of their flags."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def compaction() -> Program:
+    """Builds the kernel: stores the kept elements of ``src`` at the front of ``out``, and their number in ``count``."""
     with ProgramBuilder("compaction", workgroup=128) as p:
         src = p.input("src", u32, 128)
         out = p.output("out", u32, 128)
@@ -37,6 +38,7 @@ def compaction() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the answer of a list comprehension."""
     src = random_u32(20, 128)
     kept = [v for v in src.tolist() if v % 4 == 0]
     packed = kept + [0] * (128 - len(kept))

@@ -10,6 +10,7 @@ GRID = (COLS // TILE, ROWS // TILE, 1)
 
 
 def transpose() -> Program:
+    """Builds the kernel: ``out`` is the transpose of ``src``; each workgroup moves one tile."""
     with ProgramBuilder("transpose", workgroup=(TILE, TILE)) as p:
         src = p.input("src", u32, ROWS * COLS)
         out = p.output("out", u32, ROWS * COLS)
@@ -28,6 +29,7 @@ def transpose() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and their transpose from NumPy."""
     src = random_u32(21, ROWS * COLS)
     return Case({"src": src}, {"out": src.reshape(ROWS, COLS).T.reshape(-1)}, DispatchConfig(grid=GRID))
 

@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example, random_u32
 
 
 def subgroups() -> Program:
+    """Builds the kernel: stores the sum of each subgroup, the ballot of odd elements, and the neighbour's element."""
     with ProgramBuilder("subgroups", workgroup=32) as p:
         src = p.input("src", u32, 96)
         total = p.output("sum", u32, 96)
@@ -26,6 +27,7 @@ def subgroups() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the answers from NumPy."""
     src = random_u32(22, 96)
     rows = src.reshape(3, 32)
     bits = (rows & 1) << np.arange(32, dtype=np.uint32)

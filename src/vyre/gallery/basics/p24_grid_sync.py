@@ -1,4 +1,4 @@
-"""Two phases with a barrier of the whole grid between them: the second reads what any lane wrote."""
+"""Two phases with a barrier of the whole grid between them: the second phase reads elements that any lane wrote."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ COUNT, MASK = 512, 0x5BD1E995
 
 
 def two_phases() -> Program:
+    """Builds the kernel: stores ``src ^ MASK`` in ``tmp``, and after the barrier ``tmp`` reversed in ``out``."""
     with ProgramBuilder("two_phases", workgroup=64) as p:
         src = p.input("src", u32, COUNT)
         tmp = p.inout("tmp", u32, COUNT)
@@ -23,6 +24,7 @@ def two_phases() -> Program:
 
 
 def case() -> Case:
+    """Returns random words, and the answers from NumPy."""
     src = random_u32(23, COUNT)
     mixed = src ^ np.uint32(MASK)
     return Case({"src": src, "tmp": np.zeros(COUNT, np.uint32)}, {"tmp": mixed, "out": mixed[::-1].copy()})

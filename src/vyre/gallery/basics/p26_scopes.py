@@ -9,6 +9,7 @@ from vyre.gallery.example import Case, Example
 
 
 def scopes() -> Program:
+    """Builds the kernel: stores ``22 + i``, computed through scopes and loops; lane 3 returns early."""
     with ProgramBuilder("scopes", workgroup=8) as p:
         out = p.output("out", u32, 16)
         i = p.let(p.global_id(), "i")
@@ -35,6 +36,7 @@ def scopes() -> Program:
 
 
 def case() -> Case:
+    """Returns the answer, computed by hand; the kernel takes no inputs."""
     expected = np.arange(22, 38, dtype=np.uint32)
     expected[3] = 0
     return Case({}, {"out": expected})

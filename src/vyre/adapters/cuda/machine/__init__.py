@@ -1,1 +1,1 @@
-"""An emulated CUDA driver: runs PTX over NumPy lanes, checks every access, injects faults."""
+"""An emulated CUDA device and driver: PTX text runs on NumPy lanes, with checks that hardware does not make."""

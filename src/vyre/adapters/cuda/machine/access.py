@@ -1,4 +1,4 @@
-"""Where the lanes of a frame access memory: checked addresses as indices into a region."""
+"""Addresses that the lanes of a frame access: checked, and converted to indices into a region."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
 
 Addresses: TypeAlias = Dense
-"""An address for each lane, or one for all of them, in 64 or 32 bits."""
+"""An address per lane, or one for all of them, in 64 or 32 bits."""
 Places: TypeAlias = "int | NDArray[np.int64]"
 Index: TypeAlias = "Places | slice"
-"""Elements of an access: an int where all lanes agree, a slice where they are evenly spaced, else an int64 array."""
+"""Elements of an access: an int if all lanes agree, a slice if they are evenly spaced, else an int64 array."""
 Locate: TypeAlias = "Callable[[Frame, Instruction, Addresses, int], tuple[Region, Index] | None]"
-"""(frame, instruction, address, bytes) to region and index in units of the bytes; None where regions differ."""
+"""(frame, instruction, address, bytes) to region and index in units of the bytes; None if regions differ."""
 
 _HIGH: Final = np.uint64(1 << 63)
 
@@ -38,6 +38,11 @@ def _misaligned(frame: Frame, instruction: Instruction, address: Addresses, nbyt
 def locate_global(
     frame: Frame, instruction: Instruction, address: Addresses, nbytes: int
 ) -> tuple[Region, Index] | None:
+    """Locates an access to global memory.
+
+    Returns the region and the index of each lane's element, or None if the lanes access several allocations.  Raises
+    ``KernelFault`` for an address that is misaligned or outside every allocation.
+    """
     launch = frame.launch
     if isinstance(address, np.ndarray) and address.ndim:
         low, high = int(address.min()), int(address.max())
@@ -61,7 +66,7 @@ def locate_global(
 def _index(
     frame: Frame, instruction: Instruction, address: Lanes, low: int, high: int, base: int, nbytes: int
 ) -> Index:
-    """Index of each lane's element.  Regions start at multiples of the greatest access."""
+    """Returns the index of each lane's element.  Regions start at multiples of the largest access."""
     if high - low == (frame.size - 1) * nbytes and int(address[0]) == low and low % nbytes == 0:
         expected = np.arange(low, high + 1, nbytes, dtype=address.dtype)
         if np.array_equal(address, expected):
@@ -75,7 +80,7 @@ def _index(
 
 
 def partition(frame: Frame, instruction: Instruction, address: Lanes, nbytes: int) -> list[NDArray[np.int64]]:
-    """The lanes of a frame by the allocation that they access."""
+    """Returns the lanes of a frame, grouped by the allocation that they access."""
     regions = frame.launch.memory.regions()
     bases = np.array([region.base for region in regions], np.uint64)
     ends = np.array([region.end for region in regions], np.uint64)
@@ -96,7 +101,7 @@ def _outside(frame: Frame, instruction: Instruction, where: int, address: int, n
 
 
 def _windowed(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int, size: int) -> Numbers:
-    """Addresses in a window of ``size`` bytes from 0, checked, as int64."""
+    """Returns checked addresses in a window of ``size`` bytes from 0, as int64."""
     if isinstance(address, np.ndarray) and address.ndim:
         high, bits = int(address.max()), int(np.bitwise_or.reduce(address))
     else:
@@ -119,17 +124,24 @@ def _scaled(address: Numbers, nbytes: int) -> Places:
 
 
 def locate_shared(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
+    """Locates an access to shared memory.  Raises ``KernelFault`` for one that is misaligned or outside the block's
+    area.
+    """
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.shared_bytes)
     bases = frame.own(frame.strand.shared_bases)
     return frame.strand.batch.shared, _scaled(offset + bases, nbytes)
 
 
 def locate_local(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
+    """Locates an access to local memory.  Raises ``KernelFault`` for one that is misaligned or outside the
+    lane's area.
+    """
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.code.local_bytes)
     return frame.strand.local, _scaled(offset + frame.own(frame.strand.local_bases), nbytes)
 
 
 def locate_parameter(frame: Frame, instruction: Instruction, address: Addresses, nbytes: int) -> tuple[Region, Places]:
+    """Locates an access to parameters.  Raises ``KernelFault`` for one that is misaligned or outside them."""
     offset = _windowed(frame, instruction, address, nbytes, frame.launch.parameters.nbytes)
     return frame.launch.parameters, _scaled(offset, nbytes)
 

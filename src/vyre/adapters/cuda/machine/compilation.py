@@ -1,4 +1,4 @@
-"""From the instructions of an entry to basic blocks of steps."""
+"""The compilation of an entry's instructions to basic blocks of steps."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ _STRONG_WORDS: Final = frozenset({"volatile", "relaxed", "acquire", "release"})
 _DECIDING_ATOMICS: Final = frozenset({"exch", "cas"})
 _BARRIER_IDS: Final = range(16)
 END: Final = -1
-"""Where lanes go that have ended."""
+"""The number of the block that lanes go to when they end."""
 
 
 class Block(NamedTuple):
-    """Steps that lanes execute together, then one of: a branch, a barrier, the end.
+    """A basic block: steps that lanes execute together, then a branch, a barrier or the end.
 
-    ``then`` is where lanes go whose ``guard`` holds (all without a guard), ``following`` where the others go.
-    ``size`` counts its instructions.  ``barrier`` is the id of a barrier that ends the block, None without one.
-    ``gathers`` says that somewhere in it a warp must be whole.
-    ``reads`` and ``writes`` are the registers that the block takes from before it and leaves behind.
+    ``then`` is the block for lanes whose ``guard`` holds (all lanes without a guard), ``following`` the block for the
+    others.  ``size`` counts its instructions.  ``barrier`` is the id of a barrier that ends the block, None without
+    one. ``gathers`` tells that a warp must be complete somewhere in the block.  ``reads`` are the registers that it
+    reads before it writes them; ``writes`` are those that it writes for later blocks.
     """
 
     steps: tuple[Step, ...]
@@ -72,8 +72,11 @@ class Block(NamedTuple):
 
 
 class Code(NamedTuple):
-    """A compiled entry.  ``registers`` is the initial register file; ``order_sensitive`` says that the order of blocks
-    could show in the result of a program without races."""
+    """A compiled entry.
+
+    ``registers`` is the initial register file.  ``order_sensitive`` tells that the order of blocks could affect the
+    result of a program without races.
+    """
 
     blocks: tuple[Block, ...]
     registers: list[Dense]
@@ -83,7 +86,7 @@ class Code(NamedTuple):
     order_sensitive: bool
 
     def bound(self, addresses: Mapping[str, int]) -> Code:
-        """The code with the addresses of module variables filled in."""
+        """Returns the code with the addresses of module variables filled in."""
         registers = list(self.registers)
         for patch in self.patches:
             dtype = LANE_DTYPE[patch.kind]
@@ -92,6 +95,7 @@ class Code(NamedTuple):
         return self._replace(registers=registers)
 
     def paths(self) -> Paths:
+        """Returns the control flow between the blocks."""
         edges = ((block.then,) if block.guard is None else (block.then, block.following) for block in self.blocks)
         return _paths(tuple(edges))
 
@@ -105,7 +109,7 @@ def _operation(opcode: str) -> Operation | None:
 
 
 class _Open:
-    """A basic block while it is built."""
+    """A basic block while it is being built."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -115,6 +119,7 @@ class _Open:
         self.gathers = False
 
     def note(self, reads: list[int], writes: list[int]) -> None:
+        """Counts an instruction and records the registers that it reads and writes."""
         self.count += 1
         self.reads.update((place, None) for place in reads if place not in self.writes)
         self.writes.update(dict.fromkeys(writes))
@@ -123,7 +128,7 @@ class _Open:
 def compile_entry(
     entry: EntryText, symbols: Mapping[str, Symbol], parameter_bytes: int, dynamic_offset: int, local_bytes: int
 ) -> Code:
-    """Raises ``PtxError`` for what the machine does not run."""
+    """Returns the code of an entry.  Raises ``PtxError`` for text that the machine does not run."""
     ops = Operands(entry.registers, symbols, parameter_bytes)
     instructions = entry.instructions
     if not instructions:
@@ -174,7 +179,9 @@ def compile_entry(
 
 @cache
 def _is_strong(opcode: str) -> bool:
-    """A load or store that other lanes may answer, or an atomic whose last lane decides what memory holds."""
+    """Returns whether an instruction is a load or store that synchronises with other lanes, or an atomic whose result
+    in memory depends on which lane is last.
+    """
     name, *modifiers = opcode.split(".")
     words = {"ld": _STRONG_WORDS, "st": _STRONG_WORDS, "atom": _DECIDING_ATOMICS}.get(name, frozenset())
     return not words.isdisjoint(modifiers)
@@ -238,7 +245,7 @@ def _close(
 
 
 def _local_places(blocks: list[Block]) -> set[int]:
-    """Registers whose value never leaves the block that writes it."""
+    """Returns the registers whose value is only used in the block that writes it."""
     writers: dict[int, int] = {}
     shared: set[int] = set()
     for number, block in enumerate(blocks):
@@ -250,8 +257,11 @@ def _local_places(blocks: list[Block]) -> set[int]:
 
 
 class Paths(NamedTuple):
-    """How lanes can go.  For each block, ``reachable`` has a bit for every later one that can follow it, other than by
-    another round of a loop around both.  ``loops`` gives the last block that jumps back to each header."""
+    """The control flow of an entry.
+
+    For each block, ``reachable`` has a bit for every later block that can follow it, other than by another round of a
+    loop around both.  ``loops`` maps each header to the last block that jumps back to it.
+    """
 
     reachable: tuple[int, ...]
     loops: dict[int, int]

@@ -10,19 +10,19 @@ from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine.status import Status
 
 PRIMARY: Final = 0x5_0000_0000
-"""Handle of the device's primary context: the same every time it is retained."""
+"""The handle of the device's primary context: the same every time it is retained."""
 
 
 @dataclass(slots=True, eq=False)
 class ContextState:
-    """``lost`` is the sticky error that every call in it returns."""
+    """A context.  ``lost`` is the sticky error that every call in it returns."""
 
     handle: int
     lost: Status | None = None
 
 
 class Contexts:
-    """Not thread-safe but for what is current, which each thread has its own of."""
+    """All contexts.  Not thread-safe, except for the current context, of which each thread has its own."""
 
     def __init__(self, *, recoverable: bool) -> None:
         self._recoverable = recoverable
@@ -33,11 +33,11 @@ class Contexts:
         self._thread = threading.local()
 
     def __len__(self) -> int:
-        """References: retains of the primary one, and contexts created."""
+        """Returns the number of references: retains of the primary context, and created contexts."""
         return self._retained + sum(handle != PRIMARY for handle in self._states)
 
     def current(self) -> ContextState:
-        """The calling thread's.  Raises ``Status`` if there is none, it was destroyed, or is lost."""
+        """Returns the calling thread's context.  Raises ``Status`` if there is none, or it was destroyed or is lost."""
         handle = self.current_handle
         if handle == 0:
             raise Status(Result.INVALID_CONTEXT, "no context is current in this thread")
@@ -49,6 +49,9 @@ class Contexts:
         return state
 
     def set_current(self, handle: int) -> None:
+        """Makes a context, or none for 0, current in the calling thread.  Raises ``Status`` for an unknown or destroyed
+        one.
+        """
         if handle and handle not in self._states and handle not in self._destroyed:
             raise Status(Result.INVALID_CONTEXT, f"{handle:#x} is no context")
         if handle in self._destroyed and handle not in self._states:
@@ -56,6 +59,7 @@ class Contexts:
         self._thread.handle = handle
 
     def retain(self) -> int:
+        """Adds a reference to the primary context, creates it at first, and returns it."""
         self._check_usable()
         self._retained += 1
         if PRIMARY not in self._states:
@@ -63,7 +67,9 @@ class Contexts:
         return PRIMARY
 
     def release(self) -> bool:
-        """Whether this was the last reference, so that the context is gone."""
+        """Drops a reference to the primary context; returns whether it was the last one, so that the context is
+        destroyed.
+        """
         if self._retained == 0:
             raise Status(Result.INVALID_CONTEXT, "the primary context is not retained")
         self._retained -= 1
@@ -73,18 +79,19 @@ class Contexts:
         return True
 
     def reset(self) -> None:
-        """A new primary context under the old handle, if there was one."""
+        """Replaces the primary context by a new one under the same handle, if it exists."""
         self._check_usable()
         if self._retained:
             self._add(PRIMARY)
 
     def create(self, handle: int) -> None:
-        """Also makes it current."""
+        """Creates a context and makes it current."""
         self._check_usable()
         self._add(handle)
         self._thread.handle = handle
 
     def destroy(self, handle: int) -> None:
+        """Destroys a created context.  Raises ``Status`` for the primary one."""
         if handle == PRIMARY or handle not in self._states:
             raise Status(Result.INVALID_CONTEXT, f"{handle:#x} is no context that was created")
         self._remove(handle)
@@ -92,7 +99,7 @@ class Contexts:
             self._thread.handle = 0
 
     def lose(self, handle: int, why: Status) -> None:
-        """Every call in the context fails from now on, with the first error."""
+        """Makes every later call in the context fail with the first error."""
         state = self._states.get(handle)
         if state is not None and state.lost is None:
             state.lost = why
@@ -101,7 +108,7 @@ class Contexts:
 
     @property
     def current_handle(self) -> int:
-        """What is current in the calling thread, whatever its state; 0 for nothing."""
+        """Returns the handle that is current in the calling thread, whatever its state; 0 for none."""
         handle: int = getattr(self._thread, "handle", 0)
         return handle
 

@@ -1,7 +1,7 @@
-"""An emulated CUDA driver: the seam, over the machine's memory, streams and interpreter.
+"""An emulated CUDA driver: the seam on top of the emulated memory, streams and interpreter.
 
-What a real driver answers at the call is answered at the call, with its code; what it does when a stream gets there
-is done when the scheduler gets there.  The parts hold the rules; here is who asks which.
+Errors that a real driver reports at the call are reported at the call, with the same code; work that a real driver does
+when a stream reaches it is done when the scheduler reaches it.  The rules are in the modules that this one calls.
 """
 
 from __future__ import annotations
@@ -59,46 +59,55 @@ _Owned = TypeVar("_Owned", Stream, Event, Graph, Executable)
 
 
 class MachineDriver(MachineState):
-    """The seam's protocol; see ``CudaDriver``."""
+    """``CudaDriver`` on an emulated device."""
 
     @property
     def name(self) -> str:
+        """Returns ``cuda-machine``."""
         return "cuda-machine"
 
     @property
     def checks_races(self) -> bool:
+        """Returns True."""
         return True
 
     # ---- start and devices
     @seam_call("cuInit", Needs.NOTHING)
     def init(self) -> None:
+        """Implements ``CudaDriver.init``; it fails if the options say that there is no device."""
         if not self.options.present:
             raise Status(Result.NO_DEVICE, "the machine was told to have no device")
         self.gate.opened()
 
     @seam_call("cuDriverGetVersion", Needs.NOTHING)
     def driver_version(self) -> int:
+        """Returns the version that the options give."""
         return self.options.driver_version
 
     @seam_call("cuDeviceGetCount", Needs.INIT)
     def device_count(self) -> int:
+        """Returns 1."""
         return 1
 
     @seam_call("cuDeviceGetName", Needs.INIT)
     def device_name(self, ordinal: int) -> str:
+        """Implements ``CudaDriver.device_name``."""
         return self._device(ordinal).name
 
     @seam_call("cuDeviceGetUuid", Needs.INIT)
     def device_uuid(self, ordinal: int) -> bytes:
+        """Implements ``CudaDriver.device_uuid``."""
         return self._device(ordinal).uuid
 
     @seam_call("cuDeviceTotalMem", Needs.INIT)
     def device_memory(self, ordinal: int) -> int:
+        """Implements ``CudaDriver.device_memory``; options can make it less than the preset's."""
         self._device(ordinal)
         return self._total_memory
 
     @seam_call("cuDeviceGetAttribute", Needs.INIT)
     def device_attribute(self, ordinal: int, attribute: int) -> int:
+        """Implements ``CudaDriver.device_attribute`` for the attributes of the preset."""
         found = self._device(ordinal).attributes().get(attribute)
         if found is None:
             raise Status(Result.INVALID_VALUE, f"the machine has no attribute {attribute}")
@@ -107,18 +116,20 @@ class MachineDriver(MachineState):
     # ---- contexts
     @seam_call("cuDevicePrimaryCtxRetain", Needs.INIT)
     def primary_retain(self, ordinal: int) -> int:
+        """Implements ``CudaDriver.primary_retain``."""
         self._device(ordinal)
         return self._contexts.retain()
 
     @seam_call("cuDevicePrimaryCtxRelease", Needs.INIT)
     def primary_release(self, ordinal: int) -> None:
+        """Implements ``CudaDriver.primary_release``; the last release destroys everything in the context."""
         self._device(ordinal)
         if self._contexts.release():
             self._tear_down(PRIMARY)
 
     @seam_call("cuDevicePrimaryCtxReset", Needs.INIT)
     def primary_reset(self, ordinal: int) -> None:
-        """Also takes pools and libraries: they belong to the device."""
+        """Implements ``CudaDriver.primary_reset``; pools and libraries belong to the device and are destroyed too."""
         self._device(ordinal)
         self._contexts.reset()
         self._tear_down(PRIMARY)
@@ -128,6 +139,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuCtxCreate", Needs.INIT)
     def context_create(self, ordinal: int) -> int:
+        """Implements ``CudaDriver.context_create``; the new context is current in the calling thread."""
         self._device(ordinal)
         handle = next(self._handles)
         self._contexts.create(handle)
@@ -135,37 +147,43 @@ class MachineDriver(MachineState):
 
     @seam_call("cuCtxDestroy", Needs.INIT)
     def context_destroy(self, context: int) -> None:
+        """Implements ``CudaDriver.context_destroy``; everything in the context is destroyed."""
         self._contexts.destroy(context)
         self._tear_down(context)
 
     @seam_call("cuCtxSetCurrent", Needs.INIT)
     def set_current(self, context: int) -> None:
+        """Implements ``CudaDriver.set_current``."""
         self._contexts.set_current(context)
 
     @seam_call("cuCtxSynchronize")
     def context_synchronize(self) -> None:
+        """Runs operations until no stream of the current context has any left."""
         self._drain()
 
     # ---- streams and events
     @seam_call("cuStreamCreateWithPriority")
     def stream_create(self, priority: int = 0) -> int:
+        """Implements ``CudaDriver.stream_create``; the priority has no effect."""
         handle = next(self._handles)
         self._streams[handle] = Stream(handle, self._context)
         return handle
 
     @seam_call("cuStreamDestroy")
     def stream_destroy(self, stream: int) -> None:
-        """What is in it still runs."""
+        """Implements ``CudaDriver.stream_destroy``; operations in the stream still run."""
         del self._streams[self._stream(stream).handle]
 
     @seam_call("cuStreamSynchronize")
     def stream_synchronize(self, stream: int) -> None:
+        """Runs operations until the stream is empty; raises the diagnosis of a kernel in it."""
         found = self._stream(stream)
         self._wait(found.last)
         self._tell(found.diagnosis)
 
     @seam_call("cuStreamQuery")
     def stream_ready(self, stream: int) -> bool:
+        """Runs a few operations, then returns whether the stream is empty."""
         found = self._stream(stream)
         ready = self._query(found.last)
         if ready:
@@ -174,6 +192,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuStreamWaitEvent")
     def stream_wait_event(self, stream: int, event: int) -> None:
+        """Implements ``CudaDriver.stream_wait_event``."""
         record = self._event(event).record
         found = self._stream(stream)
         if record is not None:
@@ -181,21 +200,25 @@ class MachineDriver(MachineState):
 
     @seam_call("cuEventCreate")
     def event_create(self, *, timing: bool = False, blocking: bool = False) -> int:
+        """Implements ``CudaDriver.event_create``; ``blocking`` has no effect."""
         handle = next(self._handles)
         self._events[handle] = Event(handle, self._context, timing)
         return handle
 
     @seam_call("cuEventDestroy")
     def event_destroy(self, event: int) -> None:
+        """Implements ``CudaDriver.event_destroy``."""
         del self._events[self._event(event).handle]
 
     @seam_call("cuEventRecord")
     def event_record(self, event: int, stream: int) -> None:
+        """Implements ``CudaDriver.event_record``."""
         found = self._own_event(event)
         found.record = self._submit(self._stream(stream), Operation(name="event_record"))
 
     @seam_call("cuEventQuery")
     def event_ready(self, event: int) -> bool:
+        """Runs a few operations, then returns whether the event has completed."""
         record = self._event(event).record
         ready = self._query(record)
         if ready and record is not None:
@@ -204,6 +227,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuEventSynchronize")
     def event_synchronize(self, event: int) -> None:
+        """Runs operations until the event has completed; raises the diagnosis of a kernel before it."""
         record = self._event(event).record
         self._wait(record)
         if record is not None:
@@ -211,6 +235,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuEventElapsedTime")
     def event_elapsed_ms(self, start: int, end: int) -> float:
+        """Implements ``CudaDriver.event_elapsed_ms`` in virtual time."""
         records = []
         for handle in (start, end):
             event = self._event(handle)
@@ -224,10 +249,12 @@ class MachineDriver(MachineState):
     # ---- memory
     @seam_call("cuMemGetInfo")
     def memory_info(self) -> MemoryInfo:
+        """Implements ``CudaDriver.memory_info``."""
         return self._heap.info()
 
     @seam_call("cuMemPoolCreate")
     def pool_create(self, ordinal: int, *, release_threshold: int = KEEP_ALL, max_bytes: int = 0) -> int:
+        """Implements ``CudaDriver.pool_create``."""
         self._device(ordinal)
         if not self._preset.memory_pools:
             raise Status(Result.NOT_SUPPORTED, "the device has no memory pools")
@@ -237,19 +264,23 @@ class MachineDriver(MachineState):
 
     @seam_call("cuMemPoolDestroy")
     def pool_destroy(self, pool: int) -> None:
+        """Implements ``CudaDriver.pool_destroy``."""
         self._heap.destroy_pool(pool)
 
     @seam_call("cuMemPoolTrimTo")
     def pool_trim(self, pool: int, keep: int = 0) -> None:
+        """Implements ``CudaDriver.pool_trim``."""
         self._heap.trim(self._heap.pool(pool), keep)
 
     @seam_call("cuMemPoolGetAttribute")
     def pool_use(self, pool: int) -> PoolUse:
+        """Implements ``CudaDriver.pool_use``."""
         found = self._heap.pool(pool)
         return PoolUse(found.used, found.reserved)
 
     @seam_call("cuMemAllocFromPoolAsync")
     def mem_alloc_async(self, nbytes: int, pool: int, stream: int) -> int:
+        """Implements ``CudaDriver.mem_alloc_async``."""
         found = self._stream(stream)
         clock = join(found.clock, self._scheduler.host_clock)
         allocation = self._heap.reserve(nbytes, self._heap.pool(pool), found.context, clock)
@@ -264,6 +295,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuMemFreeAsync")
     def mem_free_async(self, address: DeviceAddress, stream: int) -> None:
+        """Implements ``CudaDriver.mem_free_async``."""
         found = self._stream(stream)
         freed = Completion()
         allocation = self._heap.retire(address, found.context, freed)
@@ -277,36 +309,39 @@ class MachineDriver(MachineState):
 
     @seam_call("cuMemAlloc")
     def mem_alloc(self, nbytes: int) -> int:
+        """Implements ``CudaDriver.mem_alloc``."""
         allocation = self._heap.reserve_plain(nbytes, self._context)
         self._heap.begin(allocation)
         return allocation.address
 
     @seam_call("cuMemFree")
     def mem_free(self, address: DeviceAddress) -> None:
-        """Waits for all work of the context."""
+        """Implements ``CudaDriver.mem_free``; waits for all work of the context."""
         self._heap.holding(address, 1)
         self._drain()
         self._heap.end(self._heap.retire(address, self._context, DONE))
 
     @seam_call("cuMemHostAlloc")
     def host_alloc(self, nbytes: int) -> HostBlock:
+        """Implements ``CudaDriver.host_alloc``."""
         return self._host.allocate(nbytes, self._context)
 
     @seam_call("cuMemFreeHost")
     def host_free(self, block: HostBlock) -> None:
-        """Waits for all work of the context."""
+        """Implements ``CudaDriver.host_free``; waits for all work of the context."""
         self._drain()
         self._host.free(block.address, self._context)
 
     @seam_call("cuMemcpyHtoDAsync")
     def copy_to_device(self, target: DeviceAddress, source: HostAddress, nbytes: int, stream: int) -> None:
+        """Implements ``CudaDriver.copy_to_device``."""
         found = self._stream(stream)
         work = self._copy_work(Direction.TO_DEVICE, target, source, nbytes)
         self._submit_work(found, "copy_to_device", self._with_pageable(work))
 
     @seam_call("cuMemcpyDtoHAsync")
     def copy_to_host(self, target: HostAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
-        """To pageable memory it returns when the copy is done."""
+        """Implements ``CudaDriver.copy_to_host``; a copy to pageable memory is done when the call returns."""
         found = self._stream(stream)
         work = self._copy_work(Direction.TO_HOST, target, source, nbytes)
         done = self._submit_work(found, "copy_to_host", work)
@@ -315,22 +350,26 @@ class MachineDriver(MachineState):
 
     @seam_call("cuMemcpyDtoDAsync")
     def copy_on_device(self, target: DeviceAddress, source: DeviceAddress, nbytes: int, stream: int) -> None:
+        """Implements ``CudaDriver.copy_on_device``."""
         found = self._stream(stream)
         work = self._copy_work(Direction.ON_DEVICE, target, source, nbytes)
         self._submit_work(found, "copy_on_device", work)
 
     @seam_call("cuMemsetD8Async")
     def memset8(self, target: DeviceAddress, value: int, nbytes: int, stream: int) -> None:
+        """Implements ``CudaDriver.memset8``."""
         found = self._stream(stream)
         self._submit_work(found, "memset8", self._fill_work(target, value, nbytes))
 
     @seam_call("cuPointerGetAttributes")
     def pointer_facts(self, address: DeviceAddress) -> PointerFacts:
+        """Implements ``CudaDriver.pointer_facts``."""
         return self._heap.facts(address)
 
     # ---- code
     @seam_call("cuLibraryLoadData")
     def library_load(self, image: bytes, options: JitOptions = DEFAULT_JIT) -> LoadedLibrary:
+        """Implements the seam's ``library_load`` for PTX text; a cubin is refused."""
         handle = next(self._handles)
         self._libraries[handle] = libraries.load(
             handle, image, options, self._preset, self.options.driver_version, self._memory
@@ -339,6 +378,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuLibraryUnload")
     def library_unload(self, library: int) -> None:
+        """Implements the seam's ``library_unload``; unloading code with pending launches is recorded as a violation."""
         found = self._library(library)
         if self._scheduler.uses(library):
             self._journal.violate(ViolationKind.UNLOADED, f"library {library:#x} unloaded with launches pending")
@@ -346,6 +386,7 @@ class MachineDriver(MachineState):
 
     @seam_call("cuLibraryGetKernel")
     def library_kernel(self, library: int, name: str) -> int:
+        """Implements the seam's ``library_kernel``."""
         found = self._library(library)
         known = found.kernels.get(name)
         if known is not None:
@@ -357,17 +398,21 @@ class MachineDriver(MachineState):
 
     @seam_call("cuKernelGetAttribute")
     def kernel_facts(self, kernel: int) -> KernelFacts:
+        """Implements ``CudaDriver.kernel_facts``; the number of registers is an estimate."""
         return libraries.facts(self._kernel(kernel), self._preset)
 
     @seam_call("cuKernelSetAttribute")
     def kernel_allow_dynamic_shared(self, kernel: int, nbytes: int) -> None:
+        """Implements ``CudaDriver.kernel_allow_dynamic_shared``."""
         libraries.allow_dynamic_shared(self._kernel(kernel), nbytes, self._preset)
 
     @seam_call("cuOccupancyMaxActiveBlocksPerMultiprocessor")
     def occupancy(self, kernel: int, threads: int, dynamic_shared: int) -> int:
+        """Implements ``CudaDriver.occupancy``."""
         return libraries.resident_blocks(self._kernel(kernel), threads, dynamic_shared, self._preset)
 
     def prepare_launch(self, kernel: int, shape: LaunchShape, stream: int, parameters: ParameterBlock) -> Launcher:
+        """Returns a launcher; every check is made when it is called."""
         return lambda: self._launch(kernel, shape, stream, parameters)
 
     @seam_call("cuLaunchKernelEx", method="launch")
@@ -379,44 +424,52 @@ class MachineDriver(MachineState):
     # ---- graphs
     @seam_call("cuGraphCreate")
     def graph_create(self) -> int:
+        """Implements ``CudaDriver.graph_create``."""
         handle = next(self._handles)
         self._graphs[handle] = Graph(handle, self._context)
         return handle
 
     @seam_call("cuGraphDestroy")
     def graph_destroy(self, graph: int) -> None:
+        """Implements ``CudaDriver.graph_destroy``."""
         del self._graphs[self._graph(graph).handle]
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_device(
         self, graph: int, after: Sequence[int], target: DeviceAddress, source: HostAddress, nbytes: int
     ) -> int:
+        """Implements ``CudaDriver.graph_add_copy_to_device``."""
         return self._add(graph, after, self._copy_work(Direction.TO_DEVICE, target, source, nbytes))
 
     @seam_call("cuGraphAddMemcpyNode")
     def graph_add_copy_to_host(
         self, graph: int, after: Sequence[int], target: HostAddress, source: DeviceAddress, nbytes: int
     ) -> int:
+        """Implements ``CudaDriver.graph_add_copy_to_host``."""
         return self._add(graph, after, self._copy_work(Direction.TO_HOST, target, source, nbytes))
 
     @seam_call("cuGraphAddMemsetNode")
     def graph_add_memset8(
         self, graph: int, after: Sequence[int], target: DeviceAddress, value: int, nbytes: int
     ) -> int:
+        """Implements ``CudaDriver.graph_add_memset8``."""
         return self._add(graph, after, self._fill_work(target, value, nbytes))
 
     @seam_call("cuGraphAddKernelNode")
     def graph_add_kernel(
         self, graph: int, after: Sequence[int], kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> int:
+        """Implements ``CudaDriver.graph_add_kernel``."""
         return self._add(graph, after, self._launch_work(kernel, shape, parameters))
 
     @seam_call("cuGraphAddEventRecordNode")
     def graph_add_event_record(self, graph: int, after: Sequence[int], event: int) -> int:
+        """Implements ``CudaDriver.graph_add_event_record``."""
         return self._add(graph, after, RecordWork(self._own_event(event)))
 
     @seam_call("cuGraphInstantiate")
     def graph_instantiate(self, graph: int) -> int:
+        """Implements ``CudaDriver.graph_instantiate``."""
         found = self._graph(graph)
         handle = next(self._handles)
         self._executables[handle] = Executable.of(handle, found)
@@ -424,20 +477,24 @@ class MachineDriver(MachineState):
 
     @seam_call("cuGraphUpload")
     def graph_upload(self, executable: int, stream: int) -> None:
+        """Implements ``CudaDriver.graph_upload``."""
         self._executable(executable)
         self._submit(self._stream(stream), Operation(name="graph_upload"))
 
     @seam_call("cuGraphExecDestroy")
     def graph_exec_destroy(self, executable: int) -> None:
+        """Implements ``CudaDriver.graph_exec_destroy``."""
         del self._executables[self._executable(executable).handle]
 
     @seam_call("cuGraphExecKernelNodeSetParams")
     def graph_update_kernel(
         self, executable: int, node: int, kernel: int, shape: LaunchShape, parameters: ParameterBlock
     ) -> None:
+        """Implements ``CudaDriver.graph_update_kernel``."""
         self._executable(executable).update(node, self._launch_work(kernel, shape, parameters))
 
     def prepare_graph_launch(self, executable: int, stream: int) -> Launcher:
+        """Returns a launcher; every check is made when it is called."""
         return lambda: self._graph_launch(executable, stream)
 
     @seam_call("cuGraphLaunch", method="graph_launch")

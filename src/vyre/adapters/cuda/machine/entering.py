@@ -1,6 +1,6 @@
-"""What every call of the driver goes through before it does anything, and how its failure leaves.
+"""Checks before every call of the driver, and the errors that a call raises.
 
-In order: the process and the interpreter, the call's own count and the fault made to order for it, ``init``, the
+The checks are, in this order: the process and the interpreter, the call's count and an injected fault, ``init``, the
 thread's context.
 """
 
@@ -24,7 +24,7 @@ from vyre.adapters.cuda.seam import CudaCallError, KernelDiagnosis
 
 
 class Needs(Enum):
-    """What must have happened before a call."""
+    """The condition of a call: nothing, a successful ``init``, or a current context."""
 
     NOTHING = 0
     INIT = 1
@@ -32,8 +32,10 @@ class Needs(Enum):
 
 
 class Gate:
-    """Who may call.  ``lock`` is held by whoever does; ``tick`` lets the time of a call pass, ``lose`` loses the
-    thread's context to an error."""
+    """Admits calls to the driver.
+
+    ``lock`` is held during a call.  ``tick`` adds the time of a call, ``lose`` loses the thread's context to an error.
+    """
 
     def __init__(
         self,
@@ -54,11 +56,14 @@ class Gate:
         self._process: int | None = None
 
     def opened(self) -> None:
-        """``init`` succeeded."""
+        """Records that ``init`` succeeded."""
         self._process = os.getpid()
 
     def check_process(self, method: str) -> None:
-        """Before the lock is touched: it may have been held when the process was forked."""
+        """Refuses calls in a forked process or a finalising interpreter.
+
+        It runs before the lock is taken, which may have been held when the process was forked.
+        """
         if self._process is not None and self._process != os.getpid():
             self.journal.violate(ViolationKind.FORKED, f"{method} in a process forked after init")
             raise Status(Result.NOT_INITIALIZED, "the process was forked after init")
@@ -67,6 +72,7 @@ class Gate:
             raise Status(Result.DEINITIALIZED, "the driver is shutting down")
 
     def enter(self, method: str, needs: Needs) -> None:
+        """Counts a call, and raises ``Status`` if a fault is injected or its condition is not met."""
         self.journal.calls[method] += 1
         self._tick()
         code = self.injector.call(method)
@@ -82,10 +88,12 @@ class Gate:
 
 
 class Gated(Protocol):
-    """What the methods that ``seam_call`` wraps belong to."""
+    """The type whose methods ``seam_call`` wraps."""
 
     @property
-    def gate(self) -> Gate: ...
+    def gate(self) -> Gate:
+        """Returns the gate that every call passes."""
+        ...
 
 
 P = ParamSpec("P")
@@ -97,9 +105,9 @@ Method = Callable[Concatenate[D, P], R]
 def seam_call(
     function: str, needs: Needs = Needs.CONTEXT, *, method: str | None = None
 ) -> Callable[[Method[D, P, R]], Method[D, P, R]]:
-    """Make a method a call of the seam.
+    """Makes a method a call of the seam.
 
-    ``function`` is the driver's name for it, ``method`` the seam's if not the method's own.
+    ``function`` is the driver's name for it; ``method`` is the seam's name, if it is not the method's own.
     """
 
     def decorate(body: Method[D, P, R]) -> Method[D, P, R]:
@@ -130,7 +138,7 @@ def seam_call(
 
 
 def _arguments(signature: inspect.Signature, *given: Any) -> Mapping[str, object]:
-    """By name; of an image or a parameter block of bytes only the length, which is what a message has room for."""
+    """Returns the arguments by name, with bytes replaced by their length, for which a message has room."""
     this, args, kwargs = given
     bound = dict(signature.bind(this, *args, **kwargs).arguments)
     bound.pop("self", None)

@@ -1,12 +1,12 @@
-"""Running a kernel: which blocks are resident, and which lanes go next.
+"""Running a kernel: which blocks are resident, and which lanes run next.
 
-Lanes of a strand that stand at the same basic block execute it together.  Of several groups only those may go that
-no other group can still catch up with, other than by another round of a loop that holds both; so lanes that part meet
+Lanes of a strand that are at the same basic block execute it together.  Of several groups, one may only run if no other
+group can still reach its block, other than by another round of a loop that contains both.  So lanes that diverge meet
 again where their paths join (a loop is entered at one place only, and blocks lie in program order), and begin a round
 of a loop together.
 
-A loop that polls memory and writes nothing waits for other lanes: it gives way to the other groups, strands and
-batches, until somebody has written.
+A loop that polls memory and writes nothing waits for other lanes: it yields to the other groups, strands and batches
+until memory has changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _IDLE_NANOSECONDS: Final = 1_000_000
 def run_kernel(
     entry: MachineEntry, shape: LaunchShape, parameters: bytes, memory: DeviceMemory, options: RunOptions
 ) -> KernelReport:
-    """Run ``entry`` over the whole grid; the writes of a run that faults stay.  Raises ``KernelFault``."""
+    """Runs ``entry`` over the whole grid.  Raises ``KernelFault``; writes before the fault remain."""
     with np.errstate(all="ignore"):
         launch = Launch(entry, shape, parameters, memory, options)
         try:
@@ -68,12 +68,13 @@ class _Scheduler:
         self._limit = launch.options.step_limit
         self._ended = 0
         self._gives_way = False
-        """Do blocks that pass a barrier let those before them go first?"""
+        """Whether blocks that pass a barrier yield to the blocks before them."""
         self._gave_way = False
 
     # ------------------------------------------------------------------------------ batches
 
     def run(self) -> None:
+        """Runs all blocks of the grid."""
         launch = self._launch
         coming = self._block_ids()
         waiting: deque[Batch] = deque()
@@ -104,7 +105,7 @@ class _Scheduler:
             idle = idle + 1 if before == self._progress() else 0
             if idle > len(waiting):
                 launch.nanoseconds += _IDLE_NANOSECONDS
-            if times != launch.clock_reads:  # a wait that looks at the clock ends by itself
+            if times != launch.clock_reads:  # a wait that reads the clock ends by itself
                 times, idle = launch.clock_reads, min(idle, len(waiting) + 1)
             if idle > _IDLE_ROUNDS * len(waiting) > 0:
                 raise self._spinning(waiting[0])
@@ -113,7 +114,7 @@ class _Scheduler:
         return self._launch.writes, self._launch.barriers, self._ended
 
     def _block_ids(self) -> Iterator[NDArray[np.int64]]:
-        """Blocks of the grid, those that start together."""
+        """Returns the blocks of the grid, grouped by those that start together."""
         launch, options = self._launch, self._launch.options
         count = launch.block_count
         lanes = _SHUFFLED_LANES if self._schedule == "shuffled" else _LANES_AT_ONCE
@@ -148,7 +149,7 @@ class _Scheduler:
         return batch
 
     def _advance(self, batch: Batch) -> bool:
-        """Run the strands of a batch until all have ended (True) or all of them wait for others."""
+        """Runs the strands of a batch until all have ended (True) or all of them wait for others (False)."""
         launch = self._launch
         for strand in batch.strands:
             strand.stuck_at = None
@@ -193,7 +194,9 @@ class _Scheduler:
     # ------------------------------------------------------------------------------ groups
 
     def _take(self, strand: Strand) -> tuple[int, Positions] | None:
-        """The group to go next and its basic block, out of the strand's; None if all there is to do is to spin."""
+        """Takes the next group out of the strand's and returns its basic block and its lanes; None if all groups only
+        poll.
+        """
         spinning = strand.spinning
         groups = strand.groups
         if len(groups) == 1:
@@ -208,7 +211,7 @@ class _Scheduler:
                 behind_spinning |= reachable[number]
                 continue
             if number in loops:
-                # A new round begins when all lanes of the last one have come back, or left the loop.
+                # A new round begins when all lanes of the last one have returned to the header, or left the loop.
                 inside = {other for other in groups if number < other <= loops[number]}
                 if not inside <= spinning:
                     continue
@@ -222,7 +225,7 @@ class _Scheduler:
             if apart is not None:
                 return apart
             if strand.idle > _PATIENCE:
-                # The lock that lanes spin for may be held past them; but not where a warp must be whole.
+                # A lane further on may hold the lock that these wait for; but a warp must not be split if it gathers.
                 free = [number for number in patient if not self._blocks[number].gathers]
         if not free:
             return None
@@ -235,7 +238,7 @@ class _Scheduler:
         return number, groups.pop(number)
 
     def _apart(self, strand: Strand) -> tuple[int, Positions] | None:
-        """The first lanes of warps in which nobody spins: they need not wait to meet those that do."""
+        """Returns the first lanes of warps in which no lane polls: they need not wait for the lanes that do."""
         warps = strand.warp_places // WARP
         spins = np.zeros(len(strand.batch.warp_live), np.bool_)
         for number in strand.spinning & strand.groups.keys():
@@ -253,7 +256,7 @@ class _Scheduler:
         return None
 
     def _execute(self, strand: Strand) -> bool:
-        """One basic block of one group; False if there is none to run."""
+        """Runs one basic block of one group; returns False if no group can run."""
         taken = self._take(strand)
         if taken is None:
             return False
@@ -300,7 +303,7 @@ class _Scheduler:
                 self._go(strand, number, target, where if positions is None else positions[where])
 
     def _check_uniform(self, block: Block, frame: Frame, jumps: NDArray[np.bool_]) -> None:
-        """Lanes of a warp that take ``bra.uni`` together go the same way."""
+        """Checks that the lanes of a warp that take ``bra.uni`` together go to the same block."""
         warps = frame.own(frame.strand.warp_places) // WARP
         count = len(frame.strand.batch.warp_live)
         leaving, here = np.bincount(warps[jumps], minlength=count), np.bincount(warps, minlength=count)
@@ -311,7 +314,7 @@ class _Scheduler:
             raise self._launch.fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, block.last, frame, where, detail=detail)
 
     def _go(self, strand: Strand, number: int, target: int, positions: Positions) -> None:
-        """Lanes go on at a basic block, joining those that are there."""
+        """Moves lanes to a basic block, where they join the lanes that are already there."""
         if target == END:
             self._end(strand, positions)
             return
@@ -327,7 +330,7 @@ class _Scheduler:
         groups[target] = None if len(joined) == strand.size else joined
 
     def _note_back_edge(self, strand: Strand, target: int) -> None:
-        """Find loops that poll without writing."""
+        """Detects loops that poll without writing."""
         launch = self._launch
         before = strand.back_edges.get(target, _NO_ROUND)
         failures = 0
@@ -345,7 +348,7 @@ class _Scheduler:
         self._ended += strand.size if positions is None else len(positions)
         batch = strand.batch
         if len(batch.strands) == 1 and positions is None:
-            return  # everybody; nobody is left to care
+            return  # all lanes ended together, so no barrier can be waiting
         batch.end(strand, positions)
         for barrier in list(batch.arrived):
             self._release(batch, barrier)
@@ -366,7 +369,7 @@ class _Scheduler:
         self._release(batch, barrier)
 
     def _check_warps(self, strand: Strand, block: Block, frame: Frame, positions: NDArray[np.int64]) -> None:
-        """An aligned barrier wants all lanes of a warp that live."""
+        """Checks that all living lanes of a warp arrive at an aligned barrier together."""
         batch = strand.batch
         warps = strand.warp_places[positions] // WARP
         here = np.bincount(warps, minlength=len(batch.warp_live))
@@ -377,7 +380,7 @@ class _Scheduler:
             raise self._launch.fault(FaultKind.DIVERGENT_BARRIER, block.last, frame, where, detail=detail)
 
     def _passed(self, batch: Batch, slots: NDArray[np.int64] | slice) -> None:
-        """Blocks of a batch pass a barrier."""
+        """Records that blocks of a batch pass a barrier."""
         launch = self._launch
         blocks = batch.blocks[slots]
         launch.barriers += len(blocks)
@@ -386,7 +389,7 @@ class _Scheduler:
             launch.races.barrier(blocks)
 
     def _release(self, batch: Batch, barrier: int) -> None:
-        """Let blocks go whose living lanes have all arrived."""
+        """Releases the blocks whose living lanes have all arrived at a barrier."""
         arrived = batch.arrived[barrier]
         complete = (arrived == batch.live) & (arrived > 0)
         if not complete.any():

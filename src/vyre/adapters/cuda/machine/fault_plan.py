@@ -1,6 +1,6 @@
-"""Failures made to order: the Nth call fails, the Nth operation faults on the device, a kernel does not end.
+"""Injected failures: the Nth call fails, the Nth operation faults on the device, a kernel does not end.
 
-Counting starts at 1, when the plan is put into the driver.
+Counting starts at 1, when the plan is given to the driver.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ FOREVER: Final = math.inf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The ``nth`` call, or the ``nth`` call of ``method`` (a name of the seam, ``launch`` or ``graph_launch``),
-    fails with ``code`` and does nothing.  A sticky code also loses the current context."""
+    """The ``nth`` call, or the ``nth`` call of ``method``, fails with ``code`` and does nothing.
+
+    ``method`` is a name of the seam, ``launch`` or ``graph_launch``.  A sticky code also loses the current context.
+    """
 
     code: int
     nth: int = 1
@@ -28,7 +30,7 @@ class SlowKernel:
     """The ``nth`` launch, or the ``nth`` launch of the entry ``kernel``, takes long.
 
     ``seconds`` pass in real time (``FOREVER``: until the driver's ``end_slow_kernels``), ``virtual_ns`` in the
-    machine's: a query lets one call's time pass, a wait skips them.
+    machine's time: a query adds the time of one call, a wait skips them.
     """
 
     nth: int = 1
@@ -39,8 +41,11 @@ class SlowKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """``calls`` fail when called; ``runs`` fail when the stream gets to them, as faults of the device do: whatever
-    the code, the context is lost."""
+    """Failures to inject.
+
+    ``calls`` fail when they are called.  ``runs`` fail when the stream reaches them, as faults of the device do: the
+    context is lost, whatever the code.
+    """
 
     calls: tuple[Fault, ...] = ()
     runs: tuple[Fault, ...] = ()
@@ -51,7 +56,7 @@ NO_FAULTS: Final = FaultPlan()
 
 
 class FaultInjector:
-    """Counts what happens and finds what the plan has for it."""
+    """Counts calls, operations and launches, and finds the failure that the plan has for each."""
 
     def __init__(self, plan: FaultPlan) -> None:
         self._plan = plan
@@ -60,15 +65,15 @@ class FaultInjector:
         self._launches: Counter[str | None] = Counter()
 
     def call(self, method: str) -> int | None:
-        """Code that this call is to fail with."""
+        """Returns the code with which this call fails, or None."""
         return _due(self._plan.calls, self._calls, method)
 
     def run(self, method: str) -> int | None:
-        """Code that this operation is to fault with."""
+        """Returns the code with which this operation faults, or None."""
         return _due(self._plan.runs, self._runs, method)
 
     def launch(self, kernel: str) -> SlowKernel | None:
-        """How long this launch is to take, if not just its time."""
+        """Returns the plan's entry that makes this launch slow, or None."""
         count = self._launches
         count.update((None, kernel))
         return next((slow for slow in self._plan.slow if slow.nth == count[slow.kernel] and _names(slow, kernel)), None)

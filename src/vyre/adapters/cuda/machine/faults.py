@@ -1,4 +1,4 @@
-"""What goes wrong in the emulated device, and where."""
+"""Faults of the emulated device, with the place where they happened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPACES: Final = frozenset({"global", "shared", "local", "param", "const"})
 
 
 class FaultKind(Enum):
-    """A fault of a memory access or of a running kernel."""
+    """The kind of a fault of a memory access or of a running kernel."""
 
     ILLEGAL_ADDRESS = "illegal address"
     USE_AFTER_FREE = "use after free"
@@ -32,7 +32,7 @@ class FaultKind(Enum):
 
 
 class PtxError(Exception):
-    """PTX that does not load: 1-based ``line`` of the text, and why."""
+    """PTX that does not load: the 1-based ``line`` of the text, and the reason."""
 
     def __init__(self, line: int, message: str) -> None:
         self.line: int = line
@@ -64,9 +64,9 @@ class MemoryFault(Exception):
 class KernelFault(Exception):
     """A fault of a running kernel.
 
-    ``line`` and ``instruction`` are of the PTX text; ``lane`` is the global id (x, y, z) of the first lane at fault,
-    None where no lane can be named; ``address`` is that of the access, if it is one; ``detail`` says more.
-    ``accesses`` are what lanes were doing, in the order in which it happened, the one at fault last.
+    ``line`` and ``instruction`` are those of the PTX text; ``lane`` is the global id (x, y, z) of the first lane at
+    fault, None if no lane is known; ``address`` is that of a faulty access; ``detail`` explains the fault.
+    ``accesses`` are the lanes' accesses in the order in which they happened, the faulty one last.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class KernelFault(Exception):
         super().__init__(f"{text}: {detail}" if detail else text)
 
     def finding(self, parameters: bytes, read: Callable[[int, int], bytes]) -> KernelFinding:
-        """What a user of the driver is told, beside the code: see ``KernelFinding``."""
+        """Returns what the driver reports about the kernel in addition to the code."""
         return KernelFinding(self.entry, self.accesses, space_of(self.instruction), self.address, parameters, read)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,10 +105,10 @@ class KernelFault(Exception):
 
 
 def access_kind(opcode: str) -> str:
-    """``load``, ``store`` or ``atomic``; empty for what accesses no memory."""
+    """Returns ``load``, ``store`` or ``atomic``; empty for an instruction that accesses no memory."""
     return _KINDS.get(opcode.partition(".")[0], "")
 
 
 def space_of(instruction: str) -> str:
-    """The state space that an instruction accesses, empty if it accesses none."""
+    """Returns the state space that an instruction accesses, empty if it accesses none."""
     return next((word for part in instruction.split(maxsplit=2)[:2] for word in part.split(".") if word in _SPACES), "")

@@ -1,4 +1,4 @@
-"""Which bytes of device memory a launch touched, from what the race checker remembers of it."""
+"""The bytes of device memory that a launch accessed, from the race checker's records."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _MOST_RUNS: Final = 64
 
 
 def footprint(region: Region, shadow: Shadow) -> Iterator[Access]:
-    """Runs of bytes that were read or written.
+    """Yields runs of bytes that were read or written.
 
-    Atomic accesses count as writes.  Of scattered accesses only the first are told, so that a race between streams
-    may be missed.
+    Atomic accesses count as writes.  Of scattered accesses only the first 64 runs are reported, so that a race between
+    streams may be missed.
     """
     for _, size, *_ in shadow.log:
         if size < shadow.granule:
@@ -40,6 +40,6 @@ def footprint(region: Region, shadow: Shadow) -> Iterator[Access]:
 
 
 def _runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """[start, end) of the first runs of True."""
+    """Returns [start, end) of the first runs of True."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))[: 2 * _MOST_RUNS]
     return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]

@@ -1,7 +1,7 @@
 """Lanes that execute together, and their registers.
 
-A register holds one NumPy scalar while all lanes agree, else an array with one element for each lane of the frame.
-Every array belongs to one register of one frame, so it may be written in place.
+A register holds one NumPy scalar if all lanes agree, else an array with one element per lane of the frame.  Every array
+belongs to one register of one frame, so it may be written in place.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _Element = TypeVar("_Element", bound=np.generic)
 Positions: TypeAlias = "NDArray[np.int64] | None"
 """Lanes of a strand, in its order; None means all of them."""
 Numbers: TypeAlias = "NDArray[np.int64] | np.int64"
-"""A number for each lane, or one for all of them."""
+"""A number per lane, or one for all of them."""
 
 
 class Strand:
     """Whole warps of resident blocks that advance together, in any order of lanes.
 
-    ``numbers`` are the lanes: block within the batch times threads, plus the linear thread id.
-    ``groups`` are lanes that are about to execute a basic block.
+    ``numbers`` are the lanes: block within the batch times threads, plus the linear thread id.  ``groups`` maps a basic
+    block to the lanes that execute it next.
     """
 
     def __init__(self, batch: Batch, numbers: NDArray[np.int64]) -> None:
@@ -51,59 +51,62 @@ class Strand:
         self.idle = 0
 
     def frame(self, positions: Positions, reads: Iterable[int]) -> Frame:
-        """The lanes at ``positions`` with copies of the registers that they read."""
+        """Returns the lanes at ``positions`` with copies of the registers that they read."""
         if positions is None:
             return Frame(self, self.registers, None, self.size)
         return Frame(self, gathered(self.launch.registers, self.registers, positions, reads), positions, len(positions))
 
     @cached_property
     def slots(self) -> Numbers:
-        """Block within the batch: an array, or a scalar where there is only one."""
+        """Returns each lane's block within the batch: an array, or a scalar if there is only one."""
         return np.int64(0) if self.batch.count == 1 else self.numbers // self.launch.threads
 
     @cached_property
     def blocks(self) -> Numbers:
-        """Linear block id in the grid."""
+        """Returns each lane's linear block id in the grid."""
         return self.batch.blocks[self.slots]
 
     @cached_property
     def threads(self) -> NDArray[np.int64]:
-        """Linear thread id in the block."""
+        """Returns each lane's linear thread id in the block."""
         return self.numbers % self.launch.threads if self.batch.count > 1 else self.numbers
 
     @cached_property
     def lanes(self) -> NDArray[np.uint64]:
-        """Linear lane id in the launch, plus 1."""
+        """Returns each lane's linear id in the launch, plus 1."""
         lanes: NDArray[np.int64] = self.blocks * self.launch.threads + self.threads + 1
         return lanes.astype(np.uint64)
 
     @cached_property
     def warp_places(self) -> NDArray[np.int64]:
-        """Place of each lane in a table of all warps of the batch, 32 places for each."""
+        """Returns the place of each lane in a table of all warps of the batch, with 32 places per warp."""
         width = self.launch.warps * WARP
         places: NDArray[np.int64] = self.slots * width + self.threads
         return places
 
     @cached_property
     def shared_bases(self) -> Numbers:
-        """Offset of the block's shared memory in that of the batch."""
+        """Returns the offset of each block's shared memory in that of the batch, in bytes."""
         return self.slots * np.int64(self.launch.shared_stride)
 
     @cached_property
     def local_bases(self) -> NDArray[np.int64]:
+        """Returns the offset of each lane's local memory in that of the strand, in bytes."""
         return np.arange(self.size, dtype=np.int64) * np.int64(self.launch.local_stride)
 
     @cached_property
     def copies(self) -> Copies:
+        """Returns the asynchronous copies of the strand's lanes."""
         return Copies(self.size)
 
     @cached_property
     def local(self) -> Region:
+        """Returns the local memory of the strand's lanes."""
         return self.launch.local_region(self.size)
 
 
 class Round(NamedTuple):
-    """Counters of the launch when a loop began a round, and how many rounds in a row had tried in vain to write."""
+    """Counters of the launch when a loop began a round, and the number of rounds in a row whose atomics all failed."""
 
     polls: int
     attempts: int
@@ -112,7 +115,7 @@ class Round(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """Lanes waiting at a barrier that ends ``block``; they go on at ``target``."""
+    """Lanes that wait at a barrier which ends ``block``; they continue at ``target``."""
 
     barrier: int
     block: int
@@ -121,7 +124,7 @@ class Parked(NamedTuple):
 
 
 class PendingCopy(NamedTuple):
-    """A word for each of some lanes of a strand: where it goes in shared memory, and the group of the lane's copy."""
+    """One word for each of some lanes of a strand: its place in shared memory, its value, and the group of the copy."""
 
     lanes: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -130,8 +133,10 @@ class PendingCopy(NamedTuple):
 
 
 class Copies:
-    """Copies that lanes of a strand have issued and not waited for.  ``group`` is the number of each lane's open
-    group."""
+    """Copies that lanes of a strand have issued and not waited for.
+
+    ``group`` is the number of each lane's open group.
+    """
 
     __slots__ = ("group", "pending")
 
@@ -141,7 +146,7 @@ class Copies:
 
 
 class Batch:
-    """Blocks that are resident together: their shared memory, their strands, and who still lives."""
+    """Blocks that are resident together: their shared memory, their strands, and their living lanes."""
 
     def __init__(self, launch: Launch, blocks: NDArray[np.int64]) -> None:
         self.launch = launch
@@ -153,16 +158,20 @@ class Batch:
 
     @cached_property
     def shared(self) -> Region:
+        """Returns the shared memory of the batch's blocks."""
         return self.launch.shared_region(self.count)
 
     @cached_property
     def warp_live(self) -> NDArray[np.int64]:
-        """Lanes of each warp that have not ended.  First asked for while all live, or kept up to date."""
+        """Returns the number of lanes of each warp that have not ended.
+
+        It is first read while all lanes live, and kept up to date from then on.
+        """
         sizes = np.minimum(WARP, self.launch.threads - WARP * np.arange(self.launch.warps))
         return np.tile(sizes, self.count)
 
     def end(self, strand: Strand, positions: Positions) -> None:
-        """Lanes have ended."""
+        """Records that lanes have ended."""
         slots = strand.slots
         if positions is not None and isinstance(slots, np.ndarray):
             slots = slots[positions]
@@ -173,12 +182,12 @@ class Batch:
 
 
 def counted(slots: Numbers, count: int, size: int) -> NDArray[np.int64]:
-    """How many lanes each block of a batch has; ``slots`` may be a scalar for all."""
+    """Returns the number of lanes of each block of a batch; ``slots`` may be a scalar for all."""
     return np.bincount(slots, minlength=count) if isinstance(slots, np.ndarray) else np.array([size], np.int64)
 
 
 class Frame:
-    """Lanes executing one basic block or one instruction."""
+    """Lanes that execute one basic block or one instruction."""
 
     __slots__ = ("_lanes", "launch", "positions", "registers", "size", "strand")
 
@@ -197,32 +206,32 @@ class Frame:
     def own(self, values: Numbers) -> Numbers: ...
 
     def own(self, values: NDArray[_Element] | np.int64) -> NDArray[_Element] | np.int64:
-        """The elements of a per-lane array of the strand that belong to this frame's lanes."""
+        """Returns the elements of a per-lane array of the strand that belong to this frame's lanes."""
         return values if self.positions is None or not isinstance(values, np.ndarray) else values[self.positions]
 
     @property
     def lanes(self) -> NDArray[np.uint64]:
-        """Linear lane id in the launch, plus 1."""
+        """Returns each lane's linear id in the launch, plus 1."""
         if self._lanes is None:
             self._lanes = self.own(self.strand.lanes)
         return self._lanes
 
     def subset(self, where: NDArray[np.int64], reads: Iterable[int]) -> Frame:
-        """Some of the lanes, with copies of the registers that they read."""
+        """Returns some of the lanes, with copies of the registers that they read."""
         positions = where if self.positions is None else self.positions[where]
         return Frame(
             self.strand, gathered(self.launch.registers, self.registers, where, reads), positions, len(positions)
         )
 
     def merge(self, subset: Frame, where: NDArray[np.int64], writes: Iterable[int]) -> None:
-        """Take over what a subset wrote."""
+        """Copies back the registers that a subset wrote."""
         scatter(self.registers, subset.registers, where, writes, self.size)
 
 
 def gathered(
     template: list[Dense], registers: list[Dense], where: NDArray[np.int64], reads: Iterable[int]
 ) -> list[Dense]:
-    """Registers of a subset.  ``template`` has the constants."""
+    """Returns the registers of a subset.  ``template`` has the constants."""
     result = list(template)
     for register in reads:
         value = registers[register]
@@ -233,7 +242,7 @@ def gathered(
 def scatter(
     registers: list[Dense], source: list[Dense], where: NDArray[np.int64], writes: Iterable[int], size: int
 ) -> None:
-    """Write the registers of a subset back."""
+    """Writes the registers of a subset back."""
     for register in writes:
         target, value = registers[register], source[register]
         if not isinstance(target, np.ndarray) or not target.ndim:

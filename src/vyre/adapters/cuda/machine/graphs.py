@@ -1,8 +1,8 @@
-"""Graphs: nodes with dependencies, a snapshot that can be launched, and the rules by which that can be updated.
+"""Graphs: nodes with dependencies, executable snapshots, and the rules for updating those.
 
-A node's parameters are copied when it is added, a graph's when it is instantiated, and a snapshot's when it is
-launched: what changes later is not seen.  A launch runs nodes in seeded random order, dependencies first; nodes that
-are ordered neither way must not touch the same bytes.
+A node's parameters are copied when it is added, a graph's when it is instantiated, and an executable's when it is
+launched: later changes are not seen.  A launch runs nodes in seeded random order, dependencies first; nodes without an
+order between them must not access the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vyre.adapters.cuda.seam import DeviceAddress, HostAddress, LaunchShape
 
 
 class Direction(Enum):
-    """Of a copy; the value is the engine that does it."""
+    """The direction of a copy; the value is the engine that does it."""
 
     TO_DEVICE = Engine.UPLOAD
     TO_HOST = Engine.DOWNLOAD
@@ -31,8 +31,11 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CopyWork:
-    """``target`` and ``source`` are device or host addresses, as the direction says; ``data``, if not None, is what
-    a pageable source held at the call."""
+    """A copy.
+
+    ``target`` and ``source`` are device or host addresses, depending on the direction; ``data``, if not None, is the
+    content of a pageable source at the call.
+    """
 
     direction: Direction
     target: DeviceAddress | HostAddress
@@ -43,6 +46,8 @@ class CopyWork:
 
 @dataclass(frozen=True, slots=True)
 class FillWork:
+    """A fill of ``nbytes`` bytes with the byte ``value``."""
+
     target: DeviceAddress
     value: int
     nbytes: int
@@ -50,7 +55,10 @@ class FillWork:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWork:
-    """``resident_blocks``: as many run at once, and the others wait for one of them to end."""
+    """A launch of a kernel.
+
+    ``resident_blocks`` blocks run at once; the others start when one of them ends.
+    """
 
     kernel: KernelCode
     shape: LaunchShape
@@ -60,6 +68,8 @@ class LaunchWork:
 
 @dataclass(frozen=True, slots=True)
 class RecordWork:
+    """The recording of an event."""
+
     event: Event
 
 
@@ -68,6 +78,8 @@ Work: TypeAlias = CopyWork | FillWork | LaunchWork | RecordWork
 
 @dataclass(slots=True)
 class Node:
+    """A node of a graph, with the nodes that must run before it."""
+
     handle: int
     after: tuple[int, ...]
     work: Work
@@ -75,13 +87,14 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Graph:
-    """Nodes in the order in which they were added, so that a dependency comes before what depends on it."""
+    """Nodes in the order in which they were added, so that each comes after its dependencies."""
 
     handle: int
     context: int
     nodes: dict[int, Node] = field(default_factory=dict)
 
     def add(self, handle: int, after: Sequence[int], work: Work) -> None:
+        """Adds a node.  Raises ``Status`` for a dependency that is unknown or listed twice."""
         if len(set(after)) != len(after):
             raise Status(Result.INVALID_VALUE, "a dependency is listed twice")
         for node in after:
@@ -101,10 +114,13 @@ class Executable:
 
     @classmethod
     def of(cls, handle: int, graph: Graph) -> Executable:
+        """Returns a snapshot of a graph."""
         return cls(handle, graph.context, {n.handle: Node(n.handle, n.after, n.work) for n in graph.nodes.values()})
 
     def update(self, node: int, work: LaunchWork) -> None:
-        """Replace the launch that a node does by another one, which is cooperative if it was."""
+        """Replaces the launch of a node.  Raises ``Status`` for another node, or if it would change whether it is
+        cooperative.
+        """
         found = self.nodes.get(node)
         if found is None:
             raise Status(Result.INVALID_VALUE, f"{node:#x} is no node of the graph that was instantiated")
@@ -114,7 +130,7 @@ class Executable:
 
 
 def run_order(nodes: Sequence[Node], choose: random.Random) -> Iterator[Node]:
-    """The nodes in a random order that keeps dependencies."""
+    """Yields the nodes in a random order that respects dependencies."""
     done: set[int] = set()
     left = list(nodes)
     while left:
@@ -125,7 +141,7 @@ def run_order(nodes: Sequence[Node], choose: random.Random) -> Iterator[Node]:
 
 
 class Hazards:
-    """Finds nodes of one launch that touch the same bytes, one writing, with no dependency between them."""
+    """Finds nodes of one launch that access the same bytes, one writing, with no dependency between them."""
 
     def __init__(self, nodes: Sequence[Node], report: Callable[[str], None]) -> None:
         self._report = report
@@ -135,6 +151,7 @@ class Hazards:
         self._seen: list[tuple[int, Access]] = []
 
     def check(self, node: Node, accesses: Sequence[Access]) -> None:
+        """Compares the accesses of a node with those of the nodes that ran before it, and reports conflicts."""
         before = self._before[node.handle]
         for other, old in self._seen:
             if other in before or not any(a.writes or old.writes for a in accesses):

@@ -19,7 +19,7 @@ FREED: Final = 0xDD
 
 @dataclass(slots=True, eq=False)
 class PinnedBlock:
-    """``storage`` holds the block, page-aligned within it."""
+    """A block of pinned memory; ``storage`` contains it, page-aligned."""
 
     address: HostAddress
     nbytes: int
@@ -29,7 +29,7 @@ class PinnedBlock:
 
 
 class HostMemory:
-    """All pinned blocks.  Fresh and freed ones are poisoned; a view dies with its block."""
+    """All pinned blocks.  Fresh and freed blocks are filled with poison; a view is invalid once its block is freed."""
 
     def __init__(self) -> None:
         self._blocks: dict[HostAddress, PinnedBlock] = {}
@@ -39,6 +39,7 @@ class HostMemory:
         return len(self._blocks)
 
     def allocate(self, nbytes: int, context: int) -> HostBlock:
+        """Returns a page-aligned block, filled with 0xCD.  Raises ``Status`` unless ``nbytes`` is positive."""
         if nbytes <= 0:
             raise Status(Result.INVALID_VALUE, f"{nbytes} bytes")
         storage = bytearray(nbytes + PAGE)
@@ -52,18 +53,19 @@ class HostMemory:
         return HostBlock(address, view)
 
     def free(self, address: HostAddress, context: int) -> None:
+        """Frees a block.  Raises ``Status`` if the context has no block at ``address``."""
         block = self._blocks.get(address)
         if block is None or block.context != context:
             raise Status(Result.INVALID_VALUE, f"{address:#x} is no pinned block of this context")
         self._release(block)
 
     def free_context(self, context: int) -> None:
-        """Free all blocks of a context that is no more."""
+        """Frees all blocks of a destroyed context."""
         for block in [b for b in self._blocks.values() if b.context == context]:
             self._release(block)
 
     def is_pinned(self, address: HostAddress, nbytes: int) -> bool:
-        """Whether a range lies in one pinned block.  Raises ``Status`` if it leaves one, or is null."""
+        """Returns whether a range lies in one pinned block.  Raises ``Status`` if it leaves one, or is null."""
         if address == 0:
             raise Status(Result.INVALID_VALUE, "null host address")
         place = bisect_right(self._sorted, address)
@@ -85,8 +87,10 @@ class HostMemory:
 
 
 def read_host(address: HostAddress, nbytes: int) -> bytes:
+    """Returns ``nbytes`` bytes of host memory."""
     return ctypes.string_at(address, nbytes)
 
 
 def write_host(address: HostAddress, data: bytes) -> None:
+    """Writes bytes to host memory."""
     ctypes.memmove(address, data, len(data))

@@ -1,4 +1,4 @@
-"""What the machine writes down: calls counted by name, a trace on demand, and violations of the rules of use."""
+"""The machine's records: calls counted by name, an optional trace, and violations of the rules of use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class ViolationKind(Enum):
-    """Errors that a real driver leaves unnoticed, or punishes at random.
+    """Errors that a real driver does not notice, or that have random effects on it.
 
     FORKED: a call in a process forked after ``init``.  FINALISED: a call while the interpreter shuts down, or after.
     RACE: unordered accesses of two streams to the same bytes.  PARAMETERS: a parameter block that is not laid out as
@@ -24,6 +24,8 @@ class ViolationKind(Enum):
 
 
 class Violation(NamedTuple):
+    """A violation and a text that describes it."""
+
     kind: ViolationKind
     message: str
 
@@ -37,7 +39,7 @@ class CallRecord(NamedTuple):
 
 
 class Journal:
-    """``trace`` stays empty unless ``tracing``."""
+    """Records calls and violations.  ``trace`` stays empty unless ``tracing``."""
 
     def __init__(self, *, tracing: bool) -> None:
         self.tracing = tracing
@@ -46,4 +48,5 @@ class Journal:
         self.violations: list[Violation] = []
 
     def violate(self, kind: ViolationKind, message: str) -> None:
+        """Records a violation."""
         self.violations.append(Violation(kind, message))

@@ -1,4 +1,4 @@
-"""One running launch: what its lanes share, what it has done so far, and how its faults are worded."""
+"""One running launch: the state that its lanes share, its progress, and its faults."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _NOISE: Final[dict[np.dtype[Any], tuple[type[np.unsignedinteger[Any]], int, int]
     np.dtype(np.float32): (np.uint32, 0x7FC0_0000, 0x803F_FFFF),
     np.dtype(np.float64): (np.uint64, 0x7FF8_0000_0000_0000, 0x8007_FFFF_FFFF_FFFF),
 }
-"""Word of each float type, the bits that make a quiet NaN, and those that are free in it."""
+"""The word of each float type, the bits that make a quiet NaN, and those that a NaN leaves free."""
 
 
 class Launch:
-    """``registers`` is the template of every register file: poison, and the constants.
+    """The state of a running launch.
 
-    Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads that other lanes
-    may answer, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for somebody.
+    ``registers`` is the template of every register file: poison, and the constants.
+
+    Progress counters: ``writes`` counts stores and atomics that changed memory, ``polls`` loads whose value other lanes
+    may change, ``attempts`` atomics that changed nothing.  A loop that polls and writes nothing waits for other lanes.
     """
 
     def __init__(
@@ -69,23 +71,26 @@ class Launch:
 
     @cached_property
     def paths(self) -> Paths:
+        """Returns the control flow of the entry."""
         return self.code.paths()
 
     # ---- memory
     def shared_region(self, blocks: int) -> Region:
+        """Returns the shared memory of a number of blocks."""
         return Region(0, max(1, self.shared_stride * blocks))
 
     def local_region(self, lanes: int) -> Region:
+        """Returns the local memory of a number of lanes."""
         return Region(0, max(1, self.local_stride * lanes))
 
     def settle(self) -> None:
-        """After the last lane: recognise allocations that are now written throughout."""
+        """Marks allocations that are now written throughout as complete; called after the last lane."""
         for region in self.touched:
             region.settle()
 
-    # ---- values that hardware leaves open
+    # ---- values that are unspecified on hardware
     def nan_noise(self, values: Dense) -> Dense:
-        """Every NaN gets a sign and a payload of its own."""
+        """Returns the values with a random sign and payload in every NaN."""
         if not values.size or not np.isnan(np.maximum.reduce(values, axis=None)):
             return values
         word, quiet, free = _NOISE[values.dtype]
@@ -94,7 +99,7 @@ class Launch:
         return np.where(np.isnan(values), noise, values)
 
     def approximation_noise(self, values: Dense) -> Dense:
-        """Off by one place, upward or downward; zeros and infinities stay."""
+        """Returns f32 values moved by one place, upward or downward at random; zeros and infinities are unchanged."""
         values = self.nan_noise(values)
         inexact = np.isfinite(values) & (values != 0)
         up = self.random.integers(0, 2, np.shape(values), np.uint32)
@@ -103,13 +108,15 @@ class Launch:
 
     # ---- faults
     def place(self, lane: int) -> LanePlace:
-        """Where a lane is, by its linear id plus 1."""
+        """Returns the place of a lane, which is given by its linear id plus 1."""
         block, thread = divmod(lane - 1, self.threads)
         grid, size = self.shape.grid, self.shape.block
         return LanePlace.of(grid, size, _unravel(block, grid), _unravel(thread, size))
 
     def address(self, frame: Frame, region: Region, offset: int) -> int:
-        """Address of a byte of a region; in memory that blocks or lanes have of their own, it counts from its start."""
+        """Returns the address of a byte of a region; in memory of a block or a lane it counts from that
+        memory's start.
+        """
         if region.base or region is self.parameters:
             return region.base + offset
         return offset % (self.shared_stride if region is frame.strand.batch.shared else self.local_stride)
@@ -124,7 +131,7 @@ class Launch:
         detail: str = "",
         earlier: FoundAccess | None = None,
     ) -> KernelFault:
-        """The fault of the lane at index ``where`` of a frame; ``earlier``: the access that it has a race with."""
+        """Returns the fault of the lane at index ``where`` of a frame.  ``earlier`` is the other access of a race."""
         accesses = () if earlier is None else (earlier,)
         lane = None
         if frame is not None:
@@ -133,7 +140,7 @@ class Launch:
         return KernelFault(kind, self.entry.name, instruction.line, str(instruction), lane, address, detail, accesses)
 
     def found(self, instruction: Instruction, lane: int) -> FoundAccess:
-        """What a lane, by its linear id plus 1, does with an instruction."""
+        """Returns the access that a lane, given by its linear id plus 1, makes with an instruction."""
         return FoundAccess(access_kind(instruction.opcode), instruction.line, self.place(lane))
 
 

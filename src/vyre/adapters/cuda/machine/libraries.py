@@ -1,4 +1,4 @@
-"""Loaded code: what the machine refuses to load, what it tells of a kernel, and which launches it refuses."""
+"""Loaded code: the images that the machine refuses, the facts about kernels, and the launches that it refuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ _LEVELS: Final = range(5)
 
 @dataclass(slots=True, eq=False)
 class Library:
-    """``kernels``: handles of those asked for, by name; ``max_registers`` as the caller limited them."""
+    """A loaded library.
+
+    ``kernels`` holds, by name, the handles of the kernels that were looked up.  ``max_registers`` is the caller's
+    limit.
+    """
 
     handle: int
     ptx_version: int
@@ -36,7 +40,7 @@ class Library:
 
 @dataclass(slots=True, eq=False)
 class KernelCode:
-    """``shared_limit``: dynamic shared memory that a launch may ask for."""
+    """A kernel of a loaded library.  ``shared_limit`` is the dynamic shared memory that a launch may use, in bytes."""
 
     handle: int
     name: str
@@ -47,7 +51,7 @@ class KernelCode:
 
     @property
     def max_threads(self) -> int:
-        """Largest block whose registers fit."""
+        """Returns the size of the largest block whose registers fit a multiprocessor."""
         per_warp = -(-self.registers * 32 // 256) * 256
         return min(1024, REGISTERS // per_warp // 4 * 4 * 32)
 
@@ -55,7 +59,9 @@ class KernelCode:
 def load(
     handle: int, image: bytes, options: JitOptions, preset: DevicePreset, driver_version: int, memory: DeviceMemory
 ) -> Library:
-    """Compile PTX text as the driver's JIT would: version and target first, then the text."""
+    """Compiles PTX text as the driver's JIT would: checks version and target first, then the text.  Raises
+    ``Status``.
+    """
     if options.level is not None and options.level not in _LEVELS:
         raise Status(Result.INVALID_VALUE, f"no optimisation level {options.level}")
     if image.startswith(_MACHINE_CODE):
@@ -83,6 +89,7 @@ def load(
 
 
 def kernel_of(handle: int, library: Library, name: str, preset: DevicePreset) -> KernelCode:
+    """Returns the kernel of an entry.  Raises ``Status`` if the library has no entry of this name."""
     entry = library.loaded.entries.get(name)
     if entry is None:
         raise Status(Result.NOT_FOUND, f"no entry {name}; there are {', '.join(library.loaded.entries) or 'none'}")
@@ -91,13 +98,17 @@ def kernel_of(handle: int, library: Library, name: str, preset: DevicePreset) ->
 
 
 def _registers(entry: MachineEntry, limit: int | None) -> int:
-    """A guess of what an assembler would allocate: PTX registers are virtual.  A block of the declared size fits."""
+    """Returns an estimate of the registers that an assembler would allocate, because PTX registers are virtual.
+
+    The estimate is low enough for a block of the declared size to fit.
+    """
     guess = 16 + entry.registers // 8
     fitting = REGISTERS // max(prod(entry.required_block or (1, 1, 1)), 128)
     return min(guess, limit or _MAX_REGISTERS, _MAX_REGISTERS, fitting)
 
 
 def facts(kernel: KernelCode, preset: DevicePreset) -> KernelFacts:
+    """Returns the facts about a kernel; its registers are an estimate."""
     entry = kernel.entry
     return KernelFacts(
         registers=kernel.registers,
@@ -112,6 +123,7 @@ def facts(kernel: KernelCode, preset: DevicePreset) -> KernelFacts:
 
 
 def allow_dynamic_shared(kernel: KernelCode, nbytes: int, preset: DevicePreset) -> None:
+    """Sets the dynamic shared memory that launches may use.  Raises ``Status`` if the device has less."""
     most = preset.sm.shared_bytes_per_block - kernel.entry.static_shared
     if not 0 <= nbytes <= most:
         raise Status(Result.INVALID_VALUE, f"{nbytes} bytes of dynamic shared memory; at most {most} for {kernel.name}")
@@ -119,7 +131,7 @@ def allow_dynamic_shared(kernel: KernelCode, nbytes: int, preset: DevicePreset) 
 
 
 def resident_blocks(kernel: KernelCode, threads: int, dynamic_shared: int, preset: DevicePreset) -> int:
-    """Blocks that a multiprocessor holds at once."""
+    """Returns the number of blocks that a multiprocessor holds at once."""
     if threads <= 0 or dynamic_shared < 0:
         raise Status(Result.INVALID_VALUE, f"{threads} threads, {dynamic_shared} bytes of dynamic shared memory")
     if threads > min(preset.max_threads_per_block, kernel.max_threads):
@@ -129,12 +141,14 @@ def resident_blocks(kernel: KernelCode, threads: int, dynamic_shared: int, prese
         return 0
     taken = -(-(shared + preset.reserved_shared) // SHARED_UNIT) * SHARED_UNIT
     by_shared = preset.sm.shared_bytes // taken if taken else preset.sm.blocks
-    # The estimator reserves shared memory as sm_80 and later do: it answers for all but shared memory.
+    # The estimator reserves shared memory as sm_80 and later do, so shared memory is accounted for here.
     return min(by_shared, estimate(preset.sm, KernelUsage(kernel.registers, 0, 0, threads)).active_blocks_per_sm)
 
 
 def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -> int:
-    """How many of its blocks are resident at once.  Raises ``Status`` for what the driver refuses at the call."""
+    """Returns the number of blocks that are resident at once.  Raises ``Status`` for a launch that the driver
+    refuses.
+    """
     threads, blocks = prod(shape.block), prod(shape.grid)
     bad = Result.INVALID_VALUE
     for what, asked, most in (("block", shape.block, preset.max_block), ("grid", shape.grid, preset.max_grid)):
@@ -160,7 +174,9 @@ def check_launch(kernel: KernelCode, shape: LaunchShape, preset: DevicePreset) -
 
 
 def check_parameters(kernel: KernelCode, given: tuple[tuple[int, int], ...]) -> str | None:
-    """What is wrong with the (offset, size) of a parameter block, if anything.  A real driver cannot tell."""
+    """Returns what is wrong with the (offset, size) pairs of a parameter block, or None; a real driver cannot check
+    them.
+    """
     declared = kernel.entry.parameters
     return None if given == declared else f"{kernel.name} declares parameters at {declared}, given are {given}"
 

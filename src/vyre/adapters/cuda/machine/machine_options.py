@@ -1,4 +1,4 @@
-"""How the machine is to behave, as one value."""
+"""The options of an emulated device and driver."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _EMULATED_MEMORY: Final = 4 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
-    """``preset``: the device, unless it is not ``present``.  ``memory_bytes``: what it has, if less than the preset
-    says; allocations take as much of the host's.
+    """Options of the machine.
 
-    ``schedule`` and ``seed`` decide when enqueued operations run, ``kernels`` how a kernel does.
-    ``recoverable``: whether a lost context can be replaced; a real process may be past saving.  ``trace``: keep every
-    call with its arguments.  ``export_fake``: let buffers of the machine export their addresses, which crash whatever
-    believes them.
+    ``preset`` is the device; ``present`` False means that there is none.  ``memory_bytes`` is its memory if that is
+    less than the preset's; allocations take as much of the host's.  ``schedule`` and ``seed`` decide when enqueued
+    operations run, ``kernels`` how a kernel runs.  ``recoverable``: whether a lost context can be replaced; in a real
+    process it may be impossible.  ``trace``: keep every call with its arguments.  ``export_fake``: let buffers of the
+    machine export their addresses, on which another library would crash.
     """
 
     preset: DevicePreset = H200

@@ -1,7 +1,7 @@
-"""Memory of the emulated device: bytes, which of them were ever written, and what is allocated where.
+"""Memory of the emulated device: its bytes, which of them were ever written, and the allocations.
 
 A fresh allocation is filled with 0xCD and marked uninitialised byte by byte.  Allocations lie far apart, so that an
-index that runs away meets a gap and not a neighbour.  Freed addresses come back only where ``allocate`` is told so.
+index out of range hits a gap and not another allocation.  Freed addresses are reused only if ``allocate`` is given one.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.seam import DeviceAddress
 
 OWN_BASE: Final = 0x7E00_0000_0000
-"""Addresses that ``allocate`` chooses itself start here; those from ``HEAP_BASE`` on are the caller's to choose."""
+"""The first address that ``allocate`` chooses itself; callers choose addresses from ``HEAP_BASE`` on."""
 HEAP_BASE: Final = 0x7F00_0000_0000
 ALIGNMENT: Final = 256
 FRESH: Final = 0xCD
 _GAP: Final = 1 << 20
 _FREED: Final = 0xDD
 _KNOWN: Final = 0xFF
-_PADDING: Final = 16  # of the backing array, so that it can be viewed as words
+_PADDING: Final = 16  # the backing array's length is a multiple of this, so that it can be viewed as words
 
 
 class Region:
     """A run of bytes at an address: global (an allocation) or the shared memory of resident blocks.
 
-    ``data`` and ``known`` (0xFF for a byte that was written, else 0) are padded to whole 16-byte words; only the
-    first ``nbytes`` count.  ``complete`` says that every byte is known; it is a hint that may lag behind.
+    ``data`` and ``known`` (0xFF for a byte that was written, else 0) are padded to whole 16-byte words; only the first
+    ``nbytes`` count.  ``complete`` tells that every byte is known; it may be set later than it becomes true.
     """
 
     __slots__ = ("_views", "base", "complete", "data", "end", "known", "nbytes")
@@ -49,7 +49,7 @@ class Region:
         self._views: dict[np.dtype[Any], tuple[NDArray[Any], NDArray[Any]]] = {}
 
     def typed(self, dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Data as elements of ``dtype``, and the map of known bytes as unsigned words of the same size."""
+        """Returns the data as elements of ``dtype``, and the map of known bytes as unsigned words of the same size."""
         found = self._views.get(dtype)
         if found is None:
             found = self.data.view(dtype), self.known.view(f"u{dtype.itemsize}")
@@ -57,25 +57,27 @@ class Region:
         return found
 
     def settle(self) -> None:
-        """Recognise that the last unknown byte was written."""
+        """Sets ``complete`` if the last unknown byte was written."""
         if not self.complete and self.known[: self.nbytes].all():
             self.complete = True
 
 
 class _Table(NamedTuple):
-    """Live allocations by ascending base.  Replaced as a whole, so that a running kernel sees one or the other."""
+    """Live allocations by ascending base.  It is replaced as a whole, so that a running kernel sees a
+    consistent one.
+    """
 
     bases: list[int]
     regions: list[Region]
 
     def below(self, address: int) -> Region | None:
-        """The region with the greatest base up to ``address``."""
+        """Returns the region with the greatest base up to ``address``, or None."""
         position = bisect_right(self.bases, address)
         return self.regions[position - 1] if position else None
 
 
 class DeviceMemory:
-    """The allocations of one device.  Changes of one allocation are not for two threads at once."""
+    """The allocations of one device.  Two threads must not change one allocation at once."""
 
     def __init__(self) -> None:
         self._next = OWN_BASE + ALIGNMENT
@@ -83,12 +85,16 @@ class DeviceMemory:
         self._freed: list[tuple[int, int]] = []  # (base, bytes), ascending
 
     def allocate(self, nbytes: int, *, at: DeviceAddress | None = None) -> DeviceAddress:
-        """``nbytes`` > 0 of uninitialised memory at a multiple of 256, wherever it likes or where told."""
+        """Returns ``nbytes`` > 0 of uninitialised memory at a multiple of 256: at ``at``, or at an address of its own
+        choice.
+
+        Raises ``ValueError`` if the range overlaps an allocation or is not aligned.
+        """
         if nbytes < 1:
             raise ValueError("an allocation has at least one byte")
         address = at
         if address is None:
-            # An odd multiple of 256: nothing may rely on more.
+            # An odd multiple of 256, so that no code can rely on a larger alignment.
             address = self._next
             self._next = -(-(address + nbytes + _GAP) // (2 * ALIGNMENT)) * (2 * ALIGNMENT) + ALIGNMENT
         bases, regions = self._live
@@ -104,7 +110,7 @@ class DeviceMemory:
         return address
 
     def free(self, address: DeviceAddress) -> None:
-        """Give an allocation back; until its addresses are allocated again, every access to them is a fault."""
+        """Frees an allocation; until its addresses are allocated again, every access to them is a fault."""
         region = self.region_at(address)
         if region is None or region.base != address:
             raise self.fault_at(address, 0)
@@ -115,21 +121,21 @@ class DeviceMemory:
         insort(self._freed, (address, region.nbytes))
 
     def extent_of(self, address: DeviceAddress) -> tuple[DeviceAddress, int] | None:
-        """(base, bytes) of the live allocation that holds the byte at ``address``."""
+        """Returns (base, bytes) of the live allocation that contains the byte at ``address``, or None."""
         region = self.region_at(address)
         return None if region is None else (region.base, region.nbytes)
 
     def region_at(self, address: DeviceAddress) -> Region | None:
-        """The live allocation that holds the byte at ``address``."""
+        """Returns the live allocation that contains the byte at ``address``, or None."""
         region = self._live.below(address)
         return region if region is not None and address < region.end else None
 
     def regions(self) -> list[Region]:
-        """Live allocations in ascending order of address."""
+        """Returns the live allocations in ascending order of address."""
         return self._live.regions
 
     def fault_at(self, address: DeviceAddress, nbytes: int) -> MemoryFault:
-        """The fault of an access that no live allocation holds."""
+        """Returns the fault of an access outside every live allocation."""
         position = bisect_right(self._freed, (address, 1 << 63))
         if position:
             base, size = self._freed[position - 1]
@@ -146,6 +152,7 @@ class DeviceMemory:
         return region, slice(address - region.base, address - region.base + nbytes)
 
     def write(self, address: DeviceAddress, data: bytes | bytearray | memoryview) -> None:
+        """Writes bytes.  Raises ``MemoryFault``."""
         source = np.frombuffer(data, np.uint8)
         if not source.size:
             return
@@ -154,20 +161,21 @@ class DeviceMemory:
         _mark(region, where)
 
     def read(self, address: DeviceAddress, nbytes: int) -> bytes:
-        """The bytes as they are; those never written are 0xCD."""
+        """Returns the bytes as they are; those never written are 0xCD.  Raises ``MemoryFault``."""
         if not nbytes:
             return b""
         region, where = self._range(address, nbytes)
         return region.data[where].tobytes()
 
     def fill(self, address: DeviceAddress, value: int, nbytes: int) -> None:
+        """Sets ``nbytes`` bytes to ``value``.  Raises ``MemoryFault``."""
         if nbytes:
             region, where = self._range(address, nbytes)
             region.data[where] = value
             _mark(region, where)
 
     def copy(self, target: DeviceAddress, source: DeviceAddress, nbytes: int) -> None:
-        """Copy within the device; what was uninitialised in the source is so in the target."""
+        """Copies within the device; bytes that are uninitialised in the source are so in the target."""
         if not nbytes:
             return
         origin, taken = self._range(source, nbytes)
@@ -180,7 +188,7 @@ class DeviceMemory:
             region.complete = False
 
     def initialised(self, address: DeviceAddress, nbytes: int) -> bool:
-        """Whether every byte of the range was written."""
+        """Returns whether every byte of the range was written."""
         region, where = self._range(address, nbytes)
         return region.complete or bool(region.known[where].all())
 

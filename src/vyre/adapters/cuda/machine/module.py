@@ -1,4 +1,4 @@
-"""Loading PTX text: parsed, checked and compiled for the lanes of the machine."""
+"""Loading PTX text: it is parsed, checked and compiled for the lanes of the machine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _CACHED_MODULES: Final = 256
 
 
 class MachineEntry(NamedTuple):
-    """A kernel.  ``parameters`` are (offset, bytes) in declaration order, ``parameter_bytes`` their extent.
-    ``required_block`` is its ``.reqntid``.  Shared sizes in bytes; ``registers`` counts 32-bit registers."""
+    """A kernel.
+
+    ``parameters`` are (offset, bytes) in declaration order; ``parameter_bytes`` is their extent.  ``required_block`` is
+    its ``.reqntid``.  Shared sizes are in bytes; ``registers`` counts 32-bit registers.
+    """
 
     name: str
     parameters: tuple[tuple[int, int], ...]
@@ -41,14 +44,14 @@ class MachineEntry(NamedTuple):
 
 
 class LoadedModule(NamedTuple):
-    """A module whose variables lie in device memory: ``entries`` can run, ``variables`` are to be freed."""
+    """A module whose variables lie in device memory: ``entries`` can run, and ``variables`` must be freed."""
 
     entries: Mapping[str, MachineEntry]
     variables: tuple[DeviceAddress, ...]
 
 
 class MachineModule(NamedTuple):
-    """A checked module.  ``version`` is (major, minor) of the PTX; ``target`` as written (``sm_90``)."""
+    """A checked module.  ``version`` is (major, minor) of the PTX; ``target`` is as written (``sm_90``)."""
 
     version: tuple[int, int]
     target: str
@@ -56,7 +59,7 @@ class MachineModule(NamedTuple):
     variables: tuple[Variable, ...] = ()
 
     def instantiate(self, memory: DeviceMemory) -> LoadedModule:
-        """Place the module's variables in ``memory`` and bind the entries to them."""
+        """Places the module's variables in ``memory`` and binds the entries to them."""
         addresses = {variable.name: _place(variable, memory) for variable in self.variables}
         bound = {
             name: entry._replace(code=entry.code.bound(addresses)) if addresses else entry
@@ -66,7 +69,7 @@ class MachineModule(NamedTuple):
 
 
 def _place(variable: Variable, memory: DeviceMemory) -> DeviceAddress:
-    """Variables without a value are zero."""
+    """Places a variable in memory; elements without a value are zero."""
     dtype = LANE_DTYPE[variable.type]
     count = variable.length or 0
     address = memory.allocate(max(1, count * dtype.itemsize))
@@ -79,7 +82,7 @@ def _place(variable: Variable, memory: DeviceMemory) -> DeviceAddress:
 
 @lru_cache(maxsize=_CACHED_MODULES)
 def load_module(text: str) -> MachineModule:
-    """The module of a PTX text.  Raises ``PtxError`` naming the line."""
+    """Returns the module of a PTX text.  Raises ``PtxError`` with the line."""
     module = parse(text)
     symbols: dict[str, Symbol] = {}
     placed: list[Variable] = []
@@ -148,7 +151,7 @@ def _aligned(offset: int, align: int) -> int:
 
 
 def _layout(variables: tuple[Variable, ...]) -> tuple[tuple[tuple[int, int], ...], int]:
-    """(offset, bytes) of variables one after the other, naturally aligned, and where they end."""
+    """Returns (offset, bytes) of variables that follow each other, naturally aligned, and the end of the last one."""
     places: list[tuple[int, int]] = []
     end = 0
     for variable in variables:

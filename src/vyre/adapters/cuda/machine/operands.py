@@ -1,4 +1,4 @@
-"""Operands of the instructions of one entry: registers and constants as numbered places, checked against types."""
+"""Operands of an entry's instructions: registers and constants as numbered places, checked against types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POISON: Final = 0xCDCD_CDCD_CDCD_CDCD
 
 
 class Symbol(NamedTuple):
-    """What a name stands for: an offset in its space, or (``offset`` None) a variable placed at load."""
+    """The meaning of a name: an offset in its space, or (``offset`` None) a variable that is placed at load."""
 
     space: str
     offset: int | None
@@ -42,7 +42,7 @@ class Patch(NamedTuple):
 
 
 class Address(NamedTuple):
-    """``place`` holds the address, to which ``offset`` is added."""
+    """An address operand: the value at ``place`` plus ``offset``; ``width`` is that of the register in bits."""
 
     place: int
     offset: int
@@ -53,12 +53,14 @@ STORAGE: Final[dict[str, np.dtype[Any]]] = {
     kind: dtype if kind in ("f32", "f64", "pred") else np.dtype(f"u{dtype.itemsize}")
     for kind, dtype in LANE_DTYPE.items()
 }
-"""Dtype of a register's array by declared type: integers without sign, halves as words."""
+"""The dtype of a register's array by declared type: integers are unsigned, halves are words."""
 
 
 @cache
 def _fits(declared: str, kind: str, wider: bool) -> bool:
-    """Whether an operand of type ``kind`` may be a register of the declared type; ``wider``: or of a longer one."""
+    """Returns whether an operand of type ``kind`` may be a register of the declared type; ``wider``: or of a
+    wider one.
+    """
     if declared == kind:
         return True
     if "pred" in (declared, kind):
@@ -70,10 +72,10 @@ def _fits(declared: str, kind: str, wider: bool) -> bool:
 
 
 class Operands:
-    """Places of one entry: registers first come, constants as they occur.
+    """The numbered places of one entry: registers in the order of their first use, and constants as they occur.
 
     ``values`` holds the initial value of each place (poison for a register), ``held`` its dtype.  ``reads`` and
-    ``writes`` are the places of the instruction at hand.
+    ``writes`` are the places of the current instruction.
     """
 
     def __init__(self, registers: Mapping[str, str], symbols: Mapping[str, Symbol], parameter_bytes: int) -> None:
@@ -91,10 +93,12 @@ class Operands:
         self.instruction: Instruction
 
     def begin(self, instruction: Instruction) -> None:
+        """Starts with an instruction: clears ``reads`` and ``writes``."""
         self.instruction = instruction
         self.reads, self.writes = [], []
 
     def error(self, message: str) -> PtxError:
+        """Returns an error about the current instruction."""
         return PtxError(self.instruction.line, f"{message}: {self.instruction}")
 
     # ---- registers
@@ -116,7 +120,7 @@ class Operands:
         return len(self.values) - 1
 
     def _typed(self, name: str, kind: str, wider: bool) -> int:
-        """Place of a register that must fit an operand of type ``kind``."""
+        """Returns the place of a register that must fit an operand of type ``kind``."""
         place = self._register(name)
         declared = self.declared[place]
         if declared != kind and not _fits(declared, kind, wider):
@@ -124,7 +128,7 @@ class Operands:
         return place
 
     def destination(self, operand: Operand, kind: str, *, wider: bool = False) -> int | None:
-        """Place of a result, None for the sink ``_``."""
+        """Returns the place of a result, or None for the sink ``_``."""
         if operand == "_":
             return None
         place = self._typed(operand, kind, wider)
@@ -132,7 +136,7 @@ class Operands:
         return place
 
     def source(self, operand: Operand, kind: str, *, wider: bool = False) -> int:
-        """Place of a register or a constant."""
+        """Returns the place of a register or a constant."""
         if isinstance(operand, RegisterName):
             place = self._typed(operand, kind, wider)
             self.reads.append(place)
@@ -140,18 +144,19 @@ class Operands:
         return self.constant(operand, kind)
 
     def guard(self, name: RegisterName) -> int:
+        """Returns the place of a guard's predicate."""
         return self.source(name, "pred")
 
     # ---- constants
     def constant(self, operand: str, kind: str) -> int:
-        """Place of a literal or of the address of a variable."""
+        """Returns the place of a literal, or of the address of a variable."""
         symbol = self._symbols.get(operand)
         if symbol is not None:
             return self._address_of(operand, symbol, 0, kind)
         return self.literal(self._bits(operand, kind), kind)
 
     def literal(self, bits: int, kind: str) -> int:
-        """Place of a constant with a bit pattern, in the dtype of ``kind``."""
+        """Returns the place of a constant with a bit pattern, in the dtype of ``kind``."""
         key = (kind, bits)
         place = self._constants.get(key)
         if place is None:
@@ -186,7 +191,7 @@ class Operands:
 
     # ---- addresses and lists
     def address(self, operand: Operand, space: str) -> Address:
-        """``[register]``, ``[register+n]``, ``[variable]``, ``[variable+n]``."""
+        """Returns the address ``[register]``, ``[register+n]``, ``[variable]`` or ``[variable+n]``."""
         match = _ADDRESS.match(operand)
         if match is None:
             raise self.error(f"{operand} is no address")
@@ -212,7 +217,7 @@ class Operands:
         return Address(self._address_of(name, symbol, offset, "u64"), 0, 64)
 
     def elements(self, operand: Operand, count: int) -> tuple[Operand, ...]:
-        """The names in ``{a, b}``, or the operand itself for ``count`` 1."""
+        """Returns the names in ``{a, b}``, or the operand itself for ``count`` 1."""
         if count == 1 and not isinstance(operand, Elements):
             return (operand,)
         if not isinstance(operand, Elements) or len(operand.members) != count:
@@ -220,7 +225,7 @@ class Operands:
         return operand.members
 
     def expect(self, count: int) -> tuple[Operand, ...]:
-        """The operands, of which there must be that many."""
+        """Returns the operands.  Raises ``PtxError`` unless there are ``count`` of them."""
         operands = self.instruction.operands
         if len(operands) != count:
             raise self.error(f"{count} operands expected")
@@ -228,6 +233,7 @@ class Operands:
 
 
 def parse_integer(text: str) -> int:
+    """Returns the value of an integer literal: decimal, hexadecimal, binary, or octal with a leading 0."""
     text = text.rstrip("U")
     if len(text.lstrip("-")) > 1 and text.lstrip("-")[0] == "0" and text.lstrip("-")[1].isdigit():
         return int(text, 8)

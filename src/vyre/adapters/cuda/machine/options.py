@@ -1,4 +1,4 @@
-"""How a kernel is run on the emulated device, and what a run tells."""
+"""Options of running a kernel on the emulated device, and the report of a run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ Schedule: TypeAlias = Literal["lockstep", "reverse", "shuffled"]
 
 
 class RunOptions(NamedTuple):
-    """Choices of one launch.
+    """Options of one launch.
 
     ``schedule``: ``lockstep`` runs blocks, divergent paths and lanes in ascending order; ``reverse`` in descending
-    order; ``shuffled`` in an order drawn from ``seed``, warps of a block out of step.
-    ``check_races`` also finds non-coherent loads of memory that the launch writes.
-    ``seed`` also draws the bits of NaN results, of unspecified values and of approximations.
-    ``workgroups_at_once``: blocks that advance together; None lets the machine choose, more than one only where
-    nothing can tell.  ``resident_blocks``: blocks that can have started and not ended; None: all of the grid.
-    ``step_limit``: instructions issued before the run is given up (an instruction counts once for all lanes that
-    execute it together).
+    order; ``shuffled`` in an order drawn from ``seed``, with the warps of a block out of step. ``check_races`` also
+    finds non-coherent loads of memory that the launch writes. ``seed`` also draws the bits of NaN results, of
+    unspecified values and of approximations. ``workgroups_at_once``: blocks that advance together; None lets the
+    machine choose, more than one only if no result can depend on it.  ``resident_blocks``: blocks that have started and
+    not ended at one time; None: all of the grid. ``step_limit``: instructions issued before the run is given up (an
+    instruction counts once for all lanes that execute it together).
     """
 
     schedule: Schedule = "lockstep"
@@ -33,8 +32,11 @@ class RunOptions(NamedTuple):
 
 
 class KernelReport(NamedTuple):
-    """Work done: instructions issued, and the sum over them of the lanes that executed each; barriers passed (one for
-    each block); atomic operations of all lanes.  ``accesses``: device memory touched, empty unless races are checked.
+    """The work of a run.
+
+    ``instructions`` were issued, and ``lane_instructions`` sums the lanes that executed each.  ``barriers`` counts a
+    passed barrier once per block; ``atomics`` counts the atomic operations of all lanes.  ``accesses`` is the device
+    memory accessed, empty unless races are checked.
     """
 
     instructions: int

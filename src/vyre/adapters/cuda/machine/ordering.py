@@ -1,9 +1,9 @@
-"""Which operations are ordered by streams, events and waits of the host, and which of the others collide.
+"""The order of operations by streams, events and waits of the host, and races between unordered ones.
 
-A vector clock counts the operations of each stream.  An operation comes after those of its own stream, after what
-the events it waits for had recorded, and after all the host had seen finish when it enqueued it.  Two operations that
-are ordered neither way *race* if they touch the same bytes and one writes.  All host threads count as one, so a race
-between threads that know nothing of each other can go unnoticed; what is reported is one.
+A vector clock counts the operations of each stream.  An operation comes after those of its own stream, after those that
+its awaited events had recorded, and after those that the host had seen finish when it enqueued it.  Two unordered
+operations *race* if they access the same bytes and one writes.  All host threads count as one, so a race between
+threads that do not synchronise can be missed; every reported race is one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PRUNE_ABOVE: Final = 64
 
 
 class Access(NamedTuple):
-    """Bytes ``[low, high)`` of the allocation at ``base`` that an operation touched."""
+    """Bytes ``[low, high)`` of the allocation at ``base`` that an operation accessed."""
 
     base: int
     low: int
@@ -32,11 +32,12 @@ class _Record(NamedTuple):
     name: str
 
     def before(self, clock: VectorClock) -> bool:
+        """Returns whether an operation at ``clock`` comes after this one."""
         return self.epoch <= clock.get(self.stream, 0)
 
 
 def join(*clocks: VectorClock) -> VectorClock:
-    """The least clock that is after all of ``clocks``."""
+    """Returns the least clock that is after all of ``clocks``."""
     joined: VectorClock = dict(clocks[0]) if clocks else {}
     for clock in clocks[1:]:
         for stream, count in clock.items():
@@ -46,7 +47,7 @@ def join(*clocks: VectorClock) -> VectorClock:
 
 
 class RaceDetector:
-    """Remembers, by allocation, who touched what since all streams last agreed."""
+    """Remembers, by allocation, the accesses since all streams were last ordered."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -54,7 +55,9 @@ class RaceDetector:
         self._prune_above = _PRUNE_ABOVE
 
     def check(self, access: Access, stream: int, clock: VectorClock, name: str) -> None:
-        """Operation ``name`` of ``stream``, at ``clock``, ran now, with ``access``."""
+        """Records that operation ``name`` of ``stream``, at ``clock``, ran now with ``access``, and reports its
+        races.
+        """
         records = self._records.setdefault(access.base, [])
         kept = []
         for record in records:
@@ -64,13 +67,15 @@ class RaceDetector:
                     self._report(_describe(record, access, stream, name))
                 newer = access.writes or (record.stream == stream and not other.writes)
                 if newer and access.low <= other.low and other.high <= access.high:
-                    continue  # whatever races with that record and runs later races with this one too
+                    continue  # a later operation that races with that record also races with this one
             kept.append(record)
         kept.append(_Record(access, stream, clock[stream], name))
         self._records[access.base] = kept
 
     def prune(self, floors: Callable[[], Iterable[VectorClock]]) -> None:
-        """Drop what comes before all operations still to run: each of them comes after one of ``floors``."""
+        """Drops the records that come before all operations still to run: each of them comes after one of
+        ``floors``.
+        """
         if self._size() <= self._prune_above:
             return
         lowest = list(floors())

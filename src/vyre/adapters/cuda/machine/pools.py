@@ -1,9 +1,9 @@
-"""Device memory: stream-ordered pools, plain allocations, and who may reuse what.
+"""Device memory of the machine: stream-ordered pools, plain allocations, and which operation may reuse which block.
 
-The bytes live in ``DeviceMemory``; here are addresses, sizes and order.  A block freed on a stream is reused by a later
-allocation on that stream, by one on a stream that an event has ordered after the free, or by anyone once the free has
-run.  Else the pool takes fresh memory, so a reuse that the program did not order never happens.  Fresh addresses are
-never taken from the device twice, and guard gaps separate them.
+The bytes are in ``DeviceMemory``; this module keeps addresses, sizes and order.  A block freed on a stream is reused by
+a later allocation on that stream, by one on a stream that an event has ordered after the free, or by any once the free
+has run.  Otherwise the pool takes fresh memory, so a reuse that the program did not order never happens.  Fresh
+addresses are never taken from the device twice, and guard gaps separate them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ GUARD: Final = 1 << 20
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Memory that a pool took from the device.  ``freed`` is the free that put it back, None while in use."""
+    """Memory that a pool took from the device.  ``freed`` is the completion of its last free, None while it is
+    in use.
+    """
 
     address: DeviceAddress
     capacity: int
     freed: Completion | None = None
 
     def idle(self) -> bool:
+        """Returns whether the block was freed and the free has run."""
         return self.freed is not None and self.freed.done
 
     def usable_at(self, clock: VectorClock) -> bool:
-        """Whether an operation at ``clock`` comes after the free."""
+        """Returns whether an operation at ``clock`` comes after the free."""
         if self.freed is None:
             return False
         return self.freed.done or all(count <= clock.get(stream, 0) for stream, count in self.freed.clock.items())
@@ -42,7 +45,7 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """``blocks`` are all it has; ``used`` counts the capacity of those allocated.  Sizes in bytes."""
+    """A pool.  ``blocks`` are all its blocks; ``used`` is the capacity of the allocated ones.  Sizes are in bytes."""
 
     handle: int
     release_threshold: int
@@ -55,7 +58,7 @@ class Pool:
 
 @dataclass(slots=True, eq=False)
 class Allocation:
-    """``pool`` is None for a plain allocation; ``after`` is the free before it, of a reused block."""
+    """An allocation.  ``pool`` is None for a plain one; ``after`` is the free that precedes the reuse of a block."""
 
     address: DeviceAddress
     nbytes: int
@@ -66,10 +69,10 @@ class Allocation:
 
 
 class DeviceHeap:
-    """Every allocation of the device.  ``total`` bytes in all.
+    """Every allocation of the device, which has ``total`` bytes.
 
-    ``reserve`` and ``retire`` are what the host sees, at the call; ``begin`` and ``end`` happen to the bytes when the
-    stream gets there.
+    ``reserve`` and ``retire`` take effect for the host, at the call; ``begin`` and ``end`` take effect on the bytes,
+    when the stream reaches them.
     """
 
     def __init__(self, memory: DeviceMemory, total: int) -> None:
@@ -84,35 +87,40 @@ class DeviceHeap:
 
     @property
     def live_allocations(self) -> int:
+        """Returns the number of allocations that were not freed."""
         return len(self._live)
 
     @property
     def live_pools(self) -> int:
+        """Returns the number of pools that were not destroyed."""
         return len(self._pools)
 
     # ---- pools
     def add_pool(self, handle: int, release_threshold: int, max_bytes: int) -> None:
+        """Makes an empty pool."""
         self._pools[handle] = Pool(handle, release_threshold, max_bytes)
 
     def pool(self, handle: int) -> Pool:
+        """Returns a pool.  Raises ``Status`` if there is none of this handle."""
         found = self._pools.get(handle)
         if found is None:
             raise Status(Result.INVALID_VALUE, f"{handle:#x} is no pool")
         return found
 
     def destroy_pool(self, handle: int) -> None:
-        """What is still allocated stays so until freed."""
+        """Destroys a pool; its allocations stay until they are freed."""
         pool = self.pool(handle)
         del self._pools[handle]
         pool.destroyed = True
         self.trim(pool, 0)
 
     def destroy_pools(self) -> None:
+        """Destroys every pool."""
         for handle in list(self._pools):
             self.destroy_pool(handle)
 
     def trim(self, pool: Pool, keep: int) -> None:
-        """Give idle memory back to the device until ``keep`` bytes are reserved."""
+        """Returns idle memory to the device until at most ``keep`` bytes are reserved."""
         for block in [b for b in pool.blocks if b.idle()]:
             if pool.reserved <= keep:
                 return
@@ -121,14 +129,14 @@ class DeviceHeap:
             self._taken -= block.capacity
 
     def settle(self) -> None:
-        """What a synchronisation does to pools: memory above the release threshold goes back."""
+        """Returns memory above the release threshold of each pool to the device, as a synchronisation does."""
         for pool in self._pools.values():
             if pool.reserved > pool.release_threshold:
                 self.trim(pool, pool.release_threshold)
 
     # ---- allocations
     def reserve(self, nbytes: int, pool: Pool, context: int, clock: VectorClock) -> Allocation:
-        """Memory for an allocation at ``clock``."""
+        """Returns an allocation from a pool for an operation at ``clock``.  Raises ``Status`` if memory runs out."""
         capacity = _capacity(nbytes)
         fitting = [b for b in pool.blocks if capacity <= b.capacity <= 2 * capacity and b.usable_at(clock)]
         block = min(fitting, key=lambda b: b.capacity) if fitting else self._grow(pool, capacity)
@@ -137,17 +145,17 @@ class DeviceHeap:
         return self._add(Allocation(block.address, nbytes, context, block, pool, after))
 
     def reserve_plain(self, nbytes: int, context: int) -> Allocation:
-        """Memory outside every pool."""
+        """Returns an allocation outside every pool.  Raises ``Status`` if memory runs out."""
         block = self._take(_capacity(nbytes))
         return self._add(Allocation(block.address, nbytes, context, block))
 
     def begin(self, allocation: Allocation) -> None:
-        """From now on the bytes exist, poisoned."""
+        """Makes the bytes of an allocation exist, filled with poison."""
         self._memory.allocate(allocation.nbytes, at=allocation.address)
         self._existing.add(allocation)
 
     def retire(self, address: DeviceAddress, context: int, freed: Completion) -> Allocation:
-        """An allocation that ends with ``freed``: its block can be reused by what comes after."""
+        """Ends an allocation with ``freed``: operations that come after it can reuse its block."""
         allocation = self._live.get(address)
         if allocation is None or allocation.context != context:
             raise Status(Result.INVALID_VALUE, f"{address:#x} is no live allocation of this context")
@@ -160,7 +168,7 @@ class DeviceHeap:
         return allocation
 
     def end(self, allocation: Allocation) -> None:
-        """From now on the bytes are gone, and poisoned."""
+        """Makes the bytes of an allocation cease to exist, filled with poison."""
         if allocation not in self._existing:
             why = f"the free of {allocation.address:#x} overtook its allocation on another stream"
             raise Status(Result.ILLEGAL_ADDRESS, why)
@@ -171,7 +179,7 @@ class DeviceHeap:
             self.trim(allocation.pool, 0)
 
     def free_context(self, context: int) -> None:
-        """Free all that a context had; its streams are gone."""
+        """Frees all allocations of a context, whose streams no longer exist."""
         for allocation in [a for a in self._live.values() if a.context == context]:
             self.retire(allocation.address, context, DONE)
         for allocation in [a for a in self._existing if a.context == context]:
@@ -179,11 +187,12 @@ class DeviceHeap:
 
     # ---- looking up
     def facts(self, address: DeviceAddress) -> PointerFacts:
+        """Returns the facts about the live allocation at ``address``."""
         allocation = self.holding(address, 1)
         return PointerFacts(allocation.address, allocation.nbytes, 0, False)
 
     def holding(self, address: DeviceAddress, nbytes: int) -> Allocation:
-        """The live allocation that a range lies in."""
+        """Returns the live allocation that contains a range.  Raises ``Status`` if none does."""
         place = bisect_right(self._sorted, address)
         allocation = self._live[self._sorted[place - 1]] if place else None
         if allocation is None or address >= allocation.address + allocation.nbytes:
@@ -194,6 +203,7 @@ class DeviceHeap:
         return allocation
 
     def info(self) -> MemoryInfo:
+        """Returns the free and the total bytes."""
         return MemoryInfo(self._total - self._taken, self._total)
 
     def _add(self, allocation: Allocation) -> Allocation:
@@ -206,7 +216,7 @@ class DeviceHeap:
         self._sorted.remove(allocation.address)
 
     def _grow(self, pool: Pool, capacity: int) -> Block:
-        """A fresh block; idle ones that do not fit make room for it."""
+        """Returns a fresh block; idle blocks that do not fit are returned to the device to make room for it."""
         if pool.max_bytes and pool.reserved + capacity > pool.max_bytes:
             self.trim(pool, max(0, pool.max_bytes - capacity))
             if pool.reserved + capacity > pool.max_bytes:

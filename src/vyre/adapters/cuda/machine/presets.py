@@ -1,7 +1,8 @@
-"""Devices that the machine can stand in for.
+"""Devices that the machine can emulate.
 
-Limits and sizes are the published ones of each architecture.  Speeds are round figures near the data sheets: virtual
-times have the right order and overlap as they should, but nothing here was measured, and no time is a prediction.
+Limits and sizes are the published ones of each architecture.  Speeds are rounded figures near the data sheets: virtual
+times have the right order of magnitude and overlap as they should, but nothing here was measured, and no time is a
+prediction.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _GIB: Final = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Virtual time: nanoseconds, bytes and lane-instructions per nanosecond."""
+    """Constants of virtual time: nanoseconds, and bytes and lane instructions per nanosecond."""
 
     call_ns: int = 1_000
     copy_latency_ns: int = 4_000
@@ -30,19 +31,21 @@ class Speed:
     lane_instructions: float
 
     def copy(self, nbytes: int, *, over_link: bool) -> int:
-        """Time of a copy, over the host link or within the device."""
+        """Returns the time of a copy in ns, over the host link or within the device."""
         return self.copy_latency_ns + int(nbytes / (self.link_bytes if over_link else self.memory_bytes))
 
     def kernel(self, lane_instructions: int) -> int:
+        """Returns the time of a kernel in ns."""
         return self.kernel_latency_ns + int(lane_instructions / self.lane_instructions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePreset:
-    """One device.  Sizes in bytes, clocks in kHz; ``capability`` is (major, minor).
+    """One device.  Sizes are in bytes, clocks in kHz; ``capability`` is (major, minor).
 
-    ``sm.shared_bytes_per_block`` can be had on request, ``shared_per_block`` without; every block takes
-    ``reserved_shared`` on top of what it asks for.  ``memory`` is what the device calls its own.
+    ``shared_per_block`` is the shared memory that a block may use by default, ``sm.shared_bytes_per_block`` the most
+    that a kernel can opt in to; every block occupies ``reserved_shared`` in addition.  ``memory`` is the device's own
+    memory.
     """
 
     name: str
@@ -65,15 +68,16 @@ class DevicePreset:
 
     @property
     def target(self) -> int:
-        """Number of its sm: 90 for sm_90."""
+        """Returns the number of its sm: 90 for sm_90."""
         return 10 * self.capability[0] + self.capability[1]
 
     @property
     def uuid(self) -> bytes:
+        """Returns 16 bytes that identify the emulated device."""
         return f"vyre-machine-{self.target:03d}".encode()
 
     def attributes(self) -> dict[int, int]:
-        """By the driver's number."""
+        """Returns the device's attributes by the driver's number."""
         a = Attribute
         return {
             a.MAX_THREADS_PER_BLOCK: self.max_threads_per_block,
@@ -183,7 +187,10 @@ TINY: Final = DevicePreset(
     shared_per_block=8192,
 )
 PRESETS: Final = {"t4": T4, "sm_86": SM_86, "h200": H200, "sm_120": SM_120, "tiny": TINY}
-"""T4 is sm_75, H200 sm_90.  ``tiny`` is no product: its limits are low enough to be hit in a test."""
+"""The presets by name.
+
+T4 is sm_75, H200 sm_90.  ``tiny`` is no product: its limits are low enough to be reached in a test.
+"""
 
 _PTX_OF_CUDA: Final = {
     1100: 70, 1101: 71, 1102: 72, 1103: 73, 1104: 74, 1105: 75, 1106: 76, 1107: 77, 1108: 78,
@@ -193,6 +200,6 @@ _PTX_OF_CUDA: Final = {
 
 
 def newest_ptx(driver_version: int) -> int:
-    """Newest PTX version (``10 * major + minor``) that a driver takes; ``driver_version`` as the driver states it."""
+    """Returns the newest PTX version (``10 * major + minor``) that a driver of ``driver_version`` reads."""
     release = driver_version // 1000 * 100 + driver_version % 1000 // 10
     return max(ptx for cuda, ptx in _PTX_OF_CUDA.items() if cuda <= release)

@@ -1,6 +1,6 @@
-"""PTX text to records: one pass, no meaning.
+"""PTX text as records: one pass, without semantics.
 
-Statements end in ``;`` wherever the lines break; comments, ``.loc``, ``.file`` and ``.pragma`` are dropped.  Scopes
+Statements end in ``;`` regardless of line breaks; comments, ``.loc``, ``.file`` and ``.pragma`` are dropped.  Scopes
 inside a body are flattened, so a name is declared once per entry.
 """
 
@@ -23,12 +23,13 @@ class RegisterName(str):
 
 
 class Negated(str):
-    """``!%p1``: the opposite of a predicate."""
+    """``!%p1``: the negation of a predicate."""
 
     __slots__ = ()
 
     @property
     def positive(self) -> Operand:
+        """Returns the predicate without the negation."""
         return operand(self[1:])
 
 
@@ -39,17 +40,19 @@ class Pair(str):
 
     @property
     def parts(self) -> tuple[Operand, Operand]:
+        """Returns the two operands."""
         first, _, second = self.partition("|")
         return operand(first), operand(second)
 
 
 class Elements(str):
-    """``{%r1, %r2}``: registers that stand for the elements of a vector, or for the parts of a word."""
+    """``{%r1, %r2}``: registers that form the elements of a vector, or the parts of a word."""
 
     __slots__ = ()
 
     @property
     def members(self) -> tuple[Operand, ...]:
+        """Returns the operands between the braces."""
         return tuple(operand(name.strip()) for name in self.strip("{}").split(","))
 
 
@@ -60,7 +63,7 @@ class Memory(str):
 
 
 class Word(str):
-    """Anything else: a constant, a label, the name of a variable, or the sink ``_``."""
+    """Any other operand: a constant, a label, the name of a variable, or the sink ``_``."""
 
     __slots__ = ()
 
@@ -71,7 +74,9 @@ _KINDS: Final[dict[str, Callable[[str], Operand]]] = {"%": RegisterName, "!": Ne
 
 @lru_cache(maxsize=4096)
 def operand(text: str) -> Operand:
-    """An operand as it is written, by its kind; the same few registers come again and again."""
+    """Returns a written operand as its kind; results are cached, because the same few registers occur again and
+    again.
+    """
     if "|" in text:
         return Pair(text)
     return _KINDS.get(text[:1], Word)(text)
@@ -107,8 +112,11 @@ class Variable(NamedTuple):
 
 
 class EntryText(NamedTuple):
-    """A kernel.  ``labels`` give the index of the instruction that follows; ``registers`` the declared types;
-    ``variables`` are those of its body, shared and local."""
+    """A kernel.
+
+    ``labels`` maps a label to the index of the instruction that follows; ``registers`` maps a name to the declared
+    type; ``variables`` are those of its body, shared and local.
+    """
 
     line: int
     name: str
@@ -121,6 +129,8 @@ class EntryText(NamedTuple):
 
 
 class ModuleText(NamedTuple):
+    """A module: ``version`` as (major, minor), the target, the variables outside entries, and the entries."""
+
     version: tuple[int, int]
     target: str
     variables: list[Variable]
@@ -134,7 +144,7 @@ SIZE_OF: Final = {
     "f32": 4,
     "f64": 8,
 }
-"""Bytes of each type but ``pred``."""
+"""The bytes of each type except ``pred``."""
 
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _STATEMENT: Final = re.compile(
@@ -166,7 +176,7 @@ _DECLARED_TYPES: Final = frozenset(SIZE_OF) | {"pred"}
 
 
 def parse(text: str) -> ModuleText:
-    """The records of a module.  Raises ``PtxError``."""
+    """Returns the records of a module.  Raises ``PtxError``."""
     return _Parser(text).module()
 
 
@@ -184,6 +194,7 @@ class _Parser:
         return PtxError(self._line(self._at if position is None else position), message)
 
     def module(self) -> ModuleText:
+        """Parses the whole text."""
         version: tuple[int, int] | None = None
         target = ""
         variables: list[Variable] = []
@@ -275,7 +286,7 @@ class _Parser:
         return entry
 
     def _body(self, entry: EntryText) -> None:
-        """All statements up to the brace that closes the entry."""
+        """Parses all statements up to the brace that closes the entry."""
         text, instructions, labels = self._text, entry.instructions, entry.labels
         match_statement, split_operands, line_of = _STATEMENT.match, _OPERAND.findall, self._line
         at, depth = self._at, 1

@@ -1,13 +1,13 @@
 """Data races, found while the kernel runs.
 
-Every granule of memory that a launch touches remembers its last write and two of its readers, each with the time of
-the access, whether it was *plain*, and the instruction.  Time is a counter of the launch that moves at every barrier,
-fence, acquire and release.  Two accesses by different lanes conflict if one writes and one is plain; they are ordered
-if the block passed a barrier or fence in between (same block), or if the earlier one's block released and the later
-one's block acquired after the earlier one (other block).  That is coarser than happens-before: it can miss a race,
-never invent one.
+Every granule of memory that a launch accesses remembers its last write and two of its readers, each with the time of
+the access, whether it was *plain*, and the instruction.  Time is a counter of the launch that advances at every
+barrier, fence, acquire and release.  Two accesses by different lanes conflict if one writes and one is plain; they are
+ordered if the block passed a barrier or fence in between (same block), or if the earlier one's block released and the
+later one's block acquired after the earlier one (other block).  That is coarser than happens-before: it can miss a
+race, but it reports no false one.
 
-Plain stores of equal bits that nobody reads are no race.
+Plain stores of equal bits that no lane reads are no race.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ _LOGGED: Final = 1 << 20
 
 
 class Shadow:
-    """Accesses to one region.  An entry is ``time << 33 | plain << 32 | lane << shift | instruction``, 0 for none.
+    """The accesses to one region.
 
-    Of the readers since the last moment in time, ``highest`` has the one with the highest lane, and ``lowest`` the
-    one with the lowest (whose 32 bits are kept subtracted from all ones, so that both are maxima).
-    Reads are only logged until a write comes: memory that is never written costs next to nothing.
+    An entry is ``time << 33 | plain << 32 | lane << shift | instruction``, 0 for none.  Of the readers since the last
+    moment in time, ``highest`` has the one with the highest lane, and ``lowest`` the one with the lowest (whose low 32
+    bits are stored subtracted from all ones, so that both are maxima).  Reads are only logged until the first write, so
+    memory that is never written costs almost nothing.
     """
 
     __slots__ = ("granule", "highest", "log", "logged", "lowest", "noncoherent", "writes", "written")
@@ -65,7 +66,7 @@ class Shadow:
         self.written: bool = False
 
     def refine(self, granule: int) -> None:
-        """Go on with smaller granules."""
+        """Continues with smaller granules."""
         ratio = self.granule // granule
         self.granule = granule
         self.writes = np.repeat(self.writes, ratio)
@@ -75,7 +76,7 @@ class Shadow:
             self.noncoherent = np.repeat(self.noncoherent, ratio)
 
     def places(self, index: Index, size: int) -> Iterator[Index]:
-        """Granules of elements of ``size`` bytes: a slice, an integer or an array, as ``index`` is."""
+        """Yields the granules of elements of ``size`` bytes: slices, integers or arrays, as ``index`` is."""
         if size < self.granule:
             self.refine(size)
         ratio = size // self.granule
@@ -90,7 +91,7 @@ class Shadow:
 
 
 class RaceChecker:
-    """The shadows of a launch and its logical time."""
+    """The shadows of a launch, and its logical time."""
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
@@ -100,19 +101,19 @@ class RaceChecker:
         self._within = np.zeros(blocks, np.uint64)
         self._released = np.zeros(blocks, np.uint64)
         self._acquired = np.zeros(blocks, np.uint64)
-        # The lanes of the launch leave so many bits to tell instructions apart.
+        # The bits of an entry that lanes do not need identify the instruction.
         self._shift: Final = max(0, 32 - (blocks * launch.threads).bit_length())
         self._instructions: list[Instruction] = []
         self._numbers: dict[int, int] = {}
 
     # ---- time
     def barrier(self, blocks: Numbers) -> None:
-        """Blocks passed a barrier."""
+        """Records that blocks passed a barrier."""
         self._now += 1
         self._within[blocks] = self._now
 
     def order(self, frame: Frame, *, acquire: bool, release: bool, block_only: bool) -> None:
-        """Lanes executed a fence, or an access that acquires or releases; ``block_only``: of scope cta."""
+        """Records that lanes executed a fence, or an access that acquires or releases; ``block_only``: of scope cta."""
         self._now += 1
         blocks = frame.own(frame.strand.blocks)
         self._within[blocks] = self._now
@@ -124,10 +125,11 @@ class RaceChecker:
             self._released[blocks] = self._now
 
     def forget(self, region: Region) -> None:
+        """Drops the accesses to a region that no longer exists."""
         self._shadows.pop(region, None)
 
     def accesses(self, region: Region) -> Iterator[Access]:
-        """What the launch touched of a region."""
+        """Returns the ranges of a region that the launch accessed."""
         shadow = self._shadows.get(region)
         return iter(()) if shadow is None else footprint(region, shadow)
 
@@ -135,7 +137,10 @@ class RaceChecker:
     def read(
         self, region: Region, index: Index, size: int, frame: Frame, instruction: Instruction, *, plain: bool, nc: bool
     ) -> None:
-        """Lanes read elements of ``size`` bytes.  ``nc``: on the path that is not coherent with writes."""
+        """Records that lanes read elements of ``size`` bytes, and raises ``KernelFault`` for a race.
+
+        ``nc``: the loads use the path that is not coherent with writes.
+        """
         shadow = self._shadows.get(region)
         if shadow is None:
             shadow = self._shadows[region] = Shadow(region)
@@ -164,7 +169,10 @@ class RaceChecker:
         plain: bool,
         same: Callable[[], NDArray[np.bool_]] | None,
     ) -> None:
-        """Lanes are about to write.  ``same()`` tells which of them write the bits that are there already."""
+        """Records that lanes are about to write, and raises ``KernelFault`` for a race.
+
+        ``same()`` returns which lanes write bits that are already there.
+        """
         shadow = self._shadows.get(region)
         if shadow is None:
             shadow = self._shadows[region] = Shadow(region)
@@ -176,7 +184,7 @@ class RaceChecker:
             entries = shadow.writes[place]
             conflict = self._conflicts(entries, frame, plain)
             if conflict is not None and plain and same is not None:
-                # Equal plain bits harm nobody.
+                # Plain stores of equal bits are no race.
                 conflict = conflict & ~(same() & ((entries & _PLAIN) != _ZERO))
             if conflict is not None and conflict.any():
                 self._report(FaultKind.RACE, conflict, entries, frame, instruction, region, index, size, part)
@@ -200,19 +208,19 @@ class RaceChecker:
         return (lanes << np.uint64(self._shift)) + np.uint64(rest)
 
     def _number(self, instruction: Instruction) -> int:
-        """What an instruction is called in entries: 0 for those that come when all numbers are taken."""
+        """Returns the number of an instruction in entries; 0 if all numbers are taken."""
         found = self._numbers.get(id(instruction))
         if found is None:
             found = (len(self._instructions) + 1) if len(self._instructions) + 1 < 1 << self._shift else 0
             self._numbers[id(instruction)] = found
-            self._instructions.append(instruction)  # kept alive, so that no other one gets its id
+            self._instructions.append(instruction)  # kept alive, so that its id is not reused
         return found
 
     def _settle_log(self, shadow: Shadow) -> None:
-        """Move logged reads into the shadow."""
+        """Moves logged reads into the shadow."""
         log, shadow.log, shadow.logged = shadow.log, [], 0
         for index, size, lanes, stamp, nc in log:
-            places = list(shadow.places(index, size))  # first, for it may change the granule
+            places = list(shadow.places(index, size))  # first, because it may change the granule
             if shadow.lowest is None or shadow.highest is None:
                 shadow.lowest, shadow.highest = np.zeros_like(shadow.writes), np.zeros_like(shadow.writes)
             if nc and shadow.noncoherent is None:
@@ -226,7 +234,7 @@ class RaceChecker:
                     shadow.highest[place] = max(shadow.highest[place], high.max())
                     shadow.lowest[place] = max(shadow.lowest[place], low.max())
                     continue
-                # Where lanes read the same granule the last assignment stays: of the last lane, then of the first.
+                # If lanes read the same granule, the last assignment wins: the last lane's, then the first lane's.
                 shadow.highest[place] = np.maximum(shadow.highest[place], high)
                 lowest = np.maximum(shadow.lowest[place], low)
                 if isinstance(place, slice):
@@ -235,7 +243,7 @@ class RaceChecker:
                     shadow.lowest[place[::-1]] = lowest[::-1]
 
     def _conflicts(self, entries: Entries, frame: Frame, plain: bool) -> NDArray[np.bool_] | None:
-        """Which lanes conflict with the access that is in their entry; None for no lane."""
+        """Returns which lanes conflict with the access in their entry; None if none does."""
         if not entries.any():
             return None
         lanes = (entries & _LANE) >> np.uint64(self._shift)
@@ -268,7 +276,7 @@ class RaceChecker:
         size: int,
         part: int,
     ) -> None:
-        """``part``: which granule of the element."""
+        """Raises the fault of the first conflicting lane.  ``part``: the number of the granule within the element."""
         launch = self._launch
         where = int(np.flatnonzero(np.broadcast_to(conflict, (frame.size,)))[0])
         element = np.broadcast_to(
@@ -283,7 +291,7 @@ class RaceChecker:
         raise launch.fault(kind, instruction, frame, where, address, detail, other)
 
     def _found(self, entry: int) -> FoundAccess:
-        """The access that an entry is of."""
+        """Returns the access that an entry describes."""
         low = entry & int(_LANE)
         lane, number = low >> self._shift, low & (1 << self._shift) - 1
         if number:

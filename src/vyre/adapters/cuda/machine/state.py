@@ -1,4 +1,4 @@
-"""State of the emulated driver: its parts, what lies behind handles, and how operations get into streams."""
+"""State of the emulated driver: its parts, the objects behind handles, and how operations get into streams."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ _Owned = TypeVar("_Owned", Stream, Event, Graph, Executable)
 
 
 class MachineState:
-    """Everything but the calls themselves.  ``clock``: seconds, for slow kernels only.
+    """The emulated driver without its calls.  ``clock`` returns seconds; it is used for slow kernels only.
 
-    For tests: ``calls`` counts calls by method (a launch as ``launch`` or ``graph_launch``), ``trace`` lists
-    them if asked for, ``violations`` what a program did that no driver reports, ``kernel_faults`` why kernels failed.
+    For tests: ``calls`` counts calls by method (a launch as ``launch`` or ``graph_launch``), ``trace`` lists them if
+    the options enable it, ``violations`` lists misuse that no real driver reports, and ``kernel_faults`` why kernels
+    failed.
     """
 
     def __init__(
@@ -93,32 +94,36 @@ class MachineState:
     # ---- for tests
     @property
     def calls(self) -> Counter[str]:
+        """Returns the number of calls by method."""
         return self._journal.calls
 
     @property
     def trace(self) -> Sequence[CallRecord]:
+        """Returns every call in order; empty unless the options enable it."""
         return self._journal.trace
 
     @property
     def violations(self) -> Sequence[Violation]:
+        """Returns the misuse of the driver that was found so far."""
         return self._journal.violations
 
     @property
     def lane_instructions(self) -> int:
-        """Of all kernels so far: instructions, each counted once for every lane that executed it."""
+        """Returns the instructions of all kernels so far, each counted once per lane that executed it."""
         return self._worker.lane_instructions
 
     @property
     def kernel_faults(self) -> Sequence[KernelFault]:
+        """Returns the faults of all kernels so far."""
         return self._worker.faults
 
     @property
     def virtual_ns(self) -> int:
-        """The host's virtual time: calls pass it, waits skip to the end of what they wait for."""
+        """Returns the host's virtual time: each call adds to it, and a wait advances it to the end of its target."""
         return self._scheduler.now_ns
 
     def live(self) -> Mapping[str, int]:
-        """Handles that somebody still has to release, by kind."""
+        """Returns the number of handles that were not released yet, by kind."""
         return {
             "context": len(self._contexts),
             "stream": len(self._streams),
@@ -132,22 +137,22 @@ class MachineState:
         }
 
     def inject(self, plan: FaultPlan) -> None:
-        """Replace the fault plan; its counting starts now."""
+        """Replaces the fault plan; its counting starts now."""
         with self.gate.lock:
             self.gate.injector = FaultInjector(plan)
 
     def end_slow_kernels(self) -> None:
-        """Let every kernel that a plan made slow, and that was launched, end."""
+        """Lets every launched kernel that a plan made slow end."""
         with self.gate.lock:
             self._scheduler.end_holds()
 
     def finalise(self) -> None:
-        """Behave from now on as in an interpreter that shuts down."""
+        """Makes later calls fail as in an interpreter that shuts down."""
         self.gate.finalised = True
 
     # ---- operations
     def _submit(self, stream: Stream, operation: Operation) -> Completion:
-        """Enqueue an operation; a fault made to order for its run comes first."""
+        """Enqueues an operation; an injected fault of its run comes first."""
         injector, action = self.gate.injector, operation.action
 
         def run(start_ns: int) -> Outcome:
@@ -208,7 +213,7 @@ class MachineState:
         return LaunchWork(found, shape, bytes(parameters.buffer)[: found.entry.parameter_bytes], resident)
 
     def _with_pageable(self, work: Work) -> Work:
-        """The work, with what pageable memory that it copies from holds now."""
+        """Returns the work with the present content of pageable memory that it copies from."""
         if not isinstance(work, CopyWork) or work.direction is not Direction.TO_DEVICE or not work.nbytes:
             return work
         if self._host.is_pinned(work.source, work.nbytes):
@@ -239,14 +244,14 @@ class MachineState:
         self._heap.settle()
 
     def _tell(self, diagnosis: Status | None) -> None:
-        """Raise what stopped a kernel.  The host knows of it now: what it enqueues next runs."""
+        """Raises a diagnosis.  The host then knows of it, so operations that it enqueues later run."""
         if diagnosis is not None:
             for stream in self._streams.values():
                 if stream.diagnosis is diagnosis:
                     stream.told()
             raise diagnosis.again()
 
-    # ---- what the parts tell
+    # ---- callbacks of the parts
     def _tick(self) -> None:
         self._scheduler.now_ns += self._preset.speed.call_ns
 
@@ -268,9 +273,9 @@ class MachineState:
     def _report_race(self, message: str) -> None:
         self._journal.violate(ViolationKind.RACE, message)
 
-    # ---- what is gone
+    # ---- destruction
     def _tear_down(self, context: int) -> None:
-        """A context takes its work and its handles with it."""
+        """Destroys the work and the handles of a context."""
         self._scheduler.drop(context)
         tables: tuple[dict[int, Any], ...] = (self._streams, self._events, self._graphs, self._executables)
         for table in tables:
@@ -323,7 +328,7 @@ class MachineState:
         return self._own(self._executables, handle, Result.INVALID_VALUE, "executable graph")
 
     def _own(self, table: Mapping[int, _Owned], handle: int, code: Result, kind: str) -> _Owned:
-        """The thing behind a handle, if it belongs to the current context."""
+        """Returns the object behind a handle.  Raises ``Status`` if it does not belong to the current context."""
         found = _find(table, handle, code, kind)
         if found.context != self._context:
             raise Status(code, f"{kind} {handle:#x} belongs to another context")

@@ -1,4 +1,4 @@
-"""How the parts of the emulated driver say that a call, or an operation on a stream, failed."""
+"""The exception by which the parts of the emulated driver report a failed call or a failed operation on a stream."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class Status(Exception):
-    """A driver code other than success, before the driver dresses it as a ``CudaCallError``.
+    """A driver code other than success, before the driver turns it into a ``CudaCallError``.
 
-    ``log`` explains it: the driver's own logs are empty for most codes, the machine always knows why.
-    ``finding``: about the kernel, if one was at fault.
+    ``log`` explains it: a real driver's log is empty for most codes, the machine's never is.  ``finding`` describes the
+    kernel, if one was at fault.
     """
 
     def __init__(self, code: int, log: str, finding: KernelFinding | None = None) -> None:
@@ -22,5 +22,5 @@ class Status(Exception):
         self.finding: KernelFinding | None = finding
 
     def again(self) -> Status:
-        """The same, to be raised once more."""
+        """Returns a copy, to be raised once more."""
         return Status(self.code, self.log, self.finding)

@@ -1,12 +1,12 @@
-"""Streams, events, and the scheduler that runs what is in them.
+"""Streams, events, and the scheduler that runs their operations.
 
-A stream is a queue of operations.  Under ``DEFERRED`` nothing runs when enqueued: a wait runs the heads of all streams
-in seeded random order until what it waits for is done, and a query runs a few of them, so a missing dependency shows
-under some seed.  Under ``EAGER`` everything runs when enqueued.  Not thread-safe: the driver's lock guards it, and a
-wait for a slow kernel lets go of that lock.
+A stream is a queue of operations.  Under ``DEFERRED`` no operation runs when it is enqueued: a wait runs the heads of
+all streams in seeded random order until its target is done, and a query runs a few of them, so a missing dependency
+shows under some seed.  Under ``EAGER`` every operation runs when it is enqueued.  The classes are not thread-safe: the
+driver's lock guards them, and a wait for a slow kernel releases that lock.
 
-Time is virtual.  An operation starts when the host has enqueued it, its stream, what it waits for and the engine it
-needs are free; there is one engine for copies in each direction and one for kernels.
+Time is virtual.  An operation starts when the host has enqueued it, its predecessors are done, and its stream and its
+engine are free; there is one engine for copies in each direction and one for kernels.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _MOST_STEPS_OF_A_QUERY: Final = 3
 
 
 class StreamSchedule(Enum):
-    """When enqueued operations run; see the module."""
+    """When enqueued operations run; the module's docstring describes both schedules."""
 
     EAGER = "eager"
     DEFERRED = "deferred"
 
 
 class Engine(Enum):
-    """What can work at one thing at a time."""
+    """A unit of the device that does one operation at a time."""
 
     UPLOAD = "upload"
     DOWNLOAD = "download"
@@ -46,7 +46,7 @@ class Engine(Enum):
 
 
 class Outcome(NamedTuple):
-    """What running an operation came to: virtual time, and device memory touched."""
+    """The result of an operation: its virtual time, and the device memory that it accessed."""
 
     duration_ns: int = 0
     accesses: tuple[Access, ...] = ()
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 NOTHING: Final = Outcome()
 Action = Callable[[int], Outcome]
-"""Does what an operation does; given its virtual start in ns.  Raises ``Status`` if the device faults."""
+"""Performs an operation; its argument is the virtual start in ns.  Raises ``Status`` if the device faults."""
 
 
 def _nothing(_: int) -> Outcome:
@@ -62,9 +62,10 @@ def _nothing(_: int) -> Outcome:
 
 
 class Completion:
-    """Whether an operation is done and when in virtual time; ``clock`` is what it comes after, and itself.
+    """The state of an operation: whether it is done, and when in virtual time.
 
-    ``diagnosis``: what stopped a kernel before it, of which the host did not know when it ran.
+    ``clock`` counts the operations that it comes after, and itself.  ``diagnosis`` is the diagnosis of an earlier
+    kernel that the host did not know of when the operation ran.
     """
 
     __slots__ = ("clock", "diagnosis", "done", "end_ns")
@@ -81,21 +82,25 @@ DONE.done = True
 
 
 class _Hold:
-    """A slow kernel: keeps its stream's head from finishing."""
+    """The state of a slow kernel that keeps its stream's head from finishing."""
 
     def __init__(self, slow: SlowKernel, real: float, virtual_ns: int) -> None:
         self.real_end: float = real + slow.seconds if slow.seconds else -math.inf
         self.virtual_end: int = virtual_ns + slow.virtual_ns
 
     def over(self, real: float, virtual_ns: int) -> bool:
+        """Returns whether the kernel may finish."""
         return real >= self.real_end and virtual_ns >= self.virtual_end
 
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """One entry of a stream.  ``after``: what must be done besides the entries before it; ``records``: what is done
-    in the middle of it; ``uses``: handles of code that it runs; ``carries``: whether a diagnosis comes along with what
-    it is ``after``; ``diagnosis``: one that it carries anyhow."""
+    """One entry of a stream.
+
+    ``after`` holds completions that must be done in addition to the entries before it.  ``records`` are completed in
+    the middle of it.  ``uses`` holds handles of code that it runs.  ``carries`` tells whether it takes over a diagnosis
+    from ``after``; ``diagnosis`` is one that it has in any case.
+    """
 
     name: str
     action: Action = _nothing
@@ -113,9 +118,10 @@ class Operation:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """``last`` is the completion of the newest operation.
+    """A queue of operations.  ``last`` is the completion of the newest operation.
 
-    ``diagnosis``: what stopped a kernel in it, until the host is told; meanwhile nothing in it computes.
+    ``diagnosis`` is that of a kernel in the stream, until it is reported to the host; meanwhile no kernel in it
+    computes.
     """
 
     handle: int
@@ -127,7 +133,9 @@ class Stream:
     diagnosis: Status | None = None
 
     def told(self) -> None:
-        """The host knows of the diagnosis: it still holds for what was enqueued before, and for nothing else."""
+        """Records that the diagnosis was reported to the host: it still holds for operations enqueued before, for no
+        others.
+        """
         for operation in self.queue:
             operation.diagnosis = operation.diagnosis or self.diagnosis
         self.diagnosis = None
@@ -135,7 +143,7 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """``record`` is the newest record, None before the first; queries and waits look at that one."""
+    """An event.  ``record`` is the newest recording, None before the first; queries and waits refer to that one."""
 
     handle: int
     context: int
@@ -146,8 +154,8 @@ class Event:
 class Scheduler:
     """Runs the operations of all streams.
 
-    ``ran(stream, operation, outcome)`` and ``failed(stream, operation, status)`` are told after each; ``failed`` is
-    to ``drop`` the streams of the lost context.
+    ``ran(stream, operation, outcome)`` and ``failed(stream, operation, status)`` are called after each; ``failed`` must
+    ``drop`` the streams of the lost context.
     """
 
     def __init__(
@@ -171,7 +179,7 @@ class Scheduler:
         self.host_clock: VectorClock = {}
 
     def submit(self, stream: Stream, operation: Operation) -> Completion:
-        """Append ``operation`` to ``stream``."""
+        """Appends ``operation`` to ``stream``."""
         completion = operation.completion
         clock = join(stream.clock, self.host_clock, *(before.clock for before in operation.after))
         clock[stream.handle] = clock.get(stream.handle, 0) + 1
@@ -190,7 +198,7 @@ class Scheduler:
         return completion
 
     def query(self, target: Completion | None) -> bool:
-        """Let a little happen, then say whether ``target`` is done; what was never enqueued is."""
+        """Runs a few operations, then returns whether ``target`` is done; None counts as done."""
         if target is None:
             return True
         if not target.done:
@@ -201,25 +209,25 @@ class Scheduler:
         return target.done
 
     def wait(self, targets: Iterable[Completion]) -> None:
-        """Run operations until ``targets`` are done."""
+        """Runs operations until ``targets`` are done."""
         for target in targets:
             self._finish(target)
             self._seen(target)
 
     def pending(self, context: int) -> list[Completion]:
-        """The newest operation of every stream of ``context`` that has some left to run."""
+        """Returns the newest operation of every stream of ``context`` that has some left to run."""
         return [s.last for s in self._busy.values() if s.context == context and s.last is not None]
 
     def floors(self) -> list[VectorClock]:
-        """Every operation still to run comes after one of these: the clocks of the heads, and the host's."""
+        """Returns clocks, the heads' and the host's: every operation still to run comes after at least one of them."""
         return [self.host_clock, *(stream.queue[0].completion.clock for stream in self._busy.values())]
 
     def uses(self, handle: int) -> bool:
-        """Whether an operation still to run uses the code behind ``handle``."""
+        """Returns whether an operation still to run uses the code behind ``handle``."""
         return any(handle in operation.uses for stream in self._busy.values() for operation in stream.queue)
 
     def drop(self, context: int) -> None:
-        """Throw away what the streams of ``context`` hold; whoever waits for it need not."""
+        """Discards the operations of all streams of ``context``; waits for them end."""
         for stream in [s for s in self._busy.values() if s.context == context]:
             for operation in stream.queue:
                 for completion in (operation.completion, *operation.records):
@@ -229,7 +237,7 @@ class Scheduler:
         self._changed.notify_all()
 
     def end_holds(self) -> None:
-        """Let every kernel that runs slowly now, or is enqueued to, end."""
+        """Lets every slow kernel end, whether it runs now or is enqueued."""
         for stream in self._busy.values():
             for operation in stream.queue:
                 operation.slow = operation.hold = None
@@ -296,7 +304,9 @@ class Scheduler:
         self._changed.notify_all()
 
     def _idle(self) -> None:
-        """Nothing can run: skip the virtual time of a slow kernel, or let real time pass without the lock."""
+        """Skips the virtual time of a slow kernel, or releases the lock while real time passes, because no operation
+        can run.
+        """
         holds: Sequence[_Hold] = [s.queue[0].hold for s in self._busy.values() if s.queue[0].hold is not None]
         if not holds:
             raise RuntimeError("the emulated device is stuck: streams wait for operations that nobody enqueued")

@@ -1,4 +1,4 @@
-"""Doing what operations say, to the bytes of the device: copies, fills, kernels, whole graphs."""
+"""Execution of operations on the bytes of the device: copies, fills, kernels, whole graphs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ CODE_OF_FAULT: Final[dict[FaultKind, int]] = {
     FaultKind.STEP_LIMIT: Result.LAUNCH_TIMEOUT,
     FaultKind.RACE: DIAGNOSED,
 }
-"""Any other fault is a failed launch: hardware hangs there, or goes on with garbage.
+"""The driver's code for a fault.  Any other fault is a failed launch: hardware hangs there, or continues with garbage.
 
-A race is none: it is diagnosed, and costs nobody the device.
+A race has the code of a diagnosis and does not lose the device.
 """
 
 
 class Worker:
-    """``faults`` collects what kernels did wrong, ``lane_instructions`` sums what they did; ``report`` is told of
-    nodes of one graph that collide.
+    """Performs operations.
+
+    ``faults`` collects the faults of kernels, and ``lane_instructions`` sums their work.  ``report`` receives a text
+    about nodes of one graph that conflict.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Worker:
         self.lane_instructions: int = 0
 
     def perform(self, work: Work) -> Outcome:
-        """Raises ``Status`` if the device faults."""
+        """Performs an operation and returns its outcome.  Raises ``Status`` if the device faults."""
         try:
             match work:
                 case CopyWork():
@@ -77,7 +79,7 @@ class Worker:
             raise Status(CODE_OF_FAULT.get(fault.kind, Result.LAUNCH_FAILED), str(fault)) from None
 
     def perform_graph(self, nodes: Sequence[Node], records: dict[int, Completion], start_ns: int) -> Outcome:
-        """Every node once.  ``records``: by node, what an event record completes."""
+        """Performs every node once.  ``records`` maps a node to the completion of its event record."""
         hazards = Hazards(nodes, self._report)
         ends: dict[int, int] = {}
         accesses: list[Access] = []
@@ -93,6 +95,7 @@ class Worker:
         return Outcome(max(ends.values(), default=start_ns) - start_ns, tuple(accesses))
 
     def access(self, address: int, nbytes: int, writes: bool) -> Access:
+        """Returns the access to a range, with the base of its allocation."""
         extent = self._memory.extent_of(address)
         return Access(address if extent is None else extent[0], address, address + nbytes, writes)
 

@@ -1,1 +1,1 @@
-"""What each PTX instruction does to lanes: tables from full opcodes to rules, and builders for the others."""
+"""The effect of each PTX instruction on lanes: tables from full opcodes to rules, and builders for the others."""

@@ -34,8 +34,11 @@ Combine: TypeAlias = Callable[[Lanes, Lanes], Lanes]
 
 
 class Kind(NamedTuple):
-    """``combine`` is associative, so that lanes at one address become a scan.  ``advance`` (old, operands) in Python
-    numbers is for those that are not."""
+    """An atomic operation, and the types that it takes.
+
+    ``combine`` is associative, so that lanes at one address become a scan.  ``advance`` takes (old, operands) as Python
+    numbers; it is for operations that are not associative.
+    """
 
     types: tuple[str, ...]
     combine: Combine | None
@@ -43,7 +46,7 @@ class Kind(NamedTuple):
 
 
 def _last(a: Lanes, b: Lanes) -> Lanes:
-    """Exchange: the later value stays."""
+    """Exchange: returns the later value."""
     return np.broadcast_to(b, np.broadcast_shapes(np.shape(a), np.shape(b)))
 
 
@@ -92,6 +95,9 @@ def _form(ops: Operands) -> _Form:
 
 
 def build_atomic(ops: Operands) -> Step:
+    """Returns the step of an ``atom`` or ``red`` instruction.  Raises ``PtxError`` for a form that PTX does not
+    have.
+    """
     form = _form(ops)
     instruction = ops.instruction
     returns = instruction.opcode.startswith("atom")
@@ -141,7 +147,7 @@ def build_atomic(ops: Operands) -> Step:
 def _apply(
     kind: Kind, region: Region, index: Index, given: list[Dense], dtype: np.dtype[Any], frame: Frame
 ) -> tuple[Lanes, bool]:
-    """Old value for each lane, and whether memory changed."""
+    """Returns the old value for each lane, and whether memory changed."""
     data = region.typed(dtype)[0]
     if isinstance(index, int):
         return _apply_at(kind, data, index, given, frame)
@@ -177,7 +183,7 @@ def _apply(
 
 
 def _new_values(kind: Kind, old: Lanes, operands: list[Lanes]) -> Lanes:
-    """Results where every lane has an address of its own."""
+    """Returns the results if every lane has an address of its own."""
     if kind.combine is not None:
         return kind.combine(old, operands[0])
     if len(operands) == 2:
@@ -188,7 +194,7 @@ def _new_values(kind: Kind, old: Lanes, operands: list[Lanes]) -> Lanes:
 
 
 def _apply_at(kind: Kind, data: Lanes, index: int, given: list[Dense], frame: Frame) -> tuple[Lanes, bool]:
-    """All lanes at one element."""
+    """Applies the operation of all lanes to one element."""
     before = data[index]
     operands = [full(value, frame) for value in given]
     starts = np.zeros(frame.size, np.bool_)
@@ -203,10 +209,12 @@ def _apply_at(kind: Kind, data: Lanes, index: int, given: list[Dense], frame: Fr
 
 
 def _scan(combine: Combine, memory: Lanes, operand: Lanes, starts: NDArray[np.bool_]) -> tuple[Lanes, Lanes]:
-    """(old, new) of lanes sorted by address.  ``starts`` marks the first of each address, ``memory`` is its value."""
+    """Returns (old, new) of lanes sorted by address.  ``starts`` marks the first lane of each address, ``memory`` is
+    the address's value.
+    """
     new = operand.copy()
     new[starts] = combine(memory[starts], operand[starts])
-    reached = starts.copy()  # lanes whose value includes all earlier ones at the address
+    reached = starts.copy()  # the lanes whose value includes all earlier ones at the address
     distance = 1
     while not reached.all():
         open_lanes = np.flatnonzero(~reached[distance:]) + distance

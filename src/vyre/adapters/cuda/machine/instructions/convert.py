@@ -21,7 +21,7 @@ _HALF_NAN: Final = np.uint16(0x7FFF)
 
 
 def conversion(opcode: str) -> Operation | None:
-    """The operation of a ``cvt`` opcode, None if PTX has none such."""
+    """Returns the operation of a ``cvt`` opcode, or None if PTX has no such form."""
     modifiers = opcode.split(".")[1:]
     if len(modifiers) < 2 or not {modifiers[-1], modifiers[-2]} <= set(LANE_DTYPE) - {"pred"}:
         return None
@@ -65,11 +65,11 @@ def _between_integers(target: str, source: str, saturates: bool) -> Rule:
 
 
 def _to_integer(target: str, source: str, integral: Callable[[Any], Any]) -> Rule:
-    """Out of range saturates.  NaN gives 0, but the sign bit alone where a 64-bit type takes part."""
+    """Values out of range saturate.  NaN gives 0, but only the sign bit set if one of the types has 64 bits."""
     dtype = LANE_DTYPE[target]
     info = np.iinfo(dtype)
     low, high = dtype.type(info.min), dtype.type(info.max)
-    # In binary64 the least value and the first value beyond the range are exact, for all types.
+    # The least value and the first value beyond the range are exact in binary64, for all types.
     floor, ceiling = np.float64(info.min), np.float64(2.0 ** (bits_of(target) - (info.min != 0)))
     wide = source == "f64" or bits_of(target) == 64
     nan = np.array(1 << (bits_of(target) - 1) if wide else 0, f"u{dtype.itemsize}").view(dtype)[()]
@@ -110,7 +110,9 @@ def _from_integer(target: str, source: str, rounding: str) -> Rule:
 
 
 def _directed(rounding: str) -> Callable[[Any, Any], Any]:
-    """Moves a nearest value to the other neighbour where ``error`` (nearest - exact) is on the wrong side."""
+    """Returns a function that moves a nearest value to its other neighbour if ``error`` (nearest - exact) has the wrong
+    sign.
+    """
 
     def adjust(nearest: Any, error: Any) -> Any:
         infinity = nearest.dtype.type(np.inf)
@@ -131,7 +133,7 @@ def _directed(rounding: str) -> Callable[[Any, Any], Any]:
 
 
 def _widened(source: str) -> Rule:
-    """The value in f32 or wider, exactly."""
+    """Returns a rule that gives the value in f32 or wider, exactly."""
     if source == "bf16":
         return lambda x: np.left_shift(x, np.uint32(16), dtype=np.uint32).view(np.float32)
     if source == "f16":
@@ -170,7 +172,7 @@ def _between_floats(target: str, source: str, rounding: str | None, saturates: b
 
 
 def _clamped(x: Any) -> Any:
-    """Into [+0, 1]; NaN gives 0."""
+    """Clamps to [+0, 1]; NaN gives 0."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     return np.where(x >= one, one, np.where(x > zero, x, zero))
 

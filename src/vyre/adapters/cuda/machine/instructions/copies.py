@@ -1,4 +1,4 @@
-"""``cp.async``: copies from global to shared memory that land when their group is waited for.
+"""``cp.async``: copies from global to shared memory that complete when their group is waited for.
 
 The bytes are read when the copy is issued.  Until the lane waits, the target is poison and counts as uninitialised, so
 that a missing wait shows.
@@ -35,6 +35,7 @@ _POISON: Final = np.uint32(FRESH * 0x0101_0101)
 
 
 def build_copy(ops: Operands) -> Step:
+    """Returns the step of a ``cp.async`` instruction.  Raises ``PtxError`` for a form that PTX does not have."""
     opcode = ops.instruction.opcode
     if opcode == "cp.async.commit_group":
         ops.expect(0)
@@ -52,7 +53,7 @@ def build_copy(ops: Operands) -> Step:
 
 
 def _issue(ops: Operands) -> Step:
-    """``cp.async.{ca,cg}.shared.global [to], [from], bytes``."""
+    """Returns the step of ``cp.async.{ca,cg}.shared.global [to], [from], bytes``."""
     instruction = ops.instruction
     parts = instruction.opcode.split(".")
     if parts[:2] != ["cp", "async"] or parts[2:] not in (["ca", "shared", "global"], ["cg", "shared", "global"]):
@@ -95,7 +96,7 @@ def _issue(ops: Operands) -> Step:
 
 
 def lanes_of(frame: Frame) -> NDArray[np.int64]:
-    """Positions in the strand."""
+    """Returns the positions of the frame's lanes in the strand."""
     return np.arange(frame.size) if frame.positions is None else frame.positions
 
 
@@ -104,7 +105,7 @@ def _commit(frame: Frame) -> None:
 
 
 def _wait(frame: Frame, pending: int | None) -> None:
-    """Copies land but those of the ``pending`` latest groups; None: all land, committed or not."""
+    """Completes all copies except those of the ``pending`` latest groups; None: all copies, committed or not."""
     copies = frame.strand.copies
     waits = np.zeros(frame.strand.size, np.bool_)
     waits[lanes_of(frame)] = True

@@ -1,6 +1,6 @@
-"""Float arithmetic.  Only explicit roundings exist: PTX may fuse an ``add.f32`` that names none, so it does not load.
+"""Float arithmetic.  Only explicit roundings exist: PTX may fuse an ``add.f32`` without one, so it does not load.
 
-The instructions that hardware approximates return a value deliberately off by one place.
+Instructions that hardware approximates return a value that is deliberately off by one place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _or_unordered(compare: Rule) -> Rule:
 
 
 def _relations() -> dict[str, Rule]:
-    """Ordered relations are false for NaN; those ending in ``u`` are true."""
+    """Returns the comparisons: ordered relations are false for NaN; those ending in ``u`` are true."""
     table = dict(ORDERED)
     table["ne"] = lambda a, b: np.not_equal(a, b) & ~_either_unordered(a, b)
     table |= {f"{name}u": _or_unordered(compare) for name, compare in ORDERED.items()}

@@ -1,6 +1,6 @@
 """Integer arithmetic, bits, comparisons and predicates, as PTX defines them.
 
-Nothing is total here by courtesy: a division by zero, which PTX leaves open, gives a poison value.
+A result that PTX leaves unspecified, such as that of a division by zero, is a poison value.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _BITS: Final = ("b16", "b32", "b64")
 _WIDE: Final = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 _SCALAR_TYPE: Final = {"u32": ScalarType.U32, "s32": ScalarType.I32, "u64": ScalarType.U64, "s64": ScalarType.I64}
 POISON: Final = 0xDEAD_BEEF_DEAD_BEEF
-"""Results that PTX leaves open."""
+"""The bits of results that PTX leaves unspecified."""
 
 
 def poison(kind: str) -> Any:
+    """Returns the poison value of a type."""
     word = unsigned(kind)
     return word.type(POISON & (1 << bits_of(kind)) - 1).view(LANE_DTYPE[kind])
 
@@ -55,7 +56,7 @@ def _divide(kind: str, ufunc: Callable[[Any, Any], Any]) -> Rule:
 
 
 def _truncated_quotient(a: Any, b: Any) -> Any:
-    # What is left after the remainder divides exactly, so that rounding down is truncation.
+    # The dividend less the remainder divides exactly, so that rounding down is truncation.
     return np.floor_divide(np.subtract(a, np.fmod(a, b)), b)
 
 
@@ -88,7 +89,7 @@ def _sum_of_differences(a: Any, b: Any, c: Any) -> Any:
 def _arithmetic() -> Table:
     table: Table = {}
     for kind in _INTEGERS:
-        word = "u" + kind[1:]  # sums and low halves of products do not see the sign
+        word = "u" + kind[1:]  # sums and low halves of products do not depend on the sign
         two = (kind, kind)
         table[f"add.{kind}"] = Operation(word, (word, word), np.add)
         table[f"sub.{kind}"] = Operation(word, (word, word), np.subtract)
@@ -142,7 +143,7 @@ def _funnel(*, left: bool, wrap: bool) -> Rule:
 
 
 def _low_ones(count: Any, word: np.dtype[Any]) -> Any:
-    """Words with the ``count`` lowest bits set; all of them when there are no more."""
+    """Returns words with the ``count`` lowest bits set; all bits if the word has no more."""
     one = word.type(1)
     return np.left_shift(one, count.astype(word)) - one
 
@@ -231,7 +232,7 @@ _JOINING: Final[dict[str, Rule]] = {"and": np.logical_and, "or": np.logical_or, 
 
 
 def comparisons(kind: str, relations: dict[str, Rule]) -> Table:
-    """``setp`` of a type: each relation alone, or joined with a predicate."""
+    """Returns ``setp`` of a type: each relation alone, and joined with a predicate."""
     table: Table = {}
     for name, compare in relations.items():
         table[f"setp.{name}.{kind}"] = Operation("pred", (kind, kind), compare)

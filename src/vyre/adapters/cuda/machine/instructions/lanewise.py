@@ -1,4 +1,4 @@
-"""Steps of the instructions that have a rule: read places, apply, write a place."""
+"""Steps of the instructions that have a rule: they read places, apply the rule, and write a place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ Step: TypeAlias = "Callable[[Frame], None]"
 
 
 def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Step:
-    """``wider``: registers may be wider than the operation's types, as ``cvt`` allows."""
+    """Returns the step of an operation.
+
+    ``wider``: registers may be wider than the operation's types, as ``cvt`` allows.
+    """
     target, *given = ops.expect(1 + len(operation.sources))
     sources: list[tuple[int, Rule | None]] = []
     for operand, kind in zip(given, operation.sources, strict=True):
@@ -41,13 +44,16 @@ def lanewise(operation: Operation, ops: Operands, *, wider: bool = False) -> Ste
 
 
 def reader(ops: Operands, place: int, kind: str) -> Rule | None:
-    """Turns what a place holds into lanes of a type; None if it is that already."""
+    """Returns a rule that turns the content of a place into lanes of a type; None if it needs no conversion."""
     held, wanted = ops.held[place], LANE_DTYPE[kind]
     return None if held is wanted else _reading(held, wanted)
 
 
 def writer(ops: Operands, place: int, kind: str) -> Rule | None:
-    """Turns lanes of a type into what a register holds; narrow integers are extended by their sign."""
+    """Returns a rule that turns lanes of a type into the content of a register; None if it needs no conversion.
+
+    Narrow signed integers are sign-extended.
+    """
     held, given = ops.held[place], LANE_DTYPE[kind]
     return None if held is given else _writing(held, given)
 
@@ -112,7 +118,7 @@ def _step(rule: Rule, target: int, sources: list[tuple[int, Rule | None]], back:
 def _with_inverse(
     operation: Operation, ops: Operands, target: int | None, inverse: Operand, sources: list[tuple[int, Rule | None]]
 ) -> Step:
-    """``p|q``: q is the opposite of p."""
+    """Returns the step of an instruction with the result ``p|q``, where q is the negation of p."""
     if operation.result != "pred" or len(operation.sources) != 2:
         raise ops.error("only a plain setp has two results")
     other = ops.destination(inverse, "pred")
@@ -130,7 +136,7 @@ def _with_inverse(
 
 
 def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: list[int]) -> Step:
-    """``@p``: only the lanes where the predicate holds."""
+    """Returns a step for ``@p``: it runs ``step`` for the lanes where the predicate holds."""
     reads = [*reads, *writes]
 
     def run(frame: Frame) -> None:
@@ -151,5 +157,5 @@ def guarded(step: Step, guard: int, negated: bool, reads: list[int], writes: lis
 
 
 def full(value: Dense, frame: Frame) -> Lanes:
-    """One element for each lane."""
+    """Returns one element per lane."""
     return value if isinstance(value, np.ndarray) and value.ndim else np.full(frame.size, value)

@@ -32,7 +32,7 @@ _KNOWN: Final = {size: np.dtype(f"u{size}").type((1 << 8 * size) - 1) for size i
 
 
 class Form(NamedTuple):
-    """What the opcode of a load or store says."""
+    """The parts of the opcode of a load or store."""
 
     space: str
     kind: str
@@ -43,6 +43,7 @@ class Form(NamedTuple):
 
     @property
     def plain(self) -> bool:
+        """Whether the access is weak, so that it synchronises with no other lane."""
         return self.strength == "weak"
 
 
@@ -73,7 +74,7 @@ def _form(ops: Operands) -> Form:
 
 
 def effective_address(frame: Frame, address: Address) -> Addresses:
-    """The address of each lane; one scalar where they agree."""
+    """Returns the address of each lane; one scalar if they agree."""
     value = frame.registers[address.place]
     if address.offset:
         dtype = value.dtype
@@ -91,7 +92,7 @@ def by_allocation(
     reads: list[int],
     writes: list[int],
 ) -> None:
-    """Run a step once for each allocation that the lanes access."""
+    """Runs a step once per allocation that the lanes access."""
     for lanes in partition(frame, instruction, np.atleast_1d(where), nbytes):
         subset = frame.subset(lanes, reads)
         step(subset)
@@ -107,7 +108,7 @@ def elements(index: Index, count: int, number: int) -> Index: ...
 
 
 def elements(index: Index, count: int, number: int) -> Index:
-    """Index of element ``number`` of vectors of ``count`` elements at ``index``."""
+    """Returns the index of element ``number`` of vectors of ``count`` elements at ``index``."""
     if count == 1:
         return index
     if isinstance(index, slice):
@@ -116,7 +117,7 @@ def elements(index: Index, count: int, number: int) -> Index:
 
 
 def check_known(region: Region, index: Index, size: int, frame: Frame, instruction: Instruction) -> None:
-    """Every byte read was written before."""
+    """Raises ``KernelFault`` unless every byte that is read was written before."""
     known = region.typed(_WORDS[size])[1][index] == _KNOWN[size]
     if not known.all():
         where = 0 if known.ndim == 0 else int(np.flatnonzero(~known)[0])
@@ -125,7 +126,7 @@ def check_known(region: Region, index: Index, size: int, frame: Frame, instructi
 
 
 def at(index: Index, where: int) -> int:
-    """Element that lane ``where`` accesses."""
+    """Returns the index of the element that lane ``where`` accesses."""
     if isinstance(index, slice):
         return int(index.start + where * (index.step or 1))
     return int(index if isinstance(index, int) else index[where])
@@ -135,6 +136,7 @@ def at(index: Index, where: int) -> int:
 
 
 def build_load(ops: Operands) -> Step:
+    """Returns the step of a load.  Raises ``PtxError`` for a form that PTX does not have."""
     form = _form(ops)
     instruction = ops.instruction
     operands = ops.expect(2)
@@ -150,11 +152,11 @@ def build_load(ops: Operands) -> Step:
 
 
 Targets: TypeAlias = "list[tuple[int, int, Rule | None]]"
-"""Of each element that is wanted: its number, its place, and how the place holds it."""
+"""For each element that has a destination: its number, its place, and the conversion to the place's dtype."""
 
 
 def _parameter_load(ops: Operands, form: Form, address: Address, targets: Targets) -> Step:
-    """A parameter at a fixed offset: the same scalar for all lanes."""
+    """Returns the step of a load of a parameter at a fixed offset: the same scalar for all lanes."""
     dtype = LANE_DTYPE[form.kind]
     start = int(ops.values[address.place])
     if start % (dtype.itemsize * form.elements):
@@ -214,12 +216,13 @@ def _load(
 
 
 def build_store(ops: Operands) -> Step:
+    """Returns the step of a store.  Raises ``PtxError`` for a form that PTX does not have."""
     form = _form(ops)
     instruction = ops.instruction
     operands = ops.expect(2)
     address = ops.address(operands[0], form.space)
     places = [ops.source(name, form.kind, wider=True) for name in ops.elements(operands[1], form.elements)]
-    # Stores move bits: everything is compared and written as unsigned words.
+    # Stores move bits, so values are compared and written as unsigned words.
     bits = f"b{8 * SIZE_OF[form.kind]}"
     sources = [(place, reader(ops, place, bits)) for place in places]
     return _store(instruction, form, address, sources, list(ops.reads))
@@ -265,7 +268,7 @@ def _store(
 
 
 def put(region: Region, index: Index, value: Dense, word: np.dtype[Any]) -> None:
-    """Write words; where lanes meet, the last one stays."""
+    """Writes words; if lanes write the same element, the last one wins."""
     data, known = region.typed(word)
     data[index] = value[-1] if isinstance(index, int) and isinstance(value, np.ndarray) and value.ndim else value
     if not region.complete:
@@ -275,7 +278,7 @@ def put(region: Region, index: Index, value: Dense, word: np.dtype[Any]) -> None
 def store_checked(
     region: Region, index: Any, value: Any, frame: Frame, instruction: Instruction, *, plain: bool
 ) -> None:
-    """Write words under the race checker."""
+    """Writes words under the race checker."""
     races = frame.launch.races
     assert races is not None
     word = value.dtype

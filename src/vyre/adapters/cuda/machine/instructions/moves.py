@@ -1,4 +1,4 @@
-"""``mov``, ``cvta``, special registers, and what only passes time."""
+"""``mov``, ``cvta``, special registers, and instructions that only pass time."""
 
 from __future__ import annotations
 
@@ -73,11 +73,14 @@ SPECIAL: Final[dict[str, tuple[str, Special]]] = {
     "%clock64": ("u64", _time(np.uint64)),
     "%clock": ("u32", _time(np.uint32)),
 }
-"""Special registers: type, and value for the lanes of a frame."""
+"""Special registers: their type, and a function that returns their value for the lanes of a frame."""
 
 
 def build_mov(ops: Operands) -> Step:
-    """``mov.T d, a``; a is a register, a literal, a variable's address, a special register or a list of parts."""
+    """Returns the step of ``mov.T d, a``.
+
+    ``a`` is a register, a literal, a variable's address, a special register or a list of parts.
+    """
     kind = ops.instruction.opcode.split(".")[1]
     target, source = ops.expect(2)
     if source in SPECIAL:
@@ -168,7 +171,10 @@ def _unpack(ops: Operands, kind: str, target: Elements, source: Operand) -> Step
 
 
 def build_cvta(ops: Operands) -> Step:
-    """Addresses of a space and generic ones are the same number here; generic accesses do not exist."""
+    """Returns the step of ``cvta``.
+
+    Addresses of a space and generic addresses are the same number here; there are no generic accesses.
+    """
     modifiers = ops.instruction.opcode.split(".")[1:]
     spaces = [word for word in modifiers if word in ("global", "shared", "const", "local")]
     if modifiers[-1] != "u64" or len(spaces) != 1 or set(modifiers) - {"to", "u64", spaces[0]}:
@@ -185,6 +191,7 @@ def build_cvta(ops: Operands) -> Step:
 
 
 def build_nanosleep(ops: Operands) -> Step:
+    """Returns the step of ``nanosleep``, which advances the launch's clock by the longest of the lanes' times."""
     (operand,) = ops.expect(1)
     place = ops.source(operand, "u32")
 
@@ -196,7 +203,7 @@ def build_nanosleep(ops: Operands) -> Step:
 
 
 def build_fence(ops: Operands) -> Step:
-    """``fence.{sc,acq_rel}.scope`` and ``membar.level`` order what the lanes did before."""
+    """Returns the step of ``fence.{sc,acq_rel}.scope`` or ``membar.level``, which order the lanes' earlier accesses."""
     ops.expect(0)
     scope = ops.instruction.opcode.split(".")[-1]
     names = {f"fence{kind}.{s}" for kind in ("", ".sc", ".acq_rel") for s in ("cta", "gpu", "sys")}

@@ -19,11 +19,11 @@ LANE_DTYPE: Final[dict[str, np.dtype[Any]]] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
 }
-"""Dtype in which a rule sees operands of each PTX type."""
+"""The dtype in which a rule receives operands of each PTX type."""
 
 
 class Noise(Enum):
-    """What hardware leaves open in a result, and the machine therefore draws at random.
+    """The part of a result that is unspecified on hardware, and that the machine therefore draws at random.
 
     NAN: sign and payload of a NaN.  APPROXIMATE: the last place too.
     """
@@ -34,8 +34,11 @@ class Noise(Enum):
 
 
 class Operation(NamedTuple):
-    """``rule`` takes one array or NumPy scalar per source, of the dtypes of ``sources``, and returns fresh lanes of
-    the dtype of ``result``."""
+    """An instruction by its rule.
+
+    ``rule`` takes one array or NumPy scalar per source, of the dtypes of ``sources``, and returns fresh lanes of the
+    dtype of ``result``.
+    """
 
     result: str
     sources: tuple[str, ...]
@@ -47,9 +50,10 @@ Table: TypeAlias = dict[str, Operation]
 
 
 def bits_of(kind: str) -> int:
+    """Returns the width of a PTX type in bits."""
     return 8 * LANE_DTYPE[kind].itemsize
 
 
 def unsigned(kind: str) -> np.dtype[Any]:
-    """The unsigned dtype of the same width."""
+    """Returns the unsigned dtype of the same width."""
     return np.dtype(f"u{LANE_DTYPE[kind].itemsize}")

@@ -1,7 +1,7 @@
 """Instructions of a warp: shuffles, votes, matches and reductions over the lanes of a member mask.
 
-Every lane that the mask names must execute the instruction at the same time, and every lane that executes it must
-be named: anything else is a fault.
+Every lane in the mask must execute the instruction at the same time, and every lane that executes it must be in the
+mask; otherwise it is a fault.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _BIT: Final = np.left_shift(np.uint32(1), np.arange(WARP, dtype=np.uint32))
 
 
 class Warps:
-    """The warps of a frame's lanes as a table with a row for each warp of the batch.
+    """The warps of a frame's lanes as a table with one row per warp of the batch.
 
-    ``row`` and ``lane`` place each lane of the frame in it; ``present`` has a bit for each lane that takes part.
+    ``row`` and ``lane`` are the place of each of the frame's lanes in it; ``present`` has a bit for each lane that
+    takes part.
     """
 
     __slots__ = ("_places", "_rows", "lane", "present", "row")
@@ -46,18 +47,19 @@ class Warps:
         self.present: NDArray[np.uint32] = self.ballot(np.ones(frame.size, np.bool_))
 
     def table(self, values: Lanes, missing: LaneScalar | int) -> Lanes:
-        """Values of the lanes in their places."""
+        """Returns the values of the lanes in their places, with ``missing`` elsewhere."""
         table = np.full(self._rows * WARP, missing, values.dtype)
         table[self._places] = values
         return table.reshape(self._rows, WARP)
 
     def ballot(self, condition: NDArray[np.bool_]) -> NDArray[np.uint32]:
-        """Bits of the lanes where the condition holds, for each warp."""
+        """Returns, per warp, the bits of the lanes where the condition holds."""
         votes = np.where(self.table(condition, np.False_), _BIT, np.uint32(0))
         bits: NDArray[np.uint32] = np.bitwise_or.reduce(votes, axis=1)
         return bits
 
     def check_mask(self, mask: NDArray[np.uint32], frame: Frame, instruction: Instruction) -> None:
+        """Raises ``KernelFault`` if a mask names a lane that is not here, or leaves out the lane itself."""
         present = self.present[self.row]
         own = np.left_shift(np.uint32(1), self.lane.astype(np.uint32))
         bad = ((mask & ~present) != 0) | ((mask & own) == 0)
@@ -99,7 +101,7 @@ _SHUFFLES: Final = {"up": _j_up, "down": _j_down, "bfly": _j_butterfly, "idx": _
 
 
 def build_shuffle(ops: Operands) -> Step:
-    """``shfl.sync.mode.b32 d|p, a, b, c, mask``.  From a lane that does not take part comes poison."""
+    """Returns the step of ``shfl.sync.mode.b32 d|p, a, b, c, mask``; a lane that does not take part gives poison."""
     instruction = ops.instruction
     _, *modifiers = instruction.opcode.split(".")
     if len(modifiers) != 3 or modifiers[0] != "sync" or modifiers[1] not in _SHUFFLES or modifiers[2] != "b32":
@@ -150,7 +152,7 @@ _VOTES: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {
 
 
 def build_vote(ops: Operands) -> Step:
-    """``vote.sync.{all,any,uni}.pred p, q, mask`` and ``vote.sync.ballot.b32 d, q, mask``."""
+    """Returns the step of ``vote.sync.{all,any,uni}.pred p, q, mask`` or ``vote.sync.ballot.b32 d, q, mask``."""
     instruction = ops.instruction
     mode = instruction.opcode.removeprefix("vote.sync.")
     if mode not in _VOTES or not instruction.opcode.startswith("vote.sync."):
@@ -173,7 +175,7 @@ def build_vote(ops: Operands) -> Step:
 
 
 def build_match(ops: Operands) -> Step:
-    """``match.sync.any.{b32,b64} d, a, mask``: the members that hold the same bits."""
+    """Returns the step of ``match.sync.any.{b32,b64} d, a, mask``, which gives the members that hold the same bits."""
     instruction = ops.instruction
     *name, kind = instruction.opcode.split(".")
     if name != ["match", "sync", "any"] or kind not in ("b32", "b64"):
@@ -206,7 +208,7 @@ _REDUCTIONS: Final[dict[str, tuple[np.ufunc, tuple[str, ...]]]] = {
 
 
 def build_reduction(ops: Operands) -> Step:
-    """``redux.sync.op.T d, a, mask``."""
+    """Returns the step of ``redux.sync.op.T d, a, mask``."""
     instruction = ops.instruction
     parts = instruction.opcode.split(".")
     if len(parts) != 4 or parts[1] != "sync" or parts[3] not in _REDUCTIONS.get(parts[2], (None, ()))[1]:
@@ -224,7 +226,7 @@ def build_reduction(ops: Operands) -> Step:
         warps, mask = _prepared(frame, instruction, mask_place)
         value = full(registers[a] if view is None else view(registers[a]), frame)
         rows = warps.table(value, 0)[warps.row]
-        # A lane outside the mask counts as the lane itself, twice for no operation but add and xor, where it is 0.
+        # A lane outside the mask counts as the lane's own value, or as 0 for add and xor, which are not idempotent.
         neutral = value.dtype.type(0) if ufunc in (np.add, np.bitwise_xor) else value[:, None]
         members_only = np.where((mask[:, None] & _BIT) != 0, rows, neutral)
         result = ufunc.reduce(members_only, axis=1, dtype=value.dtype)
@@ -235,7 +237,7 @@ def build_reduction(ops: Operands) -> Step:
 
 
 def build_activemask(ops: Operands) -> Step:
-    """The lanes that happen to execute together, which is for the scheduler to choose."""
+    """Returns the step of ``activemask``: the lanes that the scheduler happens to execute together."""
     if ops.instruction.opcode != "activemask.b32":
         raise ops.error("unknown instruction")
     (target,) = ops.expect(1)

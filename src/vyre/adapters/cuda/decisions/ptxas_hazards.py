@@ -26,7 +26,10 @@ class AssemblerInputs:
 
 
 def fences_needed(inputs: AssemblerInputs) -> frozenset[Fence]:
-    """Returns the fences to write: all except those for whose every hazard this version, on this target, is sound."""
+    """Returns the fences to write: all except those for whose every hazard this version is known to be sound.
+
+    Nothing is known to be sound on targets that the table does not cover.
+    """
     looked_at = inputs.target in EVERYWHERE
     return frozenset(
         h.fence for h in HAZARDS if h.fence is not None and not (looked_at and inputs.assembler in h.sound)

@@ -1,1 +1,3 @@
-"""Programs to PTX text: deterministic, needs neither a driver nor a CUDA package."""
+"""The PTX emitter: it translates programs to PTX text deterministically, and needs neither a driver nor a CUDA
+package.
+"""

@@ -29,7 +29,7 @@ INLINE_UNIFORMS: Final = ParamInliningPolicy(256, 4, True)
 
 
 class Features(NamedTuple):
-    """What the body turned out to need beside its bindings."""
+    """Parameters that the body needs in addition to its bindings."""
 
     trap: bool = False
     barrier: bool = False
@@ -37,7 +37,9 @@ class Features(NamedTuple):
 
 
 class Abi(NamedTuple):
-    """``names``: of every parameter in the text, in list order."""
+    """The parameter list.  ``names`` holds the name of every parameter in the text, in list order; ``nbytes`` is its
+    size.
+    """
 
     parameters: tuple[Parameter, ...]
     names: tuple[str, ...]
@@ -45,12 +47,12 @@ class Abi(NamedTuple):
 
 
 def pointer_bindings(program: Program) -> tuple[Buffer, ...]:
-    """The bindings that have an address: all but workgroup memory and scalar parameters."""
+    """Returns the bindings that have an address: all except workgroup memory and scalar parameters."""
     return tuple(b for b in program.abi_buffers if not b.is_push)
 
 
 def inlined_uniforms(program: Program, options: EmitOptions, sink: DecisionSink | None = None) -> frozenset[str]:
-    """Names of the uniform buffers whose bytes travel as parameters."""
+    """Returns the names of the uniform buffers whose bytes travel as parameters."""
     if not options.switches.inline_uniforms:
         return frozenset()
     return frozenset(
@@ -67,7 +69,7 @@ def inlined_uniforms(program: Program, options: EmitOptions, sink: DecisionSink 
 def uses_table(
     program: Program, inlined: frozenset[str], options: EmitOptions, sink: DecisionSink | None = None
 ) -> bool:
-    """Do the bindings come in a table in memory?"""
+    """Returns whether the bindings are passed in a table in memory."""
     if options.pointer_table is not None:
         return options.pointer_table
     bindings = pointer_bindings(program)
@@ -79,7 +81,7 @@ def uses_table(
 
 
 def layout(program: Program, inlined: frozenset[str], *, table: bool, features: Features) -> Abi:
-    """The parameter list of a kernel."""
+    """Returns the parameter list of a kernel."""
     bindings, pushes = pointer_bindings(program), [b for b in program.abi_buffers if b.is_push]
     entries: list[tuple[str, Parameter]] = []
     offset = 0
@@ -119,7 +121,7 @@ def layout(program: Program, inlined: frozenset[str], *, table: bool, features: 
 
 
 def declaration(abi: Abi) -> Iterable[str]:
-    """The ``.param`` declarations."""
+    """Yields the ``.param`` declarations."""
     for name, parameter in zip(abi.names, abi.parameters, strict=True):
         if parameter.kind is ParameterKind.UNIFORM:
             yield f".param .align 16 .b8 {name}[{parameter.size}]"

@@ -1,8 +1,8 @@
 """Asynchronous copies, lane by lane, without the copy engine.
 
 A copy captures bytes where it starts and writes them where it is waited for.  If nothing writes the source meanwhile,
-the whole copy is made at the wait; else, if nothing touches the destination meanwhile, where it starts.  Otherwise the
-bytes are kept in local memory, for which their number must be bounded.
+the whole copy is made at the wait; else, if nothing accesses the destination meanwhile, it is made at the start.
+Otherwise the bytes are kept in local memory, for which their number must be bounded.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies, walk_statements
 
 LOCAL_LIMIT: Final = 16_384
-"""Bytes a lane may keep for one copy."""
+"""The number of bytes that a lane may keep for one copy."""
 
 
 def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -> None:
-    """Start a copy: clip it to the destination and remember it under its tag."""
+    """Starts a copy: clips it to the destination and records it under its tag."""
     w = k.w
     selector, copies = _tag(k, stmt.tag)
     number, copy = next((n, c) for n, c in enumerate(copies) if c.stmt is stmt)
@@ -42,7 +42,7 @@ def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -
 
 
 def wait(k: Kernel, stmt: AsyncWait) -> None:
-    """Write what the copy captured: of the one that this lane started, where several share the tag."""
+    """Writes the captured bytes of the copy that this lane started, even if several copies share the tag."""
     w = k.w
     selector, copies = _tag(k, stmt.tag)
     if len(copies) == 1:
@@ -74,7 +74,7 @@ def _tag(k: Kernel, tag: str) -> Tag:
 
 
 def _copy(k: Kernel, copy: Copy, *, to_local: bool = False) -> None:
-    """Byte after byte: source to destination, or by way of a local array; zeros past the end of the source."""
+    """Copies byte after byte, directly or through a local array; bytes past the end of the source are zero."""
     w, stmt = k.w, copy.stmt
     if w.traced:
         w.mark(Site((stmt.loc,)))
@@ -115,7 +115,7 @@ def _byte_address(k: Kernel, name: str, offset: Register) -> tuple[str, Address]
 
 
 def _nbytes(k: Kernel, name: str) -> Register:
-    """Byte length of a buffer, in a 64-bit register."""
+    """Returns the length of a buffer in bytes, in a 64-bit register."""
     size = memory.element_of(k.buffers[name]).size
 
     def make() -> Register:
@@ -128,7 +128,7 @@ def _nbytes(k: Kernel, name: str) -> Register:
 
 
 def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
-    """Where the copy is made, and whether its bytes must be kept in between."""
+    """Decides where the copy is made, and whether its bytes must be kept in between."""
     start, nbytes = k.w.register("rd"), k.w.register("rd")
     if _source_stays(k.program.body, stmt):
         return Copy(stmt, start, nbytes, None, at_once=False)
@@ -146,21 +146,23 @@ def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
 
 
 def _source_stays(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
-    """Is the source certainly the same at the wait?  A copy within one buffer changes its own source."""
+    """Returns whether the source is certainly unchanged at the wait.  A copy within one buffer changes its own
+    source.
+    """
     return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC))
 
 
 def _nobody_looks(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
-    """Does certainly nobody touch the destination before the wait?"""
+    """Returns whether the destination is certainly not accessed before the wait."""
     return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.destination, tuple(Touch))
 
 
 def _left_alone(program: Body, stmt: AsyncLoad | AsyncStore, name: str, touches: tuple[Touch, ...]) -> bool:
-    """Is a buffer free of these touches from the start of the copy to its wait?
+    """Returns whether a buffer is free of these accesses from the start of the copy to its wait.
 
-    Either nothing else in the program does so; or wherever the copy is started, its wait follows in the same body, with
-    nothing in between that does.  All lanes run the same text, so what other lanes do in between, ordered by a barrier,
-    stands there too; what they do without one is a race already.
+    That holds if no other statement of the program makes one, or if, wherever the copy is started, its wait follows in
+    the same body with no such statement in between.  All lanes run the same text, so accesses of other lanes in between
+    that a barrier orders appear there too; unordered ones are races anyway.
     """
     statements = list(walk_statements(program))
     copies = [s for s in statements if isinstance(s, AsyncLoad | AsyncStore)]

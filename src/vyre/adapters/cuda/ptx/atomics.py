@@ -1,4 +1,4 @@
-"""Atomics: the instruction where there is one, a compare-and-swap loop for nand."""
+"""Atomics: an instruction where PTX has one, a compare-and-swap loop for nand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SEMANTICS: Final = {
 
 
 def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value: Value, *, used: bool) -> Value:
-    """The old value; 0, and no change, out of range."""
+    """Returns the old value; out of range it is 0 and memory is unchanged."""
     w, element = k.w, memory.element_of(k.buffers[expr.buffer])
     kind = "r" if element.bits == 32 else "rd"
     guard = memory.in_range(k, expr, index)
@@ -62,7 +62,7 @@ def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value:
 def _nand(
     k: Kernel, element: ScalarType, suffix: str, where: Address, source: Register, guard: memory.Reachable
 ) -> Value:
-    """Swap in ``~(old & value)`` until no other lane was faster."""
+    """Repeats swapping in ``~(old & value)`` until no other lane has changed the memory meanwhile."""
     w, bits = k.w, element.bits
     kind = "r" if bits == 32 else "rd"
     old = w.emit(kind, f"mov.b{bits}", 0)

@@ -13,11 +13,12 @@ _WORD: Final = 4
 
 
 def workgroup(k: Kernel) -> None:
+    """Writes a barrier of the workgroup."""
     k.w.line("bar.sync 0;")
 
 
 def zero_shared(k: Kernel) -> None:
-    """All lanes together store zeros to the part that must start as zero."""
+    """Writes the stores by which all lanes together zero the part of workgroup memory that must start as zero."""
     words = k.shared.zeroed // _WORD
     if not words:
         return
@@ -51,7 +52,7 @@ def zero_shared(k: Kernel) -> None:
 
 
 def grid(k: Kernel) -> None:
-    """All lanes of a cooperative launch wait for each other.
+    """Writes a barrier of all lanes of a cooperative launch.
 
     The first lane of each workgroup arrives at a counter that wraps to 0 with the last one, which then opens the next
     generation; the others spin on the generation.  The two words need zeroing once, not for each barrier.
@@ -87,7 +88,7 @@ def grid(k: Kernel) -> None:
 
 
 def _last_group(k: Kernel) -> Register:
-    """Workgroups of the grid, less one."""
+    """Returns the number of workgroups of the grid, less one."""
     w = k.w
     x, y, z = (w.special(f"%nctaid.{axis}") for axis in AXES)
     plane = w.emit("r", "mul.lo.u32", x, y)

@@ -1,4 +1,4 @@
-"""What all parts of the emitter share about the kernel being written."""
+"""The state of the kernel being written, which all parts of the emitter share."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ _ALL_LANES: Final = Immediate("0xFFFFFFFF")
 
 
 class Copy(NamedTuple):
-    """A place where a copy starts, and its registers: a 64-bit byte offset, a number of bytes, the address of a local
-    array that keeps the bytes.  ``at_once``: it is made where it starts."""
+    """A start of an asynchronous copy, and its registers: a 64-bit byte offset, a number of bytes, and the address of a
+    local array that keeps the bytes.
+
+    ``at_once``: the copy is made at its start.
+    """
 
     stmt: AsyncLoad | AsyncStore
     start: Register
@@ -40,16 +43,16 @@ class Copy(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """All places that start a copy under one tag; the selector tells which one this lane has passed."""
+    """All starts of a copy under one tag; the selector holds the number of the start that this lane executed."""
 
     selector: Register
     copies: tuple[Copy, ...]
 
 
 class Kernel:
-    """One entry: its text so far, the locals in scope, and what its body needs from the launcher.
+    """One entry: its text so far, the locals in scope, and the parameters that its body needs from the launcher.
 
-    ``sink``: is told what is decided about it.
+    ``sink`` receives the decisions about it.
     """
 
     def __init__(
@@ -77,20 +80,20 @@ class Kernel:
         self.functions: Final = FunctionWriter(self.w, self.zero)
         self.locals: dict[str, Value] = {}
         self.mutable: Final = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
-        """Names that own a register, because something assigns to them."""
+        """Names that own a register, because a statement assigns to them."""
         self.mutable_registers: Final[set[Register]] = set()
         self.known: Final[dict[int, Value]] = {}
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
         self.atomics = 0
-        """Those written so far."""
+        """The number of atomics written so far."""
         self.loops: Final[list[tuple[str, str]]] = []
         """(label of Continue, label of Break), innermost last."""
         self.wide_loads: Final[dict[int, list[Register]]] = {}
         """Registers of a group of loads, by the identity of the group."""
         self.wide_stores: Final[dict[int, dict[int, Register]]] = {}
-        """Values of a group of stores that are to be stored together, by lane."""
+        """Values of a group of stores that are stored together, by lane."""
         self._wide_sites: Final[dict[int, list[SourceLocation | None]]] = {}
-        """Where the members of a group were written, by the identity of the group."""
+        """Source locations of the members of a group, by the identity of the group."""
         self.trap_tags: Final[list[str]] = []
         self.copies: Final[dict[str, Tag]] = {}
         """Asynchronous copies by tag."""
@@ -101,17 +104,17 @@ class Kernel:
         self._push_positions = {b.name: i for i, b in enumerate(b for b in program.abi_buffers if b.is_push)}
 
     def site_of(self, group: WideGroup) -> list[SourceLocation | None]:
-        """Source locations of the members of a group, as far as they were met; filled by whoever meets one."""
+        """Returns the list of source locations of a group's members, which callers fill as they meet a member."""
         return self._wide_sites.setdefault(id(group), [None] * group.width)
 
     # ---- parameters
     def zero(self) -> Register:
-        """The opaque zero: a parameter that is always 0, which the assembler cannot know."""
+        """Returns the opaque zero: a parameter that is always 0, which the assembler cannot know."""
         self.uses_zero = True
         return self.w.once("zero", lambda: self.w.emit("r", "ld.param.u32", Address(Symbol("zero"))))
 
     def base(self, name: str) -> Register:
-        """Register with the address of a binding."""
+        """Returns a register with the address of a binding."""
         position = self._positions[name]
 
         def make() -> Register:
@@ -121,7 +124,7 @@ class Kernel:
         return self.w.once(f"p{position}", make)
 
     def parameter_address(self, parameter: str) -> Register:
-        """Register with the global address that an 8-byte parameter holds."""
+        """Returns a register with the global address that an 8-byte parameter holds."""
         return self.w.once(
             f"&{parameter}",
             lambda: self.w.emit(
@@ -130,7 +133,7 @@ class Kernel:
         )
 
     def length(self, name: str) -> Word:
-        """Element count: a number where it is static, else a register."""
+        """Returns the number of elements: an int if it is static, else a register."""
         buffer = self.buffers[name]
         if buffer.count:
             return buffer.count
@@ -145,26 +148,31 @@ class Kernel:
         return self.w.emit(kind, f"ld.global.nc.{suffix}", Address(table, 16 * position + field))
 
     def uniform_parameter(self, name: str) -> Symbol:
-        """Name of the parameter that holds an inlined uniform buffer."""
+        """Returns the name of the parameter that holds an inlined uniform buffer."""
         return Symbol(f"u{self._positions[name]}")
 
     def push_parameter(self, name: str) -> Symbol:
+        """Returns the name of the parameter that holds a scalar of the program."""
         return Symbol(f"s{self._push_positions[name]}")
 
     # ---- lanes
     @property
     def block(self) -> tuple[int, int, int]:
+        """Returns the number of lanes of a workgroup along x, y, z."""
         return self.program.workgroup_size
 
     @property
     def threads(self) -> int:
+        """Returns the number of lanes of a workgroup."""
         x, y, z = self.block
         return x * y * z
 
     def local_id(self, axis: int) -> Word:
+        """Returns the lane's index in the workgroup along an axis."""
         return self.w.special(f"%tid.{AXES[axis]}") if self.block[axis] > 1 else 0
 
     def global_id(self, axis: int) -> Register:
+        """Returns the lane's index in the grid along an axis."""
         group = self.w.special(f"%ctaid.{AXES[axis]}")
         if self.block[axis] == 1:
             return group
@@ -174,7 +182,7 @@ class Kernel:
         )
 
     def linear_local_id(self) -> Word:
-        """x fastest, as the hardware packs lanes into warps."""
+        """Returns the lane's index in the workgroup with x fastest, as the hardware packs lanes into warps."""
         x, y, z = self.block
         if y == z == 1:
             return self.local_id(0)
@@ -191,14 +199,16 @@ class Kernel:
         return self.w.once("linear", make)
 
     def lane(self) -> Word:
-        """Index in the subgroup."""
+        """Returns the lane's index in the subgroup."""
         linear = self.linear_local_id()
         if self.threads <= WARP or isinstance(linear, int):
             return linear
         return self.w.once("lane", lambda: self.w.emit("r", "and.b32", linear, WARP - 1))
 
     def lanes(self) -> Word:
-        """Lanes in the subgroup: 32, or fewer in the last one; a number unless it differs between subgroups."""
+        """Returns the lanes of the subgroup: 32, or fewer in the last one; an int unless it differs between
+        subgroups.
+        """
         tail = self.threads % WARP
         if not tail:
             return WARP
@@ -212,7 +222,10 @@ class Kernel:
         return self.w.once("lanes", make)
 
     def member_mask(self) -> Register | Immediate:
-        """The lanes that exist, as a literal or one select: never the active mask, which scheduling decides."""
+        """Returns the mask of the lanes that exist, as a literal or one select.
+
+        The active mask is never used, because it depends on scheduling.
+        """
         tail = self.threads % WARP
         if not tail:
             return _ALL_LANES

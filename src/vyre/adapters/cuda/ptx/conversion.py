@@ -21,7 +21,7 @@ def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, numbe
 
 
 def cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
-    """Value conversion between executable types."""
+    """Returns the value converted to another executable type."""
     w, source = x.w, a.dtype
     if source is target:
         return a
@@ -38,7 +38,7 @@ def cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
 
 
 def _to_bool(w: Writer, a: Value) -> Value:
-    """``x != 0``: NaN is true, -0 false."""
+    """Writes ``x != 0``: NaN is true, -0 is false."""
     x = in_register(w, a)
     if a.dtype.is_float:
         return _new(w, _S.BOOL, f"setp.neu.f{a.dtype.bits}", x, immediate(a.dtype, 0))
@@ -71,7 +71,7 @@ def _float_to_float(w: Writer, target: ScalarType, a: Value) -> Value:
 
 
 def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
-    """Truncated and saturated; NaN gives 0, which the instruction itself does only from f32 to 32 bits."""
+    """Truncates and saturates; NaN gives 0, which the instruction itself guarantees only from f32 to 32 bits."""
     x, f = in_register(w, a), f"f{a.dtype.bits}"
     converted = _new(w, target, f"cvt.rzi.{'s' if target.is_signed else 'u'}{target.bits}.{f}", x)
     if a.number or (a.dtype is _S.F32 and target.bits == 32):
@@ -81,7 +81,7 @@ def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
 
 
 def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
-    """The same bits, NaN made canonical first."""
+    """Returns the same bits as another type; NaN is made canonical first."""
     if target is a.dtype:
         return canonical(w, a) if a.dtype.is_float else a
     if not a.dtype.is_float and not target.is_float:
@@ -93,7 +93,7 @@ def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
 
 # ---- memory
 class Access:
-    """How an element travels: instruction suffix, register class in flight."""
+    """The form of an element in memory instructions: the instruction's suffix, and the class of the register."""
 
     __slots__ = ("kind", "suffix")
 
@@ -120,7 +120,7 @@ ACCESS: Final[dict[ScalarType, Access]] = {
 
 
 def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
-    """The value of an element that is in a register as it was loaded."""
+    """Returns the value of an element from the register that it was loaded into."""
     match element:
         case _S.BOOL:
             return _new(w, _S.BOOL, "setp.ne.u32", raw, 0)
@@ -133,7 +133,7 @@ def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
 
 
 def storable(w: Writer, element: ScalarType, value: Value) -> Register:
-    """A register that holds what is to be stored: bits observable from now on."""
+    """Returns a register with the bits to store, which are observable from now on."""
     match element:
         case _S.BOOL:
             return w.emit("r", "selp.b32", 1, 0, in_register(w, value))
@@ -152,7 +152,7 @@ def storable(w: Writer, element: ScalarType, value: Value) -> Register:
 
 
 def _bf16(w: Writer, value: Value) -> Register:
-    """Round to nearest even on the pattern: add 0x7FFF and the bit that becomes the last one."""
+    """Rounds to nearest even on the bit pattern: adds 0x7FFF and the bit that becomes the last one."""
     bits = bits_of(w, value)
     last = w.emit("r", "and.b32", w.emit("r", "shr.u32", bits, 16), 1)
     rounded = w.emit("r", "add.u32", w.emit("r", "add.u32", bits, Immediate("0x7FFF")), last)

@@ -22,7 +22,10 @@ from vyre.policies.journal import DecisionSink, decide
 
 
 def divide(x: IntegerWriter, op: BinaryOp, n: Value, divisor: int, sink: DecisionSink | None = None) -> Value:
-    """Quotient (DIV) or remainder (MOD) of ``n`` by the bit pattern ``divisor``; ``sink`` is told how."""
+    """Returns the quotient (DIV) or remainder (MOD) of ``n`` by the bit pattern ``divisor``.
+
+    ``sink`` receives the decision how it is computed.
+    """
     dtype = n.dtype
     dividend = Value(x.reg(n), dtype)
     plan = decide(sink, divide_by, DivisionInputs(divisor, dtype.bits, dtype.is_signed))
@@ -83,7 +86,7 @@ def _remainder(x: IntegerWriter, n: Value, quotient: Value, divisor: int) -> Val
 
 
 def _right(x: IntegerWriter, a: Value, count: int, *, arithmetic: bool) -> Value:
-    """A shift by a literal; an arithmetic one of 32 bits as the shift operator writes it."""
+    """Shifts right by a literal; an arithmetic shift of 32 bits is written as the shift operator writes it."""
     if count == 0:
         return a
     signed: ScalarType = {32: ScalarType.I32, 64: ScalarType.I64}[a.dtype.bits]

@@ -1,4 +1,4 @@
-"""``emit``: a program as PTX text with everything a launcher must know.
+"""``emit`` returns a program as PTX text, with everything that a launcher must know.
 
 The text is a pure function of program, options and specialization values: the same input gives the same bytes.
 """
@@ -27,7 +27,7 @@ from vyre.policies.journal import DecisionSink, decide
 
 EMITTER_VERSION: Final = 1
 HEADER_LINES: Final = 4
-"""Of a module, before its first entry."""
+"""The number of lines of a module before its first entry."""
 MAX_THREADS: Final = 1024
 MAX_BLOCK: Final = (1024, 1024, 64)
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
@@ -39,10 +39,11 @@ def emit(
     spec: Mapping[str, Literal] = _NO_SPEC,
     sink: DecisionSink | None = None,
 ) -> EmittedModule:
-    """One kernel, or one for each part where grid barriers are split.
+    """Returns a module with one kernel, or one per part if grid barriers are split.
 
-    ``spec``: values of specialization constants; those left out have their defaults.  ``sink``: is told what is
-    decided.  Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for what the target cannot run.
+    ``spec`` holds values of specialization constants; missing ones have their defaults.  ``sink`` receives the
+    decisions. Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for a program that the target
+    cannot run.
     """
     written = _written(program, options, spec, sink)
     kernels = tuple(each.kernel for each in written)
@@ -57,10 +58,10 @@ def emit(
 def sites(
     program: Program, options: EmitOptions = DEFAULT_OPTIONS, spec: Mapping[str, Literal] = _NO_SPEC
 ) -> dict[str, KernelSites]:
-    """Which source line each line of the text that ``emit`` returns was written for, by entry.
+    """Returns, by entry, the source line that each line of the text of ``emit`` was written for.
 
-    The program is written again: whoever asks has a fault to explain, and the text may come from elsewhere.  Raises as
-    ``emit`` does.
+    The program is written again for this: the caller has a fault to explain, and its text may come from a store.
+    Raises as ``emit`` does.
     """
     first, found = HEADER_LINES + 1, {}
     for text, kernel, k, ahead in _written(program, options, spec, None, traced=True):
@@ -78,7 +79,7 @@ def sites(
 
 
 def entry_name(program: Program, options: EmitOptions, spec: Mapping[str, Literal]) -> str:
-    """``vy_`` and 16 hexadecimal digits of everything the text depends on."""
+    """Returns ``vy_`` and 16 hexadecimal digits of a digest of everything that the text depends on."""
     from blake3 import blake3
 
     hasher = blake3(program.digest)
@@ -100,7 +101,7 @@ def _check_target(program: Program, options: EmitOptions) -> None:
 
 
 class _Written(NamedTuple):
-    """The text of an entry, and what it was made from; ``ahead`` lines of it come before the body."""
+    """The text of an entry, and the kernel that it was written from; ``ahead`` lines of it precede the body."""
 
     text: str
     kernel: EmittedKernel

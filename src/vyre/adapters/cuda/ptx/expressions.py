@@ -1,4 +1,4 @@
-"""Expressions: one function a node, operands first, left to right."""
+"""Expressions: one function per kind of node; operands come first, left to right."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ from vyre.domain.numerics.transcendentals import transcendental
 _S = ScalarType
 _U32: Final = _S.U32
 _NOT_SHARED: Final = frozenset({Literal, Var, Atomic})
-"""Cheap, or with an effect each time."""
+"""Nodes that are cheap, or that have an effect each time."""
 _DIVISIONS: Final = frozenset({BinaryOp.DIV, BinaryOp.MOD})
 
 
 def evaluate(k: Kernel, expr: Expr) -> Value:
-    """The value of an expression, computed at this place.
+    """Returns the value of an expression, computed at this place.
 
-    An expression object met again in one statement has the same value, and is written once: no assignment or store
-    comes between, and loads are forgotten when an atomic has run.  One with an atomic in it runs that again.
+    An expression object that occurs again in one statement has the same value, and is written once: no assignment or
+    store comes between, and known loads are dropped when an atomic has run.  One that contains an atomic runs it again.
     """
     kind = type(expr)
     if kind in _NOT_SHARED:
@@ -171,7 +171,7 @@ def _atomic(k: Kernel, expr: Atomic) -> Value:
 
 
 def atomic(k: Kernel, expr: Atomic, *, used: bool) -> Value:
-    """Index, then expected, then value; memory read before is to be read again."""
+    """Evaluates the index, the expected value and the value, in this order; memory read before must be read again."""
     index = evaluate(k, expr.index)
     expected = None if expr.expected is None else evaluate(k, expr.expected)
     value = evaluate(k, expr.value)

@@ -1,4 +1,4 @@
-"""What the policies say about a program, gathered once before it is written, and which assumptions its text makes."""
+"""Results of the analyses of a program, gathered before it is written, and the assumptions that its text makes."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from vyre.policies.journal import DecisionSink, decide
 NOTHING: Final[frozenset[Assumption]] = frozenset()
 EXACT_GRID: Final = frozenset({Assumption.EXACT_GRID})
 OF_GROUPS: Final = frozenset({Assumption.ALIGNED16, Assumption.NOALIAS})
-"""What groups of accesses to memory outside of the workgroup may rest on."""
+"""Assumptions that wide accesses to memory outside of the workgroup may rely on."""
 
 
 class Assumptions:
-    """Launch-time facts: those that a text may rely on, and, once it is written, those that it does rely on."""
+    """Launch-time facts that a text may rely on and, once it is written, those that it does rely on."""
 
     def __init__(self, permitted: frozenset[Assumption]) -> None:
         self._permitted: Final = permitted
         self._made: Final[set[Assumption]] = set()
 
     def make(self, *wanted: Assumption) -> bool:
-        """Record that the text relies on all of ``wanted``, if it may; returns whether it may."""
+        """Records that the text relies on all of ``wanted``, if it may; returns whether it may."""
         permitted = self._permitted.issuperset(wanted)
         if permitted:
             self._made.update(wanted)
@@ -42,14 +42,14 @@ class Assumptions:
 
     @property
     def made(self) -> tuple[Assumption, ...]:
-        """Those that the text relies on, in the order of their declaration."""
+        """Returns the assumptions that the text relies on, in the order of their declaration."""
         return tuple(assumption for assumption in Assumption if assumption in self._made)
 
 
 class Facts:
-    """Answers about one program under one set of options, which asking does not change.
+    """Facts about one program under one set of options; querying them does not change them.
 
-    Answers are conservative where a policy is switched off.  ``inlined``: uniform buffers that have no address.
+    Results are conservative where a policy is switched off.  ``inlined``: uniform buffers that have no address.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Facts:
 
     # ---- memory
     def proven(self, access: Load | Store | Atomic) -> frozenset[Assumption] | None:
-        """Permitted assumptions under which the index is certainly in range; None if it may be out of it."""
+        """Returns permitted assumptions under which the index is certainly in range; None if it may be out of range."""
         if not self._switches.bounds_checks:
             return None
         if self._bounds.proven(access):
@@ -74,18 +74,18 @@ class Facts:
         return EXACT_GRID if exact is not None and exact.proven(access) else None
 
     def wide(self, access: Load | Store) -> WideAccess | None:
-        """The group of accesses that are made as one."""
+        """Returns the group of accesses that ``access`` is combined with, or None."""
         if self._wide is None or access.buffer in self._inlined:
             return None
         return self._wide.of(access)
 
     def rests_on(self, access: Load | Store) -> frozenset[Assumption]:
-        """Permitted assumptions under which ``access`` is part of a group."""
+        """Returns permitted assumptions under which ``access`` is part of a group."""
         return NOTHING if self._program.buffer(access.buffer).is_workgroup else self._permitted & OF_GROUPS
 
     @cached_property
     def zeroed(self) -> frozenset[str]:
-        """Workgroup buffers whose zeros somebody could see."""
+        """Returns the workgroup buffers whose initial zeros the program could observe."""
         if self._switches.shared_zeroing:
             return needs_zeroing(self._program, self._bounds)
         return frozenset(buffer.name for buffer in self._program.buffers if buffer.is_workgroup)
@@ -96,7 +96,7 @@ class Facts:
 
     @cached_property
     def _exact_bounds(self) -> BoundsFacts | None:
-        """What holds only for a grid of exactly as many lanes as there are elements."""
+        """Returns the bounds that hold only for a grid of exactly as many lanes as there are elements."""
         if Assumption.EXACT_GRID not in self._permitted:
             return None
         return bounds_facts(self._program, exact_grid=True, same_length=True)
@@ -110,11 +110,11 @@ class Facts:
 
     # ---- flow
     def branches_together(self, stmt: If | Loop) -> bool:
-        """Do all lanes of a subgroup take the branch together?"""
+        """Returns whether all lanes of a subgroup take the branch together."""
         return self._switches.uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
 
     def counts_together(self, stmt: Loop) -> bool:
-        """Do all lanes of a subgroup run the same iterations?"""
+        """Returns whether all lanes of a subgroup run the same iterations."""
         return self._uniformity.iterations(stmt) <= Uniformity.SUBGROUP
 
     @cached_property
@@ -123,5 +123,5 @@ class Facts:
         return frozenset(n.name for s in statements for n in unique_nodes(operands(s)) if isinstance(n, Var))
 
     def is_read(self, stmt: Let) -> bool:
-        """Does anything read a local of this name?"""
+        """Returns whether some expression reads a local of this name."""
         return stmt.name in self._read

@@ -1,4 +1,4 @@
-"""Float operators: every rounding explicit (so that nothing is contracted), nothing flushed, nothing approximate."""
+"""Float operators: every rounding is explicit, so that nothing is contracted, flushed or approximated."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def _new(w: Writer, dtype: ScalarType, operation: str, *operands: Operand, numbe
 
 
 def bits_of(w: Writer, value: Value) -> Register:
-    """The bit pattern in an integer register."""
+    """Returns the bit pattern in an integer register."""
     size = value.dtype.bits
     return w.emit("r" if size == 32 else "rd", f"mov.b{size}", in_register(w, value))
 
 
 def canonical(w: Writer, value: Value) -> Value:
-    """The value with NaN made the canonical one: for wherever its bits become observable."""
+    """Returns the value with NaN made canonical, for use where its bits become observable."""
     if value.bits is not None and not value.number:
         return Value(immediate(value.dtype, CANONICAL_NAN[value.dtype]), value.dtype, CANONICAL_NAN[value.dtype])
     if value.number:
@@ -55,7 +55,7 @@ def _rounded(operation: str) -> Row:
 
 
 def _extreme(operation: str) -> Row:
-    """A NaN gives way to the other operand, and -0 is below +0: what the instruction does."""
+    """Minimum or maximum, as the instruction computes it: a NaN yields the other operand, and -0 is below +0."""
 
     def row(w: Writer, a: Value, b: Value) -> Value:
         return _new(w, a.dtype, f"{operation}.{_f(a.dtype)}", in_register(w, a), b.operand, number=a.number or b.number)
@@ -87,6 +87,7 @@ BINARY: Final[dict[BinaryOp, Row]] = {
 
 
 def fma(w: Writer, a: Value, b: Value, c: Value) -> Value:
+    """Returns ``a * b + c``, rounded once."""
     return _new(w, a.dtype, f"fma.rn.{_f(a.dtype)}", in_register(w, a), b.operand, in_register(w, c))
 
 
@@ -118,7 +119,9 @@ def _inverse_sqrt(w: Writer, a: Value) -> Value:
 
 
 def _round(w: Writer, a: Value) -> Value:
-    """Halves away from zero: add the float below one half with the sign of x, then truncate (exact for every x)."""
+    """Rounds halves away from zero: adds the float below one half with the sign of x, then truncates (exact for every
+    x).
+    """
     size = a.dtype.bits
     kind = "r" if size == 32 else "rd"
     sign = w.emit(kind, f"and.b{size}", bits_of(w, a), hexadecimal(1 << (size - 1)))
@@ -146,7 +149,7 @@ def _is_nan(w: Writer, a: Value) -> Value:
 
 
 def _magnitude_test(relation: str) -> UnaryRow:
-    """The pattern without its sign against that of infinity."""
+    """Compares the bit pattern without its sign with that of infinity."""
 
     def row(w: Writer, a: Value) -> Value:
         size = a.dtype.bits

@@ -1,7 +1,7 @@
 """Transcendental functions: the shared binary64 programs, step by step.
 
-Every step is one instruction that is exact or rounds once, so the result has the bits that the other walkers of the
-same program compute.  An arm of a select that is long is branched around; the others are computed and selected.
+Every step is one instruction that is exact or rounds once, so the result has the same bits as that of the other
+implementations of the program.  A long arm of a select is branched around; other arms are computed and selected.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ _DIRECT: Final[dict[Op, str]] = {
     Op.ILT: "setp.lt.u32",
 }
 BRANCH_FROM: Final = 12
-"""Steps an arm must have to be branched around."""
+"""The number of steps from which on an arm is branched around."""
 
 
 class FunctionWriter:
-    """Writes calls; tables are shared by all calls in a kernel."""
+    """Writes calls of functions; their tables are shared by all calls in a kernel."""
 
     def __init__(self, w: Writer, zero: Callable[[], Register]) -> None:
         self._w, self._zero = w, zero
         self._tables: dict[tuple[Kind, tuple[int, ...]], Symbol] = {}
 
     def call(self, program: F64Program, x: Value) -> Value:
+        """Writes a function of ``x`` and returns its f32 result."""
         walk = _Walk(self._w, self, program, in_register(self._w, x), self._zero)
         walk.region(program.structure)
         return Value(walk.result(), ScalarType.F32)
 
     def table(self, kind: Kind, entries: tuple[int, ...]) -> Register:
-        """Register with the address of a table of the kernel."""
+        """Returns a register with the address of a table of the kernel."""
         key = (kind, entries)
         name = self._tables.get(key)
         if name is None:
@@ -68,7 +69,7 @@ class _Walk:
         self, w: Writer, owner: FunctionWriter, program: F64Program, x: Register, zero: Callable[[], Register]
     ) -> None:
         self._w, self._owner, self._program, self._zero = w, owner, program, zero
-        self._values: list[Operand] = [x] * len(program.steps)  # of the steps written so far
+        self._values: list[Operand] = [x] * len(program.steps)  # of steps that were written; the others hold x
 
     def result(self) -> Register:
         return self._register(len(self._values) - 1)
@@ -103,7 +104,7 @@ class _Walk:
         self._values[branch.select] = result
 
     def _register(self, index: int) -> Register:
-        """The value in a register: constants are immediates until an instruction takes none."""
+        """Returns the value in a register: constants are immediates until an instruction needs a register."""
         value = self._values[index]
         if isinstance(value, Register):
             return value
@@ -149,7 +150,7 @@ class _Walk:
                 raise AssertionError(f"no instruction for {op}")
 
     def _pattern(self, index: int) -> Register:
-        """An F64 or I64 as 64 bits."""
+        """Returns an F64 or I64 as 64 bits."""
         register = self._register(index)
         if self._program.steps[index].kind is Kind.F64:
             return self._w.emit("rd", "mov.b64", register)

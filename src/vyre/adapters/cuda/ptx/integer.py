@@ -1,8 +1,8 @@
-"""Integer operators, one row each: total by construction, and avoiding what ``ptxas`` is known to miscompile.
+"""Integer operators, one row each: total by construction, without sequences that ``ptxas`` is known to miscompile.
 
-Never written: carry chains (``add.cc``), ``lop3``, ``prmt``, ``not.b32`` and xor with all ones (a subtraction from all
-ones instead), ``neg``, ``abs``, ``mul.hi.s32``, and ``shr.s32`` by a literal (``bfe``).  ``Fences`` says where an
-opaque zero is xored or added in.
+The following are never written: carry chains (``add.cc``), ``lop3``, ``prmt``, ``not.b32`` and xor with all ones (a
+subtraction from all ones is used instead), ``neg``, ``abs``, ``mul.hi.s32``, and ``shr.s32`` by a literal (``bfe``).
+``Fences`` decides where an opaque zero is xored or added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTEGERS: Final = (_S.U32, _S.I32, _S.U64, _S.I64)
 
 
 class Fences:
-    """The opaque zero of a kernel, and which families of operations need it."""
+    """The opaque zero of a kernel, and the families of operations that need it."""
 
     __slots__ = ("_needed", "zero")
 
@@ -35,12 +35,12 @@ class Fences:
         return fence in self._needed
 
     def around(self, w: Writer, fence: Fence, register: Register) -> Register:
-        """A 32-bit register, with the opaque zero xored in where the family needs it."""
+        """Returns a 32-bit register, with the opaque zero xored in if the family needs it."""
         return w.emit("r", "xor.b32", register, self.zero()) if fence in self._needed else register
 
 
 class IntegerWriter:
-    """What the rows need: the text writer and the fences."""
+    """The writer of the kernel's text, and its fences."""
 
     __slots__ = ("fences", "w")
 
@@ -49,12 +49,15 @@ class IntegerWriter:
         self.fences: Fences = fences
 
     def new(self, dtype: ScalarType, operation: str, *operands: Operand) -> Value:
+        """Writes an operation and returns its result."""
         return Value(self.w.emit(CLASS_OF[dtype], operation, *operands), dtype)
 
     def predicate(self, operation: str, *operands: Operand) -> Register:
+        """Writes an operation whose result is a predicate, and returns that."""
         return self.w.emit("p", operation, *operands)
 
     def reg(self, value: Value) -> Register:
+        """Returns a value's register; an immediate is moved into one."""
         operand = value.operand
         return operand if isinstance(operand, Register) else in_register(self.w, value)
 
@@ -64,7 +67,7 @@ UnaryRow: TypeAlias = Callable[[IntegerWriter, Value], Value]
 
 
 def _signed(dtype: ScalarType) -> str:
-    """Suffix by signedness: u32 s32 u64 s64."""
+    """Returns the suffix by signedness: u32 s32 u64 s64."""
     return f"{'s' if dtype.is_signed else 'u'}{dtype.bits}"
 
 
@@ -99,13 +102,13 @@ def _xor(x: IntegerWriter, a: Value, b: Value) -> Value:
 
 
 def _complement(x: IntegerWriter, a: Value) -> Value:
-    """All ones minus the operand: ``not`` and xor with all ones are folded wrongly under an equality."""
+    """Subtracts the operand from all ones: ``not`` and xor with all ones are folded wrongly under an equality."""
     return x.new(a.dtype, f"sub.u{a.dtype.bits}", x.w.emit(CLASS_OF[a.dtype], f"mov.b{a.dtype.bits}", -1), a.operand)
 
 
 # ---- division
 def _divisor(x: IntegerWriter, a: Value, b: Value) -> tuple[Register, Register]:
-    """A divisor that never faults, and the predicate "it was zero": 1 stands in for 0, and for -1 under MIN."""
+    """Returns a divisor that never faults, and whether it was zero: 1 replaces 0, and -1 if the dividend is MIN."""
     bits = a.dtype.bits
     divisor = x.reg(b)
     zero = x.predicate(f"setp.eq.u{bits}", divisor, 0)
@@ -127,14 +130,14 @@ def _div(x: IntegerWriter, a: Value, b: Value) -> Value:
 
 
 def _mod(x: IntegerWriter, a: Value, b: Value) -> Value:
-    """Any remainder by 1 is 0, which is also the answer where 1 stands in."""
+    """Any remainder by 1 is 0, which is also the required result where 1 replaces the divisor."""
     safe, _ = _divisor(x, a, b)
     return x.new(a.dtype, f"rem.{_signed(a.dtype)}", x.reg(a), safe)
 
 
 # ---- shifts
 def shift_count(x: IntegerWriter, dtype: ScalarType, count: Value) -> Value:
-    """The count's low bits, as u32."""
+    """Returns the count's low bits, as u32."""
     mask = dtype.bits - 1
     if count.bits is not None:
         return literal(_U32, count.bits & mask)
@@ -242,7 +245,7 @@ def _differ(x: IntegerWriter, dtype: ScalarType, a: Register, b: Operand) -> Reg
 
 
 def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: Register, sign_of: Register) -> Value:
-    """``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of``."""
+    """Returns ``wrapped`` unless the sign bit of ``overflow`` is set; then the bound on the side of ``sign_of``."""
     bits = dtype.bits
     overflowed = x.predicate(f"setp.lt.s{bits}", overflow, 0)
     negative = x.predicate(f"setp.lt.s{bits}", sign_of, 0)
@@ -251,7 +254,7 @@ def _saturated(x: IntegerWriter, dtype: ScalarType, wrapped: Value, overflow: Re
 
 
 def _factors(x: IntegerWriter, a: Value, b: Value) -> tuple[Register, Register]:
-    """Two factors in registers; of 32-bit ones that are both computed, the second is fenced."""
+    """Returns two factors in registers; if both are computed and have 32 bits, the second one is fenced."""
     left, right = x.reg(a), x.reg(b)
     if a.dtype.bits == 32 and a.bits is None and b.bits is None:
         right = x.fences.around(x.w, Fence.PRODUCTS, right)
@@ -348,7 +351,7 @@ def _abs(x: IntegerWriter, a: Value) -> Value:
 
 
 def _counting(operation: str) -> UnaryRow:
-    """popc and clz yield 32 bits whatever they count."""
+    """The instructions popc and clz yield 32 bits, whatever the width of their operand."""
 
     def row(x: IntegerWriter, a: Value) -> Value:
         count = x.new(a.dtype if a.dtype.bits == 32 else _U32, f"{operation}.b{a.dtype.bits}", x.reg(a))

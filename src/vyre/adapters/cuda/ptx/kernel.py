@@ -1,4 +1,4 @@
-"""What the emitter returns: text, and all that a launcher must know to run it by hand."""
+"""The emitter's result: text, and everything that a launcher must know."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ FORMAT: Final = 1
 
 
 class ParameterKind(Enum):
-    """POINTER and COUNT: of a binding.  UNIFORM: a small buffer's bytes.  SCALAR: a Push value, or a word of the
-    emitter's own.  TRAP, BARRIER, SCRATCH, TABLE: pointers to memory that the launcher provides."""
+    """The kind of a kernel parameter.
+
+    POINTER and COUNT belong to a binding.  UNIFORM holds a small buffer's bytes.  SCALAR holds a scalar of the program,
+    or a word of the emitter's own.  TRAP, BARRIER, SCRATCH and TABLE are pointers to memory that the launcher provides.
+    """
 
     POINTER = "pointer"
     COUNT = "count"
@@ -26,14 +29,14 @@ class ParameterKind(Enum):
 
 
 class Init(Enum):
-    """What a buffer holds before the launch: the caller's bytes, or zeros."""
+    """The content of a buffer before the launch: the caller's bytes, or zeros."""
 
     INPUT = "input"
     ZERO = "zero"
 
 
 class Assumption(Enum):
-    """A launch-time fact that a variant relies on.
+    """A launch-time fact that a variant of a kernel relies on.
 
     ALIGNED16: every binding starts at a multiple of 16 bytes.  NOALIAS: no written binding overlaps another one.
     EXACT_GRID: the grid has exactly as many lanes as the launch covers elements.
@@ -48,8 +51,8 @@ class Assumption(Enum):
 class Parameter:
     """One entry of the kernel's parameter list.
 
-    ``offset``, ``size`` and ``align`` are bytes in parameter space.  ``nbytes`` is the size of the memory that a
-    TRAP, BARRIER, SCRATCH or TABLE parameter points to; ``value`` that of a word of the emitter's own.
+    ``offset``, ``size`` and ``align`` are bytes in parameter space.  ``nbytes`` is the size of the memory that a TRAP,
+    BARRIER, SCRATCH or TABLE parameter points to; ``value`` is the value of a word of the emitter's own.
     """
 
     kind: ParameterKind
@@ -64,6 +67,7 @@ class Parameter:
     value: int | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the parameter as an object of the document of ``vyre emit --json``."""
         out: dict[str, Any] = {
             "kind": self.kind.value,
             "name": self.name,
@@ -79,7 +83,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class EmittedKernel:
-    """One entry.  Shared sizes in bytes; ``trap_tags``: word 2 of the trap record is a 1-based index into it."""
+    """One entry.  Shared sizes are in bytes; word 2 of the trap record is a 1-based index into ``trap_tags``."""
 
     entry: str
     block: Dim3
@@ -92,6 +96,7 @@ class EmittedKernel:
     trap_tags: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the kernel as an object of the document of ``vyre emit --json``."""
         return {
             "entry": self.entry,
             "block": list(self.block),
@@ -107,8 +112,10 @@ class EmittedKernel:
 
 @dataclass(frozen=True, slots=True)
 class EmittedModule:
-    """PTX text (without NUL) and its entries, in the order in which they are launched on one stream with the same
-    grid and buffers."""
+    """PTX text (without NUL) and its entries.
+
+    The kernels are launched in this order on one stream with the same grid and buffers.
+    """
 
     ptx: str
     target: str
@@ -117,10 +124,11 @@ class EmittedModule:
 
     @property
     def text(self) -> str:
+        """Returns the PTX text."""
         return self.ptx
 
     def to_json(self) -> dict[str, Any]:
-        """The documented form of ``vyre emit --json``: the first kernel's keys also stand at the top level."""
+        """Returns the document of ``vyre emit --json``: the first kernel's keys are repeated at the top level."""
         kernels = [kernel.to_json() for kernel in self.kernels]
         return {
             "format": FORMAT,

@@ -1,6 +1,7 @@
 """Loads and stores: addresses, bounds, conversions.
 
-Out of range a load gives zero and a store does nothing; one comparison and a predicate, unless the index is proven.
+Out of range a load gives zero and a store does nothing.  This takes one comparison and a predicate, unless the index is
+proven to be in range.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SHARED_BASE: Final = Symbol("smem")
 
 
 def push(k: Kernel, name: str) -> Value:
-    """A scalar kernel parameter, read once."""
+    """Returns a scalar kernel parameter, which is read once."""
     dtype = element_of(k.buffers[name])
     access = ACCESS[dtype]
 
@@ -42,25 +43,28 @@ def push(k: Kernel, name: str) -> Value:
 
 
 def element_of(buffer: Buffer) -> ScalarType:
+    """Returns the scalar type of a buffer's elements."""
     assert isinstance(buffer.element, ScalarType), "validated"
     return buffer.element
 
 
 class Certain(Enum):
-    """What is known of an index before the kernel runs."""
+    """A result of a bounds check that is known before the kernel runs."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"
 
 
 Guard: TypeAlias = Register | Certain
-"""Whether an index is in range: known now, or a predicate."""
+"""Whether an index is in range: known when the kernel is written, or a predicate."""
 Reachable: TypeAlias = Register | Literal[Certain.INSIDE]
-"""A guard of an access that may happen."""
+"""The guard of an access that may happen."""
 
 
 def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> Guard:
-    """Whether the index is in range.  If only an assumption makes that certain, it is recorded."""
+    """Returns whether the index is in range.  If that is certain only under an assumption, the assumption is
+    recorded.
+    """
     buffer = k.buffers[access.buffer]
     if index.bits is not None and buffer.count:
         return Certain.INSIDE if index.bits < buffer.count else Certain.OUTSIDE
@@ -71,12 +75,12 @@ def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> Guard:
 
 
 def predicate(guard: Reachable) -> str:
-    """What comes before an instruction that is skipped where the index is out of range."""
+    """Returns the prefix of an instruction that is skipped where the index is out of range."""
     return "" if guard is Certain.INSIDE else f"@{guard} "
 
 
 def address(k: Kernel, name: str, index: Value) -> tuple[str, Address]:
-    """State space and address of an element."""
+    """Returns the state space and the address of an element."""
     buffer = k.buffers[name]
     size = element_of(buffer).size
     if buffer.is_workgroup:
@@ -104,6 +108,7 @@ def _shared_start(k: Kernel, base: Symbol, offset: int) -> Register:
 
 
 def shared_symbol(k: Kernel) -> Symbol:
+    """Returns the name of the kernel's shared memory."""
     return Symbol(f"{k.w.entry}_{SHARED_BASE}") if k.shared.dynamic else SHARED_BASE
 
 
@@ -116,13 +121,13 @@ def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> Address:
 
 
 def load_space(k: Kernel, name: str, space: str) -> str:
-    """``.nc`` where nothing that the launch writes can be the memory."""
+    """Returns the state space of a load, with ``.nc`` if the launch certainly does not write the memory."""
     read_only = k.buffers[name].access in (Access.READ_ONLY, Access.UNIFORM)
     return "global.nc" if space == "global" and read_only and k.assumptions.make(Assumption.NOALIAS) else space
 
 
 def load(k: Kernel, expr: Load, index: Value) -> Value:
-    """Element ``index``, widened; zero when out of range."""
+    """Returns element ``index``, widened; zero if it is out of range."""
     w, element = k.w, element_of(k.buffers[expr.buffer])
     wide = grouped(k, expr)
     if wide is not None:
@@ -145,7 +150,7 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
 
 
 def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
-    """Writes one element; dropped when out of range."""
+    """Writes one element; does nothing if the index is out of range."""
     element = element_of(k.buffers[stmt.buffer])
     wide = grouped(k, stmt)
     if wide is not None:
@@ -165,7 +170,7 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
 
 # ---- groups
 def grouped(k: Kernel, access: Load | Store) -> WideAccess | None:
-    """The group of accesses that ``access`` is made with; what that rests on is recorded."""
+    """Returns the group of accesses that ``access`` is combined with, and records the assumptions that this needs."""
     found = k.facts.wide(access)
     if found is not None:
         k.assumptions.make(*k.facts.rests_on(access))
@@ -173,7 +178,7 @@ def grouped(k: Kernel, access: Load | Store) -> WideAccess | None:
 
 
 def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register:
-    """Register of a member; the first one met loads them all."""
+    """Returns the register of a member; the first member of a group loads all of them."""
     found = k.wide_loads.get(id(wide.group))
     if found is None:
         if k.w.traced:
@@ -187,7 +192,7 @@ def _wide_load(k: Kernel, name: str, wide: WideAccess, index: Value) -> Register
 
 
 def keep_for_wide_store(k: Kernel, stmt: Store, wide: WideAccess, value: Value) -> None:
-    """Convert a value of a group now; it is stored with the last one."""
+    """Converts a value of a group now; it is stored together with the last one."""
     if k.w.traced:
         k.site_of(wide.group)[wide.lane] = stmt.loc
     register = storable(k.w, element_of(k.buffers[stmt.buffer]), value)
@@ -204,7 +209,7 @@ def _wide_store(k: Kernel, name: str, wide: WideAccess, index: Value) -> None:
 
 
 def _group_address(k: Kernel, name: str, wide: WideAccess, index: Value) -> tuple[str, Address]:
-    """Address of the first element of a group, from the index of one of its members."""
+    """Returns the address of the first element of a group, from the index of one of its members."""
     if index.bits is not None:
         return address(k, name, literal(_U32, index.bits - wide.lane))
     space, where = address(k, name, index)

@@ -1,7 +1,7 @@
-"""Emitted modules as bytes, and back: the layout as canonical JSON, the PTX as it is.
+"""Emitted modules as bytes, and back: the layout as canonical JSON, the PTX unchanged.
 
-The layout is also what must be known of machine code that was assembled from the PTX.  What is read is held against the
-rules that a launcher relies on, wherever the bytes come from.
+The layout also describes machine code that was assembled from the PTX.  Decoded values are checked against the rules
+that a launcher relies on, whatever the source of the bytes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ModuleLayout(NamedTuple):
 
 # ---------------------------------------------------------------- modules
 def to_artifact(module: EmittedModule, cost_ns: int = 0) -> Artifact:
-    """What a store keeps of ``module``, which took ``cost_ns`` to emit."""
+    """Returns the artifact that a store keeps of ``module``, which took ``cost_ns`` to emit."""
     return Artifact(encode_layout(layout_of(module)), module.ptx.encode("ascii"), cost_ns)
 
 
 def from_artifact(artifact: Artifact) -> EmittedModule:
-    """The inverse of ``to_artifact``; raises ``MalformedWire`` for anything else."""
+    """Inverts ``to_artifact``; raises ``MalformedWire`` for any other artifact."""
     layout = decode_layout(artifact.metadata)
     if not artifact.code.isascii() or b"\0" in artifact.code:
         raise _malformed("its PTX is no text")
@@ -51,10 +51,12 @@ def from_artifact(artifact: Artifact) -> EmittedModule:
 
 
 def layout_of(module: EmittedModule) -> ModuleLayout:
+    """Returns the layout of a module."""
     return ModuleLayout(module.target, module.version, module.kernels)
 
 
 def encode_layout(layout: ModuleLayout) -> bytes:
+    """Returns a layout as canonical JSON."""
     value = {
         "format": FORMAT,
         "target": layout.target,
@@ -65,7 +67,7 @@ def encode_layout(layout: ModuleLayout) -> bytes:
 
 
 def decode_layout(data: bytes) -> ModuleLayout:
-    """The inverse of ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
+    """Inverts ``encode_layout``; raises ``MalformedWire`` for any other bytes."""
     try:
         value = json.loads(data.decode("ascii"))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
@@ -99,10 +101,10 @@ def _problems(layout: ModuleLayout) -> Iterator[str]:
 
 # ---------------------------------------------------------------- kernels
 def kernel_from_json(value: dict[str, Any]) -> EmittedKernel:
-    """The kernel that ``EmittedKernel.to_json`` wrote.
+    """Returns the kernel that ``EmittedKernel.to_json`` wrote.
 
-    Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` where the structure is another;
-    ``kernels_problems`` tells whether its values make sense.
+    Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for another structure; ``kernels_problems``
+    checks its values.
     """
     x, y, z = value["block"]
     return EmittedKernel(
@@ -135,7 +137,7 @@ def _parameter_from_json(value: dict[str, Any]) -> Parameter:
 
 
 def kernels_problems(kernels: tuple[EmittedKernel, ...]) -> Iterator[str]:
-    """What is wrong with the kernels of a module, whatever program they are of: types, sizes, overlaps."""
+    """Yields the defects of a module's kernels that do not depend on the program: types, sizes, overlaps."""
     entries = [kernel.entry for kernel in kernels]
     if not kernels or not _texts(*entries) or len(set(entries)) < len(entries):
         yield "it has no kernel, or two of a name"
@@ -171,7 +173,7 @@ _OWN: Final = frozenset({ParameterKind.TRAP, ParameterKind.BARRIER, ParameterKin
 
 
 def _is_parameter(parameter: Parameter) -> bool:
-    """Has it what a launcher needs of its kind?"""
+    """Returns whether a parameter has the fields that a launcher needs for its kind."""
     kind, size, align = parameter.kind, parameter.size, parameter.align
     if not 0 < align <= 16 or align & (align - 1) or parameter.offset % align or not size:
         return False

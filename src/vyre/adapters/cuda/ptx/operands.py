@@ -1,7 +1,7 @@
-"""What may stand as an operand in an instruction: a closed union, whose members render as the text that stands there.
+"""Operands of instructions: a closed union, whose members render as the text in the instruction.
 
-The members that are one word are strings of their own types, so that a line of PTX is put together from them as from
-any text, and whoever must know what an operand is asks for its type.
+Members that are one word are strings of their own types, so that a line of PTX is joined from them like any text, and
+code that must know what an operand is can check its type.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ class Register(str):
 
 @lru_cache(maxsize=4096)
 def register(kind: str, number: int) -> Register:
-    """A register of the kernel; every kernel counts from 0, so the same few come again and again."""
+    """Returns a register of the kernel; results are cached, because every kernel counts from 0."""
     return Register(f"%{kind}{number}")
 
 
 class Immediate(str):
-    """A constant that is written in another form than a decimal integer: ``0x7FFF``, ``0f3F800000``."""
+    """A constant that is not written as a decimal integer: ``0x7FFF``, ``0f3F800000``."""
 
     __slots__ = ()
 
 
 class Symbol(str):
-    """The name of a variable or parameter, which stands for its address."""
+    """The name of a variable or parameter, which denotes its address."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Elements(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Memory at a base: ``[%rd1]``, or ``[smem+16]`` where an offset in bytes is given, even 0."""
+    """Memory at a base: ``[%rd1]``, or ``[smem+16]`` if an offset in bytes is given, even 0."""
 
     base: Register | Symbol
     offset: int | None = None
@@ -55,10 +55,11 @@ class Address(NamedTuple):
 
 
 Word: TypeAlias = Register | int
-"""A value that is counted with: in a register, or known now."""
+"""A value used in index arithmetic: in a register, or known when the kernel is written."""
 Operand: TypeAlias = Register | Immediate | Symbol | Elements | Address | int
-"""An int is a decimal constant."""
+"""Any operand; an int is a decimal constant."""
 
 
 def hexadecimal(bits: int) -> Immediate:
+    """Returns a bit pattern as a hexadecimal constant."""
     return Immediate(hex(bits))

@@ -1,4 +1,4 @@
-"""How a program is to be emitted: target, assumptions, ABI, and a switch for every optimising policy."""
+"""Options of the emitter: target, assumptions, ABI, and a switch for every optimising policy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PORTABLE_PARAMETER_BYTES: Final = 4096
 class Switches:
     """The optimising policies.  Each may be off; none changes a byte of any result.
 
-    ``bounds_checks``: drop proven ones.  ``wide_access``: 8- and 16-byte loads and stores.  ``shared_zeroing``: leave
-    out what nobody can see.  ``constant_division``: multiply instead of dividing.  ``uniform_branches``: mark branches
-    that a subgroup takes together.  ``relaxed_atomics``: no ordering where a program cannot observe it.
+    ``bounds_checks``: omit proven checks.  ``wide_access``: 8- and 16-byte loads and stores.  ``shared_zeroing``: omit
+    zeros that no lane can observe.  ``constant_division``: multiply instead of dividing.  ``uniform_branches``: mark
+    branches that a subgroup takes together.  ``relaxed_atomics``: no ordering where a program cannot observe it.
     ``inline_uniforms``: small uniform buffers travel as parameters.
     """
 
@@ -45,11 +45,12 @@ ALL_OFF: Final = Switches(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmitOptions:
-    """``target``: the number of an sm, 90 for sm_90.  ``assume``: launch-time facts that the caller vouches for.
+    """Options of an emission.
 
+    ``target``: the number of an sm, 90 for sm_90.  ``assume``: launch-time facts that the caller guarantees.
     ``native_grid_sync``: grid barriers inside one cooperative kernel, else one kernel for each part.
     ``pointer_table``: bindings come in a table in memory; None lets the policy decide by ``parameter_limit`` (bytes).
-    ``assembler``: version of the ``ptxas`` that will see the text, as (major, minor); None = unknown.
+    ``assembler``: version of the ``ptxas`` that will assemble the text, as (major, minor); None: unknown.
     """
 
     target: int = DEFAULT_TARGET
@@ -65,10 +66,10 @@ DEFAULT_OPTIONS: Final = EmitOptions()
 
 
 class CodeProfile(NamedTuple):
-    """A way of generating code that changes no byte of any result, but perhaps its speed.
+    """A way of generating code that changes no byte of any result, but may change its speed.
 
     ``exact_grid``: launches that have exactly as many lanes as elements get a kernel that relies on it.
-    ``pointer_table``: as in ``EmitOptions``.  ``assumptions``: kernels rely on what is known of the memory bound.
+    ``pointer_table``: as in ``EmitOptions``.  ``assumptions``: kernels rely on the known facts about the bound memory.
     """
 
     switches: Switches = ALL_ON
@@ -77,7 +78,7 @@ class CodeProfile(NamedTuple):
     assumptions: bool = True
 
     def applied(self, options: EmitOptions) -> EmitOptions:
-        """``options`` with what this profile says about the code of any launch."""
+        """Returns ``options`` with the settings of this profile."""
         assume = options.assume if self.assumptions else frozenset()
         return replace(options, assume=assume, pointer_table=self.pointer_table, switches=self.switches)
 
@@ -87,11 +88,14 @@ TUNED_PROFILES: Final[Mapping[str, CodeProfile]] = {
     **{f"no-{f.name.replace('_', '-')}": CodeProfile(replace(ALL_ON, **{f.name: False})) for f in fields(Switches)},
     "exact-grid": CodeProfile(exact_grid=True),
 }
-"""What a tuner tries."""
+"""The profiles that a tuner tries."""
 PROFILES: Final[Mapping[str, CodeProfile]] = {
     **TUNED_PROFILES,
     "no-assumptions": CodeProfile(assumptions=False),
     "pointer-table": CodeProfile(pointer_table=True),
     "no-pointer-table": CodeProfile(pointer_table=False),
 }
-"""What ``DispatchConfig.profile`` may name: also what gives other code for most programs, and is hardly ever faster."""
+"""The profiles that ``DispatchConfig.profile`` may name.
+
+Those that a tuner does not try give other code for most programs, and are hardly ever faster.
+"""

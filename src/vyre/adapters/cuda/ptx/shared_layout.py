@@ -1,4 +1,4 @@
-"""Where workgroup buffers lie in the block's shared memory: one area, those to be zeroed first."""
+"""The places of workgroup buffers in the block's shared memory: one area, with the buffers to be zeroed first."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from vyre.domain.ir.program import Program
 
 ALIGNMENT: Final = 16
 STATIC_LIMIT: Final = 49_152
-"""Bytes that every target allows without opting in."""
+"""The number of bytes that every target allows without opting in."""
 
 
 class SharedLayout:
-    """``offsets`` by buffer name; ``zeroed`` bytes at the start are to be zeroed; ``nbytes`` in all."""
+    """The layout of shared memory in bytes.
+
+    ``offsets`` are by buffer name; the first ``zeroed`` bytes must be zeroed; ``nbytes`` is the total.
+    """
 
     def __init__(self, program: Program, zeroed: Collection[str]) -> None:
         self.offsets: Final[dict[str, int]] = {}
@@ -29,5 +32,5 @@ class SharedLayout:
 
     @property
     def dynamic(self) -> bool:
-        """Does the area exceed what can be declared?"""
+        """Whether the area exceeds the size that can be declared statically."""
         return self.nbytes > STATIC_LIMIT

@@ -1,4 +1,4 @@
-"""Which source line of the user a line of PTX was written for.  The text itself says nothing of it."""
+"""The user's source line that a line of PTX was written for.  The text itself does not contain it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 class Site(NamedTuple):
     """A piece of a program that lines of PTX were written for.
 
-    ``locs`` is its source location; a vector access has that of each of its elements, ascending.  ``buffer`` is what it
-    accesses, None for all but loads, stores and atomics.
+    ``locs`` is its source location; a vector access has the location of each of its elements, ascending.  ``buffer`` is
+    the buffer that it accesses, None except for loads, stores and atomics.
     """
 
     locs: Sequence[SourceLocation | None] = (None,)
     buffer: str | None = None
 
     def loc(self, element: int) -> SourceLocation | None:
-        """The location of the access to that element of the buffer: a vector starts at a multiple of its length."""
+        """Returns the location of the access to that element of the buffer: a vector starts at a multiple of its
+        length.
+        """
         return self.locs[element % len(self.locs)]
 
 
@@ -29,7 +31,7 @@ NOWHERE: Final = Site()
 
 
 class Area(NamedTuple):
-    """A buffer in workgroup memory: its first byte in the block's area, its elements' size in bytes."""
+    """A buffer in workgroup memory: its first byte in the block's area, and the size of its elements in bytes."""
 
     buffer: str
     start: int
@@ -40,8 +42,8 @@ class KernelSites(NamedTuple):
     """The sites of one entry.
 
     ``lines`` are ascending and 1-based in the text of the module: from each on, lines belong to the site at the same
-    place of ``sites``.  ``bindings``: name and element size in bytes of the buffers in the order of the pointer table.
-    ``shared``: ascending by ``start``.
+    position of ``sites``.  ``bindings`` holds name and element size in bytes of the buffers in the order of the pointer
+    table.  ``shared`` is ascending by ``start``.
     """
 
     lines: tuple[int, ...]
@@ -50,6 +52,6 @@ class KernelSites(NamedTuple):
     shared: tuple[Area, ...]
 
     def at(self, line: int) -> Site:
-        """The site of a line; ``NOWHERE`` for what every lane does before the program's first statement."""
+        """Returns the site of a line; ``NOWHERE`` for lines before the program's first statement."""
         position = bisect_right(self.lines, line)
         return self.sites[position - 1] if position else NOWHERE

@@ -1,4 +1,4 @@
-"""Statements: one function a node.
+"""Statements: one function per kind of node.
 
 Control flow is laid out in program order: a loop has one entry, at its head, and ``then`` comes before ``else``.
 """
@@ -45,7 +45,7 @@ _U32: Final = ScalarType.U32
 
 
 def write_body(k: Kernel, body: Body) -> None:
-    """A scope: locals declared in it end with it."""
+    """Writes the statements of a scope; locals declared in it end with it."""
     outer = k.locals
     k.locals = dict(outer)
     for stmt in body:
@@ -71,7 +71,7 @@ def _let(k: Kernel, stmt: Let) -> None:
 
 
 def _kept(k: Kernel, value: Value) -> Value:
-    """A value that later assignments do not change."""
+    """Returns a value that later assignments do not change."""
     if value.operand in k.mutable_registers:
         return Value(copy_of(k.w, value), value.dtype, number=value.number)
     return value
@@ -85,7 +85,7 @@ def _assign(k: Kernel, stmt: Assign) -> None:
 
 def _store(k: Kernel, stmt: Store) -> None:
     wide = memory.grouped(k, stmt)
-    if wide is not None and not wide.last:  # the index is pure, and of use only where the group is stored
+    if wide is not None and not wide.last:  # the index is pure, and needed only where the group is stored
         memory.keep_for_wide_store(k, stmt, wide, evaluate(k, stmt.value))
         return
     index, value = evaluate(k, stmt.index), evaluate(k, stmt.value)
@@ -118,7 +118,11 @@ def _if(k: Kernel, stmt: If) -> None:
 
 
 def _loop(k: Kernel, stmt: Loop) -> None:
-    """Test at the end, on what is left: ``to - i > step``, so that nothing overflows; one branch a round."""
+    """Writes a loop with its test at the end.
+
+    The test compares the remaining distance, ``to - i > step``, so that nothing overflows; it takes one branch per
+    iteration.
+    """
     start, stop, step = (_kept(k, evaluate(k, bound)) for bound in (stmt.start, stmt.stop, stmt.step))
     if not stmt.body or _runs_never(start, stop, step):
         return

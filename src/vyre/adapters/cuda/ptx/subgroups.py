@@ -1,4 +1,4 @@
-"""Subgroup operations.  The members are the lanes that exist, never those that happen to be active."""
+"""Subgroup operations.  The members are the lanes that exist, independent of which ones are active."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
 REDUX_FROM: Final = 80
-"""First target with a reduction instruction."""
+"""The first target with a reduction instruction."""
 
 
 def ballot(k: Kernel, condition: Value) -> Value:
+    """Returns the mask of the lanes where the condition holds, as u32."""
     mask = k.member_mask()
     return Value(k.w.emit("r", "vote.sync.ballot.b32", in_register(k.w, condition), mask), _S.U32)
 
 
 def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
-    """The value of another lane; 0 where there is none (the instruction would wrap)."""
+    """Returns the value of another lane; 0 if there is no such lane (the instruction would wrap)."""
     w = k.w
     exists = w.emit("p", "setp.lt.u32", in_register(w, lane), k.lanes())
     source = w.emit("r", "selp.b32", lane.operand, 0, exists)
@@ -31,7 +32,7 @@ def shuffle(k: Kernel, value: Value, lane: Value) -> Value:
 
 
 def add(k: Kernel, value: Value) -> Value:
-    """The sum over the lanes: floats in ascending lanes from +0, integers in any order."""
+    """Returns the sum over the lanes: floats in ascending order of lanes from +0, integers in any order."""
     if value.dtype.is_float:
         return _ordered(k, value)
     if value.dtype.bits == 32 and k.options.target >= REDUX_FROM:
@@ -53,7 +54,7 @@ def _butterfly(k: Kernel, value: Value) -> Value:
 
 
 def _ordered(k: Kernel, value: Value) -> Value:
-    """Lane after lane; lanes beyond the last add nothing."""
+    """Adds lane after lane; lanes beyond the last one add nothing."""
     w, dtype = k.w, value.dtype
     value = Value(in_register(w, value), dtype)
     lanes = k.lanes()

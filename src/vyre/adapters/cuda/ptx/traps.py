@@ -1,7 +1,7 @@
-"""Trap: the lane records itself and ends.
+"""Traps: the lane records itself and ends.
 
-The record is eight words: flag, address, 1-based index of the tag, global id x, y, z, a lock, 0.  It keeps the
-trapping lane of the lowest linear global id, whatever the order in which lanes trap.
+The record is eight words: flag, address, 1-based index of the tag, global id x, y, z, a lock, 0.  It keeps the trapping
+lane of the lowest linear global id, whatever the order in which lanes trap.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from vyre.adapters.cuda.ptx.values import Value, in_register
 
 
 def trap(k: Kernel, address: Value, tag: str) -> None:
+    """Writes a trap with a tag and the value ``address``."""
     k.uses_trap = True
     if tag not in k.trap_tags:
         k.trap_tags.append(tag)
@@ -24,7 +25,7 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
     w.place(again)
     lock = w.emit("r", "atom.acquire.gpu.global.cas.b32", Address(record, 24), zero, one)
     taken = w.emit("p", "setp.ne.u32", lock, 0)
-    # The holder's section comes first in the text, so that lanes of its warp that wait do not keep it from releasing.
+    # The critical section comes first in the text, so that waiting lanes of the same warp do not block the holder.
     w.line(f"@{taken} bra {busy};")
     flag = w.emit("r", "ld.relaxed.gpu.global.u32", Address(record))
     lower = w.emit("p", "setp.eq.u32", flag, 0)

@@ -1,4 +1,4 @@
-"""Operands of instructions: a register or an immediate, with its static type."""
+"""Values in the emitter: a register or an immediate, with its static type."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _UNSIGNED: Final = frozenset({_S.U32, _S.U64, _S.BOOL})
 
 
 class Value:
-    """``operand`` as it stands in an instruction; ``bits`` of a literal, else None.
+    """A typed operand.
 
-    ``number``: a float that is never NaN.
+    ``operand`` is the operand as written in an instruction; ``bits`` is the bit pattern of a literal, else None.
+    ``number``: the value is certainly not NaN.
     """
 
     __slots__ = ("bits", "dtype", "number", "operand")
@@ -30,19 +31,19 @@ class Value:
 
 
 def literal(dtype: ScalarType, bits: int) -> Value:
-    """An immediate of an executable type (bool: 0 or 1)."""
+    """Returns a constant of an executable type (bool: 0 or 1)."""
     if dtype in _UNSIGNED:
         return Value(Immediate(bits), dtype, bits, number=True)
     return Value(immediate(dtype, bits), dtype, bits, number=not is_nan_pattern(dtype, bits))
 
 
 def counted(word: Word) -> Value:
-    """A u32 that the kernel counts with."""
+    """Returns a u32 value of a word that is used in index arithmetic."""
     return literal(_S.U32, word) if isinstance(word, int) else Value(word, _S.U32)
 
 
 def immediate(dtype: ScalarType, bits: int) -> Immediate:
-    """The constant of an executable type with a bit pattern."""
+    """Returns the constant of an executable type with a bit pattern."""
     if dtype is _S.F32:
         return Immediate(f"0f{bits:08X}")
     if dtype is _S.F64:
@@ -54,13 +55,14 @@ def immediate(dtype: ScalarType, bits: int) -> Immediate:
 
 
 def is_nan_pattern(dtype: ScalarType, bits: int) -> bool:
+    """Returns whether a bit pattern is a NaN of a float type; False for other types."""
     if dtype is _S.F32:
         return bits & 0x7FFF_FFFF > 0x7F80_0000
     return dtype is _S.F64 and bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
 
 
 def in_register(w: Writer, value: Value) -> Register:
-    """The operand as a register, for places that take no immediate."""
+    """Returns the operand as a register, for instructions that take no immediate."""
     if isinstance(value.operand, Register):
         return value.operand
     kind: Final = CLASS_OF[value.dtype]
@@ -68,6 +70,6 @@ def in_register(w: Writer, value: Value) -> Register:
 
 
 def copy_of(w: Writer, value: Value) -> Register:
-    """A new register that holds the operand now."""
+    """Returns a new register that holds the operand's present value."""
     kind: Final = CLASS_OF[value.dtype]
     return w.emit(kind, MOVE[kind], value.operand)

@@ -1,8 +1,8 @@
 """The text of one kernel while it is written: registers, labels, prologue, body.
 
-Registers are typeless by width for integers (``%r`` 32, ``%rd`` 64 bits), with classes of their own for floats and
-predicates; they are counted, and declared at the end.  What every lane needs once (special registers, parameters,
-addresses) goes to the prologue, which dominates the body.
+Integer registers are typeless by width (``%r`` 32, ``%rd`` 64 bits); floats and predicates have classes of their own.
+Registers are counted, and declared at the end.  Values that every lane needs once (special registers, parameters,
+addresses) are computed in the prologue, which dominates the body.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ MOVE: Final = {"p": "mov.pred", "h": "mov.b16", "r": "mov.b32", "rd": "mov.b64",
 
 
 class Writer:
-    """Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue).
+    """Collects the lines of a kernel.
 
-    ``traced``: whether anybody wants to know what lines are written for.
+    Lines are PTX statements without indentation; ``line`` appends to the current list (body or prologue).  ``traced``:
+    whether the sites of lines are recorded.
     """
 
     def __init__(self, entry: str, *, traced: bool = False) -> None:
@@ -43,23 +44,23 @@ class Writer:
         self.line: Callable[[str], None] = self.body.append
         self.arrays: Final[list[str]] = []
         self.marks: Final[list[tuple[int, Site]]] = []
-        """Sites, each with the number of body lines that were there before it."""
+        """Sites, each with the number of body lines before it."""
         self._counts = dict.fromkeys(_DECLARED, 0)
         self._labels = 0
         self._once: dict[str, Register] = {}
 
     def mark(self, site: Site) -> None:
-        """What is written to the body next is written for ``site``."""
+        """Records that the next lines of the body are written for ``site``."""
         self.marks.append((len(self.body), site))
 
     def register(self, kind: str) -> Register:
-        """A new register of a class: p h r rd f fd."""
+        """Returns a new register of a class: p h r rd f fd."""
         number = self._counts[kind]
         self._counts[kind] = number + 1
         return register(kind, number)
 
     def emit(self, kind: str, operation: str, *operands: Operand) -> Register:
-        """``operation`` into a new register of class ``kind``, which is returned."""
+        """Writes ``operation`` with a new register of class ``kind`` as its result, and returns the register."""
         number = self._counts[kind]
         self._counts[kind] = number + 1
         result = register(kind, number)
@@ -70,15 +71,16 @@ class Writer:
         return result
 
     def label(self) -> str:
-        """A new label; place it with ``place``."""
+        """Returns a new label; place it with ``place``."""
         self._labels += 1
         return f"$L{self._labels}"
 
     def place(self, label: str) -> None:
+        """Writes a label."""
         self.line(f"{label}:")
 
     def once(self, key: str, make: Callable[[], Register]) -> Register:
-        """The register that ``make`` returns, written to the prologue the first time ``key`` is asked for."""
+        """Returns the register that ``make`` returned for ``key``; the first call writes it to the prologue."""
         found = self._once.get(key)
         if found is None:
             outer, self.line = self.line, self.prologue.append
@@ -89,14 +91,15 @@ class Writer:
         return found
 
     def local_array(self, nbytes: int) -> Register:
-        """Register with the address of an array of the lane's own, for ``ld.local`` and ``st.local``."""
+        """Returns a register with the address of an array in local memory, for ``ld.local`` and ``st.local``."""
         name = Symbol(f"local{len(self.arrays)}")
         self.arrays.append(f".local .align 8 .b8 {name}[{nbytes}];")
         return self.once(name, lambda: self.emit("rd", "mov.u64", name))
 
     def special(self, name: str) -> Register:
-        """A special register such as ``%tid.x``, read once."""
+        """Returns a special register such as ``%tid.x``, which is read once."""
         return self.once(name, lambda: self.emit("r", "mov.u32", Register(name)))
 
     def declarations(self) -> list[str]:
+        """Returns the declarations of all registers in use."""
         return [f".reg {_DECLARED[kind]} %{kind}<{count}>;" for kind, count in self._counts.items() if count]

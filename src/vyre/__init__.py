@@ -19,7 +19,6 @@ IMPORTED_NS: Final = time_ns()
 # fmt: off
 # isort: off
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.aot.emitters import AotEmitter as AotEmitter, AotTargetId as AotTargetId
     from vyre.adapters.cuda.machine.options import RunOptions as RunOptions
     from vyre.adapters.cuda.registration import cuda_catalog as cuda_catalog
     from vyre.adapters.cuda.runtime.device import CudaOptions as CudaOptions
@@ -97,6 +96,7 @@ if TYPE_CHECKING:
     from vyre.domain.validation.validator import validate as validate
     from vyre.policies.launching.execution_prices import ExecutionMode as ExecutionMode
     from vyre.policies.tuning.paired_race import RaceThresholds as RaceThresholds
+    from vyre.ports.aot import AotEmitter as AotEmitter, AotTargetId as AotTargetId
 
     __version__: str
 # isort: on
@@ -104,7 +104,6 @@ if TYPE_CHECKING:
 
 # What the block above says, for run time: module -> names.
 _HOME: Final[dict[str, str]] = {
-    "vyre.adapters.cuda.aot.emitters": "AotEmitter AotTargetId",
     "vyre.adapters.cuda.machine.options": "RunOptions",
     "vyre.adapters.cuda.registration": "cuda_catalog",
     "vyre.adapters.cuda.runtime.device": "CudaOptions",
@@ -158,6 +157,7 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.validation.validator": "validate",
     "vyre.policies.launching.execution_prices": "ExecutionMode",
     "vyre.policies.tuning.paired_race": "RaceThresholds",
+    "vyre.ports.aot": "AotEmitter AotTargetId",
 }
 _MODULE_OF: Final = {name: module for module, names in _HOME.items() for name in names.split()}
 

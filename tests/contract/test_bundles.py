@@ -19,7 +19,7 @@ from vyre.gallery.registry import BASICS, load
 
 TARGET: Final = "sm_80"
 FORBIDDEN: Final = (
-    "vyre.adapters.cuda.aot.builder",
+    "vyre.adapters.bundles.builder",
     "vyre.adapters.cuda.aot.emitters",
     "vyre.adapters.cuda.ptx.",  # all but what is in `RECORDS`
     "vyre.adapters.reference",
@@ -27,9 +27,12 @@ FORBIDDEN: Final = (
     "vyre.app.session",
     "vyre.domain.identity",
     "vyre.domain.ir.builder",
+    "vyre.domain.ir.expr",
     "vyre.domain.ir.functions",
     "vyre.domain.ir.json",
+    "vyre.domain.ir.program",
     "vyre.domain.ir.recorder",
+    "vyre.domain.ir.stmt",
     "vyre.domain.ir.text",
     "vyre.domain.ir.upstream",
     "vyre.domain.ir.value",

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vyre
-from support.bundles import Manifest, crafted, saxpy_bundle, small_bundle
+from support.bundles import Manifest, crafted, decode, read_bundle, saxpy_bundle, small_bundle
 from support.profiles import examples
-from vyre.adapters.cuda.aot.container import DIGEST_BYTES, MAGIC, MAX_BYTES, MAX_MANIFEST_BYTES, seal, unseal
-from vyre.adapters.cuda.aot.files import read_bundle, write_bundle
-from vyre.adapters.cuda.aot.manifest import decode, encode
+from vyre.adapters.bundles.container import DIGEST_BYTES, MAGIC, MAX_BYTES, MAX_MANIFEST_BYTES, seal, unseal
+from vyre.adapters.bundles.files import write_bundle
+from vyre.adapters.bundles.manifest import encode
 from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile, VyreError
 
 
@@ -294,7 +294,7 @@ def test_nothing_of_a_tampered_bundle_reaches_a_device(tmp_path: Path, monkeypat
     data = bytearray(path.read_bytes())
     data[data.index(b".target")] ^= 1
     path.write_bytes(data)
-    monkeypatch.setattr("vyre.app.bundle.open_runner", lambda *_: pytest.fail("a device was opened"))
+    monkeypatch.setattr("vyre.app.bundle.open_first", lambda *_: pytest.fail("a device was opened"))
     with pytest.raises(MalformedBundle, match=r"a\.vyrz"):
         vyre.load_bundle(path, backend="cuda-machine")
 

@@ -42,6 +42,13 @@ def load_catalog() -> BackendCatalog:
     return assemble_catalog((*BUILTIN, *installed_plugins()))
 
 
+def find_backend(name: str) -> BackendRegistration | None:
+    """The registration of this id.  For a built-in backend nothing is imported but its own registration."""
+    builtin = next((reference for reference in BUILTIN if reference.name == name), None)
+    loaded = None if builtin is None else _load(builtin)
+    return loaded if isinstance(loaded, BackendRegistration) else load_catalog().get(name)
+
+
 def assemble_catalog(references: Iterable[PluginReference]) -> BackendCatalog:
     """Load every reference, in order; the first of an id wins. A repeated reference is not a duplicate."""
     registrations: dict[str, BackendRegistration] = {}

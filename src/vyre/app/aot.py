@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.discovery import load_catalog
+from vyre.domain.errors import BackendUnavailable
+from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
+from vyre.ports.backend import BackendCatalog
+
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.aot.emitters import AotRegistry
     from vyre.domain.ir.program import Program
     from vyre.domain.names import Grid
     from vyre.domain.specialization import SpecInput
+    from vyre.ports.bundles import BundleSupport
 
 BUNDLE_SUFFIX: Final = ".vyrz"
-DEFAULT_TARGETS: Final = ("sm_75",)
-"""PTX for sm_75 runs on every device that vyre supports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class WrittenBundle:
 
     ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and ``program`` are hexadecimal digests;
     ``nbytes`` is the size of the file.  ``members`` names the images in it.  ``assembler`` is the version of the
-    assembler that made the machine code, None if the bundle holds PTX text only.
+    assembler that made the machine code, None if the bundle holds text only.  ``made`` tells people how the code was
+    made and which tool was missing.
     """
 
     path: Path
@@ -33,37 +37,60 @@ class WrittenBundle:
     nbytes: int
     members: tuple[str, ...]
     assembler: str | None
+    made: str
 
 
 def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
     """Returns the emitters of this installation; ``add`` registers further ones.
 
-    ``machine_code``: whether they use the assembler where one is installed; without one they emit PTX text only.
+    ``machine_code``: whether they use the assembler where one is installed; without one they emit text only.
     """
-    from vyre.adapters.cuda.aot.emitters import cuda_emitters
-    from vyre.adapters.cuda.assembler import newest_assembler
+    return emitters_of(load_catalog(), machine_code=machine_code)
 
-    return cuda_emitters(newest_assembler() if machine_code else None)
+
+def emitters_of(catalog: BackendCatalog, *, machine_code: bool) -> AotRegistry:
+    """The emitters of the backends of ``catalog``; the first backend by precedence that has a target emits for it."""
+    emitters: dict[AotTargetId, AotEmitter] = {}
+    lacks: dict[str, None] = {}
+    for facet in _facets(catalog):
+        own = facet.emitters(machine_code=machine_code)
+        for emitter in own.emitters:
+            emitters.setdefault(emitter.target, emitter)
+        if own.lacks:
+            lacks[own.lacks] = None
+    return AotRegistry(emitters.values(), tuple(lacks))
+
+
+def default_targets(catalog: BackendCatalog) -> tuple[str, ...]:
+    """The target for a caller who names none.  Raises ``BackendUnavailable`` where no backend builds bundles."""
+    for facet in _facets(catalog):
+        return (facet.default_target,)
+    raise BackendUnavailable("no backend that builds bundles is installed")
+
+
+def _facets(catalog: BackendCatalog) -> Iterator[BundleSupport]:
+    for registration in catalog.by_precedence():
+        if registration.bundles is not None:
+            yield registration.bundles()
 
 
 def build_bundle(
     program: Program,
     path: Path | str,
     *,
-    targets: Sequence[str] = DEFAULT_TARGETS,
+    targets: Sequence[str] | None = None,
     spec: Mapping[str, SpecInput] | None = None,
     workgroup: Grid | None = None,
     emitters: AotRegistry | None = None,
 ) -> WrittenBundle:
     """Compile ``program`` for every target and write the bundle to ``path``; it is on disk when this returns.
 
-    The values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.
+    ``targets`` are names such as ``sm_75``, the default, whose PTX runs on every NVIDIA GPU that vyre supports.  The
+    values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.
     Raises ``InvalidProgram``, ``InvalidConfig``, ``UnsupportedFeature`` for a target without an emitter or a feature
     that the target lacks, ``KernelCompileFailed``, and ``UnreadableFile`` if the file cannot be written.
     """
-    from vyre.adapters.cuda.aot import builder, files
-    from vyre.adapters.cuda.aot.bundle import MemberKind
-    from vyre.adapters.cuda.aot.emitters import AotRegistry
+    from vyre.adapters.bundles import builder, files
     from vyre.domain.arguments import expect, items_of, path_of
     from vyre.domain.dispatch import DispatchConfig
     from vyre.domain.ir.program import Program
@@ -71,19 +98,22 @@ def build_bundle(
 
     target = path_of("path", path)
     expect("program", program, Program, "a Program")
-    names = tuple(items_of("targets", targets))
+    names = default_targets(load_catalog()) if targets is None else tuple(items_of("targets", targets))
     for name in names:
         expect("a target", name, str, "a name such as sm_75")
     expect("emitters", emitters, (AotRegistry, type(None)), "an AotRegistry, or None")
     config = DispatchConfig(workgroup=workgroup, spec=None if spec is None else resolve_spec(program, spec))
-    bundle = builder.build_bundle(program, names, aot_emitters() if emitters is None else emitters, config)
+    registry = aot_emitters() if emitters is None else emitters
+    bundle = builder.build_bundle(program, names, registry, config)
     digest = files.write_bundle(target, bundle)
-    made = [m.version for build in bundle.builds for m in build.members if m.kind is MemberKind.CUBIN]
+    assemblers = [build.assembler for build in bundle.builds if build.assembler is not None]
+    made = "; ".join(dict.fromkeys(build.origin for build in bundle.builds))
     return WrittenBundle(
         target,
         digest.hex(),
         bundle.program.hex(),
         target.stat().st_size,
         bundle.members,
-        "{}.{}".format(*max(made)) if made else None,
+        "{}.{}".format(*max(assemblers)) if assemblers else None,
+        ": ".join([made, *registry.lacks]),
     )

@@ -9,8 +9,10 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from vyre.adapters.cuda.aot.devices import open_runner
-from vyre.adapters.cuda.aot.files import read_bundle
+from vyre.adapters.bundles.files import read_bundle
+from vyre.adapters.discovery import find_backend, load_catalog
+from vyre.adapters.system import ProcessEnvironment
+from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.app.forks import tell_in_forks
 from vyre.app.host_arrays import HostInputs, HostOutputs
 from vyre.app.launches import Launches
@@ -20,32 +22,74 @@ from vyre.app.shorthand import merged
 from vyre.domain.arguments import expect as expect_kind
 from vyre.domain.arguments import path_of
 from vyre.domain.dispatch import DispatchConfig
-from vyre.domain.errors import BackendError, InvalidResource, used_in_a_fork
+from vyre.domain.errors import BackendError, BackendUnavailable, InvalidResource, UnusableBundle, used_in_a_fork
 from vyre.domain.ir.buffers import Buffer
+from vyre.ports.backend import BackendCatalog, BackendRole, CompiledPipeline
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.aot.manifest import Loaded
-    from vyre.adapters.cuda.aot.running import BundlePipeline, BundleRunner
+    from vyre.adapters.bundles.manifest import Loaded
     from vyre.app.pipeline import Inputs
     from vyre.domain.names import Grid
+    from vyre.ports.bundles import Bundle, BundleRunner, BundleSupport
 
 PIPELINES: Final = 64
 """Number of configs for which one bundle keeps a prepared pipeline."""
 
 
-def load_bundle(path: Path | str, *, backend: str = "cuda", expect: str | None = None) -> LoadedBundle:
+def load_bundle(path: Path | str, *, backend: str = AUTO, expect: str | None = None) -> LoadedBundle:
     """Load the bundle in the file at ``path`` onto a device; call the result with inputs, and close it after use.
 
-    ``backend``: ``cuda``, or ``cuda-machine``, which emulates a device.  ``expect``: the hexadecimal digest of the
-    file; any other file is refused before any of its code is loaded.
+    ``backend``: a backend that runs bundles, such as ``cuda``, or ``cuda-machine``, which emulates a device.  ``auto``
+    stands for what ``VYRE_BACKEND`` names, or for the first production backend that can run the bundle here.
+    ``expect``: the hexadecimal digest of the file; any other file is refused before any of its code is loaded.
 
     Raises ``UnreadableFile``, ``MalformedBundle`` for anything except a whole bundle, ``UnexpectedDigest``,
     ``BackendUnavailable``, and ``UnusableBundle`` with every member and the reason if none runs on the device.
     """
     expect_kind("backend", backend, str, "the name of a backend")
     expect_kind("expect", expect, (str, type(None)), "a digest in hexadecimal, or None")
-    loaded = read_bundle(path_of("path", path), expect)
-    return LoadedBundle(loaded, open_runner(loaded.bundle, backend))
+    if backend == AUTO:
+        backend = (ProcessEnvironment().get(FORCE_VARIABLE) or "").strip() or AUTO
+    facets = production_facets(load_catalog()) if backend == AUTO else {backend: facet_of(backend)}
+    loaded = read_bundle(path_of("path", path), tuple(facets.values()), expect)
+    return LoadedBundle(loaded, open_first(facets, loaded.bundle))
+
+
+def facet_of(backend: str) -> BundleSupport:
+    """The bundle facet of the backend with this id.  Raises ``BackendUnavailable`` for one that runs no bundles."""
+    registration = find_backend(backend)
+    if registration is None or registration.bundles is None:
+        able = [each.id for each in load_catalog().by_precedence() if each.bundles is not None]
+        raise BackendUnavailable(f"backend `{backend}` runs no bundles", fix=f"use one of {', '.join(able) or 'none'}.")
+    return registration.bundles()
+
+
+def production_facets(catalog: BackendCatalog) -> dict[str, BundleSupport]:
+    """The bundle facets of the production backends by id, in the order of precedence."""
+    return {
+        each.id: each.bundles()
+        for each in catalog.by_precedence()
+        if each.role is BackendRole.PRODUCTION and each.bundles is not None
+    }
+
+
+def open_first(facets: dict[str, BundleSupport], bundle: Bundle) -> BundleRunner:
+    """The bundle on the first backend that is there and can run it.
+
+    Raises what the first backend raised, with a note for each other one.
+    """
+    failures: list[tuple[str, BackendError]] = []
+    for backend, facet in facets.items():
+        try:
+            return facet.open(bundle)
+        except (BackendUnavailable, UnusableBundle) as error:
+            failures.append((backend, error))
+    if not failures:
+        raise BackendUnavailable("no production backend that runs bundles is installed")
+    (_, first), *others = failures
+    for other, failure in others:
+        first.add_note(f"backend `{other}`: {failure.message}")
+    raise first
 
 
 class LoadedBundle:
@@ -60,8 +104,8 @@ class LoadedBundle:
         self.digest: Final = loaded.digest.hex()
         self.program: Final = bundle.program.hex()
         self.name: Final = bundle.name
-        self.backend: Final = str(runner.device.backend)
-        self.image: Final = runner.chosen.build.name_of(runner.chosen.member)
+        self.backend: Final = str(runner.backend)
+        self.image: Final = runner.image
         self._bundle = bundle
         self._runner = runner
         self._inputs = HostInputs(bundle)
@@ -159,6 +203,6 @@ class LoadedBundle:
 class _Prepared(NamedTuple):
     """The state that all dispatches of a bundle under one config share."""
 
-    pipeline: BundlePipeline
+    pipeline: CompiledPipeline
     shapes: OutputShapes
     launches: Launches

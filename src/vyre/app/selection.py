@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.domain.device import DeviceProfile
 from vyre.domain.errors import BackendError, BackendUnavailable
 from vyre.policies.devices.backend_ranking import Candidate, capability_score, rank_candidates
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from vyre.policies.launching.plan_execution import ExecutionPlan
     from vyre.ports.planning import PlannedExecution
 
-AUTO: Final = "auto"
-FORCE_VARIABLE: Final = "VYRE_BACKEND"
 T = TypeVar("T")
 
 

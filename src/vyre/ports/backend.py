@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vyre.domain.tuning import TimeKind
     from vyre.policies.journal import DecisionSink
     from vyre.ports.artifact_store import ArtifactStore
+    from vyre.ports.bundles import BundleSupport
     from vyre.ports.cost_probe import CostProbe
     from vyre.ports.emission import CodeEmission
     from vyre.ports.planning import ExecutionPlanning
@@ -563,9 +564,9 @@ class BackendRegistration:
     ``factory`` constructs the backend and opens no device.  ``probe`` reads the device's profile cheaply and creates
     no context.  Both raise ``BackendError`` when the backend cannot run here.
 
-    ``emission`` and ``packages`` say what can be had without a device.  ``emission`` makes the facet that writes
-    programs as code; None means that the backend has no such facet.  ``packages`` names the distributions that the
-    backend uses where they are installed.
+    ``emission`` and ``bundles`` make facets that need no ``Backend``; None means that there is no such facet.
+    ``emission`` writes programs as code; ``bundles`` compiles them ahead of time and runs the result.  ``packages``
+    names the distributions that the backend uses where they are installed.
     """
 
     id: BackendId
@@ -574,6 +575,7 @@ class BackendRegistration:
     factory: Callable[[BackendServices], Backend]
     probe: Callable[[], DeviceProfile]
     emission: Callable[[], CodeEmission] | None = None
+    bundles: Callable[[], BundleSupport] | None = None
     packages: tuple[str, ...] = ()
     api_version: int = PORT_API_VERSION
 

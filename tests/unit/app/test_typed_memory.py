@@ -15,11 +15,10 @@ import vyre
 from support.bundles import saxpy_bundle
 from support.limits import LIMIT_S
 from support.small_programs import saxpy_program
-from vyre.adapters.cuda.aot.devices import open_runner
-from vyre.adapters.cuda.aot.manifest import Loaded
+from vyre.adapters.bundles.manifest import Loaded
+from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
 from vyre.app.bundle import LoadedBundle
 from vyre.domain.errors import InvalidInput, VyreError
-from vyre.domain.names import BackendId
 
 Make: TypeAlias = Callable[[npt.NDArray[np.float32]], Any]
 Floats: TypeAlias = npt.NDArray[np.float32]
@@ -72,7 +71,7 @@ WRONG: Final[dict[str, Make]] = {
 
 def bundled() -> LoadedBundle:
     bundle = saxpy_bundle()
-    return LoadedBundle(Loaded(bundle, b""), open_runner(bundle, BackendId("cuda-machine")))
+    return LoadedBundle(Loaded(bundle, b""), MACHINE_BUNDLES.open(bundle))
 
 
 @pytest.fixture(scope="module")

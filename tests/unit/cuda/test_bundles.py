@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import vyre
-from support.bundles import TEXT_ONLY, copy_program, saxpy_bundle, small_bundle
+from support.bundles import TEXT_ONLY, copy_program, cuda_build, decode, saxpy_bundle, small_bundle
 from support.small_programs import saxpy_program
+from vyre.adapters.bundles.builder import build_bundle
+from vyre.adapters.bundles.manifest import encode
 from vyre.adapters.cuda import ids
-from vyre.adapters.cuda.aot.builder import build_bundle
-from vyre.adapters.cuda.aot.bundle import Build, Bundle, Member, MemberKind
+from vyre.adapters.cuda.aot.build import Build, Member, MemberKind
 from vyre.adapters.cuda.aot.choice import choose
-from vyre.adapters.cuda.aot.emitters import AotEmitter, AotRegistry, AotTargetId, cuda_emitters
-from vyre.adapters.cuda.aot.manifest import decode, encode
+from vyre.adapters.cuda.aot.emitters import cuda_emitters
 from vyre.adapters.cuda.aot.running import BundleRunner
 from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.drivers import machine_driver
@@ -40,6 +40,8 @@ from vyre.domain.ir.builder import ProgramBuilder
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import u32
 from vyre.domain.specialization import resolve_spec
+from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
+from vyre.ports.bundles import Bundle
 from vyre.testing import cuda_machine
 
 SAXPY: Final = saxpy_program()
@@ -79,7 +81,7 @@ def test_what_is_built_is_stated() -> None:
     config = DispatchConfig(workgroup=(64, 1, 1), spec=resolve_spec(spec_program(), {"step": 5}))
     bundle = build_bundle(spec_program(), ["sm_80"], TEXT_ONLY, config)
     assert bundle.program == spec_program().digest
-    assert bundle.workgroup == bundle.builds[0].kernels[0].block == (64, 1, 1)
+    assert bundle.workgroup == cuda_build(bundle).kernels[0].block == (64, 1, 1)
     assert [(c.name, c.dtype, c.bits) for c in bundle.spec] == [("step", "u32", 5)]
     assert bundle.members == ("sm_80.ptx",)
 
@@ -90,7 +92,7 @@ def test_grid_barriers_become_kernels_that_run_at_every_grid() -> None:
         a[p.global_id()] = a[p.global_id()] + 1
         p.grid_sync()
         a[p.global_id()] = a[p.global_id()] * 2
-    build = build_bundle(p.build(), ["sm_75"], TEXT_ONLY).builds[0]
+    build = cuda_build(build_bundle(p.build(), ["sm_75"], TEXT_ONLY))
     assert [kernel.cooperative for kernel in build.kernels] == [False, False]
 
 
@@ -104,7 +106,7 @@ def test_an_invalid_program_and_no_targets_are_refused() -> None:
 
 # ---------------------------------------------------------------- emitters
 def test_a_second_emitter_for_a_target_is_refused() -> None:
-    registry = cuda_emitters(None)
+    registry = AotRegistry(cuda_emitters(None))
     with pytest.raises(InvalidConfig, match="two emitters for the target `sm_90`"):
         registry.add(AotEmitter(AotTargetId("sm_90"), lambda program, config: saxpy_bundle().builds[0]))
 
@@ -115,9 +117,9 @@ def test_a_target_without_emitter_is_unsupported() -> None:
 
 
 def test_an_emitter_of_ones_own_takes_part() -> None:
-    registry = cuda_emitters(None)
+    registry = AotRegistry(cuda_emitters(None))
     target = AotTargetId("sm_90a")
-    registry.add(AotEmitter(target, lambda program, config: replace(saxpy_bundle().builds[1], target=target)))
+    registry.add(AotEmitter(target, lambda program, config: replace(cuda_build(saxpy_bundle(), 1), target=target)))
     assert registry.targets[-1] == target
     bundle = build_bundle(SAXPY, ["sm_75", target], registry)
     assert decode(encode(bundle)).bundle.members == ("sm_75.ptx", "sm_90a.ptx")
@@ -141,16 +143,16 @@ def test_a_refusal_of_the_assembler_is_a_compile_error(tmp_path: Path) -> None:
     tool.write_text("#!/bin/sh\necho 'ptxas fatal: no'\nexit 1\n")
     tool.chmod(0o755)
     with pytest.raises(KernelCompileFailed, match="ptxas fatal: no"):
-        build_bundle(SAXPY, ["sm_75"], cuda_emitters(Assembler(tool, (13, 0), "13.0.0")))
+        build_bundle(SAXPY, ["sm_75"], AotRegistry(cuda_emitters(Assembler(tool, (13, 0), "13.0.0"))))
 
 
 @pytest.mark.skipif(not assemblers(), reason="there is no ptxas")
 def test_machine_code_is_the_same_in_every_build() -> None:
-    registry = cuda_emitters(assemblers()[0])
+    registry = AotRegistry(cuda_emitters(assemblers()[0]))
     first, second = (build_bundle(SAXPY, ["sm_80", "sm_90"], registry) for _ in range(2))
     assert encode(first) == encode(second)
     assert first.members == ("sm_80.ptx", "sm_80.cubin", "sm_90.ptx", "sm_90.cubin")
-    assert all(b.members[1].code.startswith(b"\x7fELF") for b in first.builds)
+    assert all(b.codes[1].startswith(b"\x7fELF") for b in first.builds)
 
 
 # ---------------------------------------------------------------- choice
@@ -169,7 +171,7 @@ def holding(*members: str) -> Bundle:
         major, _, minor = (version or {"ptx": "7.0", "cubin": "12.0"}[kind]).partition(".")
         member = Member(MemberKind(kind), (int(major), int(minor)), b"code")
         builds[target] = (*builds.get(target, ()), member)
-    kernels = saxpy_bundle().builds[0].kernels
+    kernels = cuda_build(saxpy_bundle()).kernels
     return replace(saxpy_bundle(), builds=tuple(Build(t, kernels, found) for t, found in builds.items()))
 
 
@@ -247,7 +249,7 @@ NEEDS: Final[dict[str, tuple[dict[str, object], dict[str, object]]]] = {
 def test_a_device_that_lacks_what_a_kernel_needs_is_told(reason: str) -> None:
     kernel, device = NEEDS[reason]
     bundle = holding("sm_75.ptx")
-    build = bundle.builds[0]
+    build = cuda_build(bundle)
     changed = replace(build.kernels[0], **kernel)  # type: ignore[arg-type]
     needing = replace(bundle, builds=(replace(build, kernels=(changed,)),))
     with pytest.raises(UnusableBundle, match=reason):
@@ -330,8 +332,8 @@ def test_a_closed_bundle_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not assemblers(), reason="there is no ptxas")
 def test_machine_code_reaches_the_driver_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = build_bundle(SAXPY, ["sm_90"], cuda_emitters(assemblers()[0]))
-    text, machine_code = bundle.builds[0].members
+    bundle = build_bundle(SAXPY, ["sm_90"], AotRegistry(cuda_emitters(assemblers()[0])))
+    text, machine_code = cuda_build(bundle).members
     driver = machine_driver()
     load, images = driver.library_load, []
 

@@ -14,6 +14,7 @@ from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, Bac
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.runtime.device import CudaOptions
+    from vyre.ports.bundles import BundleSupport
     from vyre.ports.emission import CodeEmission
 
 
@@ -77,6 +78,18 @@ def _emission() -> CodeEmission:
     return PtxEmission()
 
 
+def _cuda_bundles() -> BundleSupport:
+    from vyre.adapters.cuda.aot.bundles import CUDA_BUNDLES
+
+    return CUDA_BUNDLES
+
+
+def _machine_bundles() -> BundleSupport:
+    from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
+
+    return MACHINE_BUNDLES
+
+
 CUDA: Final = BackendRegistration(
     id=ids.CUDA,
     rank=100,
@@ -84,6 +97,7 @@ CUDA: Final = BackendRegistration(
     factory=_cuda,
     probe=_probe_cuda,
     emission=_emission,
+    bundles=_cuda_bundles,
     packages=("cuda-python",),
 )
 CUDA_MACHINE: Final = BackendRegistration(
@@ -93,6 +107,7 @@ CUDA_MACHINE: Final = BackendRegistration(
     factory=_machine,
     probe=_probe_machine,
     emission=_emission,
+    bundles=_machine_bundles,
 )
 
 

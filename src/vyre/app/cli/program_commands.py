@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from vyre.adapters.cuda.aot.files import check_digest
+from vyre.adapters.bundles.files import check_digest
 from vyre.adapters.files import write_files
 from vyre.adapters.program_files import ProgramForm, render_program
 from vyre.adapters.terminal import put
-from vyre.app.aot import BUNDLE_SUFFIX, DEFAULT_TARGETS, aot_emitters, build_bundle
+from vyre.app.aot import BUNDLE_SUFFIX, aot_emitters, build_bundle
 from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
@@ -48,7 +48,7 @@ def run(
     if program.suffix == BUNDLE_SUFFIX:
         if spec:
             raise InvalidConfig("--spec was given when the bundle was built", fix="leave it out, or build another one.")
-        with load_bundle(program, backend="cuda" if backend == "auto" else backend, expect=expect) as bundle:
+        with load_bundle(program, backend=backend, expect=expect) as bundle:
             targets = arguments.outputs(out, bundle)
             given = arguments.inputs(input_, bundle)
             result = bundle(given, grid=groups, extent=lanes, output_counts=counts, race_check=races)
@@ -131,8 +131,11 @@ def aot(
     program: ProgramPath,
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle's file, e.g. kernel.vyrz.")],
     target: Annotated[
-        str, typer.Option("--target", help="Architectures, e.g. sm_90,sm_120; text for one runs on later ones.")
-    ] = ",".join(DEFAULT_TARGETS),
+        str | None,
+        typer.Option(
+            "--target", help="Architectures, e.g. sm_90,sm_120; text for one (sm_75 by default) runs on later ones."
+        ),
+    ] = None,
     spec: Spec = [],  # noqa: B006
     workgroup: Annotated[str | None, typer.Option("--workgroup", help="Lanes of a workgroup, e.g. 128.")] = None,
     ptx_only: Annotated[bool, typer.Option("--ptx-only", help="Omit machine code.")] = False,
@@ -143,12 +146,12 @@ def aot(
     written = build_bundle(
         loaded.program,
         out,
-        targets=target.split(","),
+        targets=None if target is None else target.split(","),
         spec=arguments.constants(spec),
         workgroup=arguments.shape(workgroup, "--workgroup"),
         emitters=aot_emitters(machine_code=not ptx_only),
     )
-    report.print_bundle(written, ptx_only=ptx_only, as_json=as_json)
+    report.print_bundle(written, as_json=as_json)
     return Exit.OK
 
 

@@ -118,7 +118,7 @@ def print_result(result: Result, targets: dict[str, Path], reason: str, *, as_js
     put(f"{result.backend}, {result.timing.wall_ns / 1e6:.3f} ms ({reason})")
 
 
-def print_bundle(written: WrittenBundle, *, ptx_only: bool, as_json: bool) -> None:
+def print_bundle(written: WrittenBundle, *, as_json: bool) -> None:
     """Prints the members of a bundle, and the digest for ``--expect``."""
     if as_json:
         put_json(
@@ -132,10 +132,7 @@ def print_bundle(written: WrittenBundle, *, ptx_only: bool, as_json: bool) -> No
             }
         )
         return
-    made = f"machine code by ptxas of CUDA {written.assembler}"
-    if written.assembler is None:
-        made = "PTX only" if ptx_only else "PTX only: no ptxas was found"
-    put(f"{one_line(str(written.path))}: {', '.join(written.members)} ({written.nbytes} bytes; {made})")
+    put(f"{one_line(str(written.path))}: {', '.join(written.members)} ({written.nbytes} bytes; {written.made})")
     put(f"program {written.program}")
     put(f"digest  {written.digest}")
 

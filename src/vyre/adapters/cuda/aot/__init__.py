@@ -1,5 +1,4 @@
-"""Bundles: programs compiled ahead of time, as one file that runs without a compiler.
+"""Code of CUDA devices in bundles: how it is made, written, chosen and run without a compiler.
 
-``builder`` and ``emitters`` make them; the other modules load and run them and know neither the emitter, nor the
-language of programs, nor the validator.
+``emitters`` makes it; the other modules know neither the emitter, nor the language of programs, nor the validator.
 """

@@ -8,16 +8,14 @@ made by toolkits of its major or an older one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from vyre.adapters.cuda.aot.bundle import Build, Bundle, Member, MemberKind
+from vyre.adapters.cuda.aot.build import Build, Member, MemberKind, parse_target
 from vyre.adapters.cuda.decisions.ptx_target import highest_version
 from vyre.adapters.cuda.runtime.facts import CudaDeviceFacts
 from vyre.domain.errors import UnusableBundle
-
-_TARGET: Final = re.compile(r"sm_(\d+)([af]?)")
+from vyre.ports.bundles import Bundle
 
 
 class Chosen(NamedTuple):
@@ -33,12 +31,15 @@ def choose(bundle: Bundle, facts: CudaDeviceFacts, *, machine_code: bool) -> Cho
     usable: list[tuple[tuple[bool, int, str], Chosen]] = []
     refused: list[tuple[str, str]] = []
     for build in bundle.builds:
+        if not isinstance(build, Build):
+            refused += [(name, "it is code of another kind of device") for name in build.member_names]
+            continue
         for member in build.members:
             reasons = list(_reasons(build, member, facts, machine_code))
             if reasons:
                 refused.append((build.name_of(member), ", ".join(reasons)))
             else:
-                number, suffix = _parse(build.target)
+                number, suffix = parse_target(build.target)
                 usable.append(((member.kind is MemberKind.CUBIN, number, suffix), Chosen(build, member)))
     if not usable:
         device = f"{facts.name} (sm_{facts.target}, driver of CUDA {_cuda(facts)[0]}.{_cuda(facts)[1]})"
@@ -47,7 +48,7 @@ def choose(bundle: Bundle, facts: CudaDeviceFacts, *, machine_code: bool) -> Cho
 
 
 def _reasons(build: Build, member: Member, facts: CudaDeviceFacts, machine_code: bool) -> Iterator[str]:
-    number, suffix = _parse(build.target)
+    number, suffix = parse_target(build.target)
     same_major, higher = number // 10 == facts.target // 10, facts.target >= number
     if suffix == "a":
         if facts.target != number:
@@ -84,12 +85,6 @@ def _lacks(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
     ):
         if lacking:
             yield f"it needs {what}"
-
-
-def _parse(target: str) -> tuple[int, str]:
-    match = _TARGET.fullmatch(target)
-    assert match is not None, target  # a bundle has no other
-    return int(match[1]), match[2]
 
 
 def _cuda(facts: CudaDeviceFacts) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from vyre.adapters.cuda.aot.bundle import Bundle, Member, MemberKind
+from vyre.adapters.cuda.aot.build import Member, MemberKind
 from vyre.adapters.cuda.aot.choice import Chosen, choose
 from vyre.adapters.cuda.runtime.device import DEFAULT_OPTIONS, CudaDevice, CudaOptions
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
@@ -23,6 +23,7 @@ from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.launch import Interface, Launch, launch_of
 from vyre.domain.launch_costs import Provenance
 from vyre.domain.names import BackendId
+from vyre.ports.bundles import Bundle
 
 
 class BundlePipeline(KernelPipeline):
@@ -94,6 +95,14 @@ class BundleRunner:
         self._interface = bundle.interface
         self._module: tuple[int, LoadedModule] | None = None
         self._lock = threading.Lock()
+
+    @property
+    def backend(self) -> BackendId:
+        return self.device.backend
+
+    @property
+    def image(self) -> str:
+        return self.chosen.build.name_of(self.chosen.member)
 
     def open(self) -> None:
         """Take the device and load the code; if that fails, the device is given back.

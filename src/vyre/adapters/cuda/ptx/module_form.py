@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedKernel, EmittedModule, Init, Parameter, ParameterKind
 from vyre.domain.errors import MalformedWire
+from vyre.domain.plain_values import counts, texts
 from vyre.ports.artifact_store import Artifact
 
 FORMAT: Final = "vyre-module/1"
 _TARGET: Final = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 _VERSION: Final = re.compile(r"[1-9][0-9]?\.[0-9]")
 _ENTRY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
-_U32_MAX: Final = 0xFFFF_FFFF
 
 
 class ModuleLayout(NamedTuple):
@@ -92,9 +92,9 @@ def _malformed(problem: str) -> MalformedWire:
 
 
 def _problems(layout: ModuleLayout) -> Iterator[str]:
-    if not (_texts(layout.target) and _TARGET.fullmatch(layout.target)):
+    if not (texts(layout.target) and _TARGET.fullmatch(layout.target)):
         yield f"{layout.target!r} is no target"
-    if not (_texts(layout.version) and _VERSION.fullmatch(layout.version)):
+    if not (texts(layout.version) and _VERSION.fullmatch(layout.version)):
         yield f"{layout.version!r} is no version of PTX"
     yield from kernels_problems(layout.kernels)
 
@@ -139,30 +139,30 @@ def _parameter_from_json(value: dict[str, Any]) -> Parameter:
 def kernels_problems(kernels: tuple[EmittedKernel, ...]) -> Iterator[str]:
     """Yields the defects of a module's kernels that do not depend on the program: types, sizes, overlaps."""
     entries = [kernel.entry for kernel in kernels]
-    if not kernels or not _texts(*entries) or len(set(entries)) < len(entries):
+    if not kernels or not texts(*entries) or len(set(entries)) < len(entries):
         yield "it has no kernel, or two of a name"
     for kernel in kernels:
         yield from (f"{kernel.entry!r}: {problem}" for problem in _kernel_problems(kernel))
 
 
 def _kernel_problems(kernel: EmittedKernel) -> Iterator[str]:
-    if not (_texts(kernel.entry) and _ENTRY.fullmatch(kernel.entry)):
+    if not (texts(kernel.entry) and _ENTRY.fullmatch(kernel.entry)):
         yield "it has no name of an entry"
-    if not _counts(*kernel.block, least=1):
+    if not counts(*kernel.block, least=1):
         yield f"its block is {kernel.block}"
-    if not _counts(kernel.shared_static, kernel.shared_dynamic, kernel.parameter_bytes):
+    if not counts(kernel.shared_static, kernel.shared_dynamic, kernel.parameter_bytes):
         yield "a size is none"
-    if type(kernel.cooperative) is not bool or not _texts(*kernel.trap_tags):
+    if type(kernel.cooperative) is not bool or not texts(*kernel.trap_tags):
         yield "its facts have wrong types"
     end = 0
     for parameter in kernel.parameters:
-        if not (_counts(parameter.offset, parameter.size, parameter.align) and parameter.offset >= end):
+        if not (counts(parameter.offset, parameter.size, parameter.align) and parameter.offset >= end):
             yield "its parameters overlap"
             return
         end = parameter.offset + parameter.size
         if not _is_parameter(parameter):
             yield f"its {parameter.kind.value} parameter at {parameter.offset} is none"
-    if not _counts(kernel.parameter_bytes, least=end):
+    if not counts(kernel.parameter_bytes, least=end):
         yield f"its parameters take {end} bytes, not {kernel.parameter_bytes}"
     if not kernel.trap_tags and any(p.kind is ParameterKind.TRAP for p in kernel.parameters):
         yield "it traps without a tag"
@@ -180,15 +180,7 @@ def _is_parameter(parameter: Parameter) -> bool:
     if (kind in _POINTERS and size != 8) or (kind is ParameterKind.COUNT and size != 4):
         return False
     if kind in _OWN:
-        return _counts(parameter.nbytes) and parameter.binding is None
+        return counts(parameter.nbytes) and parameter.binding is None
     if parameter.binding is None:  # a word of the emitter's own
-        return kind is ParameterKind.SCALAR and size in (4, 8) and _counts(parameter.value, most=256**size - 1)
-    return _counts(parameter.binding) and _texts(parameter.name, parameter.dtype)
-
-
-def _texts(*values: object) -> bool:
-    return all(type(value) is str for value in values)
-
-
-def _counts(*values: object, least: int = 0, most: int = _U32_MAX) -> bool:
-    return all(type(value) is int and least <= value <= most for value in values)
+        return kind is ParameterKind.SCALAR and size in (4, 8) and counts(parameter.value, most=256**size - 1)
+    return counts(parameter.binding) and texts(parameter.name, parameter.dtype)

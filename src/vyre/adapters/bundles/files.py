@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
-from vyre.adapters.cuda.aot.bundle import Bundle
-from vyre.adapters.cuda.aot.container import MAX_BYTES
-from vyre.adapters.cuda.aot.manifest import Loaded, decode, encode
+from vyre.adapters.bundles.container import DIGEST_BYTES, MAX_BYTES
+from vyre.adapters.bundles.manifest import Loaded, decode, encode
 from vyre.adapters.files import write_files
 from vyre.domain.errors import MalformedBundle, UnexpectedDigest, UnreadableFile
+from vyre.ports.bundles import BuildForm, Bundle
 
 
-def read_bundle(path: Path, expect: str | None = None) -> Loaded:
+def read_bundle(path: Path, forms: Sequence[BuildForm], expect: str | None = None) -> Loaded:
     """The bundle in the file at ``path``, verified.
 
-    ``expect``: the digest of the file, hexadecimal; any other file is refused.  Raises ``UnreadableFile``,
-    ``MalformedBundle`` and ``UnexpectedDigest``.
+    ``forms`` are those of ``decode``.  ``expect``: the digest of the file, hexadecimal; any other file is refused.
+    Raises ``UnreadableFile``, ``MalformedBundle`` and ``UnexpectedDigest``.
     """
     data = _read(path)
     try:
-        loaded = decode(data)
+        loaded = decode(data, forms)
     except MalformedBundle as error:
         raise MalformedBundle(f"{path}: {error.message}", fix=error.fix) from None
     check_digest(f"the bundle {path}", expect, loaded.digest)
@@ -35,7 +36,7 @@ def write_bundle(path: Path, bundle: Bundle) -> bytes:
     """
     data = encode(bundle)
     write_files({path: data}, durable=True)
-    return decode(data).digest
+    return data[-DIGEST_BYTES:]
 
 
 def check_digest(what: str, expect: str | None, actual: bytes) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vyre.adapters.cuda.aot.bundle import Bundle, SpecConstant
-from vyre.adapters.cuda.aot.emitters import AotRegistry, AotTargetId
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.interface import interface_of
 from vyre.domain.ir.program import Program
 from vyre.domain.specialization import spec_literals
 from vyre.domain.validation.validator import check_rules
+from vyre.ports.aot import AotRegistry, AotTargetId
+from vyre.ports.bundles import Bundle, SpecConstant
 
 
 def build_bundle(

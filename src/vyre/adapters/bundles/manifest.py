@@ -1,35 +1,30 @@
 """Bundles as bytes, and back: a canonical JSON manifest that names the size and digest of every member.
 
 One bundle has one encoding.  What is read is held against every rule that a launch relies on, so that a crafted file
-is refused here and not half-way through a launch.
+is refused here and not half-way through a launch.  Builds for targets that no given form knows are kept as they are
+written: they can be named and written again, and run nowhere.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from vyre.adapters.cuda.aot.bundle import (
-    MAX_TARGETS,
-    Build,
-    Bundle,
-    Member,
-    MemberKind,
-    SpecConstant,
-)
-from vyre.adapters.cuda.aot.container import seal, unseal
-from vyre.adapters.cuda.ptx.kernel import EmittedKernel, Parameter, ParameterKind
-from vyre.adapters.cuda.ptx.module_form import kernel_from_json, kernels_problems
+from vyre.adapters.bundles.container import seal, unseal
 from vyre.domain.errors import InvalidProgram, MalformedBundle
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.types import SCALAR_BY_TEXT
 from vyre.domain.names import Dim3
+from vyre.domain.plain_values import counts, flags, texts
+from vyre.ports.bundles import Build, BuildForm, Bundle, SpecConstant
 
 FORMAT: Final = "vyre-bundle/1"
-_TARGET: Final = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
-_U32: Final = 0xFFFF_FFFF
+MAX_TARGETS: Final = 64
+_TARGET: Final = re.compile(r"[a-z][A-Za-z0-9_+-]{0,63}")
+_KIND: Final = re.compile(r"[a-z][a-z0-9]{0,15}")
 
 
 class Loaded(NamedTuple):
@@ -42,15 +37,17 @@ class Loaded(NamedTuple):
 def encode(bundle: Bundle) -> bytes:
     """The content of a ``.vyrz`` file.  Raises ``MalformedBundle`` for one that ``decode`` would refuse."""
     _check(bundle)
-    members = [member.code for build in bundle.builds for member in build.members]
-    return seal(_manifest(bundle), members)
+    return seal(_manifest(bundle), [code for build in bundle.builds for code in build.codes])
 
 
-def decode(data: bytes) -> Loaded:
-    """The bundle in a file, verified.  Raises ``MalformedBundle`` for any bytes that ``encode`` does not give."""
+def decode(data: bytes, forms: Sequence[BuildForm]) -> Loaded:
+    """The bundle in a file, verified.  Raises ``MalformedBundle`` for any bytes that ``encode`` does not give.
+
+    ``forms`` are those of the builds that are to be understood; the first that knows a target reads its build.
+    """
     digest, manifest, blobs = unseal(data)
     try:
-        bundle = _bundle(json.loads(manifest), blobs)
+        bundle = _bundle(json.loads(manifest), blobs, forms)
         _check(bundle)
         if _manifest(bundle) != manifest:
             raise ValueError("it is not written canonically")
@@ -97,24 +94,16 @@ def _buffer_json(buffer: Buffer) -> dict[str, Any]:
 def _build_json(build: Build) -> dict[str, Any]:
     from blake3 import blake3
 
-    return {
-        "target": build.target,
-        "needs": build.needs._asdict(),
-        "kernels": [kernel.to_json() for kernel in build.kernels],
-        "members": [
-            {
-                "kind": member.kind.value,
-                "version": list(member.version),
-                "bytes": len(member.code),
-                "blake3": blake3(member.code).hexdigest(),
-            }
-            for member in build.members
-        ],
-    }
+    value = build.to_json()
+    members = [
+        {**member, "bytes": len(code), "blake3": blake3(code).hexdigest()}
+        for member, code in zip(value["members"], build.codes, strict=True)
+    ]
+    return {**value, "members": members}
 
 
 # ---------------------------------------------------------------- reading
-def _bundle(value: dict[str, Any], blobs: memoryview) -> Bundle:
+def _bundle(value: dict[str, Any], blobs: memoryview, forms: Sequence[BuildForm]) -> Bundle:
     if value["format"] != FORMAT:
         raise ValueError(f"its format is {value['format']!r}, not {FORMAT}")
     cutter = _Cutter(blobs)
@@ -126,7 +115,7 @@ def _bundle(value: dict[str, Any], blobs: memoryview) -> Bundle:
         driven_by_input=value["driven_by_input"],
         buffers=tuple(map(_buffer, value["buffers"])),
         spec=tuple(SpecConstant(name, dtype, bits) for name, dtype, bits in value["spec"]),
-        builds=tuple(_build(build, cutter) for build in value["builds"]),
+        builds=tuple(_build(build, cutter, forms) for build in value["builds"]),
     )
     cutter.end()
     return bundle
@@ -153,15 +142,47 @@ class _Cutter:
             raise ValueError(f"{len(self._rest)} bytes belong to no member")
 
 
-def _build(value: dict[str, Any], cutter: _Cutter) -> Build:
-    return Build(
-        value["target"],
-        tuple(map(kernel_from_json, value["kernels"])),
-        tuple(
-            Member(MemberKind(m["kind"]), _version(m["version"]), cutter.cut(m["bytes"], m["blake3"]))
-            for m in value["members"]
-        ),
-    )
+def _build(value: dict[str, Any], cutter: _Cutter, forms: Sequence[BuildForm]) -> Build:
+    codes = tuple(cutter.cut(member["bytes"], member["blake3"]) for member in value["members"])
+    target = value["target"]
+    if not texts(target):
+        raise ValueError(f"{target!r} is no target")
+    form = next((form for form in forms if form.knows(target)), None)
+    return ForeignBuild(value, codes) if form is None else form.build_of(value, codes)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignBuild:
+    """A ``Build`` that only another backend understands: its JSON, and its code."""
+
+    written: Mapping[str, Any]
+    codes: tuple[bytes, ...]
+
+    @property
+    def target(self) -> str:
+        target: str = self.written["target"]
+        return target
+
+    @property
+    def member_names(self) -> tuple[str, ...]:
+        return tuple(f"{self.target}.{member['kind']}" for member in self.written["members"])
+
+    @property
+    def assembler(self) -> None:
+        return None
+
+    @property
+    def origin(self) -> str:
+        return "code of another kind of device"
+
+    def to_json(self) -> dict[str, Any]:
+        members = [{k: v for k, v in m.items() if k not in ("bytes", "blake3")} for m in self.written["members"]]
+        return {**self.written, "members": members}
+
+    def problems(self, bundle: Bundle, /) -> Iterator[str]:
+        for member in self.written["members"]:
+            if not (texts(member["kind"]) and _KIND.fullmatch(member["kind"])):
+                yield f"{member['kind']!r} is no kind of code"
 
 
 def _buffer(value: dict[str, Any]) -> Buffer:
@@ -204,14 +225,14 @@ def _check(bundle: Bundle) -> None:
 def _problems(bundle: Bundle) -> Iterator[str]:
     if len(bundle.program) != 32:
         yield "the digest of the program has no 32 bytes"
-    if not _texts(bundle.vyre, *([] if bundle.name is None else [bundle.name])):
+    if not texts(bundle.vyre, *([] if bundle.name is None else [bundle.name])):
         yield "a name is no text"
-    if not _flags(bundle.driven_by_input):
+    if not flags(bundle.driven_by_input):
         yield "driven_by_input is no bool"
     if not _sizes(*bundle.workgroup):
         yield f"the workgroup is {bundle.workgroup}"
     for constant in bundle.spec:
-        if not (_texts(constant.name) and constant.dtype in SCALAR_BY_TEXT and _counts(constant.bits, most=2**64 - 1)):
+        if not (texts(constant.name) and constant.dtype in SCALAR_BY_TEXT and counts(constant.bits, most=2**64 - 1)):
             yield f"the constant {constant.name!r} has no type and bits"
     yield from _buffer_problems(bundle.buffers)
     targets = [build.target for build in bundle.builds]
@@ -229,10 +250,10 @@ def _buffer_problems(buffers: tuple[Buffer, ...]) -> Iterator[str]:
     for buffer in buffers:
         alignment = buffer.hints.preferred_alignment
         good = (
-            _texts(buffer.name)
-            and _counts(buffer.binding, buffer.count, alignment)
+            texts(buffer.name)
+            and counts(buffer.binding, buffer.count, alignment)
             and not alignment & (alignment - 1)
-            and _flags(buffer.is_output)
+            and flags(buffer.is_output)
             and not buffer.is_workgroup
             and (buffer.like is None or buffer.like in names)
             and (buffer.output_range is None or _range(*buffer.output_range))
@@ -243,71 +264,16 @@ def _buffer_problems(buffers: tuple[Buffer, ...]) -> Iterator[str]:
 
 def _build_problems(bundle: Bundle, build: Build) -> Iterator[str]:
     target = build.target
-    if not (_texts(target) and _TARGET.fullmatch(target)):
+    if not (texts(target) and _TARGET.fullmatch(target)):
         yield f"{target!r} is no target"
-    kinds = [member.kind for member in build.members]
-    if not kinds or len(set(kinds)) < len(kinds):
+    names = build.member_names
+    if not names or len(set(names)) < len(names):
         yield f"{target} has no code, or two of a kind"
-    if not all(_counts(*member.version, most=999) for member in build.members):
-        yield f"{target} has code of no version"
-    if any(member.kind is MemberKind.PTX and not _is_text(member.code) for member in build.members):
-        yield f"{target} has PTX that is no text"
-    yield from (f"{target}, {problem}" for problem in kernels_problems(build.kernels))
-    for kernel in build.kernels:
-        yield from (f"{target}, {kernel.entry!r}: {problem}" for problem in _kernel_problems(bundle, kernel))
-
-
-def _kernel_problems(bundle: Bundle, kernel: EmittedKernel) -> Iterator[str]:
-    """What of a kernel does not fit the bundle."""
-    if kernel.block != bundle.workgroup:
-        yield f"its block is {kernel.block}, the workgroup {bundle.workgroup}"
-    for parameter in kernel.parameters:
-        if not _fits(parameter, bundle.buffers):
-            yield f"its {parameter.kind.value} parameter at {parameter.offset} does not fit"
-
-
-def _fits(parameter: Parameter, buffers: tuple[Buffer, ...]) -> bool:
-    """Whether a launcher can fill ``parameter`` with what its kind says."""
-    buffer = next((b for b in buffers if b.binding == parameter.binding), None)
-    named = buffer is not None and buffer.name == parameter.name and buffer.element.text == parameter.dtype
-    size = parameter.size
-    match parameter.kind:
-        case ParameterKind.POINTER:
-            return named and size == 8
-        case ParameterKind.COUNT:
-            return named and size == 4
-        case ParameterKind.UNIFORM:
-            return named and buffer is not None and 0 < size == buffer.static_nbytes
-        case ParameterKind.SCALAR if parameter.binding is None:
-            return size in (4, 8) and _counts(parameter.value, most=256**size - 1)
-        case ParameterKind.SCALAR:
-            return named and buffer is not None and buffer.is_push and size == SCALAR_BY_TEXT[buffer.element.text].size
-        case ParameterKind.TRAP:
-            return size == 8 and parameter.nbytes == 32
-        case ParameterKind.TABLE:
-            return size == 8 and parameter.nbytes == 16 * sum(not b.is_push for b in buffers)
-        case _:
-            return size == 8 and _counts(parameter.nbytes)
-
-
-def _texts(*values: object) -> bool:
-    return all(type(value) is str for value in values)
-
-
-def _is_text(code: bytes) -> bool:
-    return code.isascii() and b"\0" not in code
-
-
-def _flags(*values: object) -> bool:
-    return all(type(value) is bool for value in values)
-
-
-def _counts(*values: object, most: int = _U32) -> bool:
-    return all(type(value) is int and 0 <= value <= most for value in values)
+    yield from (f"{target}, {problem}" for problem in build.problems(bundle))
 
 
 def _sizes(*values: object) -> bool:
-    return _counts(*values) and 0 not in values
+    return counts(*values, least=1)
 
 
 def _range(start: object, end: object) -> bool:

@@ -1,0 +1,78 @@
+"""The bundle facets of the two CUDA backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.cuda import ids
+from vyre.adapters.cuda.aot.build import Build, build_of, is_target
+from vyre.ports.bundles import OwnEmitters
+
+if TYPE_CHECKING:
+    from vyre.adapters.cuda.aot.running import BundleRunner
+    from vyre.ports.bundles import Bundle
+
+DEFAULT_TARGET: Final = "sm_75"
+"""Its PTX runs on every device that the backend supports."""
+
+
+class CudaBundles:
+    """``BundleSupport`` on the devices that ``make`` makes runners for.
+
+    ``builds``: whether the facet has the emitters.  One facet of this package has them; the code is the same.
+    """
+
+    __slots__ = ("_builds", "_make")
+
+    def __init__(self, make: Callable[[Bundle], BundleRunner], *, builds: bool) -> None:
+        self._make = make
+        self._builds = builds
+
+    @property
+    def default_target(self) -> str:
+        return DEFAULT_TARGET
+
+    def emitters(self, *, machine_code: bool) -> OwnEmitters:
+        if not self._builds:
+            return OwnEmitters(())
+        from vyre.adapters.cuda.aot.emitters import own_emitters
+
+        return own_emitters(machine_code=machine_code)
+
+    def knows(self, target: str, /) -> bool:
+        return is_target(target)
+
+    def build_of(self, value: Mapping[str, Any], codes: tuple[bytes, ...], /) -> Build:
+        return build_of(value, codes)
+
+    def open(self, bundle: Bundle, /) -> BundleRunner:
+        runner = self._make(bundle)
+        runner.open()
+        return runner
+
+
+def _cuda(bundle: Bundle) -> BundleRunner:
+    from vyre.adapters.cuda.aot.running import BundleRunner
+    from vyre.adapters.cuda.drivers import real_driver
+    from vyre.adapters.cuda.runtime.options import options_from
+    from vyre.adapters.cuda.runtime.profiling import profiler_from
+    from vyre.adapters.system import ProcessEnvironment
+
+    environment = ProcessEnvironment()
+    profiler = profiler_from(environment)
+    return BundleRunner(real_driver(), ids.CUDA, bundle, options_from(environment), profiler=profiler)
+
+
+def _machine(bundle: Bundle) -> BundleRunner:
+    from vyre.adapters.cuda.aot.running import BundleRunner
+    from vyre.adapters.cuda.drivers import machine_driver
+    from vyre.adapters.cuda.runtime.options import machine_options_from
+    from vyre.adapters.system import ProcessEnvironment
+
+    options = machine_options_from(ProcessEnvironment())
+    return BundleRunner(machine_driver(), ids.MACHINE, bundle, options, machine_code=False)
+
+
+CUDA_BUNDLES: Final = CudaBundles(_cuda, builds=True)
+MACHINE_BUNDLES: Final = CudaBundles(_machine, builds=False)

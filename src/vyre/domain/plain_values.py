@@ -1,0 +1,22 @@
+"""Checks of values that were read from JSON, before anything relies on them; ``True`` is no number here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+U32_MAX: Final = 0xFFFF_FFFF
+
+
+def texts(*values: object) -> bool:
+    """Whether every value is a ``str``."""
+    return all(type(value) is str for value in values)
+
+
+def flags(*values: object) -> bool:
+    """Whether every value is a ``bool``."""
+    return all(type(value) is bool for value in values)
+
+
+def counts(*values: object, least: int = 0, most: int = U32_MAX) -> bool:
+    """Whether every value is an ``int`` from ``least`` to ``most``."""
+    return all(type(value) is int and least <= value <= most for value in values)

@@ -287,7 +287,9 @@ class World:
             ),
             "validate": Row(vyre.validate, {"program": SAXPY}),
             "emit": Row(vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set()}),
-            "build_bundle": Row(vyre.build_bundle, build, {"targets": set(), "emitters": {"none"}, "workgroup": AXES}),
+            "build_bundle": Row(
+                vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
+            ),
             "load_bundle": Row(
                 vyre.load_bundle,
                 {"path": self.bundle_file, "backend": "cuda-machine", "expect": None},

@@ -54,6 +54,8 @@ page of the decision says how under "Compared with vyre-driver", and what vyre d
 
 ORIGIN: Final = "README.md#vyre-driver"
 """Where the pages introduce vyre-driver."""
+_HEADINGS: Final = {"vyre.adapters.cuda.decisions": "CUDA", "vyre.policies": "Arithmetic of all of them"}
+"""Headings of the packages that are not named by their subject; they come last."""
 _UNITS: Final = {
     "bytes": "bytes",
     "nbytes": "bytes",
@@ -458,14 +460,14 @@ def elsewhere(name: str, module: ModuleType, taken: list[type]) -> list[str]:
 def index(found: dict[str, ModuleType]) -> str:
     """Returns the first page: every decision under the subject of its folder, with its callers."""
     asked = askers()
-    subjects: dict[str, list[str]] = {}
-    for name, module in sorted(found.items(), key=lambda item: item[1].__name__):
-        package = module.__name__.rpartition(".")[0]
-        subjects.setdefault(prose((importlib.import_module(package).__doc__ or "").split("\n\n")[0]), []).append(name)
+    names_of: dict[str, list[str]] = {}
+    for name, module in sorted(found.items()):
+        names_of.setdefault(module.__name__.rpartition(".")[0], []).append(name)
     parts = []
-    for subject, names in subjects.items():
-        rows = ((f"[{n}]({n}.md)", _purpose(found[n]), asked[n].text) for n in names)
-        head = found[names[0]].__name__.rpartition(".")[0].rpartition(".")[2].replace("_", " ").capitalize()
+    for package in sorted(names_of, key=lambda name: (name in _HEADINGS, name)):
+        subject = prose((importlib.import_module(package).__doc__ or "").split("\n\n")[0])
+        rows = ((f"[{n}]({n}.md)", _purpose(found[n]), asked[n].text) for n in names_of[package])
+        head = _HEADINGS.get(package) or package.rpartition(".")[2].replace("_", " ").capitalize()
         parts.append(f"## {head}\n\n{subject}\n\n{table(('decision', 'question', 'called by'), rows)}")
     return INDEX.format(subjects="\n\n".join(parts))
 

@@ -1,8 +1,8 @@
-"""Which backends exist: the built-in ones, then the entry points of group ``vyre.backends``.
+"""Discovery of backends: the built-in ones, then the entry points of group ``vyre.backends``.
 
-An entry point's value is a ``BackendRegistration``.  Loading one opens no device.  A plug-in that cannot be
-imported, is no registration, is written for another port version, or takes an id that is already taken
-becomes a ``DiscoveryFailure`` and stops nobody else.
+The value of an entry point is a ``BackendRegistration``.  Loading it opens no device.  A plug-in that cannot be
+imported, is not a registration, is written for another version of the port, or has the id of an earlier one becomes a
+``DiscoveryFailure``; the other plug-ins are still loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUP: Final = "vyre.backends"
 
 
 class PluginReference(NamedTuple):
-    """``value`` is ``module:attribute``, as in an entry point."""
+    """A reference to a plug-in; ``value`` is ``module:attribute``, as in an entry point."""
 
     name: str
     value: str
@@ -34,11 +34,11 @@ BUILTIN: Final = (
     PluginReference("cuda", "vyre.adapters.cuda.registration:CUDA"),
     PluginReference("cuda-machine", "vyre.adapters.cuda.registration:CUDA_MACHINE"),
 )
-"""Known without package metadata, so that a source checkout and a frozen application find them."""
+"""Built-in backends, which need no package metadata, so that source checkouts and frozen applications find them."""
 
 
 def load_catalog() -> BackendCatalog:
-    """The catalog of this process: built-in backends first, then installed plug-ins."""
+    """Returns the catalog of this process: built-in backends first, then installed plug-ins."""
     return assemble_catalog((*BUILTIN, *installed_plugins()))
 
 
@@ -50,7 +50,7 @@ def find_backend(name: str) -> BackendRegistration | None:
 
 
 def assemble_catalog(references: Iterable[PluginReference]) -> BackendCatalog:
-    """Load every reference, in order; the first of an id wins. A repeated reference is not a duplicate."""
+    """Loads every reference, in order; the first one with an id wins.  A repeated reference is not a duplicate."""
     registrations: dict[str, BackendRegistration] = {}
     failures: list[DiscoveryFailure] = []
     for reference in dict.fromkeys(references):
@@ -65,7 +65,9 @@ def assemble_catalog(references: Iterable[PluginReference]) -> BackendCatalog:
 
 
 def installed_plugins() -> tuple[PluginReference, ...]:
-    """Entry points of the group, by name. Reading package metadata is skipped where no package has any."""
+    """Returns the entry points of the group, by name.  Package metadata is read only if a package may have such entry
+    points.
+    """
     if not any(_may_have_plugins(Path(entry)) for entry in dict.fromkeys(sys.path)) and not _foreign_finders():
         return ()
     from importlib.metadata import entry_points
@@ -74,13 +76,13 @@ def installed_plugins() -> tuple[PluginReference, ...]:
 
 
 def _load(reference: PluginReference) -> BackendRegistration | str:
-    """The registration, or why there is none."""
+    """Returns the registration, or the reason why it could not be loaded."""
     module, _, attribute = reference.value.partition(":")
     try:
         found: object = import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except Exception as error:  # a plug-in may fail in any way; that is its own failure, not ours
+    except Exception as error:  # a plug-in may fail in any way, which must not stop the others
         return f"{type(error).__name__}: {error}"
     if not isinstance(found, BackendRegistration):
         return f"it is a {type(found).__name__}, not a BackendRegistration"
@@ -90,10 +92,11 @@ def _load(reference: PluginReference) -> BackendRegistration | str:
 
 
 def _may_have_plugins(folder: Path) -> bool:
-    """Could a package installed in this ``sys.path`` entry, other than vyre itself, declare plug-ins?
+    """Returns whether a package installed in this ``sys.path`` entry, other than vyre itself, may declare plug-ins.
 
-    ``importlib.metadata`` costs as much to import as half of NumPy; looking for the group's name in the
-    ``entry_points.txt`` files is some hundred times cheaper.  What is no folder (a zip) is left to it.
+    Importing ``importlib.metadata`` costs as much as half of NumPy; searching the ``entry_points.txt`` files for the
+    name of the group is some hundred times cheaper.  For an existing entry that is not a folder (a zip) the answer is
+    yes.
     """
     if not folder.is_dir():
         return folder.exists()
@@ -112,7 +115,7 @@ def _entry_point_files(folder: Path) -> Iterator[str]:
 
 
 def _foreign_finders() -> bool:
-    """Import hooks that bring distributions of their own."""
+    """Returns whether import hooks of other packages may provide distributions."""
     return any(
         hasattr(finder, "find_distributions") and getattr(finder, "__module__", "") != "_frozen_importlib_external"
         for finder in sys.meta_path

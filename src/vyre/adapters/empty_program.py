@@ -1,4 +1,4 @@
-"""A program that does nothing: what launching it takes is what a launch takes."""
+"""A program that does nothing, so that the time of its launch is the cost of a launch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def empty_program() -> Program:
-    """One lane, and one parameter, so that there is something to change between launches."""
+    """Returns a program of one lane, with one parameter, so that a value can change between launches."""
     from vyre.domain.ir.builder import ProgramBuilder
     from vyre.domain.ir.types import u32
 

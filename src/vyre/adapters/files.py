@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files: a file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vyre.domain.errors import UnreadableFile
 
 _PART: Final = 1 << 24
 MAX_BYTES: Final = 1 << 32
-"""More than any file that is read as a whole; devices may never end."""
+"""Limit on files that are read as a whole; reading a device may never end."""
 
 
 def read_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """The content; raises ``UnreadableFile`` naming the path, also for more than ``max_bytes``."""
+    """Returns the content of a file; raises ``UnreadableFile`` naming the path, also for more than ``max_bytes``."""
     try:
         with path.open("rb") as file:
             parts, size = [], 0
@@ -32,11 +32,11 @@ def read_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> None:
-    """Write every file beside its target and rename them only when all are complete on disk.
+    """Writes every file beside its target, and renames them only when all are complete on disk.
 
-    On any failure before the first renaming the targets keep what they had, and no temporary file stays.
-    ``durable``: the new names too are on disk when this returns.  A link stays one, and what is no file, a device or a
-    pipe, is written to, last.  Raises ``UnreadableFile``.
+    On any failure before the first renaming the targets keep their content, and no temporary file stays. ``durable``:
+    the new names too are on disk when this returns.  A symbolic link stays one; a target that is not a regular file,
+    such as a device or a pipe, is written directly, after the others.  Raises ``UnreadableFile``.
     """
     with ExitStack() as cleanup:
         written: list[tuple[Path, Path]] = []
@@ -65,7 +65,7 @@ def write_files(contents: Mapping[Path, bytes], *, durable: bool = False) -> Non
 
 
 def _sync_directory(directory: Path) -> None:
-    """Directories can be opened, and need it, on POSIX systems only."""
+    """Syncs a directory, which only POSIX systems need and allow."""
     if os.name != "posix":
         return
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,4 +1,4 @@
-"""Executing by pipelines: the part of an executor that is the same whatever a pipeline is made of."""
+"""Executors made of pipelines: the part that does not depend on what a pipeline consists of."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ from vyre.ports.backend import (
 )
 
 PIPELINES: Final = 1024
-"""Pipelines kept."""
+"""Capacity of the cache, in pipelines."""
 VARIANTS: Final = 16
-"""Pipelines of one program that are remembered to say why another one had to be compiled."""
+"""Number of keys of one program that are kept, to say why another one had to be compiled."""
 PipelineT = TypeVar("PipelineT", bound=CompiledPipeline)
 
 
 class Compilation(NamedTuple):
-    """What it took to make a pipeline.  ``missed``: why code had to be generated; empty if the maker cannot tell; None
-    if none had to be, since a store had it.
+    """A compilation of a pipeline.
+
+    ``phases``: its steps, as names and nanoseconds.  ``missed``: the reason why code had to be generated; empty if the
+    maker cannot tell; None if a store had the code.
     """
 
     phases: Phases = ()
@@ -41,7 +43,10 @@ class Compilation(NamedTuple):
 
 
 class PipelineKey(NamedTuple):
-    """``interface``: names of buffers, which keep programs of one digest apart.  ``config`` without its label."""
+    """The key of a pipeline.
+
+    ``interface``: names of buffers, which distinguish programs of one digest.  ``config``: without its label.
+    """
 
     program: bytes
     interface: tuple[str, ...]
@@ -52,7 +57,7 @@ class PipelineKey(NamedTuple):
         return f"pipeline of program {self.program.hex()[:16]}"
 
     def differences(self, other: PipelineKey) -> tuple[str, ...]:
-        """Names of what differs, between keys of one program."""
+        """Returns the names of the fields that differ between two keys of one program."""
         ours, theirs = self.config, other.config
         settings = [f.name for f in fields(DispatchConfig) if getattr(ours, f.name) != getattr(theirs, f.name)]
         return ("interface", *settings) if self.interface != other.interface else tuple(settings)
@@ -61,8 +66,8 @@ class PipelineKey(NamedTuple):
 class PipelineExecutor(Generic[PipelineT]):
     """``ProgramExecutor`` and ``PipelineCompiler`` over ``make``; pipelines are shared by digest and config.
 
-    Threads that want one pipeline wait for one compilation, as long as the timeout of their config allows.
-    ``sink``: is told which pipeline leaves for another one.
+    Threads that request the same pipeline wait for one compilation, as long as the timeout of their config allows.
+    ``sink`` receives the evictions.
     """
 
     def __init__(
@@ -78,9 +83,11 @@ class PipelineExecutor(Generic[PipelineT]):
         self._lock = Lock()
 
     def execute(self, request: DispatchRequest, outputs: OutputStorage, /) -> DispatchTiming:
+        """Implements ``ProgramExecutor.execute``."""
         return self.pipeline(request.program, request.config)[0].dispatch(request.inputs, outputs)
 
     def compile(self, program: Program, config: DispatchConfig, /) -> CompileResult:
+        """Implements ``PipelineCompiler.compile``."""
         started = time.perf_counter_ns()
         pipeline, compilation = self.pipeline(program, config)
         if compilation is None:
@@ -91,11 +98,13 @@ class PipelineExecutor(Generic[PipelineT]):
         return CompileResult(pipeline, CacheOutcome.MISS, phases, compilation.missed)
 
     def cache_counters(self) -> CacheCounters:
+        """Implements ``PipelineCompiler.cache_counters``."""
         stats = self._pipelines.stats()
         return CacheCounters(stats.hits + stats.shared + stats.revived, stats.misses - stats.failures)
 
     def forget(self, programs: Collection[bytes] | None, /) -> int:
-        # Remembered without a variant: a program that is not new, and of which nothing is there.
+        """Implements ``PipelineCompiler.forget``."""
+        # A program that stays known without a variant: it is not new, but none of its pipelines is cached.
         with self._lock:
             for program, known in self._variants.items():
                 if programs is None or program in programs:
@@ -103,7 +112,7 @@ class PipelineExecutor(Generic[PipelineT]):
         return self._pipelines.discard_where(lambda key: programs is None or key.program in programs)
 
     def pipeline(self, program: Program, config: DispatchConfig) -> tuple[PipelineT, Compilation | None]:
-        """The pipeline of a program under a config, and what it took if it was made for this call."""
+        """Returns the pipeline of a program under a config, and its compilation if it was made for this call."""
         counts = tuple(sorted(config.output_counts.items())) if config.output_counts else ()
         if config.label is not None and config.timeout_s is None:
             # Only a timeout names the label; a label per dispatch must not mean a pipeline per dispatch.
@@ -126,7 +135,7 @@ class PipelineExecutor(Generic[PipelineT]):
         return self._pipelines.get_or_build(key, build, timeout_s=config.timeout_s), compilation
 
     def _note(self, key: PipelineKey) -> str:
-        """Why ``key``, which is remembered from now on, was not there."""
+        """Returns why ``key`` was not cached, and records it."""
         with self._lock:
             is_new = key.program not in self._variants
             known = self._variants.setdefault(key.program, deque(maxlen=VARIANTS))

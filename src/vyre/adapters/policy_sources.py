@@ -1,8 +1,8 @@
-"""Decisions by name, and the versions of their source.
+"""Lookup of decisions by name, and versions of their source.
 
 A decision is named by its function.  A version is the digest of the module that defines it and of every module of
-decisions that this one imports, so that no one has to remember to raise a number.  What lies below them, such as the
-records of the domain, is not in it: a verdict that it changes shows when the decision is replayed.
+decisions that this one imports, so that no version number has to be raised by hand.  Modules below these, such as the
+records of the domain, are not included: a verdict that they change is noticed when the decision is replayed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from vyre.policies.journal import Known, Policy
 _ROOT: Final = Path(__file__).parents[1]
 _PACKAGE: Final = "vyre"
 _FOLDERS: Final = ("policies", "adapters/*/decisions")
-"""Where decisions live below the package, as patterns: those that all share, and those of one adapter."""
+"""Folders of decisions below the package, as patterns: the shared ones, and those of one adapter."""
 _DEFINED: Final = re.compile(r"^def ([a-z]\w*)\(", re.MULTILINE)
 _SHOWN: Final = 8
-"""Bytes of a digest that tell versions apart."""
+"""Bytes of a digest that identify a version."""
 
 
 def find_policy(name: str) -> Known | None:
-    """The decision that ``name_of`` calls so; None if there is none, or more than one."""
+    """Returns the decision that ``name_of`` gives this name; None if there is none, or more than one."""
     modules = _modules_by_function().get(name, ())
     if len(modules) != 1:
         return None
@@ -39,13 +39,15 @@ def find_policy(name: str) -> Known | None:
 
 
 def version_of(policy: Policy) -> str:
-    """The version of a decision as this process has imported it; raises ``UnreadableFile`` without its source."""
+    """Returns the version of a decision as this process has imported it; raises ``UnreadableFile`` without its
+    source.
+    """
     return _version(policy.__module__.removeprefix(f"{_PACKAGE}."))
 
 
 @cache
 def _modules_by_function() -> dict[str, tuple[str, ...]]:
-    """Which modules define a public function of a name."""
+    """Returns the modules that define a public function, by its name."""
     found: dict[str, tuple[str, ...]] = {}
     for module, path in _modules().items():
         for name in _DEFINED.findall(_source(path)):
@@ -55,7 +57,7 @@ def _modules_by_function() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _modules() -> dict[str, Path]:
-    """Every module of decisions by its dotted name below the package."""
+    """Returns every module of decisions by its dotted name below the package."""
     return dict(sorted(_listed()))
 
 
@@ -79,7 +81,7 @@ def _version(module: str) -> str:
 
 
 def _imported(module: str) -> set[str]:
-    """Modules of decisions that a module imports, wherever in its source."""
+    """Returns the modules of decisions that a module imports, anywhere in its source."""
     tree = ast.parse(_source(_ROOT / f"{module.replace('.', '/')}.py"))
     found = set()
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Programs in files: ``.vyre`` text, ``.vyrb`` wire, ``.json``, by extension or, failing that, by content."""
+"""Program files: ``.vyre`` text, ``.vyrb`` wire, ``.json``, recognized by extension or else by content."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from vyre.domain.ir.wire_format import MAGIC
 
 
 class ProgramForm(Enum):
+    """The written forms of a program."""
+
     TEXT = "text"
     WIRE = "wire"
     JSON = "json"
@@ -24,7 +26,10 @@ _BY_EXTENSION: Final = {".vyre": ProgramForm.TEXT, ".vyrb": ProgramForm.WIRE, ".
 
 
 class LoadedProgram(NamedTuple):
-    """``source`` is the text diagnostics point into, for programs in text form; ``notes`` are the importer's."""
+    """A program with its origin.
+
+    ``source`` is the text that diagnostics point into, for programs in text form; ``notes`` are the importer's.
+    """
 
     program: Program
     source: str | None = None
@@ -32,12 +37,12 @@ class LoadedProgram(NamedTuple):
 
 
 def load_program(path: Path) -> LoadedProgram:
-    """Read a program.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire`` or ``MalformedJson``."""
+    """Reads a program.  Raises ``UnreadableFile``, ``MalformedText``, ``MalformedWire`` or ``MalformedJson``."""
     return parse_program_file(read_file(path), path)
 
 
 def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
-    """The program in ``data``; ``path`` gives the form and the name in messages."""
+    """Returns the program in ``data``; ``path`` gives the form and the name in messages."""
     match _BY_EXTENSION.get(path.suffix) or _detect(data):
         case ProgramForm.WIRE:
             return LoadedProgram(Program.from_wire(data))
@@ -52,7 +57,7 @@ def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
 
 
 def render_program(program: Program, form: ProgramForm) -> bytes:
-    """The program in a written form, as the bytes of a file."""
+    """Returns the program in a written form, as the bytes of a file."""
     match form:
         case ProgramForm.WIRE:
             return program.to_wire()

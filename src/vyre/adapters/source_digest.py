@@ -1,7 +1,7 @@
-"""Digest of the source that generates code: kernels made by other source are never served.
+"""Digest of the source that generates code, so that kernels made by other source are never served.
 
-A version number would do only if nobody forgot to raise it.  So every file that the emitter imports counts, as it is on
-disk; in a wheel, whose files nobody edits, the digest was computed when the wheel was built.
+A version number would have to be raised by hand.  So the digest covers every file that the emitter imports, as it is on
+disk; in a wheel, whose files are not edited, the digest was computed when the wheel was built.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ EMITTER: Final = (
     "policies/launching/param_inlining.py",
     "policies/record.py",
 )
-"""Modules and packages that the PTX emitter is made of, below the package ``vyre``."""
+"""The modules and packages of the PTX emitter, below the package ``vyre``."""
 FROZEN: Final = "adapters/emitter_source.txt"
-"""Where a wheel keeps its digest, in hexadecimal, below the package."""
+"""The file of a wheel with its digest, in hexadecimal, below the package."""
 
 COARSENESS_NS: Final = 2_000_000_000
-"""How far the time of a file may lie before the clock's: file systems count in ticks, some in steps of two seconds."""
+"""Maximum lag of a file's time behind the clock: file systems count in ticks, some in steps of two seconds."""
 
 
 class SourceState(NamedTuple):
-    """``changed_ns``: when the latest of the files was changed, since the epoch."""
+    """The digest of source files; ``changed_ns`` is the latest time of change among them, since the epoch."""
 
     digest: bytes
     changed_ns: int
@@ -42,31 +42,32 @@ class SourceState(NamedTuple):
 
 @cache
 def emitter_digest() -> bytes:
-    """32 bytes: of the emitter as this process has imported it.
+    """Returns the digest, of 32 bytes, of the emitter as this process has imported it.
 
-    If a file changed after the import began, nobody can tell which of its versions runs; then the digest is of this
-    process alone.  Raises ``UnreadableFile`` where the files cannot be read.
+    If a file changed after the import began, it is not known which of its versions runs; then the digest is unique to
+    this process.  Raises ``UnreadableFile`` where the files cannot be read.
     """
     package = Path(__file__).parents[1]
     try:
         return bytes.fromhex((package / FROZEN).read_text("ascii"))
     except FileNotFoundError:
-        # Not an import statement: adapters do not depend on what the package makes public.
+        # Not an import statement: adapters must not depend on the public names of the package.
         since_ns: int = import_module("vyre").IMPORTED_NS
         return running_digest(read_sources(package), since_ns)
 
 
 def running_digest(state: SourceState, since_ns: int) -> bytes:
-    """The digest that stands for the code of a process which began to import it at ``since_ns``."""
+    """Returns the digest for the code of a process that began to import it at ``since_ns``."""
     if state.changed_ns < since_ns - COARSENESS_NS:
         return state.digest
     return bytes(a ^ b for a, b in zip(state.digest, os.urandom(32), strict=True))
 
 
 def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
-    """SHA-256 over the path and the content of every module, length-framed, in the order of paths.
+    """Computes SHA-256 over the path and the content of every module, length-framed, in the order of paths.
 
-    SHA-256 because the build of a wheel has it without a package.  Raises ``UnreadableFile``.
+    SHA-256 because it is in the standard library, which is all that the build of a wheel has.  Raises
+    ``UnreadableFile``.
     """
     from hashlib import sha256
 
@@ -74,7 +75,7 @@ def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
     for path in source_files(package, parts):
         try:
             with (package / path).open("rb") as file:
-                # Before reading: a change meanwhile is noticed, even if this read the old content.
+                # Before reading, so that a change during the read is noticed.
                 changed_ns = max(changed_ns, os.fstat(file.fileno()).st_mtime_ns)
                 content = file.read()
         except OSError as error:
@@ -86,7 +87,7 @@ def read_sources(package: Path, parts: Sequence[str] = EMITTER) -> SourceState:
 
 
 def source_files(package: Path, parts: Sequence[str] = EMITTER) -> list[str]:
-    """Sorted paths below ``package``, with slashes.  Raises ``UnreadableFile`` for a part without any."""
+    """Returns sorted paths below ``package``, with slashes.  Raises ``UnreadableFile`` for a part without any."""
     found: list[str] = []
     for part in parts:
         modules = [part] if part.endswith(".py") else list(_modules(package, part))

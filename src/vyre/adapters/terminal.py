@@ -1,4 +1,6 @@
-"""Where commands print: text is escaped and fits the encoding of its stream, and a stream that fails has one answer."""
+"""Terminal output of commands: text is escaped and fits the encoding of its stream; a failing stream ends the
+command.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +15,28 @@ from typing import Final, ParamSpec, TextIO
 from vyre.domain.printable import printable
 
 OUTPUT_FAILED: Final = 4
-"""Exit code where the output cannot be written, to a full disk for example."""
+"""Exit code if the output cannot be written, for example to a full disk."""
 READER_GONE: Final = 141
-"""Exit code where nobody reads the output any more: what a shell reports of tools that SIGPIPE ended."""
+"""Exit code if the reader of the output has closed the pipe: what a shell reports for a tool ended by SIGPIPE."""
 
 _P = ParamSpec("_P")
 
 
 def put(text: str) -> None:
-    """Print a line or several, with what is not printable escaped."""
+    """Prints one or more lines, with unprintable characters escaped."""
     print(printable(text))
 
 
 def complain(text: str) -> None:
-    """Print to standard error, with what is not printable escaped."""
+    """Prints to standard error, with unprintable characters escaped."""
     print(printable(text), file=sys.stderr)
 
 
 def command(main: Callable[_P, int]) -> Callable[_P, int]:
-    """Makes ``main`` the whole of a command: what it prints is safe, and the exit code says if it did not get out.
+    """Wraps ``main`` as a complete command: its output is escaped, and lost output changes the exit code.
 
-    The exit code is that of ``main``, ``READER_GONE`` without a word where the reader of the output went away, and
-    ``OUTPUT_FAILED`` with a message where the output is lost.
+    The exit code is that of ``main``, ``READER_GONE`` without a message if the reader of the output closed the pipe,
+    and ``OUTPUT_FAILED`` with a message if the output is lost.
     """
 
     @wraps(main)
@@ -58,7 +60,7 @@ def command(main: Callable[_P, int]) -> Callable[_P, int]:
 
 
 class OutputLost(Exception):
-    """What was printed did not get out."""
+    """Output could not be written."""
 
     def __init__(self, error: OSError | None) -> None:
         super().__init__("standard output is closed" if error is None else error.strerror or str(error))
@@ -66,10 +68,10 @@ class OutputLost(Exception):
 
 
 class Outgoing(io.TextIOBase):
-    """A stream in front of another one, which may be closed (None).
+    r"""A text stream in front of another one, which may be closed (None).
 
-    Characters that the encoding lacks are written as ``\\xe9`` or ``\\u2502``.  Writing raises ``OutputLost`` where the
-    stream fails; with ``may_be_lost`` nothing is said about it, since there is nowhere to say it.
+    Characters that the encoding lacks are written as ``\xe9`` or ``\u2502``.  Writing raises ``OutputLost`` if the
+    stream fails; with ``may_be_lost`` the failure is ignored, since there is no other stream to report it on.
     """
 
     def __init__(self, stream: TextIO | None, *, may_be_lost: bool = False) -> None:
@@ -78,30 +80,36 @@ class Outgoing(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute
+        """The encoding of the stream."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
+        """Writes text, escaping characters that the encoding lacks; returns its length."""
         encoding = self.encoding
         fitting = text.encode(encoding, "backslashreplace").decode(encoding)
         self._attempt(lambda stream: stream.write(fitting), bool(text))
         return len(text)
 
     def flush(self) -> None:
+        """Flushes the stream."""
         self._attempt(lambda stream: stream.flush(), False)
 
     def isatty(self) -> bool:
+        """Returns whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
+        """Returns the file descriptor of the stream; raises ``OSError`` if it is closed."""
         if self._stream is None:
             raise OSError("the stream is closed")
         return self._stream.fileno()
 
     def writable(self) -> bool:
+        """Returns True."""
         return True
 
     def abandon(self) -> None:
-        """Nothing more is written: what the stream still holds goes nowhere, also when the interpreter ends."""
+        """Discards everything that the stream still buffers, also when the interpreter ends."""
         stream, self._stream = self._stream, None
         try:
             number = -1 if stream is None else stream.fileno()

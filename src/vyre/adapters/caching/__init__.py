@@ -1,1 +1,1 @@
-"""Caches of what is expensive to build."""
+"""Caches of values that are expensive to build."""

@@ -1,6 +1,6 @@
-"""The entries of a cache and how often they were asked for, so that the least worthy one leaves.
+"""Eviction by cost: the entries of a cache with their request counts, so that the entry of least worth is evicted.
 
-The rules are those of ``vyre.policies.cost_eviction``; here is what they learn from.
+The rules are those of ``vyre.policies.caching.cost_eviction``; this module holds their state.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from vyre.policies.record import U64_MAX, Reason
 K = TypeVar("K", bound=Hashable)
 
 CANDIDATES: Final = 16
-"""Entries that an eviction tells of where it is kept."""
+"""Maximum number of entries in the record of an eviction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evicted(Generic[K]):
-    """The entry that leaves a cache, and why."""
+    """The entry that is evicted, and the reason."""
 
     key: K
     why: Reason
@@ -50,6 +50,7 @@ class _Entry(NamedTuple):
 
     @property
     def priority(self) -> int:
+        """The clock when it was last touched, plus its worth."""
         return self.clock + worth(self.credit, self.cost_ns, self.nbytes)
 
 
@@ -59,10 +60,11 @@ class _Ghost(NamedTuple):
 
 
 class CostEviction(Generic[K]):
-    """The entries of one cache, what left it lately, and what was learned from both.
+    """The entries of one cache, the keys that left it lately, and the statistics learned from both.
 
-    The same calls give the same answers.  It knows no budget: the cache asks for victims until what it adds fits.
-    ``sink``: is told who leaves; if it keeps that, together with who would be next, ``CANDIDATES`` entries at most.
+    The same calls give the same answers.  It has no budget: the cache requests victims until a new entry fits. ``sink``
+    receives each eviction; a sink that keeps decisions gets it with the next candidates, at most ``CANDIDATES``
+    entries.
     """
 
     def __init__(self, thresholds: CostThresholds = DEFAULT_THRESHOLDS, sink: DecisionSink | None = None) -> None:
@@ -85,17 +87,18 @@ class CostEviction(Generic[K]):
 
     @property
     def ghosts(self) -> int:
-        """Keys that are remembered though they left; at most ``ghosts_per_entry`` for each of the most entries held
-        since the last one left."""
+        """Number of evicted keys that are still tracked; at most ``ghosts_per_entry`` for each entry of the largest
+        number held since the last eviction.
+        """
         return len(self._ghosts)
 
     @property
     def credits(self) -> tuple[float, ...]:
-        """The credit of each frequency from 1 on, in parts of the average."""
+        """The credit of each frequency from 1 on, relative to the average."""
         return tuple(credit / UNIT for credit in self._credits)
 
     def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
-        """Take in a key; one that is held already changes its size and cost, and counts as asked for."""
+        """Adds a key; for a key that is held already it updates size and cost, and counts as a request."""
         for name, value in (("nbytes", nbytes), ("cost_ns", cost_ns)):
             if type(value) is not int or not 0 <= value <= U64_MAX:
                 raise InvalidField(record="CostEviction", field=name, value=value, expected=f"an int in 0..{U64_MAX}")
@@ -104,19 +107,19 @@ class CostEviction(Generic[K]):
         self._touch(key, self._asked_again(known), nbytes, cost_ns)
 
     def hit(self, key: K) -> None:
-        """A key was asked for; one that is not held is ignored."""
+        """Counts a request of a key; a key that is not held is ignored."""
         entry = self._entries.get(key)
         if entry is not None:
             self._tick()
             self._touch(key, self._asked_again(entry), entry.nbytes, entry.cost_ns)
 
     def discard(self, key: K) -> None:
-        """Forget a key, be it held or a ghost: nothing is learned from it."""
+        """Removes a key, whether held or a ghost: nothing is learned from it."""
         self._entries.pop(key, None)
         self._ghosts.pop(key, None)
 
     def evict(self) -> Evicted[K]:
-        """Let the entry of least priority go; raises ``IndexError`` if there is none."""
+        """Removes the entry of least priority; raises ``IndexError`` if there is none."""
         held, least = len(self._entries), self._least(self._told)
         candidates = tuple(self._candidate(key) for _, _, key in least)
         found = decide(self._sink, least_worth, EvictionInputs(candidates, held))
@@ -133,7 +136,7 @@ class CostEviction(Generic[K]):
 
     # ---- details
     def _least(self, most: int) -> list[tuple[int, int, K]]:
-        """The entries of least priority, taken from the queue; O(most log n) amortised."""
+        """Pops the entries of least priority from the queue; O(most log n) amortised."""
         found: list[tuple[int, int, K]] = []
         while not found or (self._queue and len(found) < most):
             priority, since, key = heapq.heappop(self._queue)
@@ -156,7 +159,7 @@ class CostEviction(Generic[K]):
             heapq.heapify(self._queue)
 
     def _asked_again(self, known: _Entry | _Ghost | None) -> int:
-        """The frequency of a key from now on; what its wait tells is kept."""
+        """Returns the new frequency of a requested key, and records how long it waited."""
         if known is None:
             return 1
         self._reuses[known.frequency - 1] += 1

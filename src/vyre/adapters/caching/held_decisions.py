@@ -1,4 +1,4 @@
-"""Decisions that are taken under a lock, and told when it has been released."""
+"""Decisions that are made under a lock, and reported after its release."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 
 class HeldDecisions:
-    """Holds what it is told until ``tell`` passes it on to ``sink``: that may be a user's telemetry, which may call
-    whoever holds the lock.
+    """A sink that buffers decisions until ``tell`` passes them on to ``sink``.
+
+    ``sink`` may be a user's telemetry, which may call the object whose lock is held.
     """
 
     __slots__ = ("_held", "_sink", "keeps")
@@ -22,10 +23,11 @@ class HeldDecisions:
         self._held: deque[Decision] = deque()
 
     def note(self, decision: Decision, /) -> None:
+        """Buffers a decision; implements ``DecisionSink.note``."""
         self._held.append(decision)
 
     def tell(self) -> None:
-        """Call without the lock, from any thread."""
+        """Passes the buffered decisions on.  Call without the lock, from any thread."""
         while True:
             try:
                 decision = self._held.popleft()

@@ -1,11 +1,11 @@
 """A cache in memory: bounded in bytes and entries, one build per key, values that are their own leases.
 
-Eviction drops the cache's reference and nothing else: whoever holds a value goes on using it, and it is unloaded when
-the last of them lets go.  While it lives it can come back without a build, so that there are never two of a key.  The
-budgets bound what the cache holds; what it let go and others still use is reported beside it.
+Eviction only drops the cache's reference: users of a value keep using it, and it is unloaded when the last reference is
+dropped.  While it lives it can be revived without a build, so that there are never two values of a key.  The budgets
+bound what the cache holds; evicted values that are still used are reported separately.
 
-A hit is a look-up in a dict and an entry in a log; the policy reads the log when something is missed.  A log that grows
-too long loses its older half: what is in memory and asked for that often is in no danger.
+A hit is a look-up in a dict and an entry in a log; the policy reads the log on a miss.  A log that grows too long loses
+its older half: entries that are hit that often are not at risk of eviction.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 LOG: Final = 256
-"""Hits that are remembered between two misses; telling the policy takes some 2.5 us each."""
+"""Length of the log of hits between two misses; the policy takes some 2.5 us for each."""
 DEPARTURES: Final = 64
-"""The latest departures that are remembered with their reasons."""
+"""Number of latest departures that are kept with their reasons."""
 _SPARE: Final = 16
 _NOT_ASKED: Final = Reason("")
 
 
 @record
 class MemoryBudget:
-    """What a cache may hold."""
+    """The limits of a cache, in bytes and entries."""
 
     nbytes: U64 = 256 << 20
     entries: Annotated[int, IntRange(1, U64_MAX)] = 2048
@@ -52,11 +52,11 @@ class MemoryBudget:
 
 @dataclass(frozen=True, slots=True)
 class Built(Generic[V]):
-    """What a build hands to the cache.
+    """The result of a build.
 
-    ``unload`` is called once, when ``value`` has died, by whichever thread let go of it last and possibly within a
-    garbage collection: it should do no more than note what to free, and must not hold ``value``.  ``cost_ns`` is what
-    another build would take; None is the time that this one took.
+    ``unload`` is called once, when ``value`` has died, by the thread that dropped the last reference and possibly
+    within a garbage collection: it should only record what to free, and must not hold ``value``.  ``cost_ns`` is the
+    time of another build; None means the time that this build took.
     """
 
     value: V
@@ -71,7 +71,7 @@ class Built(Generic[V]):
 
 
 class Cause(Enum):
-    """Why a value left."""
+    """The reasons why a value left the cache."""
 
     BYTES = "byte budget"
     ENTRIES = "entry budget"
@@ -80,7 +80,7 @@ class Cause(Enum):
 
 
 class Departure(NamedTuple):
-    """A key that left; ``why`` is what the policy said, empty where it was not asked."""
+    """A key that left the cache; ``why`` is the reason of the policy, empty if the policy was not consulted."""
 
     key: Any
     cause: Cause
@@ -88,10 +88,12 @@ class Departure(NamedTuple):
 
 
 class MemoryCacheStats(NamedTuple):
-    """``entries`` and ``nbytes`` are held now; ``leases`` and ``leased_bytes`` have left and are still used, as far as
-    they can be referenced weakly.  Since the cache was made: ``hits``; ``misses``, each of which started a build, of
-    which ``failures`` failed; ``shared``, waits for a build of another thread that succeeded; ``revived``, values that
-    came back without a build; ``evicted``, departures by cause.
+    """Statistics of a cache.
+
+    ``entries`` and ``nbytes`` are held now; ``leases`` and ``leased_bytes`` were evicted and are still used, as far as
+    they can be referenced weakly.  Counted since the cache was made: ``hits``; ``misses``, each of which started a
+    build, of which ``failures`` failed; ``shared``, waits for a build of another thread that succeeded; ``revived``,
+    values that returned without a build; ``evicted``, departures by cause.
     """
 
     entries: int
@@ -107,7 +109,7 @@ class MemoryCacheStats(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """``life`` ends with the value; None if the value cannot be referenced weakly."""
+    """A cached value's record.  ``life`` ends with the value; None if the value cannot be referenced weakly."""
 
     lease: int
     nbytes: int
@@ -118,8 +120,8 @@ class _Held(NamedTuple):
 class MemoryCache(Generic[K, V]):
     """Values by key; every method may be called from any thread, and from inside a build.
 
-    ``retention`` decides who leaves, and must not call the cache; by default that is ``CostEviction``.  ``sink``: is
-    told what that decides; it may call the cache.  ``name`` says in messages what a key stands for.
+    ``retention`` chooses victims of eviction, and must not call the cache; default: ``CostEviction``.  ``sink``
+    receives its decisions, and may call the cache.  ``name`` describes a key in messages.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class MemoryCache(Generic[K, V]):
         self._held: dict[K, _Held] = {}
         self._nbytes = 0
         self._gone: dict[K, _Held] = {}
-        # Changed by finalizers, which run anywhere, also under the lock: so without it, one atomic call at a time.
+        # Changed by finalizers, which may run under the lock: so changed without it, by single atomic calls.
         self._leases: dict[int, int] = {}
         self._lease_numbers = itertools.count()
         self._wanted: dict[K, object] = {}
@@ -151,7 +153,7 @@ class MemoryCache(Generic[K, V]):
         self._departures: deque[Departure] = deque(maxlen=DEPARTURES)
 
     def get(self, key: K) -> V | None:
-        """The value if it is held; nothing is counted where it is not."""
+        """Returns the value if it is held, else None; a miss is not counted."""
         try:
             value = self._values[key]
         except KeyError:
@@ -162,35 +164,37 @@ class MemoryCache(Generic[K, V]):
         return value
 
     def get_or_build(self, key: K, build: Callable[[], Built[V]], *, timeout_s: float | None = None) -> V:
-        """The value of ``key``, built if need be, by one thread for all that ask meanwhile.
+        """Returns the value of ``key``; on a miss one thread builds it for all that request it meanwhile.
 
-        ``timeout_s`` bounds the wait for another thread's build.  Raises what ``build`` raises; in the threads that
-        waited for it an error of the same class and text where it is a ``VyreError``, else ``UnfinishedBuild``; also
-        ``UnfinishedBuild`` if a build waits for itself, and ``DispatchTimeout``.  A failure leaves nothing behind.
+        ``timeout_s`` bounds the wait for another thread's build.  Raises what ``build`` raises; threads that waited for
+        it get an error of the same class and text if it is a ``VyreError``, else ``UnfinishedBuild``; also
+        ``UnfinishedBuild`` if a build waits for itself, and ``DispatchTimeout``.  A failure leaves no entry.
         """
         try:
             value = self._values[key]
         except KeyError:
             return self._miss(key, build, timeout_s)
-        self._log.append(key)  # as in `get`, which would cost another call
+        self._log.append(key)  # as in `get`, without the cost of another call
         if len(self._log) >= LOG:
             self._shorten_log()
         return value
 
     def discard(self, key: K) -> bool:
-        """Drop a value that is no longer valid, also one that is being built or that others use; was it held?"""
+        """Drops a value that is no longer valid, even while it is built or used; returns whether it was held."""
         with self._lock:
             left = self._discard([key])
         return len(left) > 0
 
     def discard_where(self, selects: Callable[[K], bool]) -> int:
-        """``discard`` the keys that ``selects``, which must not call the cache; how many values were held?"""
+        """Discards the keys for which ``selects``, which must not call the cache, is true; returns how many were
+        held.
+        """
         with self._lock:
             left = self._discard([key for key in (*self._held, *self._gone, *self._wanted) if selects(key)])
         return len(left)
 
     def clear(self) -> int:
-        """``discard`` everything; how many values were held?"""
+        """Discards everything; returns how many values were held."""
         return self.discard_where(lambda key: True)
 
     def __len__(self) -> int:
@@ -200,7 +204,7 @@ class MemoryCache(Generic[K, V]):
         return key in self._held
 
     def stats(self) -> MemoryCacheStats:
-        """Everything at one moment."""
+        """Returns a consistent snapshot."""
         with self._lock:
             leased = list(self._leases.values())
             return MemoryCacheStats(
@@ -217,7 +221,7 @@ class MemoryCache(Generic[K, V]):
             )
 
     def departures(self) -> tuple[Departure, ...]:
-        """The latest ``DEPARTURES`` of them, oldest first."""
+        """Returns the latest ``DEPARTURES`` of them, oldest first."""
         with self._lock:
             return tuple(self._departures)
 
@@ -232,11 +236,11 @@ class MemoryCache(Generic[K, V]):
         return value
 
     def _fill(self, key: K, build: Callable[[], Built[V]]) -> V:
-        """What the one thread does."""
+        """Builds the value, on the one thread that does."""
         ticket, left = object(), list[V]()
         with self._lock:
             self._read_log()
-            if key in self._values:  # a build ended between the look-up and this one
+            if key in self._values:  # another build ended between the look-up and this one
                 self._log.append(key)
                 return self._values[key]
             value = self._revive(key, left)
@@ -271,18 +275,18 @@ class MemoryCache(Generic[K, V]):
                 expected = "an object that can be referenced weakly, since it is to be unloaded"
                 raise InvalidField(record="Built", field="value", value=built.value, expected=expected) from None
             return _Held(number, built.nbytes, cost_ns, None)
-        life.atexit = False  # whoever loaded it is gone by then
+        life.atexit = False  # the loader no longer exists at exit
         return _Held(number, built.nbytes, cost_ns, life)
 
     def _is_wanted(self, key: K, ticket: object) -> bool:
-        """Is what was built under ``ticket`` still valid?  The ticket is used up."""
+        """Returns whether the value built under ``ticket`` is still valid, and consumes the ticket."""
         if self._wanted.get(key) is not ticket:
             return False
         del self._wanted[key]
         return True
 
     def _revive(self, key: K, left: list[V]) -> V | None:
-        """The value of a key that left, if somebody still uses it; held again if it fits."""
+        """Returns the value of an evicted key if it is still used; holds it again if it fits."""
         gone = self._gone.pop(key, None)
         alive = None if gone is None or gone.life is None else gone.life.peek()
         if gone is None or alive is None:
@@ -298,7 +302,7 @@ class MemoryCache(Generic[K, V]):
 
     # ---- what is held; under the lock
     def _keep(self, key: K, value: V, new: _Held, left: list[V]) -> None:
-        """Hold a value and append those that leave for it to ``left``, whose owner drops them outside the lock."""
+        """Holds a value and appends evicted ones to ``left``, whose owner drops them outside the lock."""
         budget = self._budget
         if new.nbytes > budget.nbytes:
             self._depart(key, new, Cause.TOO_LARGE)
@@ -322,7 +326,7 @@ class MemoryCache(Generic[K, V]):
         self._departures.append(Departure(key, cause, why))
 
     def _remember(self, key: K, held: _Held) -> None:
-        """So that the value can come back while it lives."""
+        """Keeps a weak reference, so that the value can be revived while it lives."""
         if held.life is None:
             return
         self._gone[key] = held
@@ -330,7 +334,7 @@ class MemoryCache(Generic[K, V]):
             self._gone = {k: gone for k, gone in self._gone.items() if gone.life is not None and gone.life.alive}
 
     def _discard(self, keys: Iterable[K]) -> list[V]:
-        """The values that were held, which the caller drops outside the lock."""
+        """Returns the values that were held, which the caller drops outside the lock."""
         left: list[V] = []
         for key in keys:
             self._flights.forget(key)
@@ -346,7 +350,7 @@ class MemoryCache(Generic[K, V]):
 
     # ---- the log of hits
     def _read_log(self) -> None:
-        """Tell the policy; under the lock.  Other threads go on appending."""
+        """Passes the log to the policy; under the lock.  Other threads may append meanwhile."""
         hits = self._log[:]
         del self._log[: len(hits)]
         self._logged += len(hits)
@@ -362,7 +366,7 @@ class MemoryCache(Generic[K, V]):
 
 
 def _let_go(leases: dict[int, int], lease: int, unload: Callable[[], object] | None) -> None:
-    """A value has died.  This may run within any other call, so it takes no lock."""
+    """Handles the death of a value.  This may run within any other call, so it takes no lock."""
     leases.pop(lease, None)
     if unload is not None:
         unload()

@@ -1,6 +1,6 @@
-"""The shapes that were chosen for waves of graph analyses, remembered by graph, device and level of pressure.
+"""A cache of launch shapes for waves of graph analyses, by graph, device and level of pressure.
 
-The rules are those of ``vyre.policies.plan_cache``; here is what they remember.
+The rules are those of ``vyre.policies.plan_cache``; this module holds their state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DEFAULT_CAPACITY: Final = 256
 
 
 class MegakernelPlanCache:
-    """Decisions by key, at most ``max_entries`` of them (0 remembers nothing); the least recently used leaves first."""
+    """Decisions by key, at most ``max_entries`` of them (0: none), evicted in least-recently-used order."""
 
     def __init__(
         self,
@@ -53,15 +53,16 @@ class MegakernelPlanCache:
 
     @property
     def stats(self) -> MegakernelPlanCacheStats:
+        """Hits, misses, evictions and entries."""
         return MegakernelPlanCacheStats(self._hits, self._misses, self._evictions, len(self._entries))
 
     def clear(self) -> None:
-        """Forget every decision; the counters go on."""
+        """Drops every decision; the counters continue."""
         self._entries.clear()
         self._last_used.clear()
 
     def get_or_select_topology(self, lookup: TopologyLookup) -> MegakernelCachedPlan:
-        """The remembered decision of an equal key, the very object; else a new one, remembered."""
+        """Returns the cached decision of an equal key, the very object; else makes and caches one."""
         key = lookup_key(lookup, self._buckets)
         found = self._entries.get(key)
         if found is not None:
@@ -80,15 +81,15 @@ class MegakernelPlanCache:
         return found
 
     def get_or_plan_execution(self, lookup: ExecutionLookup) -> ExecutionPlan:
-        """Memory for the remembered or newly chosen shape, or for the smallest one where that shape does not fit.
+        """Returns memory for the cached or newly chosen shape, or for the smallest one where that shape does not fit.
 
-        Raises ``PlanError`` like ``fit``; bytes that leave 64 bits in the smallest shape raise before
-        anything is looked up.
+        Raises ``PlanError`` like ``fit``; sizes that exceed 64 bits in the smallest shape raise before anything is
+        looked up.
         """
         return plan_remembered(self.get_or_select_topology(topology_lookup(lookup)), lookup.wave)
 
     def _evict(self) -> None:
         key, _ = self._entries.popitem(last=False)
         self._evictions += 1
-        if self._last_used[key.identity] == key:  # then it was the only one: others would have left before it
+        if self._last_used[key.identity] == key:  # then it was the only one: others would have been evicted first
             del self._last_used[key.identity]

@@ -1,4 +1,4 @@
-"""What a cache asks about eviction, and ``cache_eviction_heat`` as an answer; ``CostEviction`` is the other."""
+"""The protocol of eviction, and its implementation by ``cache_eviction_heat``; ``CostEviction`` is the other one."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Retention(Protocol[K]):
-    """State of one cache; the cache calls it from one thread at a time."""
+    """The eviction state of one cache, which calls it from one thread at a time."""
 
     def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
-        """``key`` was built, at that cost, and is kept."""
+        """Records that ``key`` was built, at that cost in ns, and is held."""
         ...
 
     def hit(self, key: K) -> None:
-        """``key`` was asked for; it may have left meanwhile."""
+        """Records a hit of ``key``, which may have been evicted meanwhile."""
         ...
 
     def discard(self, key: K) -> None:
-        """``key`` is no longer valid."""
+        """Records that ``key`` is no longer valid."""
         ...
 
     def evict(self) -> Evicted[K]:
-        """Choose who leaves and forget it; there is at least one."""
+        """Chooses a victim and drops it; there is at least one entry."""
         ...
 
 
@@ -48,10 +48,10 @@ class _Warm(NamedTuple):
 
 
 class HeatRetention(Generic[K]):
-    """The coldest by ``cache_eviction_heat`` leaves; O(n) each.
+    """Evicts the coldest entry by ``cache_eviction_heat``; each eviction is O(n).
 
-    ``by_cost`` weighs heat by rebuild cost per byte.  A cache reports hits when something is missed, so that a hit
-    counts from the next miss on.  ``sink``: is told who leaves, and of the coldest, ``CANDIDATES`` at most.
+    ``by_cost`` weighs heat by rebuild cost per byte.  A cache reports hits on a miss, so that a hit counts from the
+    next miss on.  ``sink`` receives each eviction, with at most ``CANDIDATES`` of the coldest entries.
     """
 
     def __init__(
@@ -66,17 +66,21 @@ class HeatRetention(Generic[K]):
         self._entries: dict[K, _Warm] = {}
 
     def admit(self, key: K, nbytes: int, cost_ns: int) -> None:
+        """Implements ``Retention.admit``."""
         self._entries[key] = _Warm(1, self._now_s(), cost_ns / max(nbytes, 1) if self._by_cost else 1.0)
 
     def hit(self, key: K) -> None:
+        """Implements ``Retention.hit``."""
         warm = self._entries.get(key)
         if warm is not None:
             self._entries[key] = _Warm(min(warm.hits + 1, U32_MAX), self._now_s(), warm.weight)
 
     def discard(self, key: K) -> None:
+        """Implements ``Retention.discard``."""
         self._entries.pop(key, None)
 
     def evict(self) -> Evicted[K]:
+        """Implements ``Retention.evict``."""
         held, now = tuple(self._entries.items()), self._now_s()
         entries = tuple(HeatEntry(place, *warm) for place, (_, warm) in enumerate(held))
         room = max(len(entries) - CANDIDATES, 0)

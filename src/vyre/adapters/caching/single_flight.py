@@ -1,8 +1,8 @@
-"""One thread builds what several ask for at once; the others wait for its result.
+"""Single flight: one thread builds a value that several request at once; the others wait for its result.
 
-A failed or cancelled build releases everybody: the builder with what it raised, those who wait with an error of the
-same class and text where it is one of ours, else with ``UnfinishedBuild``.  A build may ask for other keys.  If it asks
-for its own, directly or through what another thread builds, waiting would never end: that is an error.
+A failed or cancelled build releases all threads: the builder with what it raised, the waiting ones with an error of the
+same class and text if it is a ``VyreError``, else with ``UnfinishedBuild``.  A build may request other keys.  If it
+requests its own, directly or through what another thread builds, waiting would never end: that raises an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class _Flight(Generic[V]):
-    """A build under way; ``result`` or ``error`` is there once it has landed."""
+    """A build in progress; ``result`` or ``error`` is set once it has landed."""
 
     __slots__ = ("error", "landed", "owner", "result")
 
@@ -31,9 +31,9 @@ class _Flight(Generic[V]):
 
 
 class SingleFlight(Generic[K, V]):
-    """Builds under way by key; every method may be called from any thread.
+    """Builds in progress by key; every method may be called from any thread.
 
-    ``name`` says in messages what a key stands for.
+    ``name`` describes a key in messages.
     """
 
     def __init__(self, name: Callable[[K], str] = repr) -> None:
@@ -43,10 +43,10 @@ class SingleFlight(Generic[K, V]):
         self._waiting: dict[int, _Flight[V]] = {}
 
     def run(self, key: K, build: Callable[[], V], timeout_s: float | None = None) -> tuple[V, bool]:
-        """The result of ``build``, and whether this thread ran it.
+        """Returns the result of ``build``, and whether this thread ran it.
 
-        ``timeout_s`` bounds the wait for another thread, not a build of one's own.  Raises what ``build`` raises,
-        ``UnfinishedBuild``, and ``DispatchTimeout`` once the wait is over; the build goes on then.
+        ``timeout_s`` bounds the wait for another thread, not the own build.  Raises what ``build`` raises,
+        ``UnfinishedBuild``, and ``DispatchTimeout`` when the wait times out; the build then continues.
         """
         own = _Flight[V](threading.get_ident())
         try:
@@ -62,16 +62,16 @@ class SingleFlight(Generic[K, V]):
         return self._wait(key, flight, timeout_s), False
 
     def forget(self, key: K) -> None:
-        """Who asks from now on does not get the result of a build that runs already."""
+        """Detaches a running build: later requests do not get its result."""
         with self._lock:
             self._flights.pop(key, None)
 
     # ---- details
     def _join(self, key: K, own: _Flight[V]) -> _Flight[V]:
-        """The flight to wait for, or ``own`` if it is the first."""
+        """Returns the flight to wait for, or ``own`` if it is the first."""
         with self._lock:
             flight = self._flights.get(key)
-            if flight is None or flight.landed.is_set():  # it lands first and leaves the table then
+            if flight is None or flight.landed.is_set():  # it lands before it leaves the table
                 self._flights[key] = own
                 return own
             if self._waits_for(flight, own.owner):
@@ -82,7 +82,7 @@ class SingleFlight(Generic[K, V]):
             return flight
 
     def _waits_for(self, flight: _Flight[V], thread: int) -> bool:
-        """Does ``flight`` end only after ``thread`` goes on?"""
+        """Returns whether ``flight`` can end only after ``thread`` continues."""
         following: _Flight[V] | None = flight
         while following is not None and not following.landed.is_set():
             if following.owner == thread:
@@ -113,7 +113,7 @@ class SingleFlight(Generic[K, V]):
 
 
 def _for_the_others(name: str, error: BaseException) -> VyreError:
-    """What those who wait are told.  It holds no traceback, which would keep the builder's frames alive."""
+    """Returns the error for waiting threads.  It holds no traceback, which would keep the builder's frames alive."""
     if isinstance(error, VyreError):
         return _copied(error)
     how = "failed" if isinstance(error, Exception) else "was cancelled"
@@ -122,7 +122,7 @@ def _for_the_others(name: str, error: BaseException) -> VyreError:
 
 
 def _copied(error: VyreError) -> VyreError:
-    """For one thread to raise: notes and tracebacks of several would mix."""
+    """Returns a copy for one thread to raise: notes and tracebacks of several threads would mix."""
     own = copy.copy(error)
     notes: list[str] | None = getattr(error, "__notes__", None)
     if notes is not None:

@@ -1,1 +1,1 @@
-"""Compiled artifacts in a directory that processes share; ``docs/caches.md`` says what it guarantees."""
+"""Compiled artifacts in a directory that processes share; ``docs/caches.md`` states its guarantees."""

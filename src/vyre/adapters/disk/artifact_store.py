@@ -1,4 +1,4 @@
-"""The artifact store on disk: one directory of our own, and others that are only read."""
+"""The artifact store on disk: one writable directory, and read-only layers below it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OTHER_FIX: Final = "check the disk with `vyre cache verify`, or set VYRE_CACHE_
 
 
 class _Layer(NamedTuple):
-    """``label`` stands in telemetry."""
+    """A directory of the store; ``label`` names it in telemetry."""
 
     directory: EntryDirectory
     label: str
@@ -56,11 +56,12 @@ class _Layer(NamedTuple):
 class DiskArtifactStore:
     """Artifacts in the directory of ``settings``, shared with every process that uses it.
 
-    What the disk cannot do is reported once a cause, as the event ``vyre.cache.unusable``, and done without.  Counts go
-    out as ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
+    A failure of the disk is reported once per cause, as the event ``vyre.cache.unusable``, and never raised.  Counters
+    are ``vyre.cache.hit`` (label ``layer``), ``.miss`` (``reason``), ``.put``, ``.corrupt`` and ``.evicted``.
 
     ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.  ``retention``
-    decides who leaves when the directory is full, in place of what the settings name, which tells ``sink``.
+    chooses victims when the directory is full, instead of the one that the settings name, whose decisions ``sink``
+    receives.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class DiskArtifactStore:
         self._settings, self._telemetry, self._now_ns = settings, telemetry, now_ns
         self._lock = Lock()
         self._decisions = None if sink is None else HeldDecisions(sink)
-        self._space_lock = Lock()  # held while entries are evicted; hits do not wait for that
+        self._space_lock = Lock()  # held while entries are evicted; hits do not wait for it
         self._prepared = False
         self._counts: Counter[str] = Counter()
         self._complaints = Complaints(telemetry, "vyre.cache.unusable", str(settings.directory))
@@ -92,6 +93,7 @@ class DiskArtifactStore:
 
     # ---- the port
     def get(self, key: ArtifactKey, /) -> Artifact | None:
+        """Implements ``ArtifactStore.get``: the first layer with a valid entry answers."""
         place, reason = place_of(key), "absent"
         for layer in self._layers:
             try:
@@ -109,6 +111,7 @@ class DiskArtifactStore:
         return None
 
     def put(self, key: ArtifactKey, artifact: Artifact, /) -> bool:
+        """Implements ``ArtifactStore.put``; False if the entry is too large or could not be written."""
         if self._own is None:
             return False
         place = place_of(key)
@@ -118,7 +121,7 @@ class DiskArtifactStore:
         try:
             try:
                 stored = self._put(self._own, place, data, artifact.cost_ns)
-            except FileNotFoundError:  # somebody removed the whole directory
+            except FileNotFoundError:  # another process removed the whole directory
                 self._prepared = False
                 stored = self._put(self._own, place, data, artifact.cost_ns)
         except OSError as error:
@@ -132,14 +135,14 @@ class DiskArtifactStore:
         return stored
 
     def neighbours(self, key: ArtifactKey, /) -> Sequence[ArtifactKey]:
-        """The latest used ones."""
+        """Implements ``ArtifactStore.neighbours``: the most recently used ones."""
         place = place_of(key)
         latest = heapq.nlargest(NEIGHBOURS, self._family(place), key=lambda found: found[1].used_ns)
         keys = (key_of_entry(directory, entry.path) for directory, entry in latest)
         return [found for found in keys if found is not None]
 
     def entries(self) -> Iterator[StoredEntry]:
-        """Entries that another version of vyre wrote are among those that cannot be read."""
+        """Implements ``ArtifactStore.entries``; entries of another version of vyre count as unreadable."""
         for directory, _ in self._layers:
             layer = "" if directory is self._own else directory.layout.root
             for entry in listing(directory):
@@ -147,6 +150,7 @@ class DiskArtifactStore:
                     yield StoredEntry(entry.key, entry.found.nbytes, layer)
 
     def remove(self, key: ArtifactKey, /) -> bool:
+        """Implements ``ArtifactStore.remove``, in the writable directory."""
         if self._own is not None:
             try:
                 self._own.unlink(place_of(key).path)
@@ -156,7 +160,7 @@ class DiskArtifactStore:
         return True
 
     def stats(self) -> StoreStats:
-        """``entries`` and ``nbytes`` from a scan of our own directory."""
+        """Implements ``ArtifactStore.stats``; ``entries`` and ``nbytes`` come from a scan of the writable directory."""
         found = [] if self._own is None else [entry.nbytes for entry in self._own.scan()]
         with self._lock:
             counts = self._counts
@@ -171,7 +175,7 @@ class DiskArtifactStore:
             )
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing: no file is kept open."""
 
     # ---- reading
     def _read(self, layer: _Layer, place: Place) -> Artifact:
@@ -198,15 +202,15 @@ class DiskArtifactStore:
         return entry.artifact
 
     def _note_use(self, directory: EntryDirectory, path: str, used_ns: int) -> None:
-        """Times of use are kept to within an hour, so that a hit does not write."""
+        """Records a use.  Times of use have a resolution of an hour, so that most hits do not write."""
         self._space.used(path)
         now_ns = self._now_ns()
         if abs(now_ns - used_ns) > RECENT_NS:
-            with suppress(OSError):  # it is evicted sooner: that is all
+            with suppress(OSError):  # the only consequence is an earlier eviction
                 directory.touch(path, now_ns)
 
     def _family(self, place: Place) -> Iterator[tuple[EntryDirectory, Found]]:
-        """Other entries of the program and kind, of which the first layer that has one counts."""
+        """Yields other entries of the program and kind; of an entry in several layers the first counts."""
         seen = {place.path}
         for layer in self._layers:
             for entry in layer.directory.scan_family(place.name):
@@ -216,7 +220,7 @@ class DiskArtifactStore:
 
     # ---- writing
     def _put(self, directory: EntryDirectory, place: Place, data: bytes, cost_ns: int) -> bool:
-        if not self._prepared:  # checked again: it may not have existed when the store was opened
+        if not self._prepared:  # checked again, because it may not have existed when the store was opened
             directory.prepare()
             self._prepared = True
         with self._space_lock:
@@ -237,7 +241,7 @@ class DiskArtifactStore:
 
     # ---- telling
     def _opened(self, path: Path, files: FileOperations, user: int) -> EntryDirectory | None:
-        """None if it cannot be used, which is reported."""
+        """Opens the directory; None if it cannot be used, which is reported."""
         directory = EntryDirectory(files, str(path), user)
         try:
             directory.check()
@@ -259,6 +263,7 @@ class DiskArtifactStore:
 
 
 def retention_of(eviction: Eviction, sink: DecisionSink | None = None) -> Retention[str]:
+    """Returns the retention that implements ``eviction``."""
     match eviction:
         case Eviction.COST:
             return CostEviction[str](sink=sink)
@@ -274,9 +279,9 @@ def open_disk_store(
     retention: Retention[str] | None = None,
     sink: DecisionSink | None = None,
 ) -> DiskArtifactStore | None:
-    """What ``cache`` asks for, completed from the environment; None for no cache on disk.
+    """Opens the store that ``cache`` configures, completed from the environment; None if the cache on disk is disabled.
 
-    Raises ``InvalidConfig`` for what cannot be meant; what the disk cannot do is only reported.
+    Raises ``InvalidConfig`` for an invalid ``cache``; failures of the disk are only reported.
     """
     settings = cache_settings(cache, environment)
     return None if settings is None else DiskArtifactStore(settings, telemetry, retention=retention, sink=sink)

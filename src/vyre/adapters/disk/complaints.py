@@ -1,4 +1,4 @@
-"""What a disk cannot do is said once a cause, and then done without."""
+"""Warnings about a disk: each cause is reported once, and the failure is otherwise ignored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vyre.ports.support import Telemetry
 
 
 class Complaints:
-    """Warnings ``event`` about ``directory``, each with its problem and what mends it; any thread may call."""
+    """Emits warnings ``event`` about ``directory``, each with its problem and fix; every method is thread-safe."""
 
     def __init__(self, telemetry: Telemetry, event: str, directory: str) -> None:
         self._telemetry, self._event, self._directory = telemetry, event, directory
@@ -17,12 +17,12 @@ class Complaints:
         self._causes: set[object] = set()
 
     def of_error(self, error: OSError, fix: str) -> None:
-        """Its number is the cause."""
+        """Reports an ``OSError``; its ``errno`` is the cause."""
         where = error.filename if isinstance(error.filename, str) else self._directory
         self.say(f"{where}: {error.strerror or error}", fix, cause=error.errno or 0)
 
     def say(self, problem: str, fix: str, *, cause: object = None) -> None:
-        """``cause``: None is the problem itself."""
+        """Reports a problem.  ``cause``: None means the text of the problem."""
         cause = problem if cause is None else cause
         with self._lock:
             if cause in self._causes:

@@ -1,13 +1,13 @@
-"""Where the cache is and what it may hold: from the code, the environment and the defaults, in that order.
+"""Directory and limits of the cache: from the code, the environment and the defaults, in that order.
 
     variable               meaning                                         default
-    VYRE_CACHE_DIR         the directory                                   the user's cache directory, ``vyre`` in it
-    VYRE_CACHE_BYTES       bytes it may hold                               1 GiB
-    VYRE_CACHE_ENTRIES     entries it may hold                             4096
-    VYRE_CACHE_LAYERS      directories that are only read, as in ``PATH``  none
+    VYRE_CACHE_DIR         the directory                                   ``vyre`` in the user's cache directory
+    VYRE_CACHE_BYTES       maximum of bytes                                1 GiB
+    VYRE_CACHE_ENTRIES     maximum of entries                              4096
+    VYRE_CACHE_LAYERS      read-only directories, separated as in ``PATH`` none
     VYRE_CACHE_DISABLE     1: no cache on disk, whatever the code says     0
 
-An empty variable is as good as none.
+An empty variable is the same as an unset one.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _FLAGS: Final = {
 }
 
 CacheOption: TypeAlias = "CacheConfig | Path | str | Literal[False] | None"
-"""A configuration; a directory; False for no cache on disk; None for what the environment says."""
+"""A configuration; a directory; False for no cache on disk; None for the settings of the environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """What is used; the paths are absolute."""
+    """The settings in effect; the paths are absolute."""
 
     directory: Path
     max_bytes: int = DEFAULT_BYTES
@@ -62,7 +62,7 @@ class CacheSettings:
 
 
 def cache_settings(cache: CacheOption, environment: Environment) -> CacheSettings | None:
-    """None where the cache is turned off; raises ``InvalidConfig`` naming what is wrong."""
+    """Returns the settings, None if the cache is disabled; raises ``InvalidConfig`` naming the invalid setting."""
     if cache is False or _flag(environment, DISABLE):
         return None
     config = config_of(cache)
@@ -77,9 +77,9 @@ def cache_settings(cache: CacheOption, environment: Environment) -> CacheSetting
 
 
 def default_directory() -> Path:
-    """``vyre`` in the user's cache directory.
+    """Returns ``vyre`` in the user's cache directory.
 
-    Links on the way there are followed once, here, since a home behind a link is nothing unusual; what they lead to is
+    Symbolic links on the way there are resolved once, here, since a home behind a link is not unusual; their target is
     then checked like any other directory.
     """
     from platformdirs import user_cache_path
@@ -88,7 +88,7 @@ def default_directory() -> Path:
 
 
 def config_of(cache: CacheOption) -> CacheConfig:
-    """``cache`` written out, False as nothing said; raises ``InvalidConfig`` for what cannot be meant."""
+    """Returns ``cache`` as a ``CacheConfig``; None and False give an empty one.  Raises ``InvalidConfig``."""
     match cache:
         case CacheConfig():
             return cache
@@ -100,7 +100,7 @@ def config_of(cache: CacheOption) -> CacheConfig:
 
 
 def _absolute(path: Path) -> Path:
-    # Not resolve(): a link is to be seen, and refused, where the directory is checked.
+    # Not resolve(): the check of the directory must see a link, and refuse it.
     return Path(os.path.abspath(path.expanduser()))  # noqa: PTH100
 
 

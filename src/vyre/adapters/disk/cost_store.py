@@ -1,6 +1,6 @@
-"""Launch costs in a directory that processes share: ``costs-v1/SSSS....json``, S the digest of their source.
+"""Launch costs in a directory that processes share: ``costs-v1/SSSS....json``, where S is the digest of their source.
 
-A file is replaced as a whole, so that readers see the costs of before or the new ones; of two writers the later wins.
+A file is replaced as a whole, so that readers see either the old or the new costs; of two writers the later wins.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class DiskCostStore:
         self._whole: Final = WholeFiles(files, self._user, MAX_FILE_BYTES)
 
     def load(self, source: CostSource, /) -> LaunchCosts | None:
+        """Implements ``CostStore.load``; raises ``UnreadableFile``, ``MalformedJson`` and ``ForeignCosts``."""
         path = f"{self.directory}/{name_of(source)}"
         try:
             if not check_directory(self._files, self.directory, self._user):
@@ -58,17 +59,18 @@ class DiskCostStore:
         return found
 
     def save(self, costs: LaunchCosts, /) -> None:
+        """Implements ``CostStore.save``; raises ``UnreadableFile``."""
         content = (to_text(costs) + "\n").encode()
         try:
             self._whole.write(self.directory, name_of(costs.source), content)
         except OSError as error:
             raise _unreadable(self.directory, error) from error
-        with suppress(OSError):  # what cannot be removed now goes another time
+        with suppress(OSError):  # a file that cannot be removed now is removed another time
             self._whole.remove_stale(self.directory, self._now_ns())
 
 
 def name_of(source: CostSource) -> str:
-    """Of the file that keeps its costs."""
+    """Returns the name of the file that holds the costs of ``source``."""
     from blake3 import blake3
 
     told = "\0".join((source.backend, source.device, source.driver))
@@ -76,7 +78,9 @@ def name_of(source: CostSource) -> str:
 
 
 def costs_of_file(path: Path) -> LaunchCosts:
-    """The costs in a file that the user names; raises ``UnreadableFile`` and ``MalformedJson``, which name it."""
+    """Returns the costs in a file that the user names; raises ``UnreadableFile`` and ``MalformedJson``, which name
+    it.
+    """
     try:
         return _parsed(read_file(path, max_bytes=MAX_FILE_BYTES))
     except MalformedJson as error:

@@ -1,8 +1,8 @@
 """The entries below one root: read, written and removed one at a time.
 
-Nothing here needs a lock.  An entry appears whole, by a rename; whoever reads one that is being replaced has the old
-or the new one; whoever finds one gone has a miss.  Directories are made when they turn out to be missing, since any
-process may remove an empty one at any time.
+No operation needs a lock.  An entry appears whole, by a rename; a reader of an entry that is being replaced gets the
+old or the new one; an entry that was removed is a miss.  Directories are made when they turn out to be missing, since
+any process may remove an empty one at any time.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from vyre.adapters.disk.layout import Layout, Name, Place, parse_path, shards
 from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
 from vyre.domain.cache_config import Durability
 
-# A pipe that somebody put there must not block us; for regular files the flag means nothing.
+# O_NONBLOCK so that a pipe in place of an entry does not block; it has no effect on regular files.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE_FILE: Final = 0o600
 _PRIVATE_DIRECTORY: Final = 0o700
 _ATTEMPTS: Final = 16
-"""Times that a directory may vanish before a put gives up."""
+"""Number of times that a directory may vanish before a put gives up."""
 QUARANTINE_FILES: Final = 16
 QUARANTINE_BYTES: Final = 64 << 20
 STALE_S: Final = 3600
-"""Age at which a temporary file belongs to nobody: writing one takes seconds at most."""
+"""Age in seconds at which a temporary file is abandoned: writing one takes seconds at most."""
 
 
 class Untrusted(Exception):
-    """A file that others could have written; ``str`` says why."""
+    """A file that other users could have written; ``str`` says why."""
 
 
 class Read(NamedTuple):
-    """``inode`` tells whether a path still names the same file.  ``used_ns``: since the epoch."""
+    """The content of a file.
+
+    ``inode`` shows whether a path still names the same file.  ``used_ns``: time of last use since the epoch.
+    """
 
     data: bytes
     inode: int
@@ -46,7 +49,7 @@ class Read(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An entry that a scan came across.  ``nbytes``: of its file.  ``used_ns``: last use, since the epoch."""
+    """An entry found by a scan.  ``nbytes``: size of its file.  ``used_ns``: time of last use since the epoch."""
 
     path: str
     nbytes: int
@@ -54,7 +57,10 @@ class Found(NamedTuple):
 
 
 class EntryDirectory:
-    """Paths of entries are those below ``entries``; every method raises ``OSError`` unless it says otherwise."""
+    """The entries of one cache directory.
+
+    Paths of entries are relative to ``entries``; every method raises ``OSError`` unless it says otherwise.
+    """
 
     def __init__(self, files: FileOperations, root: str, user: int) -> None:
         self._files = files
@@ -63,18 +69,18 @@ class EntryDirectory:
         self.layout: Final = Layout(root)
 
     def check(self) -> bool:
-        """Does it exist?  Raises ``UntrustedDirectory`` if others could change what is in it."""
+        """Returns whether it exists.  Raises ``UntrustedDirectory`` if other users could change its content."""
         return check_directory(self._files, self.layout.root, self._user) and all(
             check_directory(self._files, path, self._user) for path in self.layout.directories
         )
 
     # ---- reading
     def read(self, path: str) -> Read:
-        """All bytes of an entry; raises also ``Damaged`` and ``Untrusted``."""
+        """Returns all bytes of an entry; also raises ``Damaged`` and ``Untrusted``."""
         return self._read(path, None)
 
     def read_key(self, path: str) -> bytes:
-        """The key of an entry, encoded and not verified; raises also ``Damaged`` and ``Untrusted``."""
+        """Returns the key of an entry, encoded and not verified; also raises ``Damaged`` and ``Untrusted``."""
         data = self._read(path, HEADER_BYTES).data
         length = read_header(data).key_bytes
         if length > MAX_KEY_BYTES:
@@ -82,7 +88,7 @@ class EntryDirectory:
         return self._read(path, HEADER_BYTES + length).data[HEADER_BYTES:]
 
     def cost_ns(self, path: str) -> int:
-        """What an entry says it takes to build; 0 if it cannot be read.  Raises nothing."""
+        """Returns the build time that an entry records; 0 if it cannot be read.  Raises nothing."""
         try:
             return read_header(self._read(path, HEADER_BYTES).data).cost_ns
         except (OSError, Damaged, Untrusted):
@@ -107,12 +113,12 @@ class EntryDirectory:
         return Read(data, found.st_ino, found.st_mtime_ns)
 
     def scan(self) -> Iterator[Found]:
-        """Every entry; whatever vanishes or cannot be looked at meanwhile is left out.  Raises nothing."""
+        """Yields every entry; entries that vanish or cannot be inspected are left out.  Raises nothing."""
         for shard in shards(self._names(self.layout.entries)):
             yield from self._scan_shard(shard, "")
 
     def scan_family(self, name: Name) -> Iterator[Found]:
-        """The entries of the same program and kind.  Raises nothing."""
+        """Yields the entries of the same program and kind.  Raises nothing."""
         return self._scan_shard(name.shard, name.family)
 
     def _scan_shard(self, shard: str, prefix: str) -> Iterator[Found]:
@@ -135,7 +141,7 @@ class EntryDirectory:
 
     # ---- writing
     def prepare(self) -> None:
-        """Make what is missing; raises also ``UntrustedDirectory``."""
+        """Makes missing directories; also raises ``UntrustedDirectory``."""
         if self.check():
             return
         path = ""
@@ -147,7 +153,7 @@ class EntryDirectory:
         self.check()
 
     def write(self, place: Place, data: bytes, durability: Durability) -> None:
-        """Put an entry in its place, whole or not at all."""
+        """Writes an entry to its place, whole or not at all."""
         files = self._files
         temporary = f"{self.layout.temporary}/{os.urandom(16).hex()}"
         descriptor = files.open(temporary, _CREATE, _PRIVATE_FILE)
@@ -159,7 +165,7 @@ class EntryDirectory:
                 if durability is not Durability.NONE:
                     files.fsync(descriptor)
             finally:
-                files.close(descriptor)  # some file systems tell only now that the disk is full
+                files.close(descriptor)  # some file systems report only here that the disk is full
             self._rename(temporary, place)
         except OSError:
             with suppress(OSError):
@@ -194,17 +200,17 @@ class EntryDirectory:
             self._files.mkdir(path, _PRIVATE_DIRECTORY)
 
     def touch(self, path: str, now_ns: int) -> None:
-        """Note a use."""
+        """Records a use."""
         self._files.utime(f"{self.layout.entries}/{path}", ns=(now_ns, now_ns), follow_symlinks=False)
 
     # ---- removing
     def unlink(self, path: str) -> None:
-        """Remove an entry that may be gone already."""
+        """Removes an entry that may have been removed already."""
         with suppress(FileNotFoundError):
             self._files.unlink(f"{self.layout.entries}/{path}")
 
     def remove(self, path: str) -> bool:
-        """Is the entry gone, whoever removed it?  Raises nothing."""
+        """Removes an entry; returns whether it is gone, whoever removed it.  Raises nothing."""
         try:
             self.unlink(path)
         except OSError:
@@ -212,13 +218,13 @@ class EntryDirectory:
         return True
 
     def remove_empty_shards(self) -> None:
-        """Raises nothing."""
+        """Removes empty directories.  Raises nothing."""
         for shard in shards(self._names(self.layout.entries)):
             with suppress(OSError):  # not empty
                 self._files.rmdir(f"{self.layout.entries}/{shard}")
 
     def quarantine(self, path: str, inode: int | None) -> None:
-        """Take a damaged entry out of the way, unless another file is in its place by now.  Raises nothing."""
+        """Moves a damaged entry to quarantine, unless another file has replaced it.  Raises nothing."""
         source, name = f"{self.layout.entries}/{path}", path.rpartition("/")[2]
         with suppress(OSError):
             found = self._files.lstat(source)
@@ -231,7 +237,7 @@ class EntryDirectory:
         self.remove(path)
 
     def _bound_quarantine(self) -> None:
-        """Keep the latest files, up to a number and a size."""
+        """Keeps the latest files, up to a number and a size."""
         kept = nbytes = 0
         for found in sorted(self._files_in(self.layout.quarantine), key=lambda f: f.used_ns, reverse=True):
             kept, nbytes = kept + 1, nbytes + found.nbytes
@@ -239,11 +245,11 @@ class EntryDirectory:
                 self._files.unlink(found.path)
 
     def empty_quarantine(self) -> int:
-        """How many files went?  Raises nothing."""
+        """Returns how many files were removed.  Raises nothing."""
         return self._unlink_all(self._files_in(self.layout.quarantine))
 
     def sweep(self, now_ns: int) -> int:
-        """Remove what killed writers left; how many files?  A clock that went back makes files older, not younger.
+        """Removes temporary files of killed writers; returns how many.  If the clock goes back, files count as older.
 
         Raises nothing.
         """
@@ -252,7 +258,7 @@ class EntryDirectory:
         return self._unlink_all(file for file in found if abs(now_ns - file.used_ns) > stale)
 
     def forget_announcements(self) -> None:
-        """Begin the ledger anew.  Raises nothing."""
+        """Truncates the ledger.  Raises nothing."""
         with suppress(OSError):
             self._files.unlink(self.layout.announced)
 

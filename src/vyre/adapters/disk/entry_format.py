@@ -1,4 +1,4 @@
-"""One entry as one file: what it is, the full key, metadata, code, and a digest of all of it.
+"""The format of an entry's file: a header, the full key, metadata, code, and a digest of all of it.
 
 Integers are little-endian.
 
@@ -25,7 +25,7 @@ from blake3 import blake3
 from vyre.domain.record import U64_MAX
 from vyre.ports.artifact_store import Artifact
 
-MAGIC: Final = b"\x93VYART\r\n"  # not ASCII, and changed by whatever translates line ends
+MAGIC: Final = b"\x93VYART\r\n"  # not ASCII, and changed by any translation of line ends
 VERSION: Final = 1
 DIGEST_BYTES: Final = 32
 _HEADER: Final = Struct("<8sIIQQQ")
@@ -35,11 +35,11 @@ MAX_ENTRY_BYTES: Final = 1 << 30
 
 
 class Damaged(Exception):
-    """These bytes are no entry; ``str`` says why."""
+    """The bytes are not an entry; ``str`` says why."""
 
 
 class Header(NamedTuple):
-    """``total``: bytes of the whole entry."""
+    """The header of an entry, with the lengths of its parts."""
 
     key_bytes: int
     metadata_bytes: int
@@ -48,17 +48,19 @@ class Header(NamedTuple):
 
     @property
     def total(self) -> int:
+        """Size of the whole entry in bytes."""
         return HEADER_BYTES + self.key_bytes + self.metadata_bytes + self.code_bytes + DIGEST_BYTES
 
 
 class Entry(NamedTuple):
-    """``key``: encoded."""
+    """An entry; ``key`` is encoded."""
 
     key: bytes
     artifact: Artifact
 
 
 def encode(key: bytes, artifact: Artifact) -> bytes:
+    """Returns the bytes of an entry's file."""
     metadata, code = artifact.metadata, artifact.code
     cost_ns = min(max(artifact.cost_ns, 0), U64_MAX)
     header = _HEADER.pack(MAGIC, VERSION, len(key), len(metadata), len(code), cost_ns)
@@ -67,7 +69,7 @@ def encode(key: bytes, artifact: Artifact) -> bytes:
 
 
 def decode(data: bytes) -> Entry:
-    """The entry, verified; raises ``Damaged``."""
+    """Returns the entry, verified; raises ``Damaged``."""
     header = read_header(data)
     if header.total != len(data):
         raise Damaged(f"it has {len(data)} bytes and should have {header.total}")
@@ -80,7 +82,7 @@ def decode(data: bytes) -> Entry:
 
 
 def read_header(data: bytes) -> Header:
-    """The header at the start of ``data``, as it claims to be: only ``decode`` verifies it.  Raises ``Damaged``."""
+    """Returns the header at the start of ``data``, unverified: only ``decode`` verifies it.  Raises ``Damaged``."""
     if len(data) < HEADER_BYTES:
         raise Damaged(f"it ends after {len(data)} bytes")
     magic, version, *fields = _HEADER.unpack_from(data)

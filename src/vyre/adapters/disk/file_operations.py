@@ -1,4 +1,4 @@
-"""Every call to the file system that the cache makes, in one record, so that tests can fail each of them."""
+"""All file system calls of the cache, in one record, so that tests can make each of them fail."""
 
 from __future__ import annotations
 

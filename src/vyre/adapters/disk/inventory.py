@@ -1,4 +1,4 @@
-"""What is in a cache directory, entry by entry: keys, checks, and removing all of it."""
+"""The inventory of a cache directory: its entries, their verification, and their removal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from vyre.domain.errors import InvalidField, MalformedWire
 
 
 class Listed(NamedTuple):
-    """``program``: its digest, as hex.  ``key`` is None where it cannot be read, as that of another version of vyre."""
+    """An entry of a listing.
+
+    ``program``: its digest, as hex.  ``key``: None if it cannot be read, such as that of another version of vyre.
+    """
 
     found: Found
     program: str
@@ -25,14 +28,14 @@ class Listed(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """``problem`` is None for an entry that verifies."""
+    """A verified entry; ``problem`` is None if it is valid."""
 
     path: str
     problem: str | None
 
 
 def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
-    """The key that an entry begins with, if it is the one that its name stands for.  Raises nothing."""
+    """Returns the key at the start of an entry if it matches the entry's name, else None.  Raises nothing."""
     try:
         key = ArtifactKey.decode(directory.read_key(path))
         return key if place_of(key).path == path else None
@@ -41,16 +44,18 @@ def key_of_entry(directory: EntryDirectory, path: str) -> ArtifactKey | None:
 
 
 def listing(directory: EntryDirectory) -> Iterator[Listed]:
-    """Every entry, by what its first bytes say.  Raises nothing."""
+    """Yields every entry, described by its first bytes.  Raises nothing."""
     for found in directory.scan():
         name = parse_path(found.path)
-        assert name is not None  # a scan passes over other files
+        assert name is not None  # a scan skips other files
         key = key_of_entry(directory, found.path)
         yield Listed(found, name.program, name.kind, key, directory.cost_ns(found.path))
 
 
 def verified(directory: EntryDirectory, path: str) -> bytes:
-    """All bytes of an entry that is whole and in its place.  Raises ``OSError``, ``Damaged`` and ``Untrusted``."""
+    """Returns all bytes of an entry that is whole and in its place; raises ``OSError``, ``Damaged`` and
+    ``Untrusted``.
+    """
     data = directory.read(path).data
     entry = decode(data)
     name = parse_path(path)
@@ -60,7 +65,7 @@ def verified(directory: EntryDirectory, path: str) -> bytes:
 
 
 def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
-    """Read every entry and check all of it; ``repair`` takes those that are damaged out of the way."""
+    """Reads and verifies every entry; ``repair`` moves damaged ones to quarantine."""
     for found in directory.scan():
         problem = None
         try:
@@ -77,7 +82,9 @@ def verify(directory: EntryDirectory, *, repair: bool) -> Iterator[Checked]:
 
 
 def clear(directory: EntryDirectory, now_ns: int) -> int:
-    """Remove all entries, the quarantine, and what killed writers left; how many entries went?  Raises nothing."""
+    """Removes all entries, the quarantine, and temporary files; returns how many entries were removed.  Raises
+    nothing.
+    """
     removed = sum(directory.remove(found.path) for found in list(directory.scan()))
     directory.remove_empty_shards()
     directory.empty_quarantine()

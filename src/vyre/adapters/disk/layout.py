@@ -1,4 +1,4 @@
-"""Where things are below the root of a cache.
+"""The layout of a cache directory.
 
     v1/                                  the version of this layout and of the format of entries
       entries/PP/PPPP...-KIND-KKKK.vya   PP...: digest of the program; KK...: digest of the key
@@ -6,9 +6,9 @@
       quarantine/PPPP...-KIND-KKKK.vya   entries that did not verify, a few of the latest
       announced                          sizes of entries about to be written (see ``ledger``)
 
-Entries of one program share a directory and the beginning of their names, so that a miss can be compared with what
-there is; the first byte of the digest spreads programs over 256 directories.  There is none for each program: making
-and removing one can take longer than all else in a put.  Another layout gets another version and leaves this one alone.
+Entries of one program share a directory and the beginning of their names, so that a miss can be compared with existing
+entries; the first byte of the digest spreads programs over 256 directories.  There is no directory per program: making
+and removing one can take longer than the rest of a put.  A new layout gets a new version and leaves this one alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENTRY: Final = re.compile(rf"([0-9a-f]{{64}})-([a-z0-9_]+)-([0-9a-f]{{64}}){re.
 
 
 class Layout:
-    """Paths below ``root``."""
+    """The paths below ``root``."""
 
     __slots__ = ("announced", "entries", "quarantine", "root", "temporary", "version")
 
@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """What must be there before anything is written; parents first."""
+        """The directories that must exist before a write; parents first."""
         return self.version, self.entries, self.temporary
 
 
 class Name(NamedTuple):
-    """What the file name of an entry says; digests as hex."""
+    """The parts of an entry's file name; digests as hex."""
 
     program: str
     kind: str
@@ -57,22 +57,22 @@ class Name(NamedTuple):
 
     @property
     def family(self) -> str:
-        """What the names of all entries of the program and kind begin with."""
+        """The common prefix of the names of all entries of the program and kind."""
         return f"{self.program}-{self.kind}-"
 
     @property
     def shard(self) -> str:
-        """The directory that it is in."""
+        """The name of the directory that holds the entry."""
         return self.program[:2]
 
     @property
     def path(self) -> str:
-        """Below ``entries``."""
+        """The path relative to ``entries``."""
         return f"{self.shard}/{self.family}{self.key_digest}{SUFFIX}"
 
 
 class Place(NamedTuple):
-    """Where the entry of a key is; ``key`` is encoded, ``path`` that of the name."""
+    """The location of the entry of a key; ``key`` is encoded, ``path`` is that of the name."""
 
     name: Name
     path: str
@@ -80,7 +80,7 @@ class Place(NamedTuple):
 
 
 def place_of(key: ArtifactKey) -> Place:
-    """Raises ``InvalidField`` for a program that is no digest."""
+    """Returns the place of a key.  Raises ``InvalidField`` for a program that is not a digest."""
     if len(key.program) != _PROGRAM_BYTES:
         raise InvalidField(
             record="ArtifactKey", field="program", value=key.program, expected=f"a digest of {_PROGRAM_BYTES} bytes"
@@ -91,10 +91,13 @@ def place_of(key: ArtifactKey) -> Place:
 
 
 def parse_path(path: str) -> Name | None:
-    """The name of the entry at ``path``, below ``entries`` or only its last part; None for whatever else lies there."""
+    """Returns the name of the entry at ``path`` (relative to ``entries``, or the file name alone); None for other
+    files.
+    """
     found = _ENTRY.fullmatch(path.rpartition("/")[2])
     return None if found is None else Name(found[1], found[2], found[3])
 
 
 def shards(names: list[str]) -> Iterator[str]:
+    """Yields the names that are names of shards."""
     return filter(_SHARD.fullmatch, names)

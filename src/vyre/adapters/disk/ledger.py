@@ -1,11 +1,11 @@
-"""How processes learn of each other's entries without scanning for each: sizes, announced before they are written.
+"""The ledger: sizes of entries, announced before they are written, so that processes need not scan for each put.
 
-Every put appends a record to one file and reads those that others appended since its own last one.  So what a process
-has counted, by a scan and from records after it, lacks at most one entry of each other process: one that was announced
-before the scan, and written when the scan had passed.
+Every put appends a record to one file and reads the records that others appended since its own last one.  So the count
+of a process, from a scan and the records after it, lacks at most one entry of each other process: an entry that was
+announced before the scan, and written after the scan had passed its place.
 
 Nothing else depends on this file.  Records are of attempts, so a put that failed, or replaced an entry, is counted too
-much; that ends with the next scan, which a count beyond the limits brings about.
+much; the next scan, which a count beyond the limits causes, corrects that.
 """
 
 from __future__ import annotations
@@ -19,23 +19,27 @@ from vyre.adapters.disk.file_operations import FileOperations
 _RECORD: Final = Struct("<Q8s")
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_BYTES: Final = 1 << 20
-"""A longer file is begun anew."""
+"""A longer file is truncated."""
 
 
 class Totals(NamedTuple):
+    """Number and total size of entries."""
+
     entries: int
     nbytes: int
 
 
 class _Seen(NamedTuple):
-    """Our last record and where it ends.  It has a random part: if it is still there, the file is still the same."""
+    """The last own record and its end offset.  It has a random part: if it is still there, the file is still the
+    same.
+    """
 
     record: bytes
     end: int
 
 
 class Ledger:
-    """One process's view; to be called by one thread at a time."""
+    """One process's view of the ledger; not safe for concurrent use."""
 
     def __init__(self, files: FileOperations, path: str) -> None:
         self._files, self._path = files, path
@@ -43,7 +47,7 @@ class Ledger:
         self._totals: Totals | None = None
 
     def announce(self, nbytes: int) -> Totals | None:
-        """What is there once this entry is, to the best of our knowledge; None if only a scan can tell."""
+        """Announces an entry; returns the estimated totals including it, or None if a scan is needed."""
         before, record = self._seen, _RECORD.pack(nbytes, os.urandom(8))
         self._seen = None
         descriptor = self._files.open(self._path, _FLAGS, 0o600)
@@ -66,5 +70,5 @@ class Ledger:
         return self._totals
 
     def scanned(self, totals: Totals) -> None:
-        """A scan that began after the last announcement found ``totals``, its entry included."""
+        """Sets the totals to those of a scan that began after the last announcement; they include its entry."""
         self._totals = totals

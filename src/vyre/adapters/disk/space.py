@@ -1,8 +1,8 @@
-"""Room for a new entry: counts what is there, and lets others leave when it does not fit.
+"""Space for new entries: counts existing ones, and evicts entries if a new one does not fit.
 
-Who leaves is decided as in the cache in memory, by a ``Retention``.  What this process put or used, it knows; of what
-others left there it knows bytes, cost and the time of last use.  An entry that is met for the first time enters with
-its cost reduced by that age, as if it had aged in this process; a later time of use counts as a request.
+A ``Retention`` chooses victims, as for the cache in memory.  It sees all puts and uses of this process; of entries of
+other processes it knows bytes, cost and the time of last use.  An entry that is met for the first time enters with its
+cost reduced by that age, as if it had aged in this process; a later time of use counts as a request.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from vyre.adapters.disk.file_operations import FileOperations
 from vyre.adapters.disk.ledger import Ledger, Totals
 
 SLACK: Final = 16
-"""When something leaves, enough leaves that this part of the limits is free, so that not every put has to scan."""
+"""An eviction frees at least this fraction (1/16) of the limits, so that not every put has to scan."""
 RECENT_NS: Final = 3600 * 1_000_000_000
-"""Age at which cost counts half; times of use are kept to within this."""
+"""Age in ns at which cost counts half; also the resolution of times of use."""
 LOG: Final = 256
-"""Uses that are remembered until the next scan."""
+"""Maximum number of uses that are logged until the next scan."""
 
 
 class Space:
-    """The limits of one cache directory; to be called by one thread at a time, except ``used``."""
+    """The limits of one cache directory; not safe for concurrent use, except ``used``."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Space:
         self.evicted: int = 0
 
     def reserve(self, path: str, nbytes: int) -> bool:
-        """Make room for an entry that is about to be written; is there room?  Raises ``OSError``."""
+        """Evicts entries for one that is about to be written; returns whether it fits.  Raises ``OSError``."""
         totals = self._ledger.announce(nbytes)
         if totals is not None and self._fits(totals):
             return True
@@ -55,16 +55,16 @@ class Space:
         return self._fits(totals)
 
     def kept(self, path: str, nbytes: int, cost_ns: int) -> None:
-        """The entry has been written."""
+        """Records that the entry was written."""
         self._known[path] = self._now_ns()
         self._retention.admit(path, nbytes, cost_ns)
 
     def used(self, path: str) -> None:
-        """The entry was asked for."""
+        """Records a use of the entry."""
         self._log.append(path)
 
     def evict_to_fit(self) -> int:
-        """Hold the limits now; how many left?"""
+        """Evicts entries that exceed the limits; returns how many."""
         before = self.evicted
         found = {entry.path: entry for entry in self._directory.scan()}
         totals = Totals(len(found), sum(entry.nbytes for entry in found.values()))
@@ -76,7 +76,7 @@ class Space:
         return totals.entries <= self._limits.entries and totals.nbytes <= self._limits.nbytes
 
     def _evict(self, found: dict[str, Found], totals: Totals) -> Totals:
-        """Let entries leave until there is some slack; what ``totals`` are then."""
+        """Evicts entries until there is slack; returns the totals after that."""
         self._review(found)
         limits = self._limits
         entries, nbytes = (limit - limit // SLACK for limit in limits)
@@ -90,7 +90,7 @@ class Space:
         return totals
 
     def _review(self, found: dict[str, Found]) -> None:
-        """Tell the policy what has changed since it was last asked."""
+        """Reports to the retention what changed since the last eviction."""
         for path in self._known.keys() - found.keys():
             del self._known[path]
             self._retention.discard(path)

@@ -1,6 +1,6 @@
-"""Entries in one file, to be carried to another cache: a plain tar archive of entries, ended by a marker.
+"""Export of entries to one file, and import into another cache: a plain tar archive of entries, ended by a marker.
 
-Whoever imports runs what the archive holds: it has to come from somebody as trustworthy as the program itself.
+Importing an archive means running its code: it must come from a source as trustworthy as the program itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARKER: Final = b"vyre cache\n"
 
 
 class Exported(NamedTuple):
-    """``skipped``: entries that do not verify, each with what is wrong."""
+    """The result of an export.  ``skipped``: entries that do not verify, each with the reason."""
 
     entries: int
     nbytes: int
@@ -32,14 +32,14 @@ class Exported(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """``refused``: members that were not taken, each with the reason."""
+    """The result of an import.  ``refused``: members that were not imported, each with the reason."""
 
     entries: int
     refused: tuple[str, ...]
 
 
 def export_entries(directory: EntryDirectory, target: Path) -> Exported:
-    """Write every entry that verifies to ``target``, which appears whole or not at all; equal caches, equal files.
+    """Writes every entry that verifies to ``target``, whole or not at all; equal caches give equal files.
 
     Raises ``UnreadableFile``.
     """
@@ -83,9 +83,9 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def import_entries(store: ArtifactStore, source: Path) -> Imported:
-    """Put what ``source`` holds; names in it count for nothing, and each entry is verified.
+    """Puts the entries of ``source`` into ``store``; file names are ignored, and each entry is verified.
 
-    Raises ``UnreadableFile`` if it is no such archive.
+    Raises ``UnreadableFile`` if it is not such an archive.
     """
     entries, ended, refused = 0, False, list[str]()
     try:
@@ -110,7 +110,7 @@ def import_entries(store: ArtifactStore, source: Path) -> Imported:
 
 
 def _import(store: ArtifactStore, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
-    """Why a member is not taken, or None."""
+    """Returns why a member is refused, or None."""
     if not member.isreg() or member.size > MAX_ENTRY_BYTES:
         return "it is no entry"
     content = archive.extractfile(member)

@@ -1,4 +1,4 @@
-"""Which directories and files can hold code that we are going to run: those that nobody else can change."""
+"""Trust in directories and files whose code will be run: no other user may be able to change them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(UnreadableFile):
-    """A directory that others can change, or that is none."""
+    """A path that is not a directory, or that other users can change."""
 
 
 def trusted_owners(user: int) -> frozenset[int]:
-    """Who may own what ``user`` relies on."""
+    """Returns the ids of users who may own files that ``user`` relies on."""
     return frozenset((user, ROOT_USER))
 
 
 def check_directory(files: FileOperations, path: str, user: int) -> bool:
-    """Can nobody but ``user`` and the superuser change ``path``, or put another directory in its place?
+    """Checks that only ``user`` and the superuser can change ``path``, or replace it by another directory.
 
-    That holds if ``path`` and everything above it are directories of one of them, none of them a link, without write
-    permission for group and others; above ``path`` a sticky directory will do, in which only owners replace what is
-    theirs.  What does not exist yet is fine.  Returns whether ``path`` exists; raises ``UntrustedDirectory``, or
-    ``OSError`` if it cannot be found out.
+    That holds if ``path`` and all its parents are directories of one of them, none of them a link, without write
+    permission for group and others; a parent may also be sticky, because in a sticky directory only owners replace
+    their files.  A path that does not exist yet passes.  Returns whether ``path`` exists; raises
+    ``UntrustedDirectory``, or ``OSError`` if it cannot be inspected.
     """
     owners = trusted_owners(user)
     for part in _down_to(path):
@@ -42,7 +42,7 @@ def check_directory(files: FileOperations, path: str, user: int) -> bool:
 
 
 def check_file(found: os.stat_result, owners: frozenset[int]) -> str | None:
-    """Why a file cannot be trusted, or None; guards against changes made below a directory that was checked."""
+    """Returns why a file cannot be trusted, or None; guards against changes made below a directory that was checked."""
     if not stat.S_ISREG(found.st_mode):
         return "it is no regular file"
     if found.st_uid not in owners:
@@ -51,7 +51,7 @@ def check_file(found: os.stat_result, owners: frozenset[int]) -> str | None:
 
 
 def _down_to(path: str) -> Iterator[str]:
-    """``/``, ``/a``, ``/a/b`` for ``/a/b``."""
+    """Yields ``/``, ``/a``, ``/a/b`` for ``/a/b``."""
     yield "/"
     at = path.find("/", 1)
     while at != -1:

@@ -2,10 +2,10 @@
 
     tuning-v1/PP/PPPP....DDDD....jsonl      P: digest of the program; D: digest of the file's content
 
-A file is written once, under the name of its content, and holds one record a line; the content of the store is the
-merge of all files, so writers cannot lose what others write and nothing needs a lock.  Where the files of a program
-have become many, their merge is written first and they are removed after; whoever misses a file that was listed lists
-again.  A line that does not verify is left out and counted.
+A file is written once, named by its content, and holds one record a line; the content of the store is the merge of all
+files, so writers cannot lose what others write and no lock is needed.  When a program has too many files, their merge
+is written first and they are removed afterwards; a reader that misses a file that it listed lists again.  A line that
+does not verify is skipped and counted.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "tuning-v1"
 MOST_FILES: Final = 16
-"""Files of one program, beyond which they are merged."""
+"""Number of files of one program beyond which they are merged."""
 MOST_PROGRAMS: Final = 64
-"""Programs of one of the 256 parts of the directory, beyond which the one that was tuned longest ago is forgotten."""
+"""Programs in one of the 256 parts of the directory; beyond it the one that was tuned longest ago is removed."""
 MAX_FILE_BYTES: Final = 64 << 20
 _ATTEMPTS: Final = 16
-"""Times that files may vanish before a reader takes what there is."""
+"""Number of times that files may vanish before a reader returns what exists."""
 _NOTHING_THERE: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 _PART: Final = re.compile(r"[0-9a-f]{2}")
 _NAME: Final = re.compile(r"([0-9a-f]{64})\.[0-9a-f]{64}\.jsonl")
@@ -51,7 +51,7 @@ _FIX: Final = "set VYRE_CACHE_DIR to a directory that you can read and write, on
 class DiskTuningStore:
     """``TuningStore`` below ``root``, an absolute path.
 
-    What the disk cannot do is reported once a cause, as the event ``vyre.tuning.unusable``, and done without.
+    A failure of the disk is reported once per cause, as the event ``vyre.tuning.unusable``, and never raised.
     ``files``, ``now_ns`` (nanoseconds since the epoch) and ``user`` stand for the operating system.
     """
 
@@ -73,10 +73,12 @@ class DiskTuningStore:
 
     # ---- the port
     def get(self, key: TuningKey, /) -> Sequence[TuningRecord]:
+        """Implements ``TuningStore.get``."""
         self._count("reads")
         return tuple(found for found in self._records_of(key.program) if found.key == key)
 
     def put(self, records: Sequence[TuningRecord], /) -> bool:
+        """Implements ``TuningStore.put``."""
         by_program = sorted(records, key=lambda found: found.key.program)
         try:
             for program, group in groupby(by_program, key=lambda found: found.key.program):
@@ -92,12 +94,13 @@ class DiskTuningStore:
         return False
 
     def stats(self) -> TuningStoreStats:
+        """Implements ``TuningStore.stats``."""
         with self._lock:
             return TuningStoreStats(**{name: self._counts[name] for name in TuningStoreStats._fields})
 
     # ---- reading
     def records(self) -> Iterator[TuningRecord]:
-        """Everything that is kept, program by program."""
+        """Yields every stored record, program by program."""
         for part in sorted(filter(_PART.fullmatch, self._names(self._directory))):
             for program in sorted(self._files_by_program(f"{self._directory}/{part}")):
                 yield from self._records_of(program)
@@ -110,7 +113,7 @@ class DiskTuningStore:
         return merge(*found.values())
 
     def _read_files(self, program: str) -> tuple[dict[str, list[TuningRecord]], bool]:
-        """The content of each file that can be read; and was none of them removed meanwhile?"""
+        """Returns the content of each readable file, and whether no file was removed meanwhile."""
         part = self._part(program)
         found, is_whole = {}, True
         for name in self._files_by_program(part).get(program, ()):
@@ -139,7 +142,7 @@ class DiskTuningStore:
         return found
 
     def _names(self, path: str) -> list[str]:
-        """Nothing for a directory that does not exist, or may not be used, which is reported."""
+        """Returns file names; none for a directory that does not exist, or may not be used, which is reported."""
         try:
             return sorted(self._files.listdir(path)) if check_directory(self._files, path, self._user) else []
         except UnreadableFile as refusal:
@@ -154,9 +157,9 @@ class DiskTuningStore:
         part = self._part(program)
         try:
             self._put_file(part, program, records)
-        except FileNotFoundError:  # somebody removed the directory
+        except FileNotFoundError:  # another process removed the directory
             self._put_file(part, program, records)
-        with suppress(OSError, UnreadableFile):  # what is too much now goes another time
+        with suppress(OSError, UnreadableFile):  # files that cannot be removed now are removed another time
             files = self._files_by_program(part)
             if len(files.get(program, ())) > MOST_FILES:
                 self._compact(part, program)
@@ -164,21 +167,21 @@ class DiskTuningStore:
                 self._forget(part, files, program)
 
     def _put_file(self, part: str, program: str, records: tuple[TuningRecord, ...]) -> str:
-        """Put a file in its place, whole or not at all, and return its name."""
+        """Writes a file, whole or not at all, and returns its name."""
         content = "".join(f"{to_line(found)}\n" for found in records).encode()
         name = f"{program}.{blake3(content).hexdigest()}.jsonl"
         self._whole.write(part, name, content)
         return name
 
     def _compact(self, part: str, program: str) -> None:
-        """One file instead of all that can be read; the others are left alone."""
+        """Replaces all readable files by one; unreadable ones are left alone."""
         found, _ = self._read_files(program)
         kept = self._put_file(part, program, merge(*found.values()))
         self._remove(part, [name for name in found if name != kept])
         self._whole.remove_stale(part, self._now_ns())
 
     def _forget(self, part: str, files: dict[str, list[str]], latest: str) -> None:
-        """The program whose last file is the oldest, but not ``latest``."""
+        """Removes the program whose last file is the oldest, except ``latest``."""
 
         def written_ns(program: str) -> int:
             return max(self._files.lstat(f"{part}/{name}").st_mtime_ns for name in files[program])

@@ -1,4 +1,4 @@
-"""Small files that are written whole or not at all, in directories that nobody else can change."""
+"""Atomic writing of small files in directories that no other user can change."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from vyre.adapters.disk.file_operations import FileOperations
 from vyre.adapters.disk.trust import check_directory, check_file, trusted_owners
 
 TEMPORARY: Final = ".tmp"
-"""How names of files end that are being written."""
+"""Suffix of files that are being written."""
 STALE_S: Final = 3600
-"""Age at which such a file belongs to nobody."""
+"""Age in seconds at which such a file is abandoned."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class WholeFiles:
-    """For ``user``, with at most ``max_bytes`` in a file; paths are absolute.
+    """Reads and writes files for ``user``, with at most ``max_bytes`` each; paths are absolute.
 
-    Every method raises ``OSError``, and ``UntrustedDirectory`` for a directory that others can change.
+    Every method raises ``OSError``, and ``UntrustedDirectory`` for a directory that other users can change.
     """
 
     def __init__(self, files: FileOperations, user: int, max_bytes: int) -> None:
         self._files, self._user, self._max_bytes = files, user, max_bytes
 
     def read(self, path: str) -> bytes:
-        """``PermissionError`` for a file that others may write, and for one that is too long."""
+        """Returns the content; raises ``PermissionError`` for a file that others may write, and for one that is too
+        long.
+        """
         files = self._files
         descriptor = files.open(path, _READ)
         try:
@@ -46,7 +48,7 @@ class WholeFiles:
         return data
 
     def write(self, directory: str, name: str, content: bytes) -> None:
-        """Put ``name`` into ``directory``, which is made if it does not exist, in the place of what had that name."""
+        """Writes ``name`` in ``directory``, which is made if it does not exist, replacing a file of that name."""
         files = self._files
         if len(content) > self._max_bytes:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), directory)
@@ -67,7 +69,7 @@ class WholeFiles:
             raise
 
     def prepare(self, directory: str) -> None:
-        """Make ``directory``, for nobody else, unless it exists."""
+        """Makes ``directory``, private to the user, unless it exists."""
         if check_directory(self._files, directory, self._user):
             return
         path = ""
@@ -78,9 +80,9 @@ class WholeFiles:
         check_directory(self._files, directory, self._user)
 
     def remove_stale(self, directory: str, now_ns: int) -> None:
-        """Remove what writers left behind that ended before they were done.
+        """Removes temporary files of writers that were killed.
 
-        ``now_ns``: since the epoch.  A clock that went back makes files older, not younger.
+        ``now_ns``: since the epoch.  If the clock goes back, files count as older.
         """
         for name in self._files.listdir(directory):
             path = f"{directory}/{name}"

@@ -1,1 +1,1 @@
-"""What runs on the host beside a device."""
+"""Adapters that run on the host beside a device."""

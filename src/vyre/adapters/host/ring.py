@@ -1,14 +1,14 @@
 """The bounded queue of a persistent engine, on the host: many producers, many consumers, first in, first out.
 
 A ring of N slots gives every item a ticket, its position in the order of arrival: 64 bits on a device, so it never
-repeats.  The item of ticket t lies in slot ``t mod N``, and at most N items are enqueued and not yet claimed.  Nothing
-blocks: a full and an empty ring answer None.  On a device each slot carries a sequence number that hands it from
-producer to consumer and back; here one lock does, with the same answers.  Every operation is O(1).
+repeats.  The item of ticket t is in slot ``t mod N``, and at most N items are enqueued and not yet claimed.  No
+operation blocks: a full and an empty ring return None.  On a device each slot has a sequence number that passes it from
+producer to consumer and back; here one lock serves, with the same results.  Every operation is O(1).
 
-What the reference gets wrong: it takes a ring of one slot, which overwrites its item and then never answers again; here
-two are the least.  And it marks slots as done, while the next item of a slot clears the mark: a slow waiter misses its
-completion or sees a stale one.  ``mark_done`` and ``is_done`` are those marks; ``complete`` and ``is_complete`` go by
-ticket.
+What the reference (vyre-driver, the Rust system whose decisions vyre reproduces) gets wrong: it accepts a ring of one
+slot, which overwrites its item and then never answers again; here two slots are the minimum.  And it marks slots as
+done, while the next item of a slot clears the mark: a slow waiter misses its completion or sees a stale one.
+``mark_done`` and ``is_done`` are those marks; ``complete`` and ``is_complete`` use tickets instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WORDS: Final = struct.Struct("<4I")
 
 @record
 class RingItem:
-    """A range of the input to scan by a set of rules; ``correlation`` is the producer's own name for it."""
+    """A range of the input to scan with a set of rules; ``correlation`` is the producer's own id for it."""
 
     input_offset: U32
     input_len: U32
@@ -35,19 +35,19 @@ class RingItem:
     correlation: U32
 
     def pack(self) -> bytes:
-        """The item in its slot on a device: four little-endian words."""
+        """Returns the item as it is stored in a slot on a device: four little-endian words."""
         return _WORDS.pack(self.input_offset, self.input_len, self.rule_set_id, self.correlation)
 
     @classmethod
     def unpack(cls, data: bytes) -> RingItem:
-        """Inverse of ``pack``; raises ``InvalidField`` for another length."""
+        """Parses the result of ``pack``; raises ``InvalidField`` for another length."""
         if len(data) != _WORDS.size:
             raise InvalidField(record="RingItem", field="data", value=data, expected=f"{_WORDS.size} bytes")
         return cls(*_WORDS.unpack(data))
 
 
 class Claim(NamedTuple):
-    """An item that a consumer has taken; ``ticket`` is what it completes."""
+    """An item that a consumer has claimed; ``ticket`` is passed to ``complete``."""
 
     ticket: int
     item: RingItem
@@ -62,7 +62,7 @@ class RingState(NamedTuple):
 
     @property
     def in_flight(self) -> int:
-        """Items enqueued and not yet claimed."""
+        """Number of items enqueued and not yet claimed."""
         return self.head - self.tail
 
 
@@ -80,21 +80,22 @@ class HostRing:
 
     @classmethod
     def rounded_up(cls, ring_size: int) -> HostRing:
-        """A ring of at least ``ring_size`` slots."""
+        """Returns a ring of at least ``ring_size`` slots."""
         if type(ring_size) is not int or ring_size < 0:
             raise PlanError("InvalidRingSize", fix="take a size of 0 or more.", ring_size=ring_size)
         return cls(max(next_power_of_two(ring_size), MIN_SLOTS))
 
     @property
     def ring_size(self) -> int:
+        """Number of slots."""
         return len(self._items)
 
     def slot_of(self, ticket: int) -> int:
-        """Where the item of a ticket lies."""
+        """Returns the slot of a ticket's item."""
         return ticket % self.ring_size
 
     def enqueue(self, item: RingItem) -> int | None:
-        """The item's ticket, or None if the ring is full.  Clears the mark of its slot."""
+        """Returns the item's ticket, or None if the ring is full.  Clears the mark of its slot."""
         with self._lock:
             ticket = self._head
             if ticket - self._tail == self.ring_size:
@@ -105,7 +106,7 @@ class HostRing:
             return ticket
 
     def claim(self) -> Claim | None:
-        """The oldest item that nobody has claimed, or None."""
+        """Returns the oldest unclaimed item, or None."""
         with self._lock:
             ticket, slot = self._tail, self.slot_of(self._tail)
             item = self._items[slot]
@@ -117,32 +118,33 @@ class HostRing:
             return Claim(ticket, item)
 
     def complete(self, ticket: int) -> None:
-        """Say that a claimed item is finished; raises ``PlanError("NotClaimed")`` if it is not claimed or finished
-        already."""
+        """Marks a claimed item as finished; raises ``PlanError("NotClaimed")`` if it is not claimed, or already
+        finished.
+        """
         with self._lock:
             if ticket not in self._unfinished:
                 raise PlanError("NotClaimed", fix="complete each claimed ticket once.", ticket=ticket)
             self._unfinished.remove(ticket)
 
     def is_complete(self, ticket: int) -> bool:
-        """Is the item of a ticket finished?  The answer stays right however often its slot is used again."""
+        """Returns whether the item of a ticket is finished; the answer stays right however often its slot is reused."""
         with self._lock:
             if not 0 <= ticket < self._head:
                 raise PlanError("UnknownTicket", fix="ask for tickets that `enqueue` gave.", ticket=ticket)
             return ticket < self._tail and ticket not in self._unfinished
 
     def mark_done(self, slot: int) -> None:
-        """Mark a slot; raises ``PlanError("SlotOutOfRange")``."""
+        """Marks a slot; raises ``PlanError("SlotOutOfRange")``."""
         with self._lock:
             self._done[self._checked(slot)] = True
 
     def is_done(self, slot: int) -> bool:
-        """Has a slot been marked since it was last filled?  Raises ``PlanError("SlotOutOfRange")``."""
+        """Returns whether a slot was marked since it was last filled.  Raises ``PlanError("SlotOutOfRange")``."""
         with self._lock:
             return self._done[self._checked(slot)]
 
     def state(self) -> RingState:
-        """Everything at one moment; O(N)."""
+        """Returns a consistent snapshot; O(N)."""
         with self._lock:
             return RingState(self._head, self._tail, tuple(self._done))
 

@@ -1,13 +1,13 @@
 """The rules of every operator over NumPy lane arrays.
 
-Lanes of u32 i32 u64 i64 f32 f64 bool are arrays of uint32 int32 uint64 int64 float32 float64 bool.
-Each function here returns the rule for given types as a callable (often a plain ufunc) over arrays of any
-shape and layout or NumPy scalars of exactly these dtypes, in any mixture that broadcasts.  Python
-numbers are not lanes: ``np.uint32(3)`` is.
+Lanes of u32 i32 u64 i64 f32 f64 bool are arrays of uint32 int32 uint64 int64 float32 float64 bool. Each function here
+returns the rule for given types as a callable (often a plain ufunc) over arrays of any shape and layout or NumPy
+scalars of exactly these dtypes, in any mixture that broadcasts.  Python numbers are not lanes: pass ``np.uint32(3)``,
+not ``3``.
 
-Two things are left to the caller.  Rules compute garbage, overflow and NaN quietly only under
-``np.errstate(all="ignore")``, set once around a run.  And a rule that changes nothing (a load of f32, a
-cast to the same type) returns its argument itself, so copy before writing into a result.
+The caller has two duties.  Rules compute garbage, overflow and NaN without warnings only under
+``np.errstate(all="ignore")``, set once around a run.  And a rule that changes nothing (a load of f32, a cast to the
+same type) returns its argument itself, so copy before writing into a result.
 
 Operators that are not defined for a type raise ``KeyError``; the validator refuses them before.
 ``vyre.domain.numerics.scalar`` states the same rules for one lane in plain Python and is the arbiter.
@@ -41,7 +41,9 @@ __all__ = [
 
 
 def binary(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
-    """``op`` for a left operand of ``dtype``; shift and rotate counts may be uint32 or the left dtype."""
+    """Returns the rule of ``op`` for a left operand of ``dtype``; shift and rotate counts may be uint32 or the left
+    dtype.
+    """
     if op in COMPARE:
         return COMPARE[op]
     if dtype.is_float:
@@ -50,7 +52,7 @@ def binary(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
 
 
 def unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:
-    """``op`` for an operand of ``dtype``."""
+    """Returns the rule of ``op`` for an operand of ``dtype``."""
     if op in TRANSCENDENTALS:
         if dtype is not ScalarType.F32:
             raise KeyError(op)
@@ -62,5 +64,5 @@ def unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:
 
 
 def fma(dtype: ScalarType) -> TernaryRule:
-    """``a * b + c`` rounded once, for f32 or f64."""
+    """Returns the rule of ``a * b + c`` rounded once, for f32 or f64."""
     return {ScalarType.F32: fma_f32, ScalarType.F64: fma_f64}[dtype]

@@ -1,4 +1,4 @@
-"""Casts, bitcasts, and what loads and stores do to elements.  NaN becomes canonical here and nowhere else."""
+"""Casts, bitcasts, loads and stores of elements.  NaN becomes canonical here and nowhere else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _canonicalised(dtype: ScalarType) -> UnaryRule:
     nan = _CANONICAL_NAN[dtype]
 
     def rule(x: Any) -> Any:
-        # A maximum keeps NaN and is the cheapest way to see that there is none.
+        # A maximum keeps NaN, and is the cheapest check that there is none.
         if x.size and np.isnan(np.maximum.reduce(x, axis=None)):
             return np.where(np.isnan(x), nan, x)
         return x
@@ -37,13 +37,13 @@ def _canonicalised(dtype: ScalarType) -> UnaryRule:
 
 
 def _converter(target: ScalarType) -> UnaryRule:
-    """NumPy's own conversion: modular between integers, rounded once to floats, != 0 to bool."""
+    """Returns NumPy's own conversion: modular between integers, rounded once to floats, != 0 to bool."""
     dtype = LANE_DTYPE[target]
     return lambda x: x.astype(dtype)
 
 
 def _saturating(target: ScalarType) -> UnaryRule:
-    """Float to integer: truncated, saturated, NaN to 0."""
+    """Returns the conversion from float to integer: truncated, saturated, NaN to 0."""
     dtype = LANE_DTYPE[target]
     info = np.iinfo(dtype)
     low, high = dtype.type(info.min), dtype.type(info.max)
@@ -55,7 +55,7 @@ def _saturating(target: ScalarType) -> UnaryRule:
         inside = (wide >= floor) & (wide < ceiling)
         if inside.all():
             return wide.astype(dtype)
-        # What is left of the range: NaN, and whole numbers below it; (-1, 0) truncates to 0, the limit itself.
+        # Not in the range: NaN (gives 0), and integers below it; (-1, 0) truncates to 0, the limit itself.
         converted = np.where(inside, wide, np.float64(0)).astype(dtype)
         return np.where(wide >= ceiling, high, np.where(wide < floor, low, converted))
 
@@ -63,14 +63,14 @@ def _saturating(target: ScalarType) -> UnaryRule:
 
 
 def cast(source: ScalarType, target: ScalarType) -> UnaryRule:
-    """The rule of ``Cast`` between two executable types."""
+    """Returns the rule of ``Cast`` between two executable types."""
     if source is target:
         return _unchanged
     return _saturating(target) if source.is_float and target.is_integer else _converter(target)
 
 
 def bitcast(source: ScalarType, target: ScalarType) -> UnaryRule:
-    """The rule of ``Bitcast`` between executable types of one width."""
+    """Returns the rule of ``Bitcast`` between executable types of one width."""
     dtype = LANE_DTYPE[target]
     if not source.is_float:
         return lambda x: x.view(dtype)
@@ -82,7 +82,7 @@ def bitcast(source: ScalarType, target: ScalarType) -> UnaryRule:
 
 
 def load_convert(element: ScalarType) -> UnaryRule:
-    """From raw elements (dtype ``element.numpy_name``) to lanes of ``element.widened``."""
+    """Returns the conversion from raw elements (dtype ``element.numpy_name``) to lanes of ``element.widened``."""
     if element is _S.BF16:
         return lambda x: np.left_shift(x, np.uint32(16), dtype=np.uint32).view(np.float32)
     if element.is_executable and element is not _S.BOOL:
@@ -110,7 +110,7 @@ def _to_bf16(x: Any) -> Any:
 
 
 def store_convert(element: ScalarType) -> UnaryRule:
-    """From lanes of ``element.widened`` to raw elements (dtype ``element.numpy_name``)."""
+    """Returns the conversion from lanes of ``element.widened`` to raw elements (dtype ``element.numpy_name``)."""
     if element is _S.F16:
         return _to_f16
     if element is _S.BF16:

@@ -1,4 +1,4 @@
-"""Float operators.  NumPy's +, -, *, / and sqrt round as IEEE 754 asks, in each lane's own format."""
+"""Float operators.  NumPy's +, -, *, / and sqrt round as IEEE 754 requires, in each lane's own format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WORD: Final[dict[Any, Any]] = {np.dtype(np.float32): np.uint32, np.dtype(np.flo
 
 
 def _extreme(ufunc: BinaryRule, is_first: BinaryRule, merge: BinaryRule) -> BinaryRule:
-    """minimumNumber or maximumNumber.
+    """Returns minimumNumber or maximumNumber.
 
-    fmin and fmax decide but for two cases: zeros (their order is open, ours is -0 < +0) and signaling NaNs
+    fmin and fmax are right except in two cases: zeros (their order is unspecified; here -0 < +0) and signaling NaNs
     (some loops let them win over a number).  Both show in the result, as a zero or a NaN.
     """
 
@@ -78,14 +78,16 @@ FLOAT_UNARY: Final[dict[UnaryOp, UnaryRule]] = {
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """``(s, e)`` with s = RN(a + b) and a + b = s + e exactly (Knuth), unless it overflows."""
+    """Returns ``(s, e)`` with s = RN(a + b) and a + b = s + e exactly (Knuth), unless it overflows."""
     s = a + b
     t = s - a
     return s, (a - (s - t)) + (b - t)
 
 
 def _sum_to_odd(a: Any, b: Any) -> Any:
-    """a + b rounded to odd in binary64: an inexact sum ends in an odd bit, which keeps a later rounding honest."""
+    """Returns a + b rounded to odd in binary64: an inexact sum ends in an odd bit, so that a later rounding is
+    correct.
+    """
     s, e = _two_sum(a, b)
     bits = s.view(np.int64)
     inexact_and_even = (e != 0) & (bits & np.int64(1) == 0) & np.isfinite(s)
@@ -95,7 +97,7 @@ def _sum_to_odd(a: Any, b: Any) -> Any:
 
 
 def fma_f32(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c rounded once: the product of two f32 is exact in binary64, the sum is rounded to odd there."""
+    """Returns a * b + c rounded once: the product of two f32 is exact in binary64, the sum is rounded to odd there."""
     product = np.multiply(a, b, dtype=np.float64)
     return _sum_to_odd(product, c.astype(np.float64)).astype(np.float32)
 
@@ -105,7 +107,9 @@ _SPLITTER: Final = np.float64(2.0**27 + 1)
 
 
 def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
-    """``(p, e)`` with p = RN(a * b) and a * b = p + e exactly (Dekker), within the range that ``fma_f64`` checks."""
+    """Returns ``(p, e)`` with p = RN(a * b) and a * b = p + e exactly (Dekker), within the range that ``fma_f64``
+    checks.
+    """
     p = a * b
     scaled_a, scaled_b = a * _SPLITTER, b * _SPLITTER
     a_high, b_high = scaled_a - (scaled_a - a), scaled_b - (scaled_b - b)
@@ -118,9 +122,9 @@ def _biased_exponent(x: Any) -> Any:
 
 
 def fma_f64(a: Any, b: Any, c: Any) -> Any:
-    """a * b + c rounded once, by error-free transformations and round-to-odd (Boldo and Melquiond).
+    """Returns a * b + c rounded once, by error-free transformations and round-to-odd (Boldo and Melquiond).
 
-    Lanes whose product or sum comes near the limits of the exponent go through exact integers.
+    Lanes whose product or sum comes near the limits of the exponent are computed with exact integers.
     """
     a, b, c = np.broadcast_arrays(a, b, c)
     high, low = _two_product(a, b)

@@ -1,4 +1,4 @@
-"""Integer operators.  NumPy integers wrap, which gives most rules; the rest is made total here."""
+"""Integer operators.  NumPy integers wrap, which gives most rules; this module makes the partial ones total."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 class _Width(NamedTuple):
-    """What the rules of one integer type need: its dtype, bits, limits and unsigned twin."""
+    """One integer type: its dtype, bits, limits and the unsigned dtype of the same width."""
 
     dtype: np.dtype[Any]
     unsigned: np.dtype[Any]
@@ -23,14 +23,15 @@ class _Width(NamedTuple):
 
     @property
     def is_signed(self) -> bool:
+        """Whether the type is signed."""
         return self.dtype != self.unsigned
 
     def scalar(self, value: int) -> Any:
-        """A lane constant of the type."""
+        """Returns a lane constant of the type."""
         return self.dtype.type(value)
 
     def word(self, value: int) -> Any:
-        """A lane constant of the unsigned twin."""
+        """Returns a lane constant of the unsigned type of the same width."""
         return self.unsigned.type(value)
 
 
@@ -42,12 +43,12 @@ def _width(dtype: ScalarType) -> _Width:
 
 
 def integer_binary(op: BinaryOp, dtype: ScalarType) -> BinaryRule:
-    """The rule of ``op`` for an integer type."""
+    """Returns the rule of ``op`` for an integer type."""
     return _PLAIN[op] if op in _PLAIN else _BINARY[op](_width(dtype))
 
 
 def integer_unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:
-    """The rule of ``op`` for an integer type."""
+    """Returns the rule of ``op`` for an integer type."""
     return _UNARY[op](_width(dtype))
 
 
@@ -81,7 +82,7 @@ def _divide(w: _Width) -> BinaryRule:
 
 
 def _count(w: _Width, count: Any) -> Any:
-    """Low log2(width) bits of a count of either legal type, in the left type."""
+    """Returns the low log2(width) bits of a count of either legal type, in the left type."""
     return np.bitwise_and(count, count.dtype.type(w.bits - 1)).astype(w.dtype, copy=False)
 
 
@@ -90,7 +91,7 @@ def _shift(ufunc: BinaryRule) -> Callable[[_Width], BinaryRule]:
 
 
 def _rotate(by: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[[_Width], BinaryRule]:
-    """A rotation; ``by`` gives the distances of the left and of the right shift from (count, -count)."""
+    """Returns a rotation; ``by`` gives the distances of the left and of the right shift from (count, -count)."""
 
     def rule(w: _Width) -> BinaryRule:
         mask = w.word(w.bits - 1)
@@ -140,7 +141,7 @@ def _multiply_high(w: _Width) -> BinaryRule:
 
 
 def _saturated(w: _Width, overflows: Any, negative: Any, wrapped: Any) -> Any:
-    """``wrapped``, or the limit on the side that ``negative`` (a lane whose sign bit decides) tells."""
+    """Returns ``wrapped``, or the limit on the side given by ``negative`` (a lane whose sign bit decides)."""
     limit = np.bitwise_xor(np.right_shift(negative, w.scalar(w.bits - 1)), w.high)
     return np.where(overflows, limit, wrapped)
 
@@ -149,7 +150,7 @@ def _saturating_add(w: _Width) -> BinaryRule:
     if not w.is_signed:
 
         def add_unsigned(a: Any, b: Any) -> Any:
-            return np.add(a, np.minimum(b, np.bitwise_not(a)))  # ~a is what a lacks to the maximum
+            return np.add(a, np.minimum(b, np.bitwise_not(a)))  # ~a is the maximum minus a
 
         return add_unsigned
 
@@ -201,12 +202,12 @@ _BINARY: Final[dict[BinaryOp, Callable[[_Width], BinaryRule]]] = {
 
 
 def _count_bits(w: _Width, words: Any) -> Any:
-    """Number of one bits of unsigned words, in the type itself."""
+    """Returns the number of one bits of unsigned words, in the type itself."""
     return np.bitwise_count(words).astype(w.dtype)
 
 
 def _popcount(w: _Width) -> UnaryRule:
-    # On the unsigned twin: NumPy counts the bits of |x| for signed integers.
+    # On the unsigned type: NumPy counts the bits of |x| for signed integers.
     return lambda x: _count_bits(w, x.view(w.unsigned))
 
 

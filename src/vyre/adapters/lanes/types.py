@@ -1,4 +1,4 @@
-"""Shapes of rules, and the NumPy dtypes of lanes."""
+"""Types of rules, and the NumPy dtypes of lanes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 Lanes: TypeAlias = "NDArray[Any]"
 """An array of one of the dtypes in ``LANE_DTYPE``, or of stored elements."""
 LaneScalar: TypeAlias = np.uint32 | np.int32 | np.uint64 | np.int64 | np.float32 | np.float64 | np.bool_
-"""One value that all lanes have."""
+"""One value shared by all lanes."""
 Dense: TypeAlias = "Lanes | LaneScalar"
-"""What rules take and return."""
+"""The operands and results of rules."""
 UnaryRule: TypeAlias = Callable[[Dense], Dense]
 BinaryRule: TypeAlias = Callable[[Dense, Dense], Dense]
 TernaryRule: TypeAlias = Callable[[Dense, Dense, Dense], Dense]
 
 
 class InPlaceRule(Protocol):
-    """A binary rule that can write its result over an array, as ufuncs do."""
+    """A binary rule that can write its result into an existing array, as ufuncs do."""
 
     def __call__(self, a: Dense, b: Dense, /, *, out: Lanes) -> Lanes: ...
 

@@ -1,4 +1,4 @@
-"""What a dispatch takes on the host: nothing is queued there, so that submitting one is running it."""
+"""Launch costs of the host: nothing is queued there, so submitting a dispatch runs it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class HostCostProbe:
 
     @property
     def experiments(self) -> frozenset[CostExperiment]:
+        """The supported experiments: ``LAUNCHES``."""
         return _OFFERED
 
     @contextmanager
     def measuring(self) -> Iterator[ExperimentTimer]:
+        """Implements ``CostProbe.measuring``; the timer raises ``UnsupportedFeature`` for any other experiment."""
         dispatch = self._compiler.compile(empty_program(), DEFAULT_CONFIG).pipeline.dispatch
         inputs, arena, now_ns = (memoryview(bytes(4)),), OutputArena(), self._now_ns
 

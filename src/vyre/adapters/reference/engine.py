@@ -1,4 +1,4 @@
-"""What the reference executor asks of an engine: prepare a program once, run it on memory many times."""
+"""The interface between the reference executor and an engine: prepare a program once, run it on memory many times."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Memory: TypeAlias = "Mapping[str, npt.NDArray[np.uint8]]"
-"""The bytes of every non-workgroup buffer by name; what the program writes is writable."""
+"""The bytes of every non-workgroup buffer by name; buffers that the program writes are writable."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """``step_budget``: loop back-edges a lane may take (None: no limit).  ``chunk_workgroups``: workgroups run at once
+    """Options of one run.
+
+    ``step_budget``: loop back-edges a lane may take (None: no limit).  ``chunk_workgroups``: workgroups run at once
     (None: the engine chooses).  ``deadline_ns``: ``time.monotonic_ns`` after which the run raises ``DispatchTimeout``.
-    ``steps_used``: back-edges of each lane by linear global id, carried over the segments of one dispatch."""
+    ``steps_used``: back-edges of each lane by linear global id, carried over the segments of one dispatch.
+    """
 
     step_budget: int | None = None
     chunk_workgroups: int | None = None
@@ -34,15 +37,17 @@ NO_OPTIONS = RunOptions()
 
 
 class Kernel(Protocol):
-    """A prepared program; ``run`` is re-entrant and changes the writable buffers in place.
+    """A prepared program."""
 
-    Raises ``TrapError``, ``StepBudgetExceeded`` or ``DispatchTimeout``; memory is then undefined.
-    """
+    def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
+        """Runs the program; re-entrant.  Changes the writable buffers in place.
 
-    def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None: ...
+        Raises ``TrapError``, ``StepBudgetExceeded`` or ``DispatchTimeout``; memory is then undefined.
+        """
 
 
 class Engine(Protocol):
-    """Prepares valid programs without grid barriers, specialization constants replaced by ``spec``."""
+    """Prepares programs for runs."""
 
-    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> Kernel: ...
+    def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> Kernel:
+        """Returns a kernel of a valid program without grid barriers; ``spec`` replaces specialization constants."""

@@ -1,8 +1,8 @@
 """The reference backend around an engine: binding, allocation, grid-barrier segments, errors.
 
-One ``ReferencePipeline`` per program and config resolves everything that does not depend on input lengths; launches
-are remembered by input lengths.  Inputs are read where they are; buffers passed in and returned are copied once, into
-the caller's output storage, and changed there.
+One ``ReferencePipeline`` per program and config resolves everything that does not depend on input lengths; launches are
+cached by input lengths.  Inputs are read in place; buffers passed in and returned are copied once, into the caller's
+output storage, and changed there.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ReferencePipeline:
         self._plain = config.step_budget is None and config.timeout_s is None
 
     def launch(self, input_nbytes: tuple[int, ...]) -> Launch:
-        """The launch for inputs of these lengths."""
+        """Returns the launch for inputs of these lengths."""
         found = self._launches.get(input_nbytes)
         if found is None:
             found = resolve_launch(self._program, input_nbytes, self._config, self._limits)
@@ -67,7 +67,7 @@ class ReferencePipeline:
         return found
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
-        """Run once; on an error ``outputs`` is cleared."""
+        """Runs once; on an error ``outputs`` is cleared."""
         import numpy as np
 
         started = time.perf_counter_ns()
@@ -103,7 +103,7 @@ class ReferencePipeline:
         return DispatchTiming(time.perf_counter_ns() - started)
 
     def run(self, memory: dict[str, npt.NDArray[np.uint8]], launch: Launch) -> None:
-        """Run every segment on ``memory``, as often as the config asks."""
+        """Runs every segment on ``memory``, ``fixpoint_iterations`` times."""
         options = self._options if self._plain else self._measured_options(launch)
         for _ in range(self._config.launches):
             for number, kernel in enumerate(self._kernels):
@@ -129,7 +129,7 @@ class ReferencePipeline:
 
 
 class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
-    """The reference over one engine.  ``sink``: is told which pipeline leaves for another one."""
+    """The reference over one engine.  ``sink`` receives the evictions of pipelines."""
 
     def __init__(self, backend: BackendId, engine: Engine, sink: DecisionSink | None = None) -> None:
         def make(program: Program, config: DispatchConfig) -> tuple[ReferencePipeline, Compilation]:
@@ -139,17 +139,17 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
 
 
 def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:
-    """Bytes of whole elements, copied if elements are not aligned where they are."""
+    """Returns bytes of whole elements, copied if the elements are not aligned in place."""
     return data if data.view(f"u{element_size}").flags.aligned else data.copy()
 
 
 def allocate(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
+    """Returns zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
     import numpy as np
 
     try:
         return np.zeros(nbytes, np.uint8)
-    except (MemoryError, ValueError, OverflowError) as error:  # the last two: more than an address space
+    except (MemoryError, ValueError, OverflowError) as error:  # the last two: more than the address space
         raise DeviceOutOfMemory(requested=nbytes) from error
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class HostBuffer(ResidentBuffer):
-    """Zeroed bytes on the host."""
+    """Zero-initialized bytes on the host."""
 
     __slots__ = ("data",)
 
@@ -47,21 +47,25 @@ class HostMemory:
         self._executor = executor
 
     def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ResidentMemory.allocate``."""
         if nbytes < 0:
             raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
         return HostBuffer(self._backend, nbytes, label)
 
     def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Implements ``ResidentMemory.upload``."""
         targets = [self._range(u.buffer, u.offset, u.data.nbytes) for u in uploads]
         for target, upload in zip(targets, uploads, strict=True):
             target.data[:] = upload.data
 
     def download(self, reads: Sequence[Readback], /) -> None:
+        """Implements ``ResidentMemory.download``."""
         sources = [self._range(r.buffer, r.offset, r.into.nbytes) for r in reads]
         for source, read in zip(sources, reads, strict=True):
             read.into[:] = source.data
 
     def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        """Implements ``ResidentExecutor.run``."""
         started = time.perf_counter_ns()
         for step in sequence.prefix:
             self._step(step)
@@ -142,7 +146,7 @@ class HostMemory:
 
 
 def _fitted(binding: Binding, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The bytes the program may see: the static length, or whole elements."""
+    """Returns the bytes that the program may see: the static length, or whole elements."""
     if binding.static_nbytes is not None:
         if data.nbytes < binding.static_nbytes:
             raise InvalidResource(

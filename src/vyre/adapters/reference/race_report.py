@@ -1,4 +1,4 @@
-"""The races of one dispatch, as a report rather than an error."""
+"""The data races of one dispatch, as a report instead of an error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vyre.ports.backend import HostBytes
 
 
 def race_report(program: Program, inputs: Sequence[HostBytes], config: DispatchConfig = DEFAULT_CONFIG) -> RaceReport:
-    """Races and notes of one dispatch of a valid program, in the order in which they happen.
+    """Returns races and notes of one dispatch of a valid program, in the order in which they happen.
 
-    Raises what a dispatch of the program raises, but not ``DataRaceError``.
+    Raises what a dispatch of the program raises, except ``DataRaceError``.
     """
     reports: list[RaceReport] = []
     engine = RaceCheckEngine(reports.append)

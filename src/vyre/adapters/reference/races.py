@@ -1,14 +1,14 @@
-"""Finds data races by watching every access of a run under the canonical schedule.
+"""Detects data races by observing every access of a run under the canonical schedule.
 
-A data race is two accesses to one element by different lanes, at least one of them not a load, not both atomic, and
-not ordered by a barrier of sufficient scope.  Lanes of a workgroup are ordered by its barriers; nothing orders two
-workgroups (grid barriers cut a program into segments, each of which is watched for itself).  Stores of equal bits that
-nobody reads are allowed; they are noted.
+A data race is two accesses to one element by different lanes, at least one of them not a load, not both atomic, and not
+ordered by a barrier of sufficient scope.  Lanes of a workgroup are ordered by its barriers; nothing orders two
+workgroups (grid barriers cut a program into segments, each of which is observed separately).  Stores of equal bits that
+are not read are allowed; they are noted.
 
-For every element it is enough to remember, of each kind of access, two that differ in lane or stored bits since the
-last barrier of the running workgroup, and two that differ in stored bits from before it and from other workgroups: if
-anything conflicts with a new access, one of these does, or earlier accesses conflicted with each other already, after
-which the element is left alone.
+For every element it suffices to keep, of each kind of access, two that differ in lane or stored bits since the last
+barrier of the running workgroup, and two that differ in stored bits from before it and from other workgroups: if any
+access conflicts with a new one, one of these does, or earlier accesses conflicted with each other already, after which
+the element is not observed further.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from vyre.domain.launch import Launch
 from vyre.domain.races import DataRace, LanePlace, RacingAccess
 
 LISTED: Final = 1000
-"""Races and notes that are kept; a run with more has one cause rather than a thousand."""
+"""Maximum number of races and of notes that are kept; more are likely to have the same cause."""
 
 
 class RaceReport(NamedTuple):
-    """``races``, and ``notes``: pairs of stores of equal bits."""
+    """The result of an observed run: ``races``, and ``notes``, which are pairs of stores of equal bits."""
 
     races: tuple[DataRace, ...]
     notes: tuple[DataRace, ...]
@@ -46,7 +46,7 @@ class _Kind(IdentityEnum):
 
 
 class _Access(NamedTuple):
-    """``data`` is what a store wrote.  ``loc`` tells accesses to users, and none apart."""
+    """One access.  ``data``: the stored bytes.  ``loc``: its source location, for messages only; it is not compared."""
 
     kind: _Kind
     lane: LanePlace
@@ -54,6 +54,7 @@ class _Access(NamedTuple):
     loc: Location
 
     def told(self) -> RacingAccess:
+        """Returns the access as it is reported to users."""
         return RacingAccess(self.kind.value, self.lane, self.loc)
 
 
@@ -65,7 +66,7 @@ _CONFLICTS: Final = {
 
 
 class _Element:
-    """The accesses to remember of one element."""
+    """The accesses to one element that are kept."""
 
     __slots__ = ("before", "epoch", "group", "others", "raced", "recent")
 
@@ -77,7 +78,7 @@ class _Element:
         self.recent: dict[_Kind, list[_Access]] = {}
 
     def move_to(self, group: int, epoch: int) -> None:
-        """File what is remembered by how it is ordered against that workgroup after that many barriers."""
+        """Classifies the kept accesses by their order relative to that workgroup after that many barriers."""
         if self.group != group:
             for accesses in (self.before, self.recent):
                 _merge(accesses, self.others)
@@ -88,7 +89,7 @@ class _Element:
         self.group, self.epoch = group, epoch
 
     def unordered(self, kind: _Kind) -> list[_Access]:
-        """Remembered accesses of a kind that nothing orders against one that happens now."""
+        """Returns kept accesses of a kind that are not ordered before an access that happens now."""
         return self.others.get(kind, []) + self.recent.get(kind, [])
 
 
@@ -109,7 +110,7 @@ def _remember(target: dict[_Kind, list[_Access]], access: _Access) -> None:
 class RaceTracer:
     """``Tracer`` that collects races and notes.
 
-    ``units`` is the size in bytes of what counts as an element of each buffer.
+    ``units``: for each buffer the size of an element in bytes, as far as races are concerned.
     """
 
     def __init__(self, units: Mapping[str, int], sizes: Mapping[str, int], workgroup_memory: frozenset[str]) -> None:
@@ -124,24 +125,30 @@ class RaceTracer:
         self._notes: dict[tuple[str, int], DataRace] = {}
 
     def report(self) -> RaceReport:
+        """Returns the races and notes so far."""
         return RaceReport(tuple(self._races.values()), tuple(self._notes.values()))
 
     def workgroup(self, workgroup: Workgroup, /) -> None:
+        """Implements ``Tracer.workgroup``."""
         self._group += 1
         self._lanes = [workgroup.place(lane) for lane in range(workgroup.size)]
         for name in self._workgroup_memory:
             self._elements[name] = {}
 
     def barrier(self) -> None:
+        """Implements ``Tracer.barrier``."""
         self._epoch += 1
 
     def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        """Implements ``Tracer.load``."""
         self._access(buffer, start, nbytes, _Kind.LOAD, lane, b"", loc)
 
     def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
+        """Implements ``Tracer.store``."""
         self._access(buffer, start, len(data), _Kind.STORE, lane, data, loc)
 
     def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        """Implements ``Tracer.atomic``."""
         self._access(buffer, start, nbytes, _Kind.ATOMIC, lane, b"", loc)
 
     def _access(self, buffer: str, start: int, nbytes: int, kind: _Kind, lane: int, data: bytes, loc: Location) -> None:
@@ -172,13 +179,13 @@ class RaceTracer:
 
 
 def _list_first(found: dict[tuple[str, int], DataRace], race: DataRace) -> None:
-    """One for each element, as far as the list goes."""
+    """Adds the first race of each element, up to ``LISTED``."""
     if len(found) < LISTED:
         found.setdefault((race.buffer, race.element), race)
 
 
 class RaceCheckKernel:
-    """Runs a program on the oracle, watched; raises ``DataRaceError`` if it has races."""
+    """Runs a program on the oracle under observation; raises ``DataRaceError`` if it has races."""
 
     def __init__(self, program: Program, kernel: ScalarKernel, found: Callable[[RaceReport], object] | None) -> None:
         self._kernel = kernel
@@ -190,15 +197,16 @@ class RaceCheckKernel:
             for name in (s.source, s.destination)
         }
         self._sizes = {b.name: b.element.size for b in program.buffers if isinstance(b.element, ScalarType)}
-        # Copies move bytes, so in the buffers they touch every byte is an element of its own.
+        # Copies move bytes, so in the buffers that they access every byte is an element.
         self._units = {name: 1 if name in copied else size for name, size in self._sizes.items()}
         self._workgroup_memory = frozenset(b.name for b in program.buffers if b.is_workgroup)
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
+        """Implements ``Kernel.run``; also raises ``DataRaceError``."""
         tracer = RaceTracer(self._units, self._sizes, self._workgroup_memory)
         failure: TrapError | StepBudgetExceeded | None = None
         try:
-            # The verdict holds for every schedule, so the one that is watched need not be the one asked for.
+            # The verdict holds for every schedule, so the observed one need not be the requested one.
             self._kernel.run(memory, launch, replace(options, chunk_workgroups=None), tracer)
         except (TrapError, StepBudgetExceeded) as error:
             failure = error
@@ -212,10 +220,11 @@ class RaceCheckKernel:
 
 
 class RaceCheckEngine:
-    """Prepares programs for watched runs.  With ``found``, reports go there and races are no error."""
+    """Prepares programs for observed runs.  With ``found``, reports are passed to it and races are not an error."""
 
     def __init__(self, found: Callable[[RaceReport], object] | None = None) -> None:
         self._found = found
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> RaceCheckKernel:
+        """Implements ``Engine.prepare``."""
         return RaceCheckKernel(program, ScalarKernel(program, spec), self._found)

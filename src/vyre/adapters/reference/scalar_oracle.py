@@ -1,12 +1,12 @@
-"""The scalar oracle: the canonical schedule, taken literally.  Slow and obvious on purpose.
+"""The scalar oracle: a literal implementation of the canonical schedule.  Slow and obvious on purpose.
 
-Workgroups run one after another, x fastest.  Inside a workgroup a statement is executed in phases: its expressions
-node by node in evaluation order, each for all active lanes ascending, then its effect for all active lanes ascending;
-``then`` before ``else``; a loop goes round until no lane is left in it.  Values are bit patterns (Python ints),
-arithmetic is ``vyre.domain.numerics.scalar``.
+Workgroups run one after another, x fastest.  Inside a workgroup a statement is executed in phases: its expressions node
+by node in evaluation order, each for all active lanes ascending, then its effect for all active lanes ascending;
+``then`` before ``else``; a loop repeats until no lane is left in it.  Values are bit patterns (Python ints), arithmetic
+is ``vyre.domain.numerics.scalar``.
 
-A program is turned into closures once: an expression becomes ``lanes -> values``, a statement ``lanes -> lanes that
-go on``.
+A program is compiled to closures once: an expression becomes ``lanes -> values``, a statement ``lanes -> lanes that
+continue``.
 """
 
 from __future__ import annotations
@@ -82,21 +82,30 @@ Location: TypeAlias = "SourceLocation | None"
 
 
 class Tracer(Protocol):
-    """Sees every access to existing elements, as bytes of a buffer, in the order in which they happen.
+    """Observes every access to existing elements, as bytes of a buffer, in the order in which they happen.
 
-    ``lane`` is the linear local id; what it is in the grid, the workgroup announced last can tell.  ``loc`` is where
-    the user wrote the access; a copy's is that of its start.
+    ``lane`` is the linear local id; the last announced workgroup gives its place in the grid.  ``loc`` is the source
+    location of the access; a copy's is that of its start.
     """
 
-    def workgroup(self, workgroup: Workgroup, /) -> None: ...
-    def barrier(self) -> None: ...
-    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None: ...
-    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None: ...
-    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None: ...
+    def workgroup(self, workgroup: Workgroup, /) -> None:
+        """Called when a workgroup starts."""
+
+    def barrier(self) -> None:
+        """Called after each barrier of the workgroup."""
+
+    def load(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        """Called for a load of ``nbytes`` bytes from ``start``."""
+
+    def store(self, buffer: str, start: int, data: bytes, lane: int, loc: Location, /) -> None:
+        """Called for a store of ``data`` to ``start``."""
+
+    def atomic(self, buffer: str, start: int, nbytes: int, lane: int, loc: Location, /) -> None:
+        """Called for an atomic on ``nbytes`` bytes from ``start``."""
 
 
 class _Buffer:
-    """Typed element access to bytes: loads widen, stores narrow, nothing is out of range."""
+    """Typed element access to bytes: loads widen, stores narrow; loads out of range are zero, stores are dropped."""
 
     __slots__ = ("count", "data", "element", "size")
 
@@ -107,12 +116,14 @@ class _Buffer:
         self.count = min(len(data) // element.size, _U32)
 
     def load(self, index: int) -> int:
+        """Returns the bits of an element."""
         if index >= self.count:
             return 0
         start = index * self.size
         return scalar.load_element(self.element, bytes(self.data[start : start + self.size]))
 
     def store(self, index: int, bits: int) -> None:
+        """Stores the bits of an element."""
         if index < self.count:
             start = index * self.size
             self.data[start : start + self.size] = scalar.store_element(self.element, bits)
@@ -120,7 +131,7 @@ class _Buffer:
 
 @dataclass(slots=True)
 class Workgroup:
-    """State of the workgroup that is running; lanes are linear local ids."""
+    """State of the running workgroup; lanes are linear local ids."""
 
     buffers: dict[str, _Buffer]
     launch: Launch
@@ -137,19 +148,23 @@ class Workgroup:
     over_budget: tuple[int, StepBudgetExceeded] | None = None
 
     def local_id(self, lane: int) -> Dim3:
+        """Returns the local id of a lane along x, y, z."""
         x, y, _ = self.launch.workgroup
         return lane % x, lane // x % y, lane // (x * y)
 
     def global_id(self, lane: int) -> Dim3:
+        """Returns the global id of a lane along x, y, z, each modulo 2^32."""
         x, y, z = (
             (g * w + i) & _U32 for g, w, i in zip(self.group, self.launch.workgroup, self.local_id(lane), strict=True)
         )
         return x, y, z
 
     def place(self, lane: int) -> LanePlace:
+        """Returns the place of a lane in the grid."""
         return LanePlace.of(self.launch.grid, self.launch.workgroup, self.group, self.local_id(lane))
 
     def linear_global_id(self, lane: int) -> int:
+        """Returns the linear global id of a lane."""
         x, y, z = self.global_id(lane)
         gx, gy, _ = self.launch.grid
         wx, wy, _ = self.launch.workgroup
@@ -157,7 +172,7 @@ class Workgroup:
 
 
 class ScalarKernel:
-    """A program as closures; ``run`` executes it on memory."""
+    """A program compiled to closures; ``run`` executes it on memory."""
 
     def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
         self._program = program
@@ -167,7 +182,7 @@ class ScalarKernel:
         self._execute = _Compiler(self._elements, spec).body(program.body)
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, tracer: Tracer | None = None, /) -> None:
-        """Run every workgroup in ascending linear id.
+        """Runs every workgroup in ascending linear id.
 
         Raises ``TrapError`` or ``StepBudgetExceeded`` for the lane with the lowest linear global id, once all ran.
         """
@@ -206,11 +221,12 @@ class ScalarEngine:
     """Prepares programs for the canonical schedule."""
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> ScalarKernel:
+        """Implements ``Engine.prepare``."""
         return ScalarKernel(program, spec)
 
 
 class _Compiler:
-    """Closures for statements and expressions; knows the type of every expression it has compiled."""
+    """Compiles statements and expressions to closures; records the type of every compiled local."""
 
     def __init__(self, elements: dict[str, ScalarType], spec: Mapping[str, Literal]) -> None:
         self.elements = elements
@@ -220,7 +236,7 @@ class _Compiler:
     # -- statements -----------------------------------------------------------------------------------
 
     def body(self, body: Body) -> Execute:
-        """A scope: each statement for the lanes that are still there."""
+        """Compiles a scope: each statement runs for the lanes that are still active."""
         outer = dict(self.types)
         steps = [self.stmt(s) for s in body]
         self.types = outer
@@ -235,6 +251,7 @@ class _Compiler:
         return run
 
     def stmt(self, stmt: Stmt) -> Execute:
+        """Compiles a statement."""
         match stmt:
             case Let(name, value):
                 evaluate, self.types[name] = self.expr(value)
@@ -276,6 +293,7 @@ class _Compiler:
     # -- expressions ----------------------------------------------------------------------------------
 
     def expr(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
+        """Compiles an expression; returns its closure and its type."""
         match expr:
             case Literal(dtype, bits):
                 return _constant(bits), dtype
@@ -413,7 +431,7 @@ def _launch_id(kind: IdKind, axis: int) -> Evaluate:
 
 
 def _subgroups(lanes: Lanes, values: Values) -> dict[int, dict[int, int]]:
-    """Values by subgroup and lane of the subgroup."""
+    """Returns values by subgroup and lane of the subgroup."""
     found: dict[int, dict[int, int]] = {}
     for lane, value in zip(lanes, values, strict=True):
         found.setdefault(lane // SUBGROUP, {})[lane % SUBGROUP] = value
@@ -517,7 +535,7 @@ def _loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execu
 
 
 def _take_step(wg: Workgroup, lane: int) -> bool:
-    """Count one loop back-edge of the lane; False ends it because its budget is used up."""
+    """Counts one loop back-edge of the lane; returns False and ends the lane if its budget is used up."""
     if wg.options.deadline_ns is not None and time.monotonic_ns() > wg.options.deadline_ns:
         raise DispatchTimeout("the deadline passed inside a loop")
     budget = wg.options.step_budget
@@ -565,7 +583,7 @@ def _trap(address: Evaluate, tag: str) -> Execute:
 
 
 def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int, loc: Location) -> bytes:
-    """``length`` bytes of a buffer from ``start``, zeros past its end."""
+    """Returns ``length`` bytes of a buffer from ``start``, zeros past its end."""
     payload = bytes(wg.buffers[source].data[start : start + length])
     if wg.tracer is not None and payload:
         wg.tracer.load(source, start, len(payload), lane, loc)

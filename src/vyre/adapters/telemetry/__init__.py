@@ -1,1 +1,1 @@
-"""Telemetry adapters: what the application already logs with, structlog, nothing, or a list for tests."""
+"""Telemetry adapters: the logging that the application already uses, and structlog."""

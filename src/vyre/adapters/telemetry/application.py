@@ -1,8 +1,8 @@
-"""The default: events go to whatever the application set up, and nothing is imported for it.
+"""The default telemetry: events go to the logging that the application has set up, and nothing is imported for it.
 
-In order: structlog, if the application configured it; the standard ``logging`` logger ``vyre``, if the
-application imported ``logging`` (silent until it adds a handler, as is right for a library); else nobody
-listens.  Counts are not logged.
+In order: structlog, if the application configured it; the standard ``logging`` logger ``vyre``, if the application
+imported ``logging`` (silent until it adds a handler, as is right for a library); else events are dropped.  Counts are
+not logged.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class ApplicationTelemetry:
+    """``Telemetry`` that uses the application's logging."""
+
     __slots__ = ()
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
-        return None
+        """Implements ``Telemetry.count``; does nothing."""
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        """Implements ``Telemetry.event``."""
         structlog = sys.modules.get("structlog")
         if structlog is not None and structlog.is_configured():
             structlog.get_logger("vyre").log(_LEVELS[level], name, **fields)

@@ -1,4 +1,4 @@
-"""Verdicts as counts."""
+"""A decision sink that counts verdicts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class CountedDecisions:
         self.keeps: Final = journal is not None and journal.keeps
 
     def note(self, decision: Decision, /) -> None:
+        """Implements ``DecisionSink.note``."""
         self._telemetry.count("vyre.decision", policy=decision.name, verdict=verdict_label(decision.verdict))
         if self.journal is not None:
             self.journal.note(decision)

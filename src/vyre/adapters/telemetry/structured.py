@@ -1,4 +1,4 @@
-"""Events and counts through structlog, whether or not the application configured it."""
+"""Telemetry through structlog, whether or not the application configured it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class StructlogTelemetry:
         self._logger = structlog.get_logger("vyre") if logger is None else logger
 
     def count(self, name: str, value: int = 1, /, **labels: str) -> None:
+        """Implements ``Telemetry.count``."""
         self._logger.debug(name, count=value, **labels)
 
     def event(self, name: str, /, *, level: str = "info", **fields: object) -> None:
+        """Implements ``Telemetry.event``."""
         self._logger.log(logging.getLevelNamesMapping()[level.upper()], name, **fields)

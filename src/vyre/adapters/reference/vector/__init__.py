@@ -1,1 +1,1 @@
-"""The vectorised engine: whole chunks of workgroups as NumPy lanes."""
+"""The vectorised engine: runs whole chunks of workgroups as NumPy lanes."""

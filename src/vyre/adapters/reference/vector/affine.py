@@ -1,11 +1,10 @@
-"""Lane values that are known without being stored: affine functions of the lane's position, and boxes of lanes.
+"""Lane values that need no array: affine functions of the lane's position, and boxes of lanes.
 
-A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are
-numbered in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic;
-the u32 it stands for is that modulo 2^32, which addition, subtraction and multiplication respect, so that numbers that
-grow long are reduced.  Where the values are
-used, ``settled`` shows that none of them wraps, and an index becomes a strided view instead of a gather.  Comparing one
-with a number splits a box of lanes into boxes instead of making a mask.
+A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are numbered
+in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic; its u32
+value is that modulo 2^32, which addition, subtraction and multiplication respect, so numbers that grow too long are
+reduced.  Where the values are used, ``settled`` proves that none of them wraps, and an index becomes a strided view
+instead of a gather.  Comparing an affine value with a number splits a box of lanes into boxes instead of making a mask.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ _AXES: Final = (0, 1, 2, 3)
 
 
 class Affine(NamedTuple):
-    """``base + c[0]*w + c[1]*z + c[2]*y + c[3]*x``."""
+    """The function ``base + c[0]*w + c[1]*z + c[2]*y + c[3]*x``."""
 
     base: int
     c: Axes
 
     def plus(self, other: Affine | int, sign: int = 1) -> Affine:
+        """Returns the sum with ``other``, or the difference for ``sign`` -1."""
         if isinstance(other, int):
             return Affine(self.base + sign * other, self.c)
         a, b = self.c, other.c
@@ -41,6 +41,7 @@ class Affine(NamedTuple):
         )
 
     def times(self, factor: int) -> Affine:
+        """Returns the product with an integer."""
         c = self.c
         return Affine(
             _short(self.base * factor),
@@ -48,7 +49,9 @@ class Affine(NamedTuple):
         )
 
     def settled(self, lo: Axes, hi: Axes) -> Affine | None:
-        """The same u32 values without wrapping inside the box [lo, hi), or None if they wrap there."""
+        """Returns a form with the same u32 values that does not wrap inside the box [lo, hi), or None if they wrap
+        there.
+        """
         least, greatest = self.bounds(lo, hi)
         turns = least >> 32
         if greatest >> 32 != turns:
@@ -56,7 +59,7 @@ class Affine(NamedTuple):
         return self if not turns else Affine(self.base - (turns << 32), self.c)
 
     def bounds(self, lo: Axes, hi: Axes) -> tuple[int, int]:
-        """Least and greatest value over the half-open, non-empty box [lo, hi)."""
+        """Returns the least and greatest value over the half-open, non-empty box [lo, hi)."""
         least = greatest = self.base
         for axis in _AXES:
             c = self.c[axis]
@@ -72,7 +75,7 @@ class Affine(NamedTuple):
 
 
 def _short(number: int) -> int:
-    """A number congruent modulo 2^32 whose products with positions fit 64 bits."""
+    """Returns a number congruent modulo 2^32 whose products with positions fit 64 bits."""
     return number if -LIMIT < number < LIMIT else number % LIMIT
 
 
@@ -83,6 +86,7 @@ class Extent(NamedTuple):
     hi: Axes
 
     def intersect(self, other: Extent) -> Extent | None:
+        """Returns the common box, or None if it is empty."""
         lo = tuple(max(a, b) for a, b in zip(self.lo, other.lo, strict=True))
         hi = tuple(min(a, b) for a, b in zip(self.hi, other.hi, strict=True))
         if any(a >= b for a, b in zip(lo, hi, strict=True)):
@@ -90,7 +94,7 @@ class Extent(NamedTuple):
         return Extent((lo[0], lo[1], lo[2], lo[3]), (hi[0], hi[1], hi[2], hi[3]))
 
     def cut(self, axis: int, at: int) -> tuple[Extent | None, Extent | None]:
-        """The parts below and from ``at`` on along one axis."""
+        """Returns the parts below and from ``at`` on along one axis."""
         below = self._with(axis, self.lo[axis], min(at, self.hi[axis]))
         above = self._with(axis, max(at, self.lo[axis]), self.hi[axis])
         return below, above
@@ -104,20 +108,21 @@ class Extent(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Where a condition holds and where it does not, as disjoint boxes."""
+    """The lanes where a condition is true and where it is false, as disjoint boxes."""
 
     true: tuple[Extent, ...]
     false: tuple[Extent, ...]
 
 
 def share_workgroups(boxes: tuple[Extent, ...]) -> bool:
-    """True if some workgroup has lanes in two of the boxes."""
+    """Returns whether some workgroup has lanes in two of the boxes."""
     ranges = sorted((box.lo[0], box.hi[0]) for box in boxes)
     return any(after[0] < before[1] for before, after in pairwise(ranges))
 
 
 def compare_with_zero(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool | None:
-    """Where ``value op 0`` holds in ``box``: everywhere or nowhere (bool), on boxes, or None if boxes cannot say.
+    """Returns where ``value op 0`` holds in ``box``: everywhere or nowhere (bool), on boxes, or None if not a set of
+    boxes.
 
     ``row``: size of the whole chunk along each axis.
     """
@@ -170,7 +175,7 @@ def _some(box: Extent | None) -> tuple[Extent, ...]:
 
 
 def _single_axis(value: Affine, box: Extent) -> tuple[int, int] | None:
-    """The one axis along which the value varies inside the box, and its value at position 0 of that axis."""
+    """Returns the one axis along which the value varies inside the box, and its value at position 0 of that axis."""
     varying = [a for a in range(4) if value.c[a] and box.hi[a] - box.lo[a] > 1]
     if len(varying) != 1:
         return None
@@ -196,8 +201,9 @@ def _point(op: BinaryOp, value: Affine, box: Extent, row: Axes) -> Split | bool 
 def _ragged_cut(
     value: Affine, limit: int, box: Extent, row: Axes
 ) -> tuple[tuple[Extent, ...], tuple[Extent, ...]] | None:
-    """A rising value that runs on from workgroup to workgroup along one of their axes: whole workgroups, and one
-    in two parts."""
+    """Cuts a rising value that continues from workgroup to workgroup along one of their axes: into whole workgroups,
+    and one workgroup in two parts.
+    """
     axes = [a for a in (1, 2, 3) if value.c[a] and box.hi[a] - box.lo[a] > 1]
     if len(axes) != 1:
         return None

@@ -1,4 +1,4 @@
-"""Async copies: bytes captured lane by lane at the start, written lane by lane at the wait."""
+"""Async copies: bytes are captured lane by lane at the start, and written lane by lane at the wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
 
 
 def async_load(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
-    """Bytes [offset, offset + size) of the source, zeros past its end, for byte 0 of the destination."""
+    """Captures bytes [offset, offset + size) of the source, zeros past its end, for byte 0 of the destination."""
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
         starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
@@ -36,7 +36,7 @@ def async_load(source: str, destination: str, offset: EvaluateWord, size: Evalua
 
 
 def async_store(source: str, destination: str, offset: EvaluateWord, size: EvaluateWord, tag: str) -> Execute:
-    """The first ``size`` bytes of the source, for byte ``offset`` of the destination."""
+    """Captures the first ``size`` bytes of the source, for byte ``offset`` of the destination."""
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
         starts, sizes = _numbers(offset, chunk, ctx), _numbers(size, chunk, ctx)
@@ -52,7 +52,7 @@ def async_store(source: str, destination: str, offset: EvaluateWord, size: Evalu
 
 
 def async_wait(tag: str) -> Execute:
-    """Write what was captured, clipped to the destination."""
+    """Writes the captured bytes, clipped to the destination."""
 
     def execute(chunk: Chunk, ctx: Context) -> Context:
         captured = chunk.pending[tag]
@@ -77,7 +77,7 @@ def _nbytes(storage: Storage) -> int:
 
 
 def _bytes_of(chunk: Chunk, name: str, lane: int) -> NDArray[np.uint8]:
-    """The bytes of a buffer as one lane sees it."""
+    """Returns the bytes of a buffer as one lane sees it."""
     storage = chunk.buffers[name]
     if not storage.per_group:
         return storage.array.view(np.uint8)[: _nbytes(storage)]

@@ -1,7 +1,7 @@
 """Atomics on flat arrays of element numbers, all in range, in ascending lane order.
 
-``update`` is for results nobody needs and operators that commute.  ``fetch`` returns what each lane got back: lanes are
-sorted by element, and the updates of one element become a running composition along its run of equal numbers.
+``update`` is for commutative operators whose results are unused.  ``fetch`` returns the old value of each lane: lanes
+are sorted by element, and the updates of one element become a running composition along its run of equal numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vyre.adapters.reference.vector.lanes_context import Indices
 from vyre.domain.ir.operators import AtomicOp
 
 Maps: TypeAlias = tuple[Lanes, ...]
-"""One map of an element's value per lane, as the arrays of its parameters."""
+"""One function of an element's value per lane, as the arrays of its parameters."""
 
 _BINCOUNT_SLACK: Final = 1 << 16
 _EXACT_SUMMANDS: Final = 1 << 20
@@ -33,7 +33,7 @@ COMMUTATIVE: Final = frozenset({AtomicOp.ADD, *_UFUNC})
 
 
 def update(array: Lanes, op: AtomicOp, elements: Indices, value: Dense) -> None:
-    """A commutative operator; ``value`` is an array like ``elements``, or one NumPy scalar for all."""
+    """Applies a commutative operator; ``value`` is an array like ``elements``, or one NumPy scalar for all."""
     if not len(elements):
         return
     if op is AtomicOp.ADD:
@@ -60,7 +60,7 @@ def _add(array: Lanes, elements: Indices, value: Dense) -> None:
 
 
 def fetch(array: Lanes, op: AtomicOp, elements: Indices, values: Lanes, expected: Lanes) -> Lanes:
-    """Any operator; the value that each lane found."""
+    """Applies any operator; returns the old value for each lane."""
     if not len(elements):
         return values
     order = _stable_order(elements)
@@ -76,7 +76,7 @@ def fetch(array: Lanes, op: AtomicOp, elements: Indices, values: Lanes, expected
 
 
 def _stable_order(elements: Indices) -> Indices:
-    """A stable argsort: sorting (element, position) packed into one word is several times faster."""
+    """Returns a stable argsort: sorting (element, position) packed into one word is several times faster."""
     bits = (len(elements) - 1).bit_length()
     if int(elements.max()).bit_length() + bits > 63:
         return np.argsort(elements, kind="stable")
@@ -87,7 +87,7 @@ def _stable_order(elements: Indices) -> Indices:
 
 
 class _Runs:
-    """Runs of equal numbers in sorted ``elements``."""
+    """The runs of equal numbers in sorted ``elements``."""
 
     __slots__ = ("elements", "ends", "lengths", "starts", "targets")
 
@@ -99,11 +99,11 @@ class _Runs:
         self.targets: Indices = elements[self.starts]
 
     def spread(self, per_run: Lanes) -> Lanes:
-        """A value of each run for each of its members."""
+        """Returns a value of each run for each of its members."""
         return np.repeat(per_run, self.lengths)
 
     def compose(self, maps: Maps, after: Callable[[Maps, Maps], Maps]) -> Maps:
-        """Compositions of the maps from the start of the run up to each member, in log2(longest run) passes."""
+        """Returns compositions of the maps from the start of the run up to each member, in log2(longest run) passes."""
         longest = int(self.lengths.max())
         if longest == 1:
             return maps
@@ -119,7 +119,7 @@ class _Runs:
         return maps
 
     def finish(self, array: Lanes, results: Lanes) -> Lanes:
-        """Write the last result of every run; what each member found is the result of the one before it."""
+        """Writes the last result of every run; returns for each member the result of the one before it."""
         olds = np.empty_like(results)
         olds[1:] = results[:-1]
         olds[self.starts] = array[self.targets]
@@ -144,7 +144,9 @@ def _running_extreme(op: AtomicOp) -> Callable[[Lanes, _Runs, Lanes], Lanes]:
 
 
 def _running_bits(masks: Callable[[Lanes], Maps]) -> Callable[[Lanes, _Runs, Lanes], Lanes]:
-    """Operators that keep some bits and flip some: x -> (x & keep) ^ flip, a form that compositions keep."""
+    """Returns operators that keep some bits and flip some: x -> (x & keep) ^ flip, which is closed under
+    composition.
+    """
 
     def after(early: Maps, late: Maps) -> Maps:
         return early[0] & late[0], (early[1] & late[0]) ^ late[1]
@@ -169,8 +171,9 @@ _RUNNING: Final[dict[AtomicOp, Callable[[Lanes, _Runs, Lanes], Lanes]]] = {
 
 
 def _exchange_one_by_one(array: Lanes, runs: _Runs, values: Lanes, expected: Lanes) -> Lanes:
-    """Compare and exchange has no short composition: round k takes the k-th member of every run, and what long
-    runs have left is done in plain Python."""
+    """Compare and exchange has no short composition: round k processes the k-th member of every run, and the rest of
+    long runs is done in plain Python.
+    """
     olds = np.empty_like(values)
     starts, lengths, targets = runs.starts, runs.lengths, runs.targets
     for rank in range(_ROUNDS):

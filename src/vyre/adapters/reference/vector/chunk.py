@@ -1,4 +1,4 @@
-"""State of the chunk of workgroups that is running."""
+"""State of the running chunk of workgroups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """A variable, or what a loop keeps: its value, and the lanes that value is an array of."""
+    """A local variable, or a value that a loop keeps, with the lanes that the value is an array of."""
 
     __slots__ = ("home", "value")
 
@@ -31,7 +31,7 @@ class Local:
 
 
 class Captured(NamedTuple):
-    """Bytes that an async copy of one lane has read and not written yet: for byte ``start`` of ``destination``."""
+    """Bytes that an async copy of one lane has read and not yet written, for byte ``start`` of ``destination``."""
 
     destination: str
     start: int
@@ -48,6 +48,7 @@ class Failures:
         self.error: BackendError | None = None
 
     def offer(self, lane: int, error: BackendError) -> None:
+        """Records a failure if its lane is lower than that of the present one."""
         if self.error is None or lane < self.lane:
             self.lane, self.error = lane, error
 
@@ -55,8 +56,8 @@ class Failures:
 class Chunk:
     """Workgroups from ``group`` on along one axis of the grid, ``dims[0]`` of them.
 
-    ``in_phase``: the result may depend on the order of accesses inside a workgroup, so that its lanes must not
-    be run in parts.  ``locals``: by slot; None before the declaration, and where a loop has kept nothing yet.
+    ``in_phase``: the result may depend on the order of accesses inside a workgroup, so that its lanes must not be run
+    in parts.  ``locals``: by slot; None before the declaration, and where a loop has not kept a value yet.
     ``continuing``: by loop, the lanes that wait for its next round.
     """
 
@@ -105,9 +106,11 @@ class Chunk:
         self.steps: NDArray[np.int64] | None = None
 
     def global_ids(self, numbers: Indices) -> NDArray[np.int64]:
+        """Returns linear global ids of the lanes with these numbers."""
         return linear_global_ids(self.launch, self.group, self.along, self.grid, numbers)
 
     def global_id(self, number: int) -> Dim3:
+        """Returns the global id of a lane along x, y, z."""
         w, z, y, x = (int(c[number]) for c in self.grid.coordinates())
         sx, sy, sz = self.launch.workgroup
         group = list(self.group)
@@ -115,7 +118,7 @@ class Chunk:
         return group[0] * sx + x, group[1] * sy + y, group[2] * sz + z
 
     def trap(self, ctx: Context, address: Dense, tag: str) -> None:
-        """End the lanes; remember the one with the lowest linear global id."""
+        """Ends the lanes; records the one with the lowest linear global id."""
         ids = self.global_ids(ctx.numbers)
         first = int(np.argmin(ids))
         where = int(address.reshape(-1)[first]) if isinstance(address, np.ndarray) else int(address)
@@ -124,7 +127,7 @@ class Chunk:
         self.ended.append(ctx)
 
     def take_step(self, ctx: Context) -> Context | None:
-        """Count a loop back-edge of every lane; lanes beyond the budget end."""
+        """Counts a loop back-edge of every lane; lanes beyond the budget end."""
         deadline = self.options.deadline_ns
         if deadline is not None and time.monotonic_ns() > deadline:
             raise DispatchTimeout("the deadline passed inside a loop")

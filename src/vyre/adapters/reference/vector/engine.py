@@ -1,4 +1,4 @@
-"""The vectorised engine: a program compiled once into closures over NumPy lanes, run chunk by chunk.
+"""The vectorised engine: a program compiled once to closures over NumPy lanes, run chunk by chunk.
 
 A chunk is a run of workgroups along one axis of the grid, as many as keep its arrays small.  Inside a chunk every
 statement runs for all lanes before the next one, which for one workgroup is the canonical schedule, and for several
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHUNK_LANES: Final = 1 << 18
-"""Lanes of a chunk.  Measured: fewer pay for Python, more leave the cache and the allocator's pools."""
+"""Lanes of a chunk.  Measured: fewer have more overhead of Python, more exceed the cache and the allocator's pools."""
 CHUNK_BYTES: Final = 32 << 20
-"""Bound on what locals and workgroup memory of a chunk take; one workgroup may exceed it."""
+"""Bound on the bytes of locals and workgroup memory of a chunk; one workgroup may exceed it."""
 _LANE_BYTES: Final = 8
 _TEMPORARIES: Final = 4
 
@@ -55,7 +55,7 @@ class VectorKernel:
         self._grids: dict[tuple[int, int, int, int], Grid] = {}
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
-        """Run every workgroup; raises ``TrapError`` or ``StepBudgetExceeded`` once all have run."""
+        """Runs every workgroup; raises ``TrapError`` or ``StepBudgetExceeded`` once all have run."""
         sx, sy, sz = launch.workgroup
         along, step = self._chunk_shape(launch, options)
         in_phase = self._order_sensitive or options.chunk_workgroups == 1
@@ -87,8 +87,8 @@ class VectorKernel:
             raise failures.error
 
     def _chunk_shape(self, launch: Launch, options: RunOptions) -> tuple[int, int]:
-        """The axis of the grid along which chunks run, and their number of workgroups."""
-        # Where order counts, chunks follow one another like workgroups do: along the fastest axis there is.
+        """Returns the axis of the grid along which chunks run, and their number of workgroups."""
+        # If order matters, chunks follow one another as workgroups do: along the fastest axis.
         extents = launch.grid
         ordered = self._order_sensitive or options.chunk_workgroups == 1
         along = next((a for a in range(3) if extents[a] > 1), 0) if ordered else extents.index(max(extents))
@@ -116,7 +116,7 @@ class VectorKernel:
         return Storage(array, len(array), rules, per_group=False)
 
     def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Lanes]) -> Storage:
-        """Zeroed memory for a chunk; the array of the chunk before is used again."""
+        """Returns zeroed memory for a chunk; the array of the previous chunk is reused."""
         array = arrays.get(name)
         if array is None or len(array) < groups * count:
             array = arrays[name] = np.zeros(groups * count, self._rules[name].stored)
@@ -130,11 +130,12 @@ class VectorEngine:
     """Prepares programs for vectorised runs."""
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> VectorKernel:
+        """Implements ``Engine.prepare``."""
         return VectorKernel(program, spec)
 
 
 def _first_groups(grid: Dim3, along: int, step: int) -> Iterator[Dim3]:
-    """The first workgroup of every chunk, in ascending linear id as far as chunks are ordered at all."""
+    """Yields the first workgroup of every chunk, in ascending linear id as far as chunks are ordered at all."""
     steps = [step if axis == along else 1 for axis in range(3)]
     for z in range(0, grid[2], steps[2]):
         for y in range(0, grid[1], steps[1]):

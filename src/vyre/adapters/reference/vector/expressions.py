@@ -1,4 +1,4 @@
-"""Expressions as closures that take the chunk and the active lanes; ``values`` says what they return."""
+"""Expressions as closures that take the chunk and the active lanes; ``values`` describes their results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ from vyre.domain.ir.types import ScalarType
 
 
 def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
-    """Bits of a literal or specialization constant."""
+    """Returns the bits of a literal or specialization constant, else None."""
     match expr:
         case Literal(_, bits):
             return bits
@@ -81,11 +81,11 @@ class ExpressionCompiler:
         self.loop: Invariants | None = None
 
     def compile(self, expr: Expr) -> Compiled:
-        """The expression; inside a loop, what every round would compute again is kept from the first."""
+        """Compiles the expression; inside a loop, values that are invariant are kept from the first round."""
         loop = self.loop
         if loop is None or not loop.keeps(expr):
             return self._compile(expr)
-        self.loop = None  # the whole is kept, so its parts need not be
+        self.loop = None  # the whole value is kept, so its parts need not be
         evaluate, dtype, _, _ = self._compile(expr)
         self.loop = loop
         return Compiled(_kept(evaluate, loop.new_slot()), dtype)
@@ -134,7 +134,7 @@ class ExpressionCompiler:
                 return self._shuffle(value, lane)
 
     def held(self, expr: Expr) -> Compiled:
-        """Like ``compile`` for a value that outlives its statement: never a view of memory that may be written."""
+        """As ``compile``, for a value that outlives its statement: never a view of memory that may be written."""
         compiled = self.compile(expr)
         if not self._may_view_written(expr):
             return compiled
@@ -147,8 +147,9 @@ class ExpressionCompiler:
         return Compiled(hold, compiled.dtype)
 
     def _may_view_written(self, expr: Expr) -> bool:
-        """True if the value may be a view of memory that the program writes: operators that can hand on their operand
-        unchanged are looked through."""
+        """Returns whether the value may be a view of memory that the program writes; operators that may return their
+        operand unchanged are looked through.
+        """
         stack = [expr]
         while stack:
             node = stack.pop()
@@ -163,7 +164,7 @@ class ExpressionCompiler:
         return False
 
     def reads(self, expr: Expr, buffer: str) -> bool:
-        """True if evaluating the expression looks at the content of a buffer."""
+        """Returns whether evaluating the expression reads the content of a buffer."""
         return any(isinstance(e, Load | Atomic) and e.buffer == buffer for e in walk(expr))
 
     def _binary(self, op: BinaryOp, left: Expr, right: Expr) -> Compiled:
@@ -268,7 +269,7 @@ class ExpressionCompiler:
         return Compiled(evaluate, dtype)
 
     def unused_atomic(self, node: Atomic) -> Callable[[Chunk, Context], None] | None:
-        """The atomic for its effect alone, if it commutes."""
+        """Compiles the atomic for its effect alone, if it commutes."""
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         if op not in COMMUTATIVE:
             return None
@@ -282,9 +283,9 @@ class ExpressionCompiler:
 
 
 class Invariants:
-    """What stays the same in every round of a loop, and the slots in which it is kept.
+    """The loop-invariant values of a loop, and the slots that keep them.
 
-    ``varying``: locals that the loop declares or assigns.  Kept values are forgotten when the loop is entered.
+    ``varying``: locals that the loop declares or assigns.  Kept values are dropped when the loop is entered.
     """
 
     def __init__(self, varying: frozenset[str], written: frozenset[str], new_slot: Callable[[], int]) -> None:
@@ -295,12 +296,13 @@ class Invariants:
         self._known: dict[int, bool] = {}
 
     def new_slot(self) -> int:
+        """Returns a new slot."""
         slot = self._make_slot()
         self.slots.append(slot)
         return slot
 
     def keeps(self, expr: Expr) -> bool:
-        """True for an operation that is worth keeping and gives the same value in every round."""
+        """Returns whether an operation is worth keeping and has the same value in every round."""
         return isinstance(expr, Binary | Unary | Cast | Fma | Load) and self._same(expr)
 
     def _same(self, root: Expr) -> bool:
@@ -332,7 +334,7 @@ class Invariants:
 
 
 def _kept(evaluate: Evaluate, slot: int) -> Evaluate:
-    """The value of the first round, as long as the same lanes ask."""
+    """Returns the value of the first round, as long as the same lanes request it."""
 
     def again(chunk: Chunk, ctx: Context) -> Value:
         kept = chunk.locals[slot]

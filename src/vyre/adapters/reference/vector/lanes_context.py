@@ -1,4 +1,4 @@
-"""Which lanes of a chunk are active: a box of positions, or a list of lane numbers."""
+"""The active lanes of a chunk: a box of positions, or a list of lane numbers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class Grid:
         self.splits: dict[tuple[BinaryOp, Affine, Extent], Split | bool | None] = {}
 
     def coordinates(self) -> tuple[Indices, ...]:
-        """Position of every lane along each axis, by lane number."""
+        """Returns the position of every lane along each axis, by lane number."""
         if self._coordinates is None:
             self._coordinates = tuple(np.unravel_index(self.numbers, self.dims))
         return self._coordinates
 
     def box(self, extent: Extent) -> Box:
+        """Returns the box of an extent, cached."""
         found = self._boxes.get(extent)
         if found is None:
             if len(self._boxes) >= CACHED:
@@ -48,7 +49,7 @@ class Grid:
         return found
 
     def split(self, op: BinaryOp, value: Affine, box: Extent) -> Split | bool | None:
-        """``compare_with_zero``, remembered."""
+        """Returns ``compare_with_zero``, cached."""
         key = (op, value, box)
         try:
             return self.splits[key]
@@ -75,7 +76,9 @@ class Box:
         self._reaches: dict[Axes, tuple[int, int, int]] = {}
 
     def reach(self, c: Axes) -> tuple[int, int, int]:
-        """What coefficients add to a base inside the box: the least, the greatest, and that of the first lane."""
+        """Returns what coefficients add to a base inside the box: the least, the greatest, and that of the first
+        lane.
+        """
         found = self._reaches.get(c)
         if found is None:
             if len(self._reaches) >= CACHED:
@@ -94,10 +97,11 @@ class Box:
         return self._numbers
 
     def settled(self, value: Affine) -> Affine | None:
+        """Returns ``value.settled`` over the box."""
         return value.settled(*self.extent)
 
     def materialise(self, value: Affine) -> Lanes:
-        """The values as u32 lanes."""
+        """Returns the values as u32 lanes."""
         total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
         for axis, c in enumerate(value.c):
             if c:
@@ -121,7 +125,7 @@ class Gather:
         self._relative: dict[int, tuple[Context, Indices]] = {}
 
     def materialise(self, value: Affine) -> Lanes:
-        """The values as u32 lanes."""
+        """Returns the values as u32 lanes."""
         total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
         cw, cz, cy, cx = value.c
         dims = self.grid.dims
@@ -134,7 +138,7 @@ class Gather:
         return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
 
     def positions_in(self, outer: Context) -> Indices:
-        """Where these lanes stand in the flattened arrays of an enclosing context."""
+        """Returns the positions of these lanes in the flattened arrays of an enclosing context."""
         found = self._relative.get(id(outer))
         if found is None:
             if outer is self.grid.root:
@@ -149,7 +153,7 @@ Context: TypeAlias = Box | Gather
 
 
 def select(ctx: Context, mask: Lanes) -> Context | None:
-    """The lanes of ``ctx`` where the mask (of its shape) is set."""
+    """Returns the lanes of ``ctx`` where the mask (of its shape) is set."""
     flat = mask.reshape(-1)
     chosen = np.flatnonzero(flat)
     if len(chosen) == ctx.size:
@@ -160,7 +164,7 @@ def select(ctx: Context, mask: Lanes) -> Context | None:
 
 
 def union(parts: list[Context]) -> Context | None:
-    """All lanes of disjoint contexts."""
+    """Returns all lanes of disjoint contexts."""
     if not parts:
         return None
     if len(parts) == 1:
@@ -169,13 +173,13 @@ def union(parts: list[Context]) -> Context | None:
 
 
 def without(ctx: Context, gone: list[Context]) -> Context | None:
-    """The lanes of ``ctx`` that are in none of ``gone``."""
+    """Returns the lanes of ``ctx`` that are in none of ``gone``."""
     keep = np.isin(ctx.numbers, np.concatenate([g.numbers for g in gone]), invert=True)
     return select(ctx, keep)
 
 
 def restrict(value: Lanes, outer: Context, inner: Context) -> Lanes:
-    """An array of ``outer`` cut down to ``inner``, a subset of its lanes; a view where possible."""
+    """Returns an array of ``outer`` restricted to ``inner``, a subset of its lanes; a view where possible."""
     if outer is inner:
         return value
     if isinstance(inner, Box):
@@ -189,8 +193,8 @@ def restrict(value: Lanes, outer: Context, inner: Context) -> Lanes:
 
 
 def merge(old: Lanes, outer: Context, new: Dense, inner: Context) -> Lanes:
-    """A copy of ``old`` (an array of ``outer``) with the lanes of ``inner`` replaced."""
-    merged = np.array(old, order="C")  # ours, and flattening it below must be a view
+    """Returns a copy of ``old`` (an array of ``outer``) with the lanes of ``inner`` replaced."""
+    merged = np.array(old, order="C")  # a copy, whose flattening below must be a view
     if isinstance(inner, Box) and isinstance(outer, Box):
         lo = outer.extent.lo
         merged[tuple(slice(a - o, b - o) for a, b, o in zip(inner.extent.lo, inner.extent.hi, lo, strict=True))] = new
@@ -202,7 +206,9 @@ def merge(old: Lanes, outer: Context, new: Dense, inner: Context) -> Lanes:
 
 
 def linear_global_ids(launch: Launch, group: Dim3, along: int, grid: Grid, numbers: Indices) -> NDArray[np.int64]:
-    """Linear global id of lanes of the chunk whose first workgroup is ``group`` and which runs ``along`` an axis."""
+    """Returns linear global ids of lanes of the chunk whose first workgroup is ``group`` and which runs ``along`` an
+    axis.
+    """
     w, z, y, x = (c[numbers] for c in grid.coordinates())
     sx, sy, sz = launch.workgroup
     groups: list[int | NDArray[np.int64]] = list(group)

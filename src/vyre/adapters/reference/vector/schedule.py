@@ -1,4 +1,4 @@
-"""Which programs may run several workgroups at once and still give the canonical bytes."""
+"""Decides which programs may run several workgroups at once and still return the canonical bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, Loop, Stmt, Store, bodies
 
 
 def touches_written_buffers_once(program: Program) -> bool:
-    """True if every buffer that is written is touched in one place only, outside loops.
+    """Returns whether every buffer that is written is accessed in one place only, outside loops.
 
-    Its lanes then come in the canonical order in any chunk of consecutive workgroups.
+    Its lanes then access it in the canonical order in any chunk of consecutive workgroups.
     """
     touched: Counter[str] = Counter()
     written: set[str] = set()

@@ -1,4 +1,4 @@
-"""Statements as closures: they take the active lanes and return those that go on (None if none do)."""
+"""Statements as closures: they take the active lanes and return those that continue (None if none do)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StatementCompiler:
         self.loops: list[_Rounds] = []
 
     def body(self, body: Body) -> Execute:
-        """A scope: each statement for the lanes that are still there."""
+        """Compiles a scope: each statement runs for the lanes that are still active."""
         types, slots = dict(self.expressions.types), dict(self.expressions.slots)
         steps = tuple([self.stmt(s) for s in body])
         self.expressions.types, self.expressions.slots = types, slots
@@ -75,12 +75,14 @@ class StatementCompiler:
         return run
 
     def declare(self, name: str, dtype: ScalarType) -> int:
+        """Returns a new slot for a local."""
         slot = self._new_slot()
         self.expressions.types[name] = dtype
         self.expressions.slots[name] = slot
         return slot
 
     def stmt(self, stmt: Stmt) -> Execute:
+        """Compiles a statement."""
         compile_expr, held = self.expressions.compile, self.expressions.held
         match stmt:
             case Let(name, value):
@@ -179,7 +181,7 @@ class StatementCompiler:
 
 
 def _written(program: Program) -> frozenset[str]:
-    """Buffers whose content may change while the program runs."""
+    """Returns the buffers whose content may change while the program runs."""
     found = {b.name for b in program.buffers if b.is_workgroup}
     for stmt in walk_statements(program.body):
         match stmt:
@@ -194,7 +196,7 @@ def _written(program: Program) -> frozenset[str]:
 
 
 def _varying(loop: Loop) -> frozenset[str]:
-    """Locals that a round of the loop may change or declare."""
+    """Returns the locals that a round of the loop may change or declare."""
     found = {loop.var}
     for stmt in walk_statements(loop.body):
         match stmt:
@@ -230,7 +232,7 @@ def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
 
 
 def _parts(chunk: Chunk, boxes: tuple[Extent, ...]) -> list[Context]:
-    """The boxes, one after another; as one where a workgroup in two of them would fall out of phase."""
+    """Returns the boxes, one after another; as one where a workgroup in two of them would fall out of phase."""
     if len(boxes) < 2 or not chunk.in_phase:
         return [chunk.grid.box(box) for box in boxes]
     parts: list[Context] = [chunk.grid.box(box) for box in sorted(boxes)]
@@ -280,7 +282,7 @@ def _branch(condition: EvaluateTruth, then: Execute, otherwise: Execute | None) 
 
 
 def _break(chunk: Chunk, ctx: Context) -> None:
-    """The lanes are in no later round."""
+    """Ends the loop for the lanes."""
 
 
 def _continue(loop: int) -> Execute:
@@ -319,6 +321,7 @@ class _Loop:
         self.body = body
 
     def run(self, chunk: Chunk, ctx: Context) -> Context | None:
+        """Runs the loop; returns the lanes that continue after it."""
         start, stop, step = (bound(chunk, ctx) for bound in self.bounds)
         for slot in self.kept:
             chunk.locals[slot] = None
@@ -332,7 +335,7 @@ class _Loop:
         return without(ctx, gone) if gone else ctx
 
     def _round(self, chunk: Chunk, lanes: Context, value: Word) -> Context | None:
-        """One iteration; the lanes that may take another."""
+        """Runs one iteration; returns the lanes that may take another."""
         counter = chunk.locals[self.slot]
         assert counter is not None
         counter.value, counter.home = value, lanes
@@ -389,7 +392,7 @@ class _Loop:
                 chosen = np.searchsorted(outer.numbers, left.numbers)
                 value, stop, step = value[chosen], stop[chosen], step[chosen]
                 outer = left
-            value = value + step  # beyond 32 bits where the loop ends
+            value = value + step  # may exceed 32 bits where the loop ends
             lanes = select(left, (value < stop).reshape(left.shape))
             if lanes is not None:
                 lanes = chunk.take_step(lanes)

@@ -1,7 +1,7 @@
 """Buffers as typed arrays: total loads, stores and atomics for all lanes of a context at once.
 
-An affine index that stays in range is a strided view; anything else is a gather or scatter with the lanes that are out
-of range masked off.  Scatters write ascending lanes, so the highest lane wins.
+An affine index that stays in range is a strided view; any other is a gather or scatter with the lanes that are out of
+range masked off.  Scatters write ascending lanes, so the highest lane wins.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOWHERE: Final = (0, 0, 0, 0)
 
 
 class ElementRules(NamedTuple):
-    """How one element type lies in memory and is converted."""
+    """The layout of one element type in memory, and its conversions."""
 
     element: ScalarType
     stored: np.dtype[np.generic]
@@ -36,6 +36,7 @@ class ElementRules(NamedTuple):
 
     @classmethod
     def of(cls, element: ScalarType) -> ElementRules:
+        """Returns the rules of an element type."""
         stored = np.dtype(element.numpy_name)
         return cls(element, stored, lanes.load_convert(element), lanes.store_convert(element))
 
@@ -58,7 +59,7 @@ class Storage:
     # -- addressing -----------------------------------------------------------------------------------
 
     def view(self, ctx: Box, index: Affine) -> Lanes | None:
-        """Strided view of the elements an affine index selects, or None if one is out of range."""
+        """Returns a strided view of the elements that an affine index selects, or None if one is out of range."""
         base, c = index
         least, greatest, first = ctx.reach(c)
         if base + least < 0 or base + greatest >= self.count:
@@ -75,7 +76,7 @@ class Storage:
         return np.ndarray(ctx.shape, self.dtype, self.array, start * size, strides)
 
     def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
-        """Element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
+        """Returns element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
         if isinstance(index, Affine):
             index = ctx.materialise(index)
         elif isinstance(index, int):
@@ -94,7 +95,7 @@ class Storage:
     # -- loads ----------------------------------------------------------------------------------------
 
     def load(self, ctx: Context, index: Word) -> Value:
-        """Widened elements; a uniform result is a scalar, a view of memory may be returned for a strided one."""
+        """Returns widened elements: a scalar for a uniform index, possibly a view of memory for a strided one."""
         if type(index) is int:
             if not self.per_group:
                 return self._uniform(index)
@@ -121,7 +122,7 @@ class Storage:
     # -- stores ---------------------------------------------------------------------------------------
 
     def store(self, ctx: Context, index: Word, value: Dense) -> None:
-        """Write lane values (an array of the context's shape, or a scalar) at the lanes' indices."""
+        """Writes lane values (an array of the context's shape, or a scalar) at the lanes' indices."""
         target = self.target(ctx, index)
         stored = self.store_rule(
             value if isinstance(value, np.ndarray) else np.asarray(value, _lane_dtype(self.element))
@@ -137,7 +138,7 @@ class Storage:
         self.array[flat] = stored
 
     def target(self, ctx: Context, index: Word) -> Lanes | None:
-        """View of the elements the lanes write, if each writes one of its own and all are in range."""
+        """Returns a view of the elements that the lanes write, if each writes a different one and all are in range."""
         if isinstance(index, int):
             index = Affine(index, _NOWHERE)
         if isinstance(index, Affine) and isinstance(ctx, Box) and self._distinct(ctx, index.c):
@@ -145,12 +146,12 @@ class Storage:
         return None
 
     def canonicalise(self, stored: Lanes) -> None:
-        """Give the NaN among freshly stored floats their canonical bits."""
+        """Gives the NaN among freshly stored floats their canonical bits."""
         if self.element.is_float and stored.size and np.isnan(np.maximum.reduce(stored, axis=None)):
             stored[...] = self.store_rule(stored)
 
     def _distinct(self, ctx: Box, c: Axes) -> bool:
-        """True if no two lanes of the box share an element."""
+        """Returns whether no two lanes of the box share an element."""
         axes = [(abs(c[a]), ctx.shape[a]) for a in range(1 if self.per_group else 0, 4) if ctx.shape[a] > 1]
         reach = 0
         for step, extent in sorted(axes):
@@ -162,14 +163,14 @@ class Storage:
     # -- atomics --------------------------------------------------------------------------------------
 
     def update(self, ctx: Context, op: AtomicOp, index: Word, value: Dense) -> None:
-        """A commutative atomic whose old value nobody needs."""
+        """Applies a commutative atomic whose old value is unused."""
         elements, inside = self._flat(ctx, index)
         if isinstance(value, np.ndarray):
             value = _spread(value, ctx, inside, self.array.dtype)
         update(self.array, op, elements, value)
 
     def fetch(self, ctx: Context, op: AtomicOp, index: Word, value: Dense, expected: Dense) -> Lanes:
-        """Any atomic, in ascending lane order; returns the old values in the context's shape."""
+        """Applies any atomic, in ascending lane order; returns the old values in the context's shape."""
         elements, inside = self._flat(ctx, index)
         values, wanted = (_spread(v, ctx, inside, self.array.dtype) for v in (value, expected))
         olds = fetch(self.array, op, elements, values, wanted)

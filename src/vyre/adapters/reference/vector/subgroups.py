@@ -1,4 +1,4 @@
-"""Subgroup operations: 32 consecutive lanes by linear local id, the last one possibly short."""
+"""Subgroup operations: a subgroup is 32 consecutive lanes by linear local id, the last one may be shorter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH: Final = 32
 
 
 def _spread(values: Lanes, ctx: Context) -> tuple[Lanes, int]:
-    """Values as (workgroups, subgroups, 32), zero where no lane is; and the lanes of a workgroup."""
+    """Returns values as (workgroups, subgroups, 32), zero where there is no lane; and the lanes of a workgroup."""
     grid = ctx.grid
     size = grid.lanes // grid.dims[0]
     padded = -(-size // WIDTH) * WIDTH
@@ -24,14 +24,14 @@ def _spread(values: Lanes, ctx: Context) -> tuple[Lanes, int]:
 
 
 def _collect(table: Lanes, ctx: Context, size: int) -> Lanes:
-    """The lanes of the context out of (workgroups, subgroups, 32)."""
+    """Returns the lanes of the context from (workgroups, subgroups, 32)."""
     numbers = ctx.numbers
     flat = table.reshape(table.shape[0], -1)
     return flat[numbers // size, numbers % size].reshape(ctx.shape)
 
 
 def subgroup_add(values: Lanes, ctx: Context) -> Lanes:
-    """Sum over each subgroup: wrapping for integers, from +0 in ascending lanes for floats."""
+    """Returns the sum over each subgroup: wrapping for integers, from +0 in ascending lanes for floats."""
     table, size = _spread(values, ctx)
     total: Lanes = np.zeros(table.shape[:2], values.dtype)
     for lane in range(WIDTH):
@@ -40,7 +40,7 @@ def subgroup_add(values: Lanes, ctx: Context) -> Lanes:
 
 
 def subgroup_ballot(votes: Lanes, ctx: Context) -> Lanes:
-    """Bit k is the vote of lane k, as u32."""
+    """Returns a u32 whose bit k is the vote of lane k."""
     table, size = _spread(votes, ctx)
     bits = np.where(table, np.uint32(1) << np.arange(WIDTH, dtype=np.uint32), np.uint32(0))
     total = np.bitwise_or.reduce(bits, axis=2)
@@ -48,7 +48,7 @@ def subgroup_ballot(votes: Lanes, ctx: Context) -> Lanes:
 
 
 def subgroup_shuffle(values: Lanes, sources: Lanes, ctx: Context) -> Lanes:
-    """The value of the source lane; 0 if the subgroup has no such lane."""
+    """Returns the value of the source lane; 0 if the subgroup has no such lane."""
     table, size = _spread(values, ctx)
     wanted, _ = _spread(sources, ctx)
     groups = np.arange(table.shape[1])[None, :, None]

@@ -1,11 +1,10 @@
-"""The closed unions of what expressions evaluate to.  Each type of expression has the cheapest forms that are exact.
+"""The closed unions of values of expressions.  Each type of expression has the cheapest forms that are exact.
 
-* u32: a Python int when all lanes agree, ``Affine`` when the value follows from the position, else an array;
+* u32: a Python int when all lanes agree, ``Affine`` when the value is a function of the position, else an array;
 * bool: a Python bool, a ``Split`` of the (box) context into boxes, or an array;
 * other types: a NumPy scalar when all lanes agree, else an array.
 
-Arrays have the shape of the context.  Uniform control flow needs no analysis: it is a condition that came out as a
-bool.
+Arrays have the shape of the context.  Uniform control flow needs no analysis: its condition evaluates to a bool.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compiled expressions, and the forms that their values change into."""
+"""Compiled expressions, and conversions between the forms of their values."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ LANE_DTYPE: Final = lanes.types.LANE_DTYPE
 class Compiled(NamedTuple):
     """A compiled expression.
 
-    ``fresh``: an array it returns is new and belongs to the caller.  ``into``: writes the value straight into an
-    array of the context's shape, where that saves a copy; its last argument says that the expression does not read
-    that array, so that parts of the value may be worked out in it.
+    ``fresh``: an array it returns is new and belongs to the caller.  ``into``: writes the value straight into an array
+    of the context's shape, where that saves a copy; its last argument says that the expression does not read that
+    array, so that parts of the value may be computed in it.
     """
 
     evaluate: Evaluate
@@ -39,19 +39,19 @@ class Compiled(NamedTuple):
 
     @property
     def words(self) -> EvaluateWord:
-        """What evaluates a u32 expression, whose values are words."""
+        """The evaluator of a u32 expression, whose values are words."""
         assert self.dtype is U32, self.dtype
         return cast(EvaluateWord, self.evaluate)
 
     @property
     def truths(self) -> EvaluateTruth:
-        """What evaluates a bool expression, whose values are truths."""
+        """The evaluator of a bool expression, whose values are truths."""
         assert self.dtype is BOOL, self.dtype
         return cast(EvaluateTruth, self.evaluate)
 
 
 def dense(value: Value, ctx: Context, dtype: ScalarType) -> Dense:
-    """The value as an array of the context or a NumPy scalar, which is what lane rules take."""
+    """Returns the value as an array of the context or a NumPy scalar, as lane rules take it."""
     if type(value) is np.ndarray:
         return value
     if isinstance(value, int):
@@ -65,12 +65,13 @@ def dense(value: Value, ctx: Context, dtype: ScalarType) -> Dense:
 
 
 def full(value: Value, ctx: Context, dtype: ScalarType) -> Lanes:
-    """The value as an array of the context."""
+    """Returns the value as an array of the context."""
     found = dense(value, ctx, dtype)
     return found if isinstance(found, np.ndarray) else np.full(ctx.shape, found)
 
 
 def mask_of(split: Split, ctx: Context) -> Lanes:
+    """Returns a split as a bool array of the context."""
     assert isinstance(ctx, Box)
     mask = np.zeros(ctx.shape, np.bool_)
     lo = ctx.extent.lo
@@ -80,7 +81,7 @@ def mask_of(split: Split, ctx: Context) -> Lanes:
 
 
 def simplest(result: Dense) -> Value:
-    """What a lane rule returned, in canonical form."""
+    """Returns the result of a lane rule in canonical form."""
     if isinstance(result, np.ndarray):
         if result.ndim:
             return result

@@ -1,4 +1,4 @@
-"""Binary operators on u32 and bool, which have values that are known without being stored."""
+"""Binary operators on u32 and bool, whose values may be known without an array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.scalar import unsigned_rule
 
 Known: TypeAlias = int | Affine
-"""A word that is known without being stored."""
+"""A u32 value that is known without an array."""
 COMPARISONS: Final = frozenset({BinaryOp.EQ, BinaryOp.NE, BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
 INT_RULES: Final = {
     op: unsigned_rule(op, ScalarType.U32)
@@ -34,13 +34,16 @@ INT_RULES: Final = {
         *COMPARISONS,
     )
 }
-"""Rules for two words that are both known, which are those of single values."""
+"""Rules for two words that are both ints: those of single values."""
 
 
 def word_binary(
     op: BinaryOp, rule: BinaryRule, a: EvaluateWord, b: EvaluateWord, *, reuse: InPlaceRule | None
 ) -> Evaluate:
-    """``reuse``: the rule again, where the left operand is an array that the result may overwrite."""
+    """Returns the evaluator of a u32 operator.
+
+    ``reuse``: the rule again, if the left operand is an array that the result may overwrite.
+    """
     on_ints = INT_RULES[op]
     if op in COMPARISONS:
         return _comparison(op, rule, a, b)
@@ -48,7 +51,7 @@ def word_binary(
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
-        if type(x) is np.ndarray:  # of exact types this costs half of what isinstance does
+        if type(x) is np.ndarray:  # for exact types this costs half of isinstance
             right = y if type(y) is np.ndarray else dense(y, ctx, U32)
             return reuse(x, right, out=x) if reuse is not None and x.shape == ctx.shape else rule(x, right)
         if type(x) is int and type(y) is int:
@@ -68,11 +71,11 @@ _SHIFTS: Final[dict[BinaryOp, BinaryRule]] = {BinaryOp.SHL: np.left_shift, Binar
 def word_with_constant(
     op: BinaryOp, rule: BinaryRule, a: EvaluateWord, number: int, *, reuse: InPlaceRule | None
 ) -> Evaluate:
-    """Like ``word_binary``, with all that can be prepared for a right operand that is known."""
+    """As ``word_binary``, with the parts prepared that depend on a known right operand."""
     on_ints, on_affine = INT_RULES[op], _AFFINE_RULES.get(op)
     if op in _SHIFTS:
         rule, number = _SHIFTS[op], number & 31
-    lane = np.array(number, np.uint32)  # NumPy takes an array of no dimensions faster than a scalar
+    lane = np.array(number, np.uint32)  # NumPy handles an array of no dimensions faster than a scalar
 
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x = a(chunk, ctx)
@@ -133,11 +136,11 @@ _AFFINE_RULES: Final[dict[BinaryOp, Callable[[Known, Known], Affine | None]]] = 
     BinaryOp.MUL: _affine_product,
     BinaryOp.SHL: _affine_shift,
 }
-"""Ring operations on affine values, which hold modulo 2^32; one operand is affine, the other that or an int."""
+"""Ring operations on affine values, exact modulo 2^32; one operand is affine, the other affine or an int."""
 
 
 def _compare_affine(op: BinaryOp, x: Known, y: Known, ctx: Context) -> Split | bool | None:
-    """Where the comparison holds, if neither side wraps among the lanes."""
+    """Returns where the comparison holds, if neither side wraps among the lanes."""
     if not isinstance(ctx, Box):
         return None
     left = x if isinstance(x, int) else ctx.settled(x)
@@ -151,6 +154,8 @@ def _compare_affine(op: BinaryOp, x: Known, y: Known, ctx: Context) -> Split | b
 
 
 def bool_binary(op: BinaryOp, rule: BinaryRule, a: EvaluateTruth, b: EvaluateTruth) -> Evaluate:
+    """Returns the evaluator of a bool operator."""
+
     def evaluate(chunk: Chunk, ctx: Context) -> Value:
         x, y = a(chunk, ctx), b(chunk, ctx)
         if isinstance(x, bool) and isinstance(y, bool):

@@ -55,7 +55,7 @@ def _saturating(target: ScalarType) -> UnaryRule:
         inside = (wide >= floor) & (wide < ceiling)
         if inside.all():
             return wide.astype(dtype)
-        # Not in the range: NaN (gives 0), and integers below it; (-1, 0) truncates to 0, the limit itself.
+        # NaN gives 0.  Values below the range give its limit, also those in (-1, 0), since 0 is the limit there.
         converted = np.where(inside, wide, np.float64(0)).astype(dtype)
         return np.where(wide >= ceiling, high, np.where(wide < floor, low, converted))
 

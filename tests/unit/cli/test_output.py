@@ -193,11 +193,14 @@ def test_runners_print_nothing_that_commands_a_terminal(
 
 # ---------------------------------------------------------------- streams
 def process(
-    *arguments: str, environment: dict[str, str] | None = None, shell: str = ""
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    shell: str = "",
+    run: tuple[str, str] = ("-m", "vyre"),
 ) -> subprocess.CompletedProcess[bytes]:
     """The command as a process; ``shell`` may send its streams elsewhere."""
     environment = {**HEADLESS, "LC_ALL": "C.UTF-8", **(environment or {})}
-    line = ["bash", "-c", f'exec "$@" {shell}', "bash", sys.executable, "-m", "vyre", *arguments]
+    line = ["bash", "-c", f'exec "$@" {shell}', "bash", sys.executable, *run, *arguments]
     return subprocess.run(line, capture_output=True, env=environment, timeout=LIMIT_S, check=False)
 
 
@@ -213,22 +216,31 @@ def with_closed_pipe(module: str, *arguments: str, both: bool = False) -> subpro
         os.close(writer)
 
 
+SEVERAL = """
+import itertools, sys
+from vyre.app.cli import main
+commands = [list(words) for between, words in itertools.groupby(sys.argv[1:], "+".__eq__) if not between]
+print([main(command) for command in commands], file=sys.stderr)
+"""
+"""Runs the commands between arguments ``+`` one after another, and prints their exit codes last."""
+
+
 @pytest.mark.parametrize("encoding", HELPLESS)
 def test_poor_encodings_get_escapes(encoding: str, folder: Path) -> None:
     (folder / "f.vyre").write_bytes(render_program(nasty_program(), ProgramForm.TEXT))
-    for arguments, code in (
-        (("show", "f.vyre"), 0),
-        (("show", "f.vyre", "--as", "summary"), 0),
-        (("cache", "key", "f.vyre"), 0),
-        (("validate", INVALID), 1),
-    ):
-        found = process(*arguments, environment=HELPLESS[encoding])
-        assert found.returncode == code, found.stderr
-        printed = found.stdout + found.stderr
-        assert b"internal error" not in printed
-        assert b"\x1b" not in printed
-        if encoding != "latin-1":
-            assert printed.isascii()
+    commands = (
+        *("show", "f.vyre", "+", "show", "f.vyre", "--as", "summary", "+"),
+        *("cache", "key", "f.vyre", "+", "validate", INVALID),
+    )
+    found = process(*commands, environment=HELPLESS[encoding], run=("-c", SEVERAL))
+    assert found.returncode == 0, found.stderr
+    assert found.stderr.endswith(b"[0, 0, 0, 1]\n"), found.stderr
+    assert found.stdout.count(b"program ") >= 2
+    printed = found.stdout + found.stderr
+    assert b"internal error" not in printed
+    assert b"\x1b" not in printed
+    if encoding != "latin-1":
+        assert printed.isascii()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="streams are closed by a POSIX shell")

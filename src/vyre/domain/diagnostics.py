@@ -108,14 +108,14 @@ class Diagnostic:
 
     def render_json(self) -> str:
         """Returns ``to_json`` as compact ASCII text."""
-        import json  # not on the way to a first dispatch
+        import json  # a dispatch never needs it
 
         return json.dumps(self.to_json(), separators=(",", ":"))
 
     @classmethod
     def parse_json(cls, text: str) -> Diagnostic:
         """Returns the diagnostic that ``render_json`` wrote; raises ``MalformedJson`` for other text."""
-        from vyre.domain.strict_json import NotStrictJson, parse  # not on the way to a first dispatch
+        from vyre.domain.strict_json import NotStrictJson, parse  # a dispatch never needs it
 
         try:
             value = parse(text)
@@ -174,7 +174,7 @@ def _excerpt(loc: SourceLocation, source: str) -> list[str]:
         first = loc.column - 1
         token = _TOKEN.match(text, first)
         last = token.end() if token else first + 1
-    # Only the surroundings of the position are shown of a long line.
+    # Of a long line, only the surroundings of the position are shown.
     start, end = max(0, first - _BEFORE), first + _AFTER
     last = min(last, first + _AFTER)
     before, marked, after = (printable(text[a:b]) for a, b in ((start, first), (first, last), (last, end)))

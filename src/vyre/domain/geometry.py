@@ -41,8 +41,8 @@ class GridRule(Enum):
 class LaunchGeometry:
     """The geometry of one launch and the rule that chose it.
 
-    ``grid`` counts workgroups and ``workgroup`` counts lanes, each along x, y and z.  ``extent`` counts the lanes that
-    were asked for: as given, or one axis with the inferred number of elements; None where the grid itself was given.
+    ``grid`` counts workgroups and ``workgroup`` counts lanes, each along x, y and z.  ``extent`` counts the requested
+    lanes: as given, or one axis with the inferred number of elements; None where the grid itself was given.
     """
 
     grid: Dim3

@@ -254,10 +254,10 @@ _FORM: Final = SealedForm(b"vyre.launch-costs.v1", _malformed)
 # ---- assumed costs
 _PUBLISHED: Final[dict[str, tuple[int, int, int]]] = {
     "round_trip": (4_000, 2_000, 30_000),
-    # A launch through Python bindings; from C, and on a slow box.
+    # Launches through Python bindings (typical), from C (low), and on a slow machine (high).
     "launch": (3_080, 1_570, 6_500),
     "launch_gap": (1_300, 1_000, 2_000),
-    # Capturing takes about what the launches would; instantiating comes on top.
+    # Capturing takes about as long as the launches would; instantiation is added to it.
     "graph_record": (20_000, 10_000, 50_000),
     "graph_record_node": (3_500, 2_500, 7_000),
     "graph_update": (500, 100, 1_000),

@@ -1,7 +1,7 @@
 """The interfaces between the application and what lies outside it: backends, stores, telemetry, environment.
 
-A backend of your own implements facets of ``Backend`` and is announced by a ``BackendRegistration``; a test replaces
-any implementation by another one of the same interface.
+A package that adds a backend implements facets of ``Backend`` and describes the backend by a ``BackendRegistration``.
+A test can replace any implementation by another one of the same interface.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ else:
 # isort: on
 # fmt: on
 
-# What the block above says, for run time: module -> names.
+# The same names for run time, where they are imported on first use: module -> names.
 _HOME: Final[dict[str, str]] = {
     "vyre.domain.device": "DeviceProfile",
     "vyre.domain.ir.program": "BackendId",
@@ -66,7 +66,7 @@ _HOME: Final[dict[str, str]] = {
 
 __all__ = sorted(name for names in _HOME.values() for name in names.split())
 
-if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
+if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
     __getattr__ = importer(__name__, homes(_HOME))
 
 

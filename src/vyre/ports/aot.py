@@ -1,7 +1,7 @@
 """Emitters ahead of time: one for each target, found by name.
 
-An emitter turns a program under a config into a ``Build``.  A target has one emitter: a second one is refused, where
-the first would otherwise win without a word.
+An emitter compiles a program under a config to a ``Build``.  A target has one emitter: a second one is refused, so
+that the order of additions never decides which one is used.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
 AotTargetId = NewType("AotTargetId", str)
-"""``sm_90``"""
+"""The name of a target, such as ``sm_90``."""
 
 
 @dataclass(frozen=True, slots=True)
 class AotEmitter:
-    """``emit`` compiles a valid program for ``target``; it raises what went wrong."""
+    """An emitter for one target; ``emit`` compiles a valid program and raises the errors of the compilation."""
 
     target: AotTargetId
     emit: Callable[[Program, DispatchConfig], Build]
@@ -39,7 +39,7 @@ class AotRegistry:
             self.add(emitter)
 
     def add(self, emitter: AotEmitter) -> None:
-        """Raises ``InvalidConfig`` for a target that has an emitter."""
+        """Adds an emitter; raises ``InvalidConfig`` for a target that already has one."""
         if emitter.target in self._emitters:
             raise InvalidConfig(
                 f"two emitters for the target `{emitter.target}`: {self._emitters[emitter.target].emit!r} and "
@@ -50,14 +50,14 @@ class AotRegistry:
 
     @property
     def targets(self) -> tuple[AotTargetId, ...]:
-        """Targets that have an emitter, in the order in which they were added."""
+        """Returns the targets that have an emitter, in the order of their addition."""
         return tuple(self._emitters)
 
     def emit(self, target: AotTargetId, program: Program, config: DispatchConfig) -> Build:
-        """``program`` for ``target``.
+        """Returns ``program`` compiled for ``target``.
 
         Raises ``UnsupportedFeature`` for a target without an emitter, the typed error of the emitter, and
-        ``KernelCompileFailed`` for any other.
+        ``KernelCompileFailed`` for any other exception.
         """
         emitter = self._emitters.get(target)
         if emitter is None:
@@ -70,7 +70,7 @@ class AotRegistry:
             build = emitter.emit(program, config)
         except VyreError:
             raise
-        except Exception as error:  # whatever a foreign emitter raises
+        except Exception as error:  # an emitter of another package may raise anything
             raise KernelCompileFailed(backend=target, compiler_log=str(error)) from error
         if build.target != target:
             raise KernelCompileFailed(backend=target, compiler_log=f"its emitter built for {build.target}")

@@ -459,7 +459,7 @@ class NullLifecycle:
 
 # ---------------------------------------------------------------- the record
 def _all_ops() -> frozenset[OpId]:
-    from vyre.domain.op_ids import ALL_OPS  # the language of programs, which registrations do without
+    from vyre.domain.op_ids import ALL_OPS  # imports the language of programs, which registrations do not need
 
     return ALL_OPS
 
@@ -565,8 +565,8 @@ class BackendRegistration:
     no context.  Both raise ``BackendError`` when the backend cannot run here.
 
     ``emission`` and ``bundles`` make facets that need no ``Backend``; None means that there is no such facet.
-    ``emission`` writes programs as code; ``bundles`` compiles them ahead of time and runs the result.  ``packages``
-    names the distributions that the backend uses where they are installed.
+    ``emission`` translates programs to code; ``bundles`` compiles them ahead of time and runs the result.
+    ``packages`` names the distributions that the backend uses where they are installed.
     """
 
     id: BackendId

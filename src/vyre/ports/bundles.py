@@ -1,7 +1,7 @@
 """Bundles: programs compiled ahead of time, and the facet of a registration that builds and runs them.
 
 A bundle holds one ``Build`` for each target.  The backend whose facet knows a target writes, reads and checks the
-builds for it; builds for the targets of other backends may stand beside them.
+builds for it; a bundle may also hold builds for the targets of other backends.
 """
 
 from __future__ import annotations
@@ -21,44 +21,46 @@ if TYPE_CHECKING:
     from vyre.ports.backend import CompiledPipeline
 
 Version: TypeAlias = "tuple[int, int]"
-"""Major and minor."""
+"""A major and a minor version number."""
 
 
 class Build(Protocol):
     """A program for one target: its members, each of which is code of one kind that runs alone."""
 
     @property
-    def target(self) -> str: ...
+    def target(self) -> str:
+        """Returns the target, such as ``sm_90``."""
 
     @property
     def codes(self) -> tuple[bytes, ...]:
-        """The bytes of the members."""
+        """Returns the bytes of the members."""
         ...
 
     @property
     def member_names(self) -> tuple[str, ...]:
-        """The names of the members, in the order of ``codes``: target and kind, as in ``sm_90.ptx``."""
+        """Returns the names of the members, in the order of ``codes``: target and kind, as in ``sm_90.ptx``."""
         ...
 
     @property
     def assembler(self) -> Version | None:
-        """The version of the tool that made machine code; None where there is none."""
+        """Returns the version of the tool that made machine code; None if there is no machine code."""
         ...
 
     @property
     def origin(self) -> str:
-        """How the code was made, in a few words for people."""
+        """Returns how the code was made, in a few words for people."""
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the code as values of JSON, with ``target``, and with ``members`` in the order of ``codes``.
+        """Returns everything except the code as JSON values, with ``target``, and with ``members`` in the order of
+        ``codes``.
 
         Each member is an object that has at least ``kind``.
         """
         ...
 
     def problems(self, bundle: Bundle, /) -> Iterable[str]:
-        """What keeps a launch from relying on this build of ``bundle``, in words; nothing for a sound build.
+        """Yields the reasons, in words, why a launch cannot rely on this build of ``bundle``; none for a sound build.
 
         It may raise ``TypeError`` where a value that was read has a wrong type.
         """
@@ -67,7 +69,7 @@ class Build(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SpecConstant:
-    """A value that was built in: the name and the type of the constant, and its bits."""
+    """A specialization value that was compiled in: name and type of the constant, and its bits."""
 
     name: str
     dtype: str
@@ -76,10 +78,11 @@ class SpecConstant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A program as a caller must know it, and its code for each target.
+    """The interface of a program for its callers, and its code for each target.
 
     ``program`` is the digest of the program, 32 bytes, as the builder states it.  ``buffers`` are those that a caller
-    binds, in binding order.  ``driven_by_input`` is that of ``Interface``.  ``vyre`` is the version that built it.
+    binds, in binding order.  ``driven_by_input`` is that of ``Interface``.  ``vyre`` is the version that built the
+    bundle.
     """
 
     program: bytes
@@ -93,53 +96,62 @@ class Bundle:
 
     @property
     def abi_buffers(self) -> tuple[Buffer, ...]:
+        """Returns the buffers that a caller binds, in ascending binding number, as ``Program.abi_buffers`` does."""
         return self.buffers
 
     @property
     def interface(self) -> Interface:
+        """Returns the interface of the program, from which launches are computed."""
         return Interface(plan_buffers(self.buffers), self.workgroup, self.driven_by_input)
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Names of all code in it."""
+        """Returns the names of all members of all builds."""
         return tuple(name for build in self.builds for name in build.member_names)
 
 
 class BundleRunner(Protocol):
-    """A bundle on a device, with its code loaded.  ``image`` is the name of the member that runs."""
+    """A bundle on a device, with its code loaded."""
 
     @property
-    def backend(self) -> BackendId: ...
+    def backend(self) -> BackendId:
+        """Returns the id of the backend that runs the bundle."""
+
     @property
-    def image(self) -> str: ...
+    def image(self) -> str:
+        """Returns the name of the member that runs."""
 
     def pipeline(self, config: DispatchConfig, /) -> CompiledPipeline:
-        """The bundle under ``config``.  Raises ``InvalidConfig`` for what was decided when it was built."""
+        """Returns a pipeline that runs the bundle under ``config``.
+
+        Raises ``InvalidConfig`` for a field that was fixed when the bundle was built.
+        """
         ...
 
     def recover(self) -> None:
-        """Open the device anew after ``DeviceLost``."""
+        """Opens the device again after ``DeviceLost``."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Unloads the code and releases the device."""
 
 
 class OwnEmitters(NamedTuple):
-    """The emitters of a backend.  ``lacks`` says which tool is missing for machine code; empty if none is."""
+    """The emitters of a backend.  ``lacks`` names the tool that is missing for machine code; empty if none is."""
 
     emitters: tuple[AotEmitter, ...]
     lacks: str = ""
 
 
 class BuildForm(Protocol):
-    """The builds of a backend as they are written in bundles."""
+    """The written form of a backend's builds in bundles."""
 
     def knows(self, target: str, /) -> bool:
-        """Whether builds for ``target`` are written in this form."""
+        """Returns whether builds for ``target`` are written in this form."""
         ...
 
     def build_of(self, value: Mapping[str, Any], codes: tuple[bytes, ...], /) -> Build:
-        """The build that ``Build.to_json`` wrote, with its code; ``Build.problems`` tells whether it makes sense.
+        """Returns the build that ``Build.to_json`` wrote, with its code; ``Build.problems`` checks its values.
 
         Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` where the structure is another.
         """
@@ -147,21 +159,24 @@ class BuildForm(Protocol):
 
 
 class BundleSupport(BuildForm, Protocol):
-    """Building needs no device; reading and running need neither an emitter, nor the language, nor the validator."""
+    """A facet that builds and runs bundles.
+
+    Building needs no device; reading and running need neither an emitter, nor the language, nor the validator.
+    """
 
     @property
     def default_target(self) -> str:
-        """The target for a caller who names none: its code runs on as many devices as possible."""
+        """Returns the default target, whose code runs on as many devices as possible."""
         ...
 
     def emitters(self, *, machine_code: bool) -> OwnEmitters:
-        """One for each target.  ``machine_code``: let them use tools that make machine code."""
+        """Returns one emitter for each target; with ``machine_code`` they may use tools that make machine code."""
         ...
 
     def open(self, bundle: Bundle, /) -> BundleRunner:
-        """The bundle on a device.
+        """Loads the bundle on a device and returns its runner.
 
-        Raises ``BackendUnavailable`` where no device is, ``UnusableBundle`` with every member and the reason if none
-        runs on the device, and ``KernelCompileFailed`` if the driver refuses the code.
+        Raises ``BackendUnavailable`` if there is no device, ``UnusableBundle`` with every member and the reason if
+        none runs on the device, and ``KernelCompileFailed`` if the driver refuses the code.
         """
         ...

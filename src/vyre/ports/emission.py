@@ -1,7 +1,7 @@
-"""The facet of a registration that writes programs as code, for whoever launches them without this library.
+"""The facet of a registration that translates programs to code, for launchers that do not use this library.
 
-Asking for it opens no device and needs no driver.  Each facet knows targets of its own; the application asks the
-registrations in their order which of them knows a target.
+Making the facet opens no device and needs no driver.  Each facet knows targets of its own; the application searches
+the registrations, in their order, for one that knows a target.
 """
 
 from __future__ import annotations
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 NATIVE: Final = "native"
 SPLIT: Final = "split"
 GRID_SYNC_MODES: Final = (NATIVE, SPLIT)
-"""Grid barriers inside one kernel whose workgroups all run at once, or one kernel for each part between them."""
+"""The modes of grid barriers: inside one kernel whose workgroups all run at once, or one kernel for each part between
+the barriers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmissionOptions:
-    """``target``: one that the facet knows.  ``assume``: some of its assumptions.  ``grid_sync``: one of the modes."""
+    """Options of an emission.
+
+    ``target`` is one that the facet knows, ``assume`` holds some of its assumptions, and ``grid_sync`` is one of
+    ``GRID_SYNC_MODES``.
+    """
 
     target: str
     assume: frozenset[str] = frozenset()
@@ -32,45 +37,53 @@ class EmissionOptions:
 
 
 class EmittedModule(Protocol):
-    """A program as code.  ``text``: the code.  ``target``: what it was written for."""
+    """A program as code."""
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """Returns the code."""
+
     @property
-    def target(self) -> str: ...
+    def target(self) -> str:
+        """Returns the target for which the code was emitted."""
 
     def to_json(self) -> dict[str, Any]:
-        """The code with everything that a launcher must know, as values of JSON."""
+        """Returns the code and all facts that a launcher needs, as JSON values."""
         ...
 
 
 class CodeEmission(Protocol):
-    """Both methods are pure functions of their arguments and may be called from any thread."""
+    """A facet that emits code.
+
+    ``emit`` and ``key`` are pure functions of their arguments and may be called from any thread.
+    """
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of all targets, each of them once."""
+        """Returns the names of all targets, each once."""
         ...
 
     @property
     def default_target(self) -> str:
-        """The target for a caller who names none; one of ``targets``."""
+        """Returns the default target, one of ``targets``."""
         ...
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Names of the facts about launches that a caller may vouch for."""
+        """Returns the names of the facts about launches that a caller may guarantee."""
         ...
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
-        """The code.  ``spec``: values of specialization constants; those left out have their defaults.
+        """Returns the code of a program.
 
-        Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for what the target cannot run.
+        ``spec`` holds values of specialization constants; omitted constants have their defaults.  Raises
+        ``InvalidProgram`` with the report, and ``UnsupportedFeature`` for a program that the target cannot run.
         """
         ...
 
     def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
-        """The key under which a cache keeps what ``emit`` gives.  ``spec``: a value of every constant.
+        """Returns the key under which a cache stores the result of ``emit``; ``spec`` holds a value of every
+        constant.
 
         Raises ``InvalidProgram`` if a name in the program does not resolve.
         """

@@ -1,4 +1,4 @@
-"""Import of programs of the reference system: conversions made explicit, the rest refused by name."""
+"""Import of programs of vyre-driver, the Rust system: conversions made explicit, the rest refused by name."""
 
 from __future__ import annotations
 

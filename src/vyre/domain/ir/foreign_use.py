@@ -55,7 +55,7 @@ def explain_unbound(error: BaseException) -> None:
 
 def _unknown(thing: object, name: str, kind: str, owner: str, hints: Hints) -> NoReturn:
     attributes = [known for known in dir(type(thing)) if not known.startswith("_")]
-    if name.startswith("_") or name in attributes:  # private, or a property that failed itself
+    if name.startswith("_") or name in attributes:  # private, or a property that raised an AttributeError
         raise AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}")
     raise UnknownAttribute(
         f"{named(thing, kind)} has no attribute `{name}`",

@@ -61,7 +61,7 @@ class Bindings:
 
 def _is_lost(old: object, new: object) -> bool:
     if isinstance(new, Value) and new.scope is not None and new.scope.ended:
-        return False  # its use is refused
+        return False  # the use of such a value is refused elsewhere
     things = (Value, ForeignBufferUse)
     return isinstance(new, (*things, int, float)) and (isinstance(old, things) or isinstance(new, things))
 

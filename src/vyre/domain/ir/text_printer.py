@@ -136,10 +136,10 @@ class _Printer:
         self.lines: list[str] = []
         self._characters = 0
         self._written: dict[str, str] = {}
-        """Names as they are written."""
+        """The written form of each name."""
         self._params = {name for name, buffer in program.buffers_by_name.items() if buffer.is_push}
         self._visible: Counter[str] = Counter()
-        """How many locals of a name are visible."""
+        """The number of visible locals of each name."""
 
     def body(self, body: s.Body, depth: int) -> None:
         for stmt in body:

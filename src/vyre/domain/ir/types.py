@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     _V = TypeVar("_V", bound=Value)
 
     class _TypeOfValues(type, IdentityEnum):
-        """What type checkers take ``ScalarType`` for: an enumeration and a metaclass, see the end of this module."""
+        """The class that type checkers see as the base of ``ScalarType``: an enumeration and a metaclass.
+
+        The end of this module explains why.
+        """
 
 else:
     _TypeOfValues = IdentityEnum
@@ -119,7 +122,7 @@ class ScalarType(_TypeOfValues):
 
         return literal(self, value)
 
-    if not TYPE_CHECKING:  # classes have these
+    if not TYPE_CHECKING:  # for type checkers these are operators of classes
 
         def __or__(self, other: object) -> object:
             """``f32 | None`` in an annotation that is evaluated."""

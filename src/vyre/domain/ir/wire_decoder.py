@@ -182,7 +182,7 @@ class _Labels:
             raise self._reader.fail("unused workgroup buffers are out of order")
 
     def declared(self) -> tuple[Buffer, ...]:
-        """The buffers in declaration order."""
+        """Returns the buffers in declaration order."""
         names = self.buffer_names
         by_place: dict[int, Buffer] = {}
         for i, (record, (binding, hints)) in enumerate(zip(self.records, self._buffers, strict=True)):
@@ -255,7 +255,7 @@ class _Decoder:
         self._heights.append(0)
 
     def _pop(self, count: int) -> list[Expr]:
-        """The last ``count`` operands; their parent must be pushed with ``_replace``."""
+        """Returns the last ``count`` operands; their parent must be pushed with ``_replace``."""
         if count > len(self._values):
             raise self._reader.fail("an operator lacks operands")
         operands = self._values[-count:]
@@ -359,7 +359,7 @@ class _Decoder:
     # Statements.
 
     def _operands(self, count: int) -> list[Expr]:
-        """The operands of a statement: exactly those on the stack."""
+        """Returns the operands of a statement: exactly those on the stack."""
         if len(self._values) != count:
             raise self._reader.fail(f"a statement takes {count} operands, found {len(self._values)}")
         operands = self._values

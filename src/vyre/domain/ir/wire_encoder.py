@@ -169,7 +169,7 @@ class _Writer:
                     self._expression(operand)
                 _WRITE[type(task)](self, task, tasks)
 
-    # What follows the operands of a statement.
+    # Writers of the fields that follow the operands of a statement.
 
     def _write_let(self, stmt: s.Let, _: list[Any]) -> None:
         self._out.append(w.LET)

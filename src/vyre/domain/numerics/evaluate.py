@@ -112,7 +112,7 @@ def evaluate_bits(program: F64Program, x: int) -> int:
 
 # ------------------------------------------------------------------------------ many inputs, NumPy
 
-BLOCK: Final = 4096  # lanes at a time: the live values of a program then stay in the cache
+BLOCK: Final = 4096  # lanes at a time, so that the live values of a program stay in the cache
 
 _DTYPE: Final = {
     Kind.F32: "float32",

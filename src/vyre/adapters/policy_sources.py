@@ -1,8 +1,9 @@
 """Lookup of decisions by name, and versions of their source.
 
-A decision is named by its function.  A version is the digest of the module that defines it and of every module of
-decisions that this one imports, so that no version number has to be raised by hand.  Modules below these, such as the
-records of the domain, are not included: a verdict that they change is noticed when the decision is replayed.
+A decision is named by its function.  Its version is a digest of the syntax trees, without docstrings, of the module
+that defines it and of every module of decisions that this one imports, so that no one has to remember to raise a
+number, and rewording a comment changes nothing.  Code below them, such as the records of the domain, is not in the
+digest: a verdict that it changes shows when the decision is replayed.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
 from typing import Final
 
-from vyre.adapters.source_digest import read_sources, running_digest
+from vyre.adapters.source_digest import SourceState, read_sources, running_digest
 from vyre.domain.errors import UnreadableFile
 from vyre.policies.journal import Known, Policy
 
@@ -30,7 +32,7 @@ _SHOWN: Final = 8
 
 
 def find_policy(name: str) -> Known | None:
-    """Returns the decision that ``name_of`` gives this name; None if there is none, or more than one."""
+    """Returns the decision whose function has this name; None if there is none, or more than one."""
     modules = _modules_by_function().get(name, ())
     if len(modules) != 1:
         return None
@@ -39,8 +41,9 @@ def find_policy(name: str) -> Known | None:
 
 
 def version_of(policy: Policy) -> str:
-    """Returns the version of a decision as this process has imported it; raises ``UnreadableFile`` without its
-    source.
+    """Returns the version of a decision as this process has imported it, 16 hexadecimal digits.
+
+    Raises ``UnreadableFile`` if its source cannot be read.
     """
     return _version(policy.__module__.removeprefix(f"{_PACKAGE}."))
 
@@ -75,21 +78,43 @@ def _version(module: str) -> str:
         new = _imported(ahead.pop()) - found
         found |= new
         ahead += new
-    parts = [f"{name.replace('.', '/')}.py" for name in found]
+    changed_ns = read_sources(_ROOT, [f"{name.replace('.', '/')}.py" for name in found]).changed_ns
+    digest = sha256()
+    for name in sorted(found):
+        digest.update(f"{name}\0{_code(name)}\0".encode())
     since_ns: int = import_module(_PACKAGE).IMPORTED_NS
-    return running_digest(read_sources(_ROOT, parts), since_ns)[:_SHOWN].hex()
+    return running_digest(SourceState(digest.digest(), changed_ns), since_ns)[:_SHOWN].hex()
 
 
-def _imported(module: str) -> set[str]:
-    """Returns the modules of decisions that a module imports, anywhere in its source."""
-    tree = ast.parse(_source(_ROOT / f"{module.replace('.', '/')}.py"))
-    found = set()
+@cache
+def _code(module: str) -> str:
+    """Returns the syntax tree of a module as text, without positions, comments and docstrings."""
+    tree = _tree(module)
     for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Module(body=[ast.Expr(ast.Constant(str())), *_])
+                | ast.ClassDef(body=[ast.Expr(ast.Constant(str())), *_])
+                | ast.FunctionDef(body=[ast.Expr(ast.Constant(str())), *_])
+            ):
+                del node.body[0]
+    return ast.dump(tree)
+
+
+@cache
+def _imported(module: str) -> set[str]:
+    """Modules of decisions that a module imports, wherever in its source."""
+    found = set()
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{_PACKAGE}."):
             inside = str(node.module).removeprefix(f"{_PACKAGE}").removeprefix(".")
             # The names may be modules themselves.
             found |= {inside, *(f"{inside}.{alias.name}" for alias in node.names)} & _modules().keys()
     return found
+
+
+def _tree(module: str) -> ast.Module:
+    return ast.parse(_source(_ROOT / f"{module.replace('.', '/')}.py"))
 
 
 def _source(path: Path) -> str:

@@ -82,7 +82,8 @@ def write(path: Path, source: str) -> None:
 
 
 def forget() -> None:
-    for cached in (policy_sources._version, policy_sources._modules, policy_sources._modules_by_function):
+    own = policy_sources
+    for cached in (own._version, own._code, own._imported, own._modules, own._modules_by_function):
         cached.cache_clear()
 
 
@@ -107,9 +108,25 @@ def test_a_version_follows_whatever_policy_is_imported(folder: Path, module: str
     before = version(module)
     assert version(module) == before
     for path, source in SOURCES.items():
-        write(folder / path, f"{source}# changed\n")
+        write(folder / path, f"{source}changed = True\n")
         assert (version(module) != before) is (path in followed), path
         write(folder / path, source)
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        ('"""Other words."""\n\n\ndef f():\n    """And here."""\n    return 1  # and here\n', True),
+        ("def f():\n    return 2\n", False),
+        ("def f():\n    'a docstring'\n    return '1'\n", False),
+        ("def g():\n    return 1\n", False),
+    ],
+)
+def test_a_version_follows_code_and_not_words(folder: Path, source: str, same: bool) -> None:
+    write(folder / "policies" / "five.py", '"""Words."""\n\ndef f():\n    return 1\n')
+    before = version("policies.five")
+    write(folder / "policies" / "five.py", source)
+    assert (version("policies.five") == before) is same
 
 
 def test_the_version_of_source_that_changed_since_it_was_imported_is_of_this_process_alone(folder: Path) -> None:

@@ -194,7 +194,7 @@ class CompiledPipeline(Protocol):
 
     @property
     def id(self) -> str:
-        """Returns the name of the pipeline in telemetry and messages."""
+        """Returns the identity of the pipeline, under which launch costs are kept and messages name it."""
 
     def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
         """Runs the program on one byte view per input, writes its outputs to ``outputs``, and returns the measured

@@ -234,7 +234,7 @@ class ProgramBuilder(ForeignBuilderUse):
     # -- control flow ---------------------------------------------------------------------------------
 
     def if_(self, test: Operand) -> AbstractContextManager[None]:
-        """``with p.if_(c):`` runs its body where ``c`` holds (a number means ``!= 0``)."""
+        """Opens a branch: the body of ``with p.if_(c):`` runs where ``c`` holds (a number means ``!= 0``)."""
         expr, loc = self._recorder.consume(condition(test)), caller_location()
 
         def finish(body: Body) -> Stmt:
@@ -245,7 +245,7 @@ class ProgramBuilder(ForeignBuilderUse):
         return self._block("p.if_", _nothing, finish)
 
     def else_(self) -> AbstractContextManager[None]:
-        """``with p.else_():`` directly after the ``if_`` block it belongs to."""
+        """Opens the other branch: ``with p.else_():`` directly follows the ``if_`` block to which it belongs."""
         self._recorder.check_entered()
         frame = self._recorder.frames[-1]
         opened = frame.last_if
@@ -261,7 +261,10 @@ class ProgramBuilder(ForeignBuilderUse):
     def for_(
         self, start: Operand, stop: Operand, step: Operand = 1, name: str | None = None
     ) -> AbstractContextManager[Value]:
-        """``with p.for_(start, stop, step) as k:`` counts up while ``k < stop``; bounds are read once, all u32."""
+        """Opens a loop: in ``with p.for_(start, stop, step) as k:``, ``k`` counts up while ``k < stop``.
+
+        All bounds are u32 and read once, before the first round.
+        """
         if isinstance(step, int) and step < 0:
             fail(
                 f"the step {step} of a loop is negative, and loops count up",
@@ -283,11 +286,11 @@ class ProgramBuilder(ForeignBuilderUse):
         return self._block("p.for_", enter, finish, is_loop=True)
 
     def while_(self, test: Condition) -> AbstractContextManager[None]:
-        """``with p.while_(c):`` repeats its body while ``c`` holds.
+        """Opens a loop: ``with p.while_(c):`` repeats its body while ``c`` holds.
 
-        ``c`` is evaluated anew before each round: an expression over variables and buffers, or a function
-        that builds one and may record statements (``p.while_(lambda: queue.atomic_add(0, 1) < n)``).
-        Ends after 2^32 - 1 rounds.
+        ``c`` is evaluated anew before each round.  It is an expression over variables and buffers, or a function that
+        builds one and may record statements (``p.while_(lambda: queue.atomic_add(0, 1) < n)``).  The loop ends after
+        2^32 - 1 rounds at the latest.
         """
         loc = caller_location()
         unique = self._recorder.unique("round")

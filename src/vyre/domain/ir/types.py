@@ -125,7 +125,7 @@ class ScalarType(_TypeOfValues):
     if not TYPE_CHECKING:  # for type checkers these are operators of classes
 
         def __or__(self, other: object) -> object:
-            """``f32 | None`` in an annotation that is evaluated."""
+            """Returns the union for an annotation that is evaluated, such as ``f32 | None``."""
             return Union[self, other]  # noqa: UP007
 
         def __ror__(self, other: object) -> object:

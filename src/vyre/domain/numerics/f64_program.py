@@ -229,7 +229,7 @@ class Term:
         return self._emit(Op.ISHL, self.kind, immediate=count)
 
     def __rshift__(self, count: int) -> Term:
-        """Logical shift."""
+        """Returns the words shifted right by ``count`` bits, filled with zeros."""
         return self._emit(Op.ISHR, self.kind, immediate=count)
 
     def shift_arithmetic(self, count: int) -> Term:

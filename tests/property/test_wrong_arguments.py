@@ -184,6 +184,8 @@ class World:
         self.sequence = session.sequence([vyre.Step(SAXPY, INPUTS | {"y": self.memory})])
         self.bundle_file = folder / "saxpy.vyrz"
         vyre.build_bundle(SAXPY, self.bundle_file, emitters=aot_emitters(machine_code=False))
+        self.journal = folder / "decisions.jsonl"
+        session.write_journal(self.journal)
         self.bundle = vyre.load_bundle(self.bundle_file, backend="cuda-machine")
 
     def session_rows(self) -> dict[str, Row]:
@@ -290,6 +292,10 @@ class World:
             "build_bundle": Row(
                 vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
             ),
+            "aot_emitters": Row(vyre.aot_emitters, {"machine_code": False}),
+            "cuda_catalog": Row(vyre.cuda_catalog, {"options": vyre.CudaOptions()}),
+            "import_upstream": Row(vyre.import_upstream, {"value": {}}, refused=True),
+            "replay_file": Row(lambda path: list(vyre.replay_file(path)), {"path": self.journal}),
             "load_bundle": Row(
                 vyre.load_bundle,
                 {"path": self.bundle_file, "backend": "cuda-machine", "expect": None},
@@ -328,6 +334,18 @@ class World:
                 dict.fromkeys(("ordinal", "pool_bytes", "cached_device_bytes", "cached_host_bytes"), INTS)
                 | dict.fromkeys(("lanes", "graphs"), INTS)
                 | {"close_timeout_s": NUMBERS, "grid_sync": {"none"}, "graph_after": INTS | {"none"}},
+            ),
+            "RunOptions": Row(
+                vyre.RunOptions,
+                {f.name: f.default for f in fields(vyre.RunOptions)},
+                {"schedule": set(), "seed": {"one", "zero"}, "step_limit": {"one"}}
+                | {"workgroups_at_once": {"one"}, "resident_blocks": {"one"}},
+            ),
+            "RaceThresholds": Row(
+                RaceThresholds,
+                {f.name: f.default for f in fields(RaceThresholds)},
+                {"error": {"one", "whole float"}, "max_pairs": {"one"}}
+                | {"min_gain_bps": {"one", "zero"}, "worth_bps": {"one", "zero"}},
             ),
             "DecisionJournal": Row(vyre.DecisionJournal, {"limit": 4}),
             "SpecMap": Row(
@@ -421,12 +439,15 @@ NOT_CALLED: Final = {
     "DataRaceError", "Diagnostic", "DispatchTiming", "LaunchGeometry", "PredictionReport", "RaceReport", "Report",
     "Result",
     "SpecializationReport", "Tuned", "TuningReport",
+    "BoundResidentLaunch", "DataRace", "Explanation", "Explanation.at", "InvalidationReport", "KnownCosts",
+    "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
+    "WrittenBundle",
     # records of the port, which the application makes and checks
     "DecisionJournal.note", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "Value", "Variable",
     # without arguments, or checked where they are used
-    "OutputArena", "Step",
+    "AotEmitter", "AotTargetId", "OutputArena", "Step",
 }  # fmt: skip
 
 
@@ -442,7 +463,7 @@ def public() -> Iterator[str]:
             if name not in ("ResidentArray", "Session"):  # neither made nor called by users
                 yield name
             for method, function in inspect.getmembers(found, inspect.isroutine):
-                is_ours = not method.startswith("_") and not hasattr(Mapping, method)
+                is_ours = not method.startswith("_") and not hasattr(Mapping, method) and not hasattr(tuple, method)
                 if is_ours and len(inspect.signature(function).parameters) > inspect.isfunction(function):
                     yield f"{name}.{method}"
 

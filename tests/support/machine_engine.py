@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -52,7 +52,7 @@ class MachineKernel:
         module = load_module(self.ptx).instantiate(device)
         chosen = self.options
         if options.chunk_workgroups is not None:
-            chosen = chosen._replace(workgroups_at_once=options.chunk_workgroups)
+            chosen = replace(chosen, workgroups_at_once=options.chunk_workgroups)
         addresses = {}
         for name, data in memory.items():
             addresses[name] = device.allocate(max(1, data.nbytes))

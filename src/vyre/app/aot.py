@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.discovery import load_catalog
+from vyre.domain.arguments import expect
 from vyre.domain.errors import BackendUnavailable
 from vyre.ports.aot import AotEmitter, AotRegistry, AotTargetId
 from vyre.ports.backend import BackendCatalog
@@ -45,6 +46,7 @@ def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
 
     ``machine_code``: whether they use the assembler where one is installed; without one they emit text only.
     """
+    expect("machine_code", machine_code, bool, "True or False")
     return emitters_of(load_catalog(), machine_code=machine_code)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -160,7 +162,7 @@ def test_races(body: str, options: RunOptions) -> None:
     text = kernel(body)
     found = fault(FaultKind.RACE, text, machine.array(zeros(64)), machine=machine, options=options)
     assert found.lane is not None
-    machine.launch(text, machine.array(zeros(64)), options=options._replace(check_races=False))
+    machine.launch(text, machine.array(zeros(64)), options=replace(options, check_races=False))
 
 
 FINE = {

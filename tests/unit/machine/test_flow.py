@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -150,7 +152,7 @@ def test_blocks_wait_for_each_other_at_a_grid_barrier(options: RunOptions, toget
     blocks = 5
     machine = Machine()
     barrier, out = machine.array(zeros(2)), machine.array(zeros(2 * 64 * blocks))
-    chosen = options._replace(workgroups_at_once=together)
+    chosen = replace(options, workgroups_at_once=together)
     machine.launch(HEADER + GRID_BARRIER, barrier, out, blocks, layout="QQI", grid=blocks, block=64, options=chosen)
     lanes = np.arange(64 * blocks)
     assert machine.read(out).tolist() == [*(lanes + 100), *(lanes[::-1] + 100)]

@@ -117,8 +117,11 @@ def cuda_catalog(options: CudaOptions) -> BackendCatalog:
     The result can be passed to ``vyre.open`` and to the container.  The emulated device ignores ``ordinal`` and
     ``exports``.
     """
+    from vyre.adapters.cuda.runtime.device import CudaOptions
     from vyre.adapters.discovery import load_catalog
+    from vyre.domain.arguments import expect
 
+    expect("options", options, CudaOptions, "CudaOptions")
     ours = {
         CUDA.id: replace(CUDA, factory=partial(_cuda, options=options), probe=partial(_probe_cuda, options)),
         CUDA_MACHINE.id: replace(

@@ -9,6 +9,7 @@ from typing import Final
 from vyre.adapters.files import read_file, write_files
 from vyre.adapters.policy_sources import find_policy, version_of
 from vyre.app.journal import DecisionJournal
+from vyre.domain.arguments import path_of
 from vyre.domain.errors import InvalidConfig, MalformedJson
 from vyre.policies.journal import Decision, Replayed, from_lines, replay, to_lines
 
@@ -30,13 +31,13 @@ def write_journal(journal: DecisionJournal | None, path: Path) -> int:
     return len(decisions)
 
 
-def replay_file(path: Path) -> Iterator[Replayed]:
+def replay_file(path: Path | str) -> Iterator[Replayed]:
     """Yields every decision of a file, decided again, in order.
 
     Raises ``UnreadableFile``, and ``MalformedJson`` for a file that is not a journal.
     """
     try:
-        text = read_file(path, max_bytes=MAX_BYTES).decode()
+        text = read_file(path_of("path", path), max_bytes=MAX_BYTES).decode()
     except UnicodeDecodeError:
         raise MalformedJson("a journal is not UTF-8", fix="use the journal as it was written.") from None
     return (replay(record, find_policy) for record in from_lines(text))

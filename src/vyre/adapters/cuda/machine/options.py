@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
+
+from vyre.domain.record import IntRange, record
 
 if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.ordering import Access
 
 Schedule: TypeAlias = Literal["lockstep", "reverse", "shuffled"]
+Seed: TypeAlias = Annotated[int, IntRange(0, 2**64 - 1)]
+Positive: TypeAlias = Annotated[int, IntRange(1, 2**63 - 1)]
 
 
-class RunOptions(NamedTuple):
+@record
+class RunOptions:
     """Options of one launch.
 
     ``schedule``: ``lockstep`` runs blocks, divergent paths and lanes in ascending order; ``reverse`` in descending
@@ -23,12 +28,12 @@ class RunOptions(NamedTuple):
     """
 
     schedule: Schedule = "lockstep"
-    seed: int = 0
+    seed: Seed = 0
     check_races: bool = True
     check_uninitialised: bool = True
-    workgroups_at_once: int | None = None
-    resident_blocks: int | None = None
-    step_limit: int = 20_000_000
+    workgroups_at_once: Positive | None = None
+    resident_blocks: Positive | None = None
+    step_limit: Positive = 20_000_000
 
 
 class KernelReport(NamedTuple):

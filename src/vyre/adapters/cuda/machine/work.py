@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, assert_never
 
 from vyre.adapters.cuda.codes import DIAGNOSED, Result
@@ -115,8 +116,10 @@ class Worker:
         return Outcome(self._speed.copy(nbytes, over_link=over_link), accesses)
 
     def _launch(self, work: LaunchWork) -> Outcome:
-        options = self._options._replace(
-            resident_blocks=work.resident_blocks, check_races=self._options.check_races or work.shape.race_check
+        options = replace(
+            self._options,
+            resident_blocks=work.resident_blocks,
+            check_races=self._options.check_races or work.shape.race_check,
         )
         try:
             report = run_kernel(work.kernel.entry, work.shape, work.parameters, self._memory, options)

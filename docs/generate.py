@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import decision_catalogue
+import error_page
 
 from vyre.domain.ir import expr, stmt
 from vyre.domain.ir.node import Node
@@ -231,6 +232,7 @@ def gallery() -> str:
 def pages() -> dict[Path, str]:
     """Returns the content of every generated page by path."""
     return {
+        ROOT / "docs" / "errors.md": error_page.render(),
         ROOT / "docs" / "semantics.md": semantics(),
         ROOT / "docs" / "validation.md": render_catalogue(LINTS.values()),
         ROOT / "src" / "vyre" / "gallery" / "README.md": gallery(),

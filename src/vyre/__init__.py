@@ -174,12 +174,14 @@ if not TYPE_CHECKING:  # a type checker shall refuse names that do not exist
             return version("vyre")
         module = _MODULE_OF.get(name)
         if module is None:
-            hint = None
-            if not name.startswith("_"):
-                from vyre.domain.ir.foreign_names import module_hint
+            if name.startswith("_"):
+                raise AttributeError(f"module 'vyre' has no attribute {name!r}")
+            from vyre.domain.errors import UnknownName
+            from vyre.domain.ir.caller import outside
+            from vyre.domain.ir.foreign_names import module_hint
 
-                hint = module_hint(name, __all__)
-            raise AttributeError(f"module 'vyre' has no attribute {name!r}" + (f". Fix: {hint}." if hint else ""))
+            hint = module_hint(name, __all__) or "print(vyre.__all__) lists the names; the documentation describes them"
+            raise UnknownName(f"module 'vyre' has no attribute {name!r}", fix=f"{hint}.", loc=outside())
         value: object = getattr(import_module(module), name)
         globals()[name] = value
         return value

@@ -43,6 +43,12 @@ def load_program(path: Path) -> LoadedProgram:
 
 def parse_program_file(data: bytes, path: Path) -> LoadedProgram:
     """Returns the program in ``data``; ``path`` gives the form and the name in messages."""
+    if path.suffix == ".py":
+        raise MalformedText(
+            f"{path} is Python, not a program",
+            fix="run it with python, and let it write the program to a file: Path('kernel.vyre').write_text("
+            "program.to_text()).",
+        )
     match _BY_EXTENSION.get(path.suffix) or _detect(data):
         case ProgramForm.WIRE:
             return LoadedProgram(Program.from_wire(data))

@@ -21,6 +21,7 @@ from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.types import ScalarType, TypeKind
+from vyre.domain.shown import kind_of
 
 Converter: TypeAlias = Callable[[object], memoryview]
 Shape: TypeAlias = tuple[int, ...]
@@ -61,12 +62,13 @@ class Signature(Protocol):
 class HostInputs:
     """Binds the inputs of one program: by name, or as a sequence in binding order."""
 
-    __slots__ = ("_converters", "_names", "_slots", "_title")
+    __slots__ = ("_converters", "_names", "_outputs", "_slots", "_title")
 
     def __init__(self, program: Signature) -> None:
         buffers = [b for b in program.abi_buffers if b.takes_input]
         self._title = program.name or "the program"
         self._names = tuple(b.name for b in buffers)
+        self._outputs = frozenset(b.name for b in program.abi_buffers if not b.takes_input)
         self._converters = tuple(_converter(b) for b in buffers)
         self._slots = tuple(zip(self._names, self._converters, strict=True))
 
@@ -93,12 +95,12 @@ class HostInputs:
         if not isinstance(inputs, Sequence) or isinstance(inputs, str | bytes | bytearray | memoryview):
             raise InvalidInput(
                 f"inputs is of type `{type(inputs).__name__}`",
-                fix="pass a mapping from buffer name to data, or a list of data in binding order.",
+                fix=f"{self._all}{', in a dict from names to data or in a list' * bool(self._names)}.",
             )
         if len(inputs) != len(self._names):
             raise InvalidInput(
                 f"{self._title} takes {len(self._names)} inputs, got {len(inputs)}",
-                fix=f"pass, in this order: {_list(self._names)}.",
+                fix=f"{self._all}, in this order.",
             )
         return tuple(inputs)
 
@@ -110,13 +112,20 @@ class HostInputs:
         missing = [name for name in self._names if name not in inputs]
         extra = [name for name in inputs if name not in self._names]
         if missing or extra:
-            problems = [f"input {_list(missing)} is missing"] * bool(missing)
-            problems += [f"{_list(extra)} is no input"] * bool(extra)
-            raise InvalidInput(f"{self._title}: {' and '.join(problems)}", fix=f"pass exactly {_list(self._names)}.")
+            problems = [f"input {_list(missing)} is missing"] * (len(missing) == 1)
+            problems += [f"inputs {_list(missing)} are missing"] * (len(missing) > 1)
+            problems += [f"{_list(extra)} {'is no input' if len(extra) == 1 else 'are no inputs'}"] * bool(extra)
+            returned = [name for name in extra if name in self._outputs]
+            note = f"; an output takes the array that it fills from out={{{returned[0]!r}: array}}" if returned else ""
+            raise InvalidInput(f"{self._title}: {' and '.join(problems)}", fix=f"{self._all}{note}.")
+
+    @property
+    def _all(self) -> str:
+        return f"pass exactly {_list(self._names)}" if self._names else "pass no inputs"
 
 
 def _list(names: Sequence[object]) -> str:
-    return ", ".join(f"`{name}`" for name in names) or "nothing"
+    return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def _converter(buffer: Buffer) -> Converter:
@@ -189,9 +198,10 @@ def _check_dtype(
         )
     note = " (the raw 16 bits)" if element is ScalarType.BF16 else ""
     wanted = _dtype_text(host_dtype(element))
+    converted = f", such as x.astype({wanted})" if actual.kind in "biuf" and not note else ""
     raise InvalidInput(
         f"{kind} `{name}` holds {element.text}, got an array of {actual}",
-        fix=f"pass an array of {wanted}{note}, or bytes if it is raw memory.",
+        fix=f"pass an array of {wanted}{note}{converted}, or bytes if it is raw memory.",
     )
 
 
@@ -282,13 +292,13 @@ class HostOutputs:
         if name not in self.names:
             raise InvalidInput(f"out: `{name}` is no output", fix=f"the outputs are {_list(self.names)}.")
         if not isinstance(array, np.ndarray):
-            raise InvalidInput(f"out `{name}` is a {type(array).__name__}", fix="pass a NumPy array.")
+            raise InvalidInput(f"out `{name}` is {kind_of(array)}", fix="pass a NumPy array.")
         whole_array(array, f"out `{name}`")
         slot = self.names.index(name)
         expected = np.dtype(np.bool_) if self._is_bool[slot] else self._raw[slot]
         if array.dtype != expected:
             raise InvalidInput(
-                f"out `{name}` holds {array.dtype.str}, the output is {expected.str}",
+                f"out `{name}` is an array of {array.dtype}, the output is one of {expected}",
                 fix=f"pass an array of {_dtype_text(expected)}.",
             )
         if not array.flags.writeable:

@@ -15,6 +15,7 @@ from vyre.app.shorthand import merged
 from vyre.domain.errors import InvalidInput
 from vyre.domain.identity import program_digest
 from vyre.domain.ir.program import Program
+from vyre.domain.shown import kind_of
 from vyre.domain.specialization import SpecMap, SpecValue, resolve_spec
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def merged_for(
 ) -> DispatchConfig:
     """Returns ``config`` with the shorthand merged into it and its constants checked against the program."""
     if not isinstance(program, Program):
-        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
+        raise InvalidInput(f"program is {kind_of(program)}", fix="pass a Program, e.g. builder.build().")
     constants = None if spec is None else resolve_spec(program, spec)
     result = merged(config, grid, extent, output_counts, constants, race_check)
     if result.spec is not None and spec is None:

@@ -12,7 +12,7 @@ from vyre.domain.arguments import expect
 from vyre.domain.byte_view import byte_view
 from vyre.domain.errors import InvalidInput
 from vyre.domain.record import U64_MAX
-from vyre.domain.shown import shown
+from vyre.domain.shown import kind_of, shown
 from vyre.ports.backend import ForeignMemory, Readback, ResidentBuffer, ResidentMemory, Upload
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
             raise InvalidInput(f"a resident buffer of {shown(data)} bytes", fix="give a size of 0 or more.")
         return ResidentArray(memory.allocate(data, label=label), memory, _BYTE, (data,))
     if isinstance(data, bool | np.generic):
-        raise InvalidInput(
-            f"resident data is a {type(data).__name__}", fix="pass an array, or a size in bytes as an int."
-        )
+        raise InvalidInput(f"resident data is {kind_of(data)}", fix="pass an array, or a size in bytes as an int.")
     given = host_memory(data, "resident data")
     dtype, shape = (given.dtype, given.shape) if isinstance(given, np.ndarray) else (_BYTE, (given.nbytes,))
     view = byte_view(_words(given), name="resident data")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from vyre.app.misuse import ForeignResultUse
 from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import UnknownOutput
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 Output: TypeAlias = "npt.NDArray[Any]"
 
 
-class Result:
+class Result(ForeignResultUse):
     """The returned buffers in binding order: ``result["y"]``, ``result[0]``, ``y, z = result``, ``dict(result)``.
 
     Each is a NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as ``uint16``) that owns
@@ -53,13 +55,23 @@ class Result:
         return self._launches.geometry(self._lengths)
 
     def __getitem__(self, key: str | int) -> Output:
-        """Returns the array of that name or position; raises ``KeyError`` or ``IndexError``."""
+        """Returns the array of that name or position; raises ``UnknownOutput`` (a ``KeyError``) or ``IndexError``."""
         if isinstance(key, str):
             try:
                 return self._arrays[self._names.index(key)]
             except ValueError:
-                raise KeyError(f"no output {key!r}; the outputs are {', '.join(map(repr, self._names))}") from None
+                raise self._unknown_output(key) from None
         return self._arrays[key]
+
+    def _unknown_output(self, key: str) -> UnknownOutput:
+        from vyre.domain.ir.caller import outside
+
+        known = ", ".join(f"`{name}`" for name in self._names)
+        return UnknownOutput(
+            f"the result has no output `{key}`",
+            fix=f"the outputs are {known}." if known else "bind host arrays to what the program is to return.",
+            loc=outside(),
+        )
 
     def __len__(self) -> int:
         return len(self._arrays)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from vyre.app.background import BackgroundCompiler
 from vyre.app.lease import BackendLease
+from vyre.app.misuse import ForeignSessionUse, explain_call
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
 from vyre.app.result import Result
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from vyre.ports.support import Telemetry
 
 
-class Session:
+class Session(ForeignSessionUse):
     """Runs programs on one backend.  A context manager; every method may be called from any thread.
 
     A session belongs to the process that opened it.  In a forked child it is closed, whatever the backend is: every use
@@ -573,6 +574,7 @@ class Session:
                 self.flush()
         finally:
             self.close()
+        explain_call(exc)
 
     def __repr__(self) -> str:
         return f"<Session on {self.backend}, {'closed' if self.closed else 'open'}>"

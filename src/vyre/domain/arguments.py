@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from vyre.domain.errors import InvalidConfig, InvalidInput, VyreError
-from vyre.domain.shown import shown
+from vyre.domain.shown import kind_of, shown
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ def expect(
     A bool counts as an int only if ``bool`` is among the kinds.
     """
     if not isinstance(value, kinds) or (type(value) is bool and kinds is int):
-        raise error(f"{name}={shown(value)} is a {type(value).__name__}, not {wanted}", fix=f"pass {wanted}.")
+        raise error(f"{name}={shown(value)} is {kind_of(value)}, not {wanted}", fix=f"pass {wanted}.")
 
 
 def items_of(name: str, value: Iterable[T]) -> Iterator[T]:
@@ -31,7 +31,7 @@ def items_of(name: str, value: Iterable[T]) -> Iterator[T]:
             raise TypeError
         return iter(value)
     except TypeError:
-        raise InvalidInput(f"{name}={shown(value)} is a {type(value).__name__}", fix="pass a list.") from None
+        raise InvalidInput(f"{name}={shown(value)} is {kind_of(value)}", fix="pass a list.") from None
 
 
 def path_of(name: str, value: Path | str) -> Path:

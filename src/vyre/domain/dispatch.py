@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.names import Dim3, Grid
-from vyre.domain.shown import shown
+from vyre.domain.shown import kind_of, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -151,7 +151,7 @@ class DispatchConfig:
             if self.timeout_s is True or not 0.0 < self.timeout_s <= U32_MAX:
                 raise InvalidConfig(
                     f"timeout_s={shown(self.timeout_s)} is not above 0 and at most 2^32-1",
-                    fix="give seconds, or None.",
+                    fix="give seconds, or leave it out.",
                 )
 
     @property
@@ -186,7 +186,7 @@ def launches_of(fixpoint_iterations: int | None) -> int:
 def _check_int(name: str, value: object, low: int, high: int | None) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
         limits = f"{low}..{high}" if high is not None else f"{low} or more"
-        raise InvalidConfig(f"{name}={shown(value)} is not an int in {limits}", fix=f"use {limits}, or None.")
+        raise InvalidConfig(f"{name}={shown(value)} is not an int in {limits}", fix=f"use {limits}, or leave it out.")
 
 
 def _axes(name: str, value: object) -> tuple[int, ...]:
@@ -194,7 +194,7 @@ def _axes(name: str, value: object) -> tuple[int, ...]:
     axes = value if isinstance(value, tuple) else (value,)
     if isinstance(value, bool) or not isinstance(value, int | tuple):
         raise InvalidConfig(
-            f"{name}={shown(value)} is a {type(value).__name__}", fix="give an int, or a tuple of one to three."
+            f"{name}={shown(value)} is {kind_of(value)}", fix="give an int, or a tuple of one to three."
         )
     if not 1 <= len(axes) <= 3:
         raise InvalidConfig(f"{name}={shown(value)} has {len(axes)} axes", fix="give one to three values.")

@@ -53,6 +53,7 @@ class ErrorCode(IntEnum):
     MALFORMED_BUNDLE = 1110
     UNEXPECTED_DIGEST = 1111
     UNUSABLE_COSTS = 1112
+    INVALID_USE = 1113
     UNKNOWN = 1999
 
 
@@ -269,6 +270,27 @@ class BuildError(LocatedError):
 
 class UnknownAttribute(BuildError, AttributeError):
     """Code reads an attribute that a builder, buffer or value does not have."""
+
+
+class InvalidUse(LocatedError):
+    """The package, a session, a config or a result is used in a way that it does not offer."""
+
+    code = ErrorCode.INVALID_USE
+    default_fix = "see the documentation of what is called."
+
+
+class UnknownName(InvalidUse, AttributeError):
+    """The package, a session or a result is asked for an attribute that it does not have."""
+
+
+class UnfitArguments(InvalidUse, TypeError):
+    """A call whose arguments do not fit the signature."""
+
+
+class UnknownOutput(InvalidUse, KeyError):
+    """A result is asked for an output that the program does not have."""
+
+    __str__ = Exception.__str__
 
 
 class UnsupportedUse(BuildError, TypeError):

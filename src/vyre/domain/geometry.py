@@ -115,7 +115,7 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
     """Raises ``InvalidProgram`` for a workgroup or grid above a limit of the backend."""
     total = workgroup[0] * workgroup[1] * workgroup[2]
     if limits.max_invocations_per_workgroup is not None and total > limits.max_invocations_per_workgroup:
-        raise _over(limits, "lanes in a workgroup", total, limits.max_invocations_per_workgroup)
+        raise _over(limits, "number of lanes in a workgroup", total, limits.max_invocations_per_workgroup)
     for what, sizes, most in (
         ("workgroup", workgroup, limits.max_workgroup_size),
         ("grid", grid, limits.max_grid_size),
@@ -126,4 +126,6 @@ def check_limits(grid: Dim3, workgroup: Dim3, limits: LaunchLimits) -> None:
 
 
 def _over(limits: LaunchLimits, what: str, value: int, limit: int) -> InvalidProgram:
-    return InvalidProgram(f"{what} is {value}; backend `{limits.backend}` allows {limit}", fix=f"use at most {limit}.")
+    return InvalidProgram(
+        f"the {what} is {value}; backend `{limits.backend}` allows {limit}", fix=f"use at most {limit}."
+    )

@@ -23,7 +23,7 @@ from vyre.domain.ir.expr import Literal, SpecConst
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.shown import shown
+from vyre.domain.shown import kind_of, shown
 
 U64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 _FNV_OFFSET: Final = 0xCBF2_9CE4_8422_2325
@@ -238,7 +238,7 @@ def _entries_of(entries: object) -> dict[str, SpecInput]:
         found: dict[str, SpecInput] = dict(entries)  # type: ignore[call-overload]  # anything else is refused
     except (TypeError, ValueError):
         raise InvalidConfig(
-            f"spec={shown(entries)} is a {type(entries).__name__}, not values by name",
+            f"spec={shown(entries)} is {kind_of(entries)}, not values by name",
             fix="pass a mapping from names to values, or pairs.",
         ) from None
     for name in found:

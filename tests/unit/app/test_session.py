@@ -81,7 +81,7 @@ def test_a_result_is_read_by_name_position_and_iteration(session: vyre.Session, 
     assert only.flags.owndata
     assert only.flags.writeable
     assert (result.backend, result.timing.wall_ns) == ("fake", 0)
-    with pytest.raises(KeyError, match="'y'"):
+    with pytest.raises(KeyError, match="`y`"):
         result["z"]
     with pytest.raises(IndexError):
         result[1]

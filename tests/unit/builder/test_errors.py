@@ -170,16 +170,16 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: np.float32(1) * k.n, "convert NumPy scalars with .item()"),  # type: ignore[operator]
     (lambda k: k.n == None, "neither a value nor a Python number"),  # noqa: E711
     (lambda k: k.n + k.x, "a buffer is used where one element is needed"),  # type: ignore[operator]
-    (lambda k: bool(k.n > 1), "no truth value"),
-    (lambda k: k.n > 1 and k.n < 5, "combine conditions with & | ~"),
-    (lambda k: not k.n, "no truth value"),
-    (chained_comparison, "no truth value"),
+    (lambda k: bool(k.n > 1), "Python cannot test a bool value"),
+    (lambda k: k.n > 1 and k.n < 5, "write & | ~ between comparisons in brackets"),
+    (lambda k: not k.n, "Python cannot test a u32 value"),
+    (chained_comparison, "Python cannot test a bool value"),
     (lambda k: range(k.n), "not known while the kernel is being built"),
     (lambda k: list(k.n), "cannot be iterated over"),
     (lambda k: list(k.x), "cannot be iterated over"),  # type: ignore[call-overload]
     (lambda k: u8(3), "cannot make a literal of u8"),
     (lambda k: i32(1 << 31), "2147483648 does not fit i32"),
-    (lambda k: u32(k.n), "needs a Python number"),  # type: ignore[arg-type]
+    (lambda k: u32(k.n), "u32(...) makes a constant of a Python number, and cannot convert"),  # type: ignore[arg-type]
     (lambda k: k.n.cast(u8), "cannot cast u8"),
     (lambda k: k.n.cast(ReservedType("bytes")), "cannot cast bytes"),
     (lambda k: k.n.bitcast(u64), "u32 cannot be bitcast to u64"),
@@ -195,7 +195,7 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: k.x.__setitem__(0, 1), "buffer `x` is read-only"),
     (lambda k: k.u.__setitem__(0, k.f[0]), "what is stored to buffer `u` must be u32, not f32"),
     (lambda k: k.x.atomic_add(0, 1), "buffer `x` is read_only"),
-    (lambda k: k.f.atomic_add(0, 1.0), "`an atomic` is not defined for f32"),
+    (lambda k: k.f.atomic_add(0, 1.0), "buffer `f` holds f32, on which there are no atomics"),
     (lambda k: k.u.atomic_add(0, k.f[0]), "the operand of an atomic must be u32"),
     (lambda k: k.u.atomic_compare_exchange(0, k.f[0], 1), "the expected value must be u32"),
     (lambda k: k.p.var(1).assign(k.f[0]), "what is assigned to variable `v` must be u32, not f32"),
@@ -207,8 +207,8 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: k.p.continue_(), "p.continue_() is outside any loop"),
     (lambda k: k.p.else_(), "does not follow a p.if_() block"),
     (lambda k: k.p.global_id(3), "there is no axis 3"),  # type: ignore[arg-type]
-    (lambda k: k.p.input("x", u32), "the name `x` is empty or in use"),
-    (lambda k: k.p.input("", u32), "is empty or in use"),
+    (lambda k: k.p.input("x", u32), "the name `x` is in use"),
+    (lambda k: k.p.input("", u32), "the name of a buffer is empty"),
     (lambda k: k.p.input("y", u32, -1), "has -1 elements"),
     (lambda k: k.p.input("y", ReservedType("bytes")), "has the element type"),
     (lambda k: k.p.param("y", u8) + 1.5, "1.5 is no integer"),

@@ -145,17 +145,17 @@ USES: list[tuple[Use, str]] = [
     (lambda k: np.arange(3) + k.a, ".item()"),
     (looping_over_a_block, "with p.for_(...) as k:"),
     (branching_in_python_on_a_block, "with p.if_(...):"),
-    (adding_in_place, "x[i]"),
-    (lambda k: k.x + 1, "x[i]"),
-    (lambda k: 1 - k.x, "x[i]"),
-    (lambda k: -k.x, "x[i]"),
-    (lambda k: k.x == 1, "x[i]"),
-    (lambda k: k.x != k.a, "x[i]"),
-    (lambda k: k.x < 1, "x[i]"),
-    (lambda k: abs(k.x), "x[i]"),
-    (lambda k: int(k.x), "x[i]"),
+    (adding_in_place, "buffer[i]"),
+    (lambda k: k.x + 1, "buffer[i]"),
+    (lambda k: 1 - k.x, "buffer[i]"),
+    (lambda k: -k.x, "buffer[i]"),
+    (lambda k: k.x == 1, "buffer[i]"),
+    (lambda k: k.x != k.a, "buffer[i]"),
+    (lambda k: k.x < 1, "buffer[i]"),
+    (lambda k: abs(k.x), "buffer[i]"),
+    (lambda k: int(k.x), "buffer[i]"),
     (lambda k: k.x(0), "buffer[i]"),
-    (lambda k: bool(k.x), "x[i] != 0"),
+    (lambda k: bool(k.x), "buffer[i] != 0"),
     (lambda k: list(k.x), "p.for_(0, buffer.length)"),
     (lambda k: 1 in k.x, "p.for_"),
     (lambda k: reversed(k.x), "buffer.length - 1 - k"),
@@ -283,11 +283,11 @@ def test_errors_call_things_what_the_user_calls_them() -> None:
         source[scale]
     with pytest.raises(BuildError, match="what is assigned to variable `total` must be u32"):
         total.assign(scale)
-    with pytest.raises(BuildError, match="`count` \\(a u32 value\\) has no truth value"):
+    with pytest.raises(BuildError, match="Python cannot test `count` \\(a u32 value\\)"):
         bool(count)
-    with pytest.raises(BuildError, match="`scale` \\(a value\\) has no attribute `astype`"):
+    with pytest.raises(BuildError, match=r"`scale` \(a value\) has no attribute `astype`.*write scale\.cast"):
         scale.astype  # type: ignore[attr-defined]  # noqa: B018
-    with pytest.raises(BuildError, match="len\\(\\) cannot take `source` \\(a buffer\\)"):
+    with pytest.raises(BuildError, match=r"len\(\) cannot take `source` \(a buffer\).*write source\.length"):
         len(source)
     old = total + 1
     total += 1
@@ -327,7 +327,7 @@ def test_the_tables_are_spelled_as_they_are_searched(table: foreign_names.Hints)
     [
         (foreign_names.BUILDER, ProgramBuilder),
         (foreign_names.BUFFER, vyre.BufferHandle),
-        (foreign_names.VALUE, vyre.Variable),
+        (foreign_names.VALUE, vyre.Value),
     ],
 )
 def test_no_table_names_what_exists(table: foreign_names.Hints, owner: type) -> None:

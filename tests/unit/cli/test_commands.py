@@ -335,11 +335,20 @@ def test_a_wrong_answer_in_the_demo_is_exit_code_1(vyre: Vyre, monkeypatch: pyte
     assert "0 of 1 answers agree" in found.out
 
 
-@pytest.mark.parametrize("arguments", [[], ["bogus"], ["run"], ["run", "--nope"], ["show", "a", "b"]])
+@pytest.mark.parametrize("arguments", [["bogus"], ["run"], ["run", "--nope"], ["show", "a", "b"], ["run", "--in"]])
 def test_usage_errors(vyre: Vyre, arguments: list[str]) -> None:
     found = vyre(*arguments)
-    assert found.code == 2
-    assert "Usage: vyre" in found.err + found.out
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("error[E1105]: ")
+    assert "\nFix: " in found.err
+    assert vyre(*arguments, "--json").json["error"]["type"] == "InvalidConfig"
+
+
+@pytest.mark.parametrize("arguments", [[], ["cache"]])
+def test_a_command_without_its_subcommand_shows_the_help(vyre: Vyre, arguments: list[str]) -> None:
+    found = vyre(*arguments)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("Usage: vyre")
 
 
 @pytest.mark.parametrize("command", ["demo", "run", "show", "validate", "backends", "doctor"])

@@ -60,7 +60,11 @@ def test_directories_that_only_we_can_change_are_used(directories: dict[str, tup
         ({"home_me": (1001, 0o40755)}, "/home/me belongs to user 1001", "a directory of your own"),
         ({"home_me_cache": (ME, 0o120777)}, "/home/me/cache is a symbolic link", "name the directory it leads to"),
         ({"home": (0, 0o120777)}, "/home is a symbolic link", "name the directory it leads to"),
-        ({"home_me_cache": (ME, 0o100600)}, "/home/me/cache is no directory", "choose another one"),
+        (
+            {"home_me_cache": (ME, 0o100600)},
+            "the cache cannot be kept in /home/me/cache, which is no directory",
+            "name a directory",
+        ),
     ],
 )
 def test_others_are_refused_with_a_fix(directories: dict[str, tuple[int, int]], refused: str, fix: str) -> None:

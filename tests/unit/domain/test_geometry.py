@@ -102,13 +102,13 @@ def test_limits_may_be_reached(grid: Dim3, workgroup: Dim3) -> None:
 @pytest.mark.parametrize(
     ("grid", "workgroup", "message"),
     [
-        ((1, 1, 1), (13, 5, 1), "lanes in a workgroup is 65; backend `small` allows 64"),
-        ((1, 1, 1), (33, 1, 1), "workgroup size along x is 33; backend `small` allows 32"),
-        ((1, 1, 1), (1, 17, 1), "workgroup size along y is 17; backend `small` allows 16"),
-        ((1, 1, 1), (1, 1, 9), "workgroup size along z is 9; backend `small` allows 8"),
-        ((101, 1, 1), (1, 1, 1), "grid size along x is 101; backend `small` allows 100"),
-        ((1, 51, 1), (1, 1, 1), "grid size along y is 51; backend `small` allows 50"),
-        ((1, 1, 26), (1, 1, 1), "grid size along z is 26; backend `small` allows 25"),
+        ((1, 1, 1), (13, 5, 1), "the number of lanes in a workgroup is 65; backend `small` allows 64"),
+        ((1, 1, 1), (33, 1, 1), "the workgroup size along x is 33; backend `small` allows 32"),
+        ((1, 1, 1), (1, 17, 1), "the workgroup size along y is 17; backend `small` allows 16"),
+        ((1, 1, 1), (1, 1, 9), "the workgroup size along z is 9; backend `small` allows 8"),
+        ((101, 1, 1), (1, 1, 1), "the grid size along x is 101; backend `small` allows 100"),
+        ((1, 51, 1), (1, 1, 1), "the grid size along y is 51; backend `small` allows 50"),
+        ((1, 1, 26), (1, 1, 1), "the grid size along z is 26; backend `small` allows 25"),
     ],
 )
 def test_limits_may_not_be_exceeded(grid: Dim3, workgroup: Dim3, message: str) -> None:

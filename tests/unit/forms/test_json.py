@@ -62,7 +62,7 @@ def with_entry(*entry: object) -> dict[str, Any]:
     ("value", "path", "message"),
     [
         ([], "$", "no program of format"),
-        ({"workgroup_size": [1, 1, 1], "buffers": [], "entry": []}, "$", "Fix: import programs of vyre-driver"),
+        ({"workgroup_size": [1, 1, 1], "buffers": [], "entry": []}, "$", "import programs of vyre-driver"),
         ({**with_entry(), "format": "vyre-program/2"}, "$", "no program of format"),
         ({**with_entry(), "extra": 1}, "$", "unknown key 'extra'"),
         ({"format": FORMAT}, "$", "missing key"),

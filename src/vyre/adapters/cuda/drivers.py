@@ -43,7 +43,8 @@ def real_driver() -> CudaDriver:
     problem = library_problem()
     if problem is not None:
         raise BackendUnavailable(
-            f"the CUDA driver library cannot be loaded: {problem}", fix="install an NVIDIA driver."
+            f"the CUDA driver library cannot be loaded: {problem}",
+            fix="install an NVIDIA driver, or open `reference`, which needs no GPU.",
         )
     try:
         from vyre.adapters.cuda.driver import RealDriver

@@ -66,7 +66,7 @@ def _check(path: str, found: os.stat_result, owners: frozenset[int], *, is_last:
     if stat.S_ISLNK(mode):
         raise _refused(path, "is a symbolic link", f"name the directory it leads to, {os.path.realpath(path)}.")
     if not stat.S_ISDIR(mode):
-        raise _refused(path, "is no directory", "choose another one.")
+        raise UntrustedDirectory(f"the cache cannot be kept in {path}, which is no directory", fix="name a directory.")
     if found.st_uid not in owners:
         raise _refused(path, f"belongs to user {found.st_uid}", "choose a directory of your own.")
     if mode & OTHERS_MAY_WRITE and (is_last or not mode & stat.S_ISVTX):

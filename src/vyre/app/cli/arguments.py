@@ -19,6 +19,7 @@ from vyre.domain.ir.types import ScalarType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+_SAVE: Final = "save it again with numpy.save, as an array of numbers."
 _NPY_MAGIC: Final = b"\x93NUMPY"
 _BOOLS: Final = {"true": True, "false": False}
 
@@ -107,7 +108,7 @@ def _file(name: str, path: Path) -> npt.NDArray[Any] | bytes:
     try:
         array: npt.NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
     except (ValueError, EOFError, SyntaxError) as error:
-        raise UnreadableFile(f"--in {name}: {path} is no readable .npy file ({error})") from None
+        raise UnreadableFile(f"--in {name}: {path} is no readable .npy file ({error})", fix=_SAVE) from None
     return np.ascontiguousarray(array)
 
 
@@ -173,9 +174,9 @@ def _number(text: str, where: str) -> int | float | bool:
     try:
         return float.fromhex(word) if word.startswith(("0x", "-0x")) else float(word)
     except (ValueError, OverflowError):
-        raise InvalidInput(
-            f"{where}: {text!r} is no number", fix="write 12, 0x0c, -1.5, inf, nan, true or false."
-        ) from None
+        file = f", or {where.removeprefix('--in ')}=@{text} to read that file" if where.startswith("--in ") else ""
+        fix = f"write 12, 0x0c, -1.5, inf, nan, true or false{file}."
+        raise InvalidInput(f"{where}: {text!r} is no number", fix=fix) from None
 
 
 def _integral(number: int | float | bool) -> int:

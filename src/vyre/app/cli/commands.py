@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import traceback
 from importlib import import_module
 from typing import Final
@@ -14,6 +13,7 @@ from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit, exit_code
 from vyre.app.cli.extra import missing_extra
 from vyre.app.cli.loading import InvalidSource
+from vyre.app.cli.usage import usage_error
 from vyre.domain.errors import VyreError
 from vyre.domain.ir.collector import collector_paused
 
@@ -47,9 +47,10 @@ def run_command(args: list[str]) -> int:
     except typer.Exit as error:
         return int(error.exit_code)
     except _USAGE_ERROR as error:
-        shown = io.StringIO()
-        error.show(shown)  # type: ignore[attr-defined]  # a ClickException
-        complain(shown.getvalue().removesuffix("\n"))
+        if type(error).__name__ == "NoArgsIsHelpError":
+            complain(error.format_message())  # type: ignore[attr-defined]  # a ClickException
+        else:
+            report.print_error(usage_error(error), as_json=wants_json)
         return Exit.USAGE
     except OutputLost:
         raise

@@ -39,5 +39,7 @@ def replay_file(path: Path | str) -> Iterator[Replayed]:
     try:
         text = read_file(path_of("path", path), max_bytes=MAX_BYTES).decode()
     except UnicodeDecodeError:
-        raise MalformedJson("a journal is not UTF-8", fix="use the journal as it was written.") from None
+        raise MalformedJson(
+            f"{path} is no journal: it is not UTF-8", fix="use the journal as it was written."
+        ) from None
     return (replay(record, find_policy) for record in from_lines(text))

@@ -30,13 +30,16 @@ def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
         return _float_bits(dtype, value)
     if dtype.kind is TypeKind.BOOL:
         if value is not True and value is not False:
-            raise ValueError(f"{value!r} is no bool. Fix: pass True or False")
+            raise ValueError(f"{value!r} is no bool. Fix: pass True or False.")
         return int(value)
     if isinstance(value, float) or int(value) != value:
-        raise ValueError(f"{value!r} is no integer. Fix: pass an int, or cast the expression to {dtype.text}")
+        raise ValueError(
+            f"{value!r} is no integer. Fix: pass an int, or compute in floats and .cast({dtype.text}) the result."
+        )
     low, high = integer_range(dtype)
     if not low <= value <= high:
-        raise ValueError(f"{shown(value)} does not fit {dtype.text}. Fix: use a value in {low}..{high} or another type")
+        other = "a signed type such as i32" if value < 0 else "a wider type"
+        raise ValueError(f"{shown(value)} does not fit {dtype.text}. Fix: use a value in {low}..{high}, or {other}.")
     return int(value) & ((1 << dtype.bits) - 1)
 
 
@@ -52,13 +55,13 @@ def argument_bits(dtype: ScalarType, value: object) -> int:
     fits = isinstance(number, kinds) and (type(number) is not bool or dtype.kind is TypeKind.BOOL)
     if not fits:
         raise ValueError(
-            f"{dtype.text} takes {wanted}, got {type(value).__name__}. Fix: pass {wanted} or a NumPy scalar"
+            f"{dtype.text} takes {wanted}, got {type(value).__name__}. Fix: pass {wanted} of Python or NumPy."
         )
     if dtype.is_float:
         bits = _float_bits(dtype, number)
         if bits & ~(1 << dtype.bits - 1) == _INFINITY[dtype] and (isinstance(number, int) or math.isfinite(number)):
             raise ValueError(
-                f"{shown(number)} is beyond the largest {dtype.text}. Fix: pass a number that fits, or inf"
+                f"{shown(number)} is beyond the largest {dtype.text}. Fix: pass a number that fits, or inf."
             )
         return bits
     return value_bits(dtype, number)

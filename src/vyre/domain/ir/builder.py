@@ -26,8 +26,9 @@ from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary
 from vyre.domain.ir.expr import Literal as LiteralExpr
+from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_names import type_hint
-from vyre.domain.ir.foreign_use import ForeignBuilderUse, explain_unbound, named
+from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.handles import BufferHandle, Variable
 from vyre.domain.ir.operators import Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
@@ -58,10 +59,12 @@ from vyre.domain.ir.value import (
     as_value,
     check_in_scope,
     condition,
+    described,
     literal,
     type_error,
     typed,
 )
+from vyre.domain.shown import shown
 
 __all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "Value", "Variable", "literal"]
 
@@ -86,6 +89,7 @@ class ProgramBuilder(ForeignBuilderUse):
 
     __slots__ = ("_buffers", "_copies", "_entered", "_loc", "_name", "_recorder", "_specs", "_workgroup", "_writable")
 
+    @explained
     def __init__(self, name: str | None = None, *, workgroup: int | tuple[int, ...]) -> None:
         self._name = None if name is None else _text(name, "the name of a program")
         self._loc = caller_location()
@@ -109,7 +113,7 @@ class ProgramBuilder(ForeignBuilderUse):
         self._recorder.closed = True
         if error is not None:
             self._recorder.note_failure(f"the `with` block of the builder ({self._loc})", error)
-            explain_unbound(error)
+            explain(error)
 
     def build(self, *, check: bool = True) -> Program:
         """Returns the finished program.  No statement can be recorded afterwards.
@@ -441,11 +445,11 @@ class ProgramBuilder(ForeignBuilderUse):
     ) -> BufferHandle:
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
+        _check_kinds(name, count, like)
         if not isinstance(dtype, ScalarType):
             meant = type_hint(dtype)
             fix = f"use vyre.{meant}." if meant else "use a scalar type such as vyre.f32 or vyre.u8."
             fail(f"`{name}` has the element type {dtype!r}", fix)
-        _check_kinds(name, count, like)
         if count is not None and count < 0:
             fail(f"`{name}` has {count} elements", "give a positive count, or None for one sized by the caller.")
         self._recorder.reserve(name)
@@ -488,12 +492,12 @@ def _check_kinds(name: object, count: object, like: object) -> None:
         fail(f"`{name}` is to have the length of {like!r}", "give a buffer of this builder, or its name.")
     if not isinstance(count, int | None):
         fail(
-            f"`{name}` has {named(count, repr(count))} elements",
-            "give a Python int, or None for a buffer that is sized by the caller.",
+            f"the count of `{name}` is {described(count) if isinstance(count, Value) else shown(count)}",
+            "give a Python int, such as 480 * 640, or None for a buffer that is sized by the caller.",
         )
 
 
 def _text(given: object, what: str) -> str:
     if not isinstance(given, str):
-        fail(f"{what} is no text but {given!r}", "give a str.")
+        fail(f"{what} must be a str, not {shown(given)}", 'give a str, such as "x".')
     return given

@@ -17,6 +17,7 @@ _SURFACE_MODULES: Final = frozenset(
         "caller",
         "scopes",
         "rebinding",
+        "foreign_calls",
         "foreign_use",
         "value",
         "functions",
@@ -33,6 +34,20 @@ def caller_location() -> SourceLocation:
     while frame.f_globals.get("__name__") in _SURFACE_MODULES and frame.f_back is not None:
         frame = frame.f_back
     return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
+def outside() -> SourceLocation:
+    """Returns file and line of the innermost frame outside the package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_back is not None and is_ours(frame):
+        frame = frame.f_back
+    assert frame is not None
+    return SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Returns whether the frame runs code of the package."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "vyre"
 
 
 def fail(message: str, fix: str) -> NoReturn:

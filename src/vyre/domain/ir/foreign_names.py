@@ -99,12 +99,37 @@ VALUE: Final = _table(
         "view reinterpret bits asuint": _BITCAST,
         "shape size len length ndim t reshape flatten sum any all mean": _SCALAR,
         "item tolist numpy value": _UNKNOWN,
-        "set store increment add": _ASSIGN,
+        "set store assign increment add": _ASSIGN,
         "bitcount": "write popcount(x)",
         "bitlength": "write 32 - clz(x) for a u32",
         "isinteger": "compare: floor(x) == x",
         "real imag conjugate": "there are no complex values",
         "clip clamp": "write min_(max_(x, low), high)",
+    }
+)
+SESSION: Final = _table(
+    {
+        "run execute launch call invoke enqueue apply evaluate": "write session.dispatch(program, inputs)",
+        "upload todevice device devicearray array asarray put copy buffer alloc allocate malloc tensor zeros empty": (
+            "write session.resident(data) for memory that stays on the device; session.dispatch takes NumPy arrays"
+        ),
+        "download tohost fromdevice copytohost get fetch readback": (
+            "session.dispatch returns NumPy arrays: result[name]; a resident array has .download()"
+        ),
+        "synchronize sync wait finish barrier": (
+            "session.dispatch waits by itself; session.submit(...) returns a future, whose .result() waits"
+        ),
+        "jit kernel load build createpipeline": "write session.compile(program)",
+        "queue stream commandqueue createcommandencoder": "write session.sequence(steps) to run several launches",
+        "exit shutdown destroy release free delete": "write session.close()",
+    }
+)
+RESULT: Final = _table(
+    {
+        "outputs output get values value data array arrays buffers numpy result read": "write result[name]",
+        "shape dtype size tolist sum copy astype": "index the result first: result[name] is a NumPy array",
+        "time elapsed duration ms seconds": "write result.timing",
+        "grid workgroup blocks": "write result.launch",
     }
 )
 FUNCTION: Final = _table(
@@ -147,6 +172,8 @@ FUNCTION: Final = _table(
         "array asarray zeros empty stack concatenate copy": _MEMORY,
     }
 )
+FLOAT: Final[Hints] = MappingProxyType({"%": "write a - b * floor(a / b)"})
+"""Operators that are for integers only, and what to write for floats."""
 TYPE: Final = _table(
     {
         "float float32 single": "f32",

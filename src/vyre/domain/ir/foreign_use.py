@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from traceback import walk_tb
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
@@ -24,10 +25,21 @@ def refuse(message: str, fix: str) -> NoReturn:
 
 def named(thing: object, kind: str) -> str:
     """Returns the user's name of ``thing``, followed by its kind in brackets, or the kind if it has no name."""
-    name = users_name(lambda held: held is thing)
+    name = called(thing)
     if name is None and isinstance(thing, ForeignBufferUse):
         name = getattr(thing, "name", None)
     return f"`{name}` ({kind})" if name is not None else kind
+
+
+def called(thing: object) -> str | None:
+    """Returns the name that the user's code has for ``thing``, if it has one."""
+    return users_name(lambda held: held is thing)
+
+
+def _addressed(fix: str, placeholder: str, thing: object) -> str:
+    """Returns the fix with the user's name of ``thing`` where it stands before a dot or an index."""
+    name = called(thing)
+    return fix if name is None else re.sub(rf"\b{placeholder}(?=[.\[])", name, fix)
 
 
 def explain_unbound(error: BaseException) -> None:
@@ -57,16 +69,17 @@ def _unknown(thing: object, name: str, kind: str, owner: str, hints: Hints) -> N
     attributes = [known for known in dir(type(thing)) if not known.startswith("_")]
     if name.startswith("_") or name in attributes:  # private, or a property that raised an AttributeError
         raise AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}")
+    hint = attribute_hint(owner, name, hints, attributes) or f"use one of {', '.join(attributes)}"
     raise UnknownAttribute(
         f"{named(thing, kind)} has no attribute `{name}`",
-        fix=(attribute_hint(owner, name, hints, attributes) or f"use one of {', '.join(attributes)}") + ".",
+        fix=_addressed(hint, owner, thing) + ".",
         loc=caller_location(),
     )
 
 
 def _refusing(what: str, fix: str, kind: str) -> Callable[..., NoReturn]:
     def method(self: object, *_: object, **__: object) -> NoReturn:
-        refuse(f"{what} {named(self, kind)}", fix)
+        refuse(f"{what} {named(self, kind)}", _addressed(fix, _PLACEHOLDERS[kind], self))
 
     return method
 
@@ -74,6 +87,8 @@ def _refusing(what: str, fix: str, kind: str) -> Callable[..., NoReturn]:
 _VALUE: Final = "a value"
 _BUFFER: Final = "a buffer"
 _BUILDER: Final = "the builder"
+_PLACEHOLDERS: Final = {_VALUE: "x", _BUFFER: "buffer"}
+"""The name that stands in fixes for a thing of this kind."""
 
 
 def _numpy_fix(function: str) -> str:
@@ -99,7 +114,8 @@ class _NoArray:
         def __array__(self, *_: object, **__: object) -> NoReturn:
             refuse(
                 f"NumPy cannot make an array of {named(self, self._KIND)}, which is not known yet",
-                "use operators and functions of vyre, and let session.dispatch return arrays.",
+                "use operators and functions of vyre; an array that the kernel indexes is a p.input buffer, and "
+                "session.dispatch returns arrays.",
             )
 
         def __array_function__(self, function, *_: object) -> NoReturn:
@@ -128,6 +144,12 @@ class ForeignBuilderUse:
         def __setattr__(self, name: str, value: object) -> None:
             set_attribute(self, name, value, _BUILDER, "keep what is yours in a Python variable.")
 
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            refuse(
+                "a builder is neither called nor a decorator",
+                'write `with ProgramBuilder("name", workgroup=64) as p:` and the statements of the kernel inside.',
+            )
+
 
 class ForeignValueUse(_NoArray):
     """A mixin for values that explains unknown attributes and unsupported operations."""
@@ -151,7 +173,9 @@ class ForeignValueUse(_NoArray):
         __floor__ = _refusing("math.floor() cannot take", "write floor(x), a function of vyre.", _VALUE)
         __ceil__ = _refusing("math.ceil() cannot take", "write ceil(x), a function of vyre.", _VALUE)
         __trunc__ = _refusing("math.trunc() cannot take", "write trunc(x), a function of vyre.", _VALUE)
-        __getitem__ = _refusing("there are no elements in", "index the buffer: x[i]; a p.param is one scalar.", _VALUE)
+        __getitem__ = _refusing(
+            "there are no elements in", "index the buffer instead; a p.param is one scalar.", _VALUE
+        )
         __setitem__ = _refusing(
             "there are no elements in", "index a buffer: y[i] = x; assign to a variable: v.assign(x).", _VALUE
         )
@@ -166,7 +190,7 @@ class ForeignValueUse(_NoArray):
             return repr(self)
 
 
-_INDEX: Final = "index the buffer: x[i] is a value."
+_INDEX: Final = "index the buffer: buffer[i] is a value."
 _BINARY: Final = "add sub mul truediv floordiv mod divmod pow matmul and or xor lshift rshift"
 _OTHERS: Final = "neg pos invert abs round floor ceil trunc int float complex index lt le gt ge"
 
@@ -188,10 +212,14 @@ class ForeignBufferUse(_NoArray):
 
         def __eq__(self, other: object) -> bool:
             if isinstance(other, ForeignValueUse | int | float):
-                refuse(f"a comparison cannot take {named(self, _BUFFER)} as a whole", _INDEX)
+                refuse(
+                    f"a comparison cannot take {named(self, _BUFFER)} as a whole", _addressed(_INDEX, "buffer", self)
+                )
             return self is other
 
-        __bool__ = _refusing("no truth value is known of", "test an element, x[i] != 0, or x.length > 0.", _BUFFER)
+        __bool__ = _refusing(
+            "Python cannot test", "test an element, buffer[i] != 0, or buffer.length > 0, in p.if_(...).", _BUFFER
+        )
         __len__ = _refusing(
             "len() cannot take", "write buffer.length, which is a u32 value: it is known at the dispatch.", _BUFFER
         )

@@ -21,7 +21,6 @@ from vyre.domain.ir.value import (
     as_value,
     binary,
     check_in_scope,
-    type_error,
     typed,
 )
 
@@ -236,7 +235,10 @@ class BufferHandle(ForeignBufferUse):
                 "declare it with p.inout, p.output or p.workgroup.",
             )
         if self._buffer.element not in ATOMIC_ELEMENTS:
-            type_error("an atomic", self._dtype, ATOMIC_ELEMENTS)
+            fail(
+                f"{self._origin.label} holds {self._buffer.element!r}, on which there are no atomics",
+                "use a buffer of u32, i32 or u64; add floats up in workgroup memory, or as integers in fixed point.",
+            )
         take = self._recorder.consume
         at = take(self._index(index))
         compared = None if expected is None else take(typed(expected, self._dtype, "the expected value"))

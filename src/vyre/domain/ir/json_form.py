@@ -342,7 +342,8 @@ def from_json(value: object, make: type[Program]) -> Program:
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise MalformedJson(
             f'no program of format "{FORMAT}"',
-            fix="import programs of vyre-driver, the Rust system, with vyre.import_upstream.",
+            fix="write it with program.to_json(); import programs of vyre-driver, the Rust system, with "
+            "vyre.import_upstream.",
         )
     fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
     return make(

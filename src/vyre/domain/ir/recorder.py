@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from vyre.domain.errors import BuildError
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Var
-from vyre.domain.ir.foreign_use import explain_unbound, refuse
+from vyre.domain.ir.foreign_calls import explain
+from vyre.domain.ir.foreign_use import refuse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.rebinding import Bindings, Rebinding
 from vyre.domain.ir.scopes import Scope
@@ -95,7 +96,7 @@ class BlockContext(Generic[T]):
     ) -> None:
         if error is not None:
             self._end(error)
-            explain_unbound(error)
+            explain(error)
             return
         try:
             self._complete(sys._getframe(1))
@@ -163,7 +164,8 @@ class Recorder:
     def reserve(self, name: str) -> None:
         """Reserves a name that the user chose; raises ``BuildError`` if it is empty or taken."""
         if not name or name in self._names:
-            fail(f"the name `{name}` is empty or in use", "give every buffer and parameter a name of its own.")
+            problem = f"the name `{name}` is in use" if name else "the name of a buffer is empty"
+            fail(problem, "give every buffer and parameter a name of its own.")
         self._names[name] = 1
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:
@@ -262,8 +264,9 @@ class Recorder:
             refuse_closed(origin)
         if origin.written > stamp:
             fail(
-                f"this value reads {origin.label}, which may have changed ({origin.written_at}) after it was written",
-                "name it where it is meant to be read: value = p.let(...).",
+                f"this value reads {origin.label}, which may have changed at {origin.written_at}, after the value was "
+                "written down",
+                "read it before the change: write value = p.let(...) there, and use that.",
             )
         for loop in self._loops:
             if stamp < loop.started:

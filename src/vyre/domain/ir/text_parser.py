@@ -14,6 +14,7 @@ from vyre.domain.ir import stmt as s
 from vyre.domain.ir.buffers import DEFAULT_KIND, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.foreign_names import type_hint
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_STATEMENT_DEPTH, MAX_TYPE_DEPTH, U64_MAX
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
@@ -154,6 +155,8 @@ def _buffer(cursor: Cursor, loc: SourceLocation) -> Buffer:
 def _type(cursor: Cursor, depth: int = 0) -> DataType:
     if depth > MAX_TYPE_DEPTH:
         raise cursor.error(f"element types are nested more than {MAX_TYPE_DEPTH} deep")
+    if cursor.text not in _TYPES and (meant := type_hint(cursor.text)) is not None:
+        raise cursor.expected("an element type", f"write {meant.removesuffix('_')}.")
     name = cursor.take_choice(_TYPES, "an element type")
     if name in SCALAR_BY_TEXT:
         return SCALAR_BY_TEXT[name]

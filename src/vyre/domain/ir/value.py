@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.caller import caller_location, fail, users_name
 from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
-from vyre.domain.ir.foreign_names import type_hint
-from vyre.domain.ir.foreign_use import ForeignValueUse, named, refuse
+from vyre.domain.ir.foreign_names import FLOAT, type_hint
+from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import (
     BINARY,
@@ -37,6 +37,7 @@ from vyre.domain.ir.operators import (
 )
 from vyre.domain.ir.scopes import Scope, innermost_scope
 from vyre.domain.ir.types import DataType, ScalarType, TypeKind
+from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
     from vyre.domain.ir.recorder import Recorder
@@ -233,13 +234,17 @@ class Value(ForeignValueUse):
 
     def __bool__(self) -> bool:
         refuse(
-            f"{named(self, f'a {self._dtype.text} value')} has no truth value while the kernel is being built",
-            "branch with `with p.if_(c):` or `select(c, a, b)`; combine conditions with & | ~ instead of `and`, "
-            "`or`, `not` and chained comparisons; write max_(a, b) for max, min_(a, b) for min, == and | for `in`.",
+            f"Python cannot test {described(self)}, which is not known while the kernel is being built",
+            "branch with `with p.if_(c):` or `select(c, a, b)`; instead of `and`, `or`, `not` and chained comparisons "
+            "write & | ~ between comparisons in brackets, (a < b) & (b < c); write max_(a, b) for max, min_(a, b) for "
+            "min, == and | for `in`.",
         )
 
     def __index__(self) -> int:
-        self._unknown("use p.for_(start, stop) for a loop and p.if_(c) for a branch that depend on it.")
+        self._unknown(
+            "use p.for_(start, stop) for a loop and p.if_(c) for a branch that depend on it, and a p.input buffer "
+            "instead of a list that it indexes."
+        )
 
     def __int__(self) -> int:
         self._unknown("convert with .cast(i32) or .cast(u32).")
@@ -251,8 +256,7 @@ class Value(ForeignValueUse):
         self._unknown("keep the real and the imaginary part in two values.")
 
     def _unknown(self, fix: str) -> NoReturn:
-        what = named(self, f"a {self._dtype.text} value")
-        refuse(f"{what} is not known while the kernel is being built, so Python cannot use it", fix)
+        refuse(f"{described(self)} is not known while the kernel is being built, so Python cannot use it", fix)
 
     def __iter__(self) -> Iterator[Value]:
         refuse("a value is one scalar and cannot be iterated over", "loop with p.for_(start, stop).")
@@ -286,18 +290,21 @@ def standalone(value: int | float | bool) -> Value:
     return _constant(ScalarType.U32, value)
 
 
-def as_value(operand: Operand, dtype: ScalarType | None = None) -> Value:
-    """Returns ``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind)."""
+def as_value(operand: Operand, dtype: ScalarType | None = None, role: str = "") -> Value:
+    """Returns ``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind).
+
+    ``role`` names it in the error.
+    """
     if isinstance(operand, Value):
         return operand
     if not isinstance(operand, int | float):
         _not_a_value(operand)
-    return standalone(operand) if dtype is None else _constant(dtype, operand)
+    return standalone(operand) if dtype is None else _constant(dtype, operand, role)
 
 
 def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
     """Returns ``operand``, which must have type ``dtype``; ``role`` names it in the error."""
-    value = as_value(operand, dtype)
+    value = as_value(operand, dtype, role)
     if value.dtype is not dtype:
         fail(
             f"{role} must be {dtype.text}, not {value.dtype.text}{_types_of(value)}",
@@ -401,21 +408,27 @@ def unary(op: UnaryOp, operand: Operand) -> Value:
 
 def type_error(operation: str, given: ScalarType, allowed: frozenset[ScalarType]) -> NoReturn:
     """Raises ``BuildError`` for an operation that is not defined for this type."""
-    listed = " ".join(_spelling(t) for t in ScalarType if t in allowed)
-    fail(f"`{operation}` is not defined for {given.text}", f"use operands of type {listed}; .cast() converts.")
+    *most, last = (_spelling(t) for t in ScalarType if t in allowed)
+    listed = f"{', '.join(most)} or {last}" if most else last
+    fix = f"use operands of type {listed}; .cast() converts."
+    if given.is_float and (hint := FLOAT.get(operation)):
+        fix = f"{hint}; or {fix}"
+    fail(f"`{operation}` is not defined for {given.text}", fix)
 
 
-def _constant(dtype: ScalarType, value: int | float | bool) -> Value:
+def _constant(dtype: ScalarType, value: int | float | bool, role: str = "") -> Value:
+    prefix = f"{role} must be {dtype.text}: " if role else ""
     if isinstance(value, bool) and dtype.kind is not TypeKind.BOOL:
-        fail(f"{value!r} is a bool where {dtype.text} is expected", f"write {int(value)}, or cast the condition.")
+        problem = f"{prefix}{value!r} is a bool" if role else f"{value!r} is a bool where {dtype.text} is expected"
+        fail(problem, f"write {int(value)}, or cast the condition.")
     try:
         bits = value_bits(dtype, value)
     except (ValueError, OverflowError, TypeError) as error:
         message, _, fix = str(error).partition(" Fix: ")
-        fail(message.removesuffix("."), (fix or f"use a number that fits {dtype.text}").removesuffix(".") + ".")
+        fail(prefix + message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
     constant = Literal(dtype, bits, loc=caller_location())
     if dtype.is_float and constant.value in _INFINITIES and value not in _INFINITIES:
-        fail(f"{value!r} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
+        fail(f"{prefix}{value!r} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
     return Value(constant, dtype)
 
 
@@ -437,9 +450,10 @@ def _executable(dtype: DataType, action: str) -> ScalarType:
     if scalar is None or not scalar.is_executable:
         name = getattr(dtype, "text", repr(dtype))
         meant = type_hint(dtype)
-        fix = f"use vyre.{meant}" if meant else "use u32 i32 u64 i64 f32 f64 or bool_"
+        fix = f"use vyre.{meant}" if meant else "use u32, i32, u64, i64, f32, f64 or bool_"
         if scalar is not None:
-            fix += f"; {name} exists in buffers only and is widened to {scalar.widened.text} by a load"
+            wide = scalar.widened.text
+            fix = f"use vyre.{wide}; {name} exists in buffers only, where a load widens it and a store narrows {wide}"
         fail(f"cannot {action} {name}: no expression has that type", fix + ".")
     return scalar
 
@@ -465,9 +479,15 @@ def _types_of(*values: Value) -> str:
 
 
 def _not_a_number(dtype: DataType, value: object) -> NoReturn:
+    type_ = _spelling(dtype) if isinstance(dtype, ScalarType) else repr(dtype)
+    if isinstance(value, Value):
+        fail(
+            f"{type_}(...) makes a constant of a Python number, and cannot convert {described(value)}",
+            f"write {called(value) or 'x'}.cast({type_}).",
+        )
     fail(
-        f"a literal of {dtype!r} needs a Python number, not {value!r}",
-        "convert expressions with .cast() and NumPy scalars with .item().",
+        f"{type_}(...) makes a constant of a Python number, which {shown(value)} ({type(value).__name__}) is not",
+        "use an int, a float or a bool; convert NumPy scalars with .item().",
     )
 
 
@@ -480,6 +500,11 @@ def _not_a_value(operand: object) -> NoReturn:
         f"{operand!r} ({kind}) is neither a value nor a Python number",
         "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
     )
+
+
+def described(value: Value) -> str:
+    article = "a" if value.dtype.text[0] in "bu" else "an"
+    return named(value, f"{article} {value.dtype.text} value")
 
 
 def _spelling(dtype: ScalarType) -> str:

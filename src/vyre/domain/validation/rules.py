@@ -360,7 +360,7 @@ _CATALOGUE: Final = (
         "bad `like` reference",
         "`like` names no buffer of the interface, leads back to itself, or is given for a buffer that has a count or "
         "takes an input.",
-        "use it on an output of count 0, naming another buffer that is not workgroup memory.",
+        "name a declared buffer that is not workgroup memory, on an output without a count.",
     ),
     Rule(
         "V215",

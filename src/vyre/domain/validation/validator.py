@@ -7,6 +7,7 @@ from typing import Final
 
 from vyre.domain.errors import InvalidInput
 from vyre.domain.ir.program import Program
+from vyre.domain.shown import kind_of
 from vyre.domain.validation.async_copies import check_async_copies
 from vyre.domain.validation.declarations import check_declarations
 from vyre.domain.validation.findings import Findings
@@ -27,7 +28,7 @@ def validate(program: Program) -> Report:
     It raises no error, whatever the program; ``Report.raise_if_invalid`` does.
     """
     if not isinstance(program, Program):
-        raise InvalidInput(f"program is a {type(program).__name__}", fix="pass a Program, e.g. builder.build().")
+        raise InvalidInput(f"program is {kind_of(program)}", fix="pass a Program, e.g. builder.build().")
     report = program._cache.get(_WITH_LINTS)
     if not isinstance(report, Report):
         report = check_rules(program)

@@ -92,7 +92,10 @@ def pack_table(plan: BindingPlan, addresses: Sequence[DeviceAddress], counts: Se
 def check_launch(
     device: CudaDevice, kernel: LoadedKernel, shape: LaunchShape, sink: DecisionSink | None = None
 ) -> None:
-    """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape."""
+    """Raises ``InvalidProgram`` with every reason why the device cannot run ``kernel`` in this shape.
+
+    The diagnosis as one log line is a note of the error.
+    """
     limit = None
     if shape.cooperative:  # the largest grid that can run
         limit = resident_per_multiprocessor(device, kernel) * device.facts.multiprocessors
@@ -101,10 +104,34 @@ def check_launch(
     inputs = occupancy.ShapeDiagnosisInputs(kernel.emitted.entry, device.facts.envelope, asked, limit)
     found = decide(sink, occupancy.diagnose_shape, inputs)
     if not found.is_launchable:
-        raise InvalidProgram(
-            f"{device.facts.name} cannot launch it: {found.stable_message}",
-            fix="use a smaller workgroup, grid or workgroup memory, as the message says.",
+        reasons = [_reason(failure) for failure in found.failures]
+        if limit is not None and found.grid_blocks > limit:
+            reasons.append(f"{found.grid_blocks} workgroups at once, of which {limit} fit")
+        error = InvalidProgram(
+            f"{device.facts.name} cannot launch this kernel, which asks for {'; '.join(reasons)}",
+            fix="use a smaller workgroup, a smaller grid or less workgroup memory.",
         )
+        error.add_note(found.stable_message)
+        raise error
+
+
+def _reason(failure: occupancy.LaunchFailure) -> str:
+    match failure:
+        case occupancy.ThreadsPerBlock(asked, most):
+            return f"{asked} lanes in a workgroup, of which {most} are allowed"
+        case occupancy.SharedMemory(asked, most):
+            return f"{asked} bytes of workgroup memory, of which there are {most}"
+        case occupancy.Registers(asked, most):
+            return f"{asked} registers in a workgroup, of which there are {most}"
+        case occupancy.AxisLimit(what, axis, asked, most):
+            named = {"block": "lanes in a workgroup", "grid": "workgroups"}[what]
+            return f"{asked} {named} along {axis}, of which {most} are allowed"
+        case occupancy.CooperativeLaunch():
+            return "a barrier of the whole grid, which it lacks"
+        case occupancy.TensorCores():
+            return "tensor cores, which it lacks"
+        case occupancy.SmVersion():
+            return f"another architecture: {failure}"
 
 
 def resident_per_multiprocessor(device: CudaDevice, kernel: LoadedKernel) -> int:

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types typecompleteness contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,10 +41,16 @@ $(VENV)/.mutants: $(VENV)/.dev pyproject.toml
 demo: $(VENV)/.run ## run real kernels on data found on this machine and check every answer
 	$(BIN)/vyre demo
 
-test: $(VENV)/.dev ## the whole test-suite
-	$(BIN)/python -m pytest -q -n $(JOBS)
+# Bytecode is kept whatever the environment says: else every process that a test starts compiles all modules anew.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(JOBS)
 
-check: lint types typecompleteness contracts embedding test ## what CI runs
+test: $(VENV)/.dev ## a part of every area of the test-suite, in a few minutes; its last line says what it left out
+	$(PYTEST) --dist worksteal --quick
+
+check: lint types typecompleteness contracts embedding suite ## what CI runs
+
+suite: $(VENV)/.dev ## the whole test-suite
+	$(PYTEST) --dist worksteal
 
 lint: $(VENV)/.dev ## ruff: format and rules
 	$(BIN)/ruff format --check .
@@ -66,7 +72,7 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 	$(BIN)/python -m benchmarks
 
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
-	VYRE_SOAK=1 $(BIN)/python -m pytest -q -n $(JOBS) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \
+	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py
 	$(BIN)/python -m benchmarks.correct_rounding
 

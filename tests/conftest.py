@@ -5,15 +5,58 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from support.ceiling import CEILING_S, SOAK_CEILING_S, ceiling
-from support.profiles import SOAK, usual_examples
+from support.profiles import SOAK, Scale, usual_examples
+from support.tiers import quick_part
 
-settings.register_profile("vyre", usual_examples())  # without a deadline: whether a test passes is no question of time
-settings.load_profile("vyre")
+QUICK_DIVISOR = 4
+LEFT = pytest.StashKey[tuple[int, int]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="run a part of every area (make test); see support/tiers.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        Scale.divisor = QUICK_DIVISOR
+    # Without a deadline: whether a test passes is no question of time.
+    settings.register_profile("vyre", usual_examples())
+    settings.load_profile("vyre")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        every, items[:] = list(items), quick_part(items)
+        kept = set(items)
+        config.hook.pytest_deselected(items=[item for item in every if item not in kept])
+        config.stash[LEFT] = len(items), len(every)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)  # of a process that runs a share of the tests
+    if output is not None and LEFT in session.config.stash:
+        output["left"] = session.config.stash[LEFT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    if "left" in getattr(node, "workeroutput", {}):
+        node.config.stash[LEFT] = tuple(node.workeroutput["left"])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last what was left out."""
+    kept, every = config.stash.get(LEFT, (0, 0))
+    if every and not hasattr(config, "workeroutput"):
+        config.get_terminal_writer().line(
+            f"{kept} of {every} tests, and one in {QUICK_DIVISOR} of the examples of properties: `make check` runs all."
+        )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,15 @@ MAY_SPILL: frozenset[str] = frozenset()
 MOST_STATIC_SHARED = 49_152
 
 
-def programs() -> Iterator[tuple[str, Program]]:
+pytestmark = pytest.mark.slow
+
+
+@cache
+def programs() -> tuple[tuple[str, Program], ...]:
+    return tuple(every_program())
+
+
+def every_program() -> Iterator[tuple[str, Program]]:
     for name, example in examples().items():
         yield f"gallery {name}", example.program()
     for case in op_matrix():
@@ -36,6 +45,7 @@ def programs() -> Iterator[tuple[str, Program]]:
             yield f"filetest {Path(test.filename).stem}", test.program
 
 
+@cache
 def emitted(target: int) -> dict[str, tuple[str, EmittedModule]]:
     """What can be emitted for a target, by entry: programs of one body share it."""
     found: dict[str, tuple[str, EmittedModule]] = {}

@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
@@ -139,17 +140,16 @@ def source() -> Iterator[tuple[str, ast.Module]]:
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text("utf-8"))
 
 
-SOURCE: Final = tuple(source())
-
-
-USES: Final = frozenset(use for file, tree in SOURCE for use in uses_in(tree, file))
+@cache
+def uses() -> frozenset[Use]:
+    return frozenset(use for file, tree in source() for use in uses_in(tree, file))
 
 
 def test_every_decision_is_recorded() -> None:
-    direct = {(use.file, use.place, use.policy) for use in USES if not use.recorded}
+    direct = {(use.file, use.place, use.policy) for use in uses() if not use.recorded}
     assert sorted(direct - UNRECORDED.keys()) == [], "ask through `decide`"
     assert sorted(UNRECORDED.keys() - direct) == [], "no longer there"
-    assert len({use.policy for use in USES if use.recorded}) > 20
+    assert len({use.policy for use in uses() if use.recorded}) > 20
 
 
 def test_the_page_lists_what_is_recorded() -> None:
@@ -161,7 +161,7 @@ def test_the_page_lists_what_is_recorded() -> None:
         for cell in re.findall(r"\[`(\w+)`\]\(decisions/\w+\.md\)", line.split("|")[2])
     ]
     by_state = {"least_worth"}
-    assert sorted(listed) == sorted({use.policy for use in USES if use.recorded} | by_state)
+    assert sorted(listed) == sorted({use.policy for use in uses() if use.recorded} | by_state)
 
 
 ONE_OUTCOME: Final = {"least_worth": "somebody leaves, or it is not asked"}
@@ -169,7 +169,7 @@ ONE_OUTCOME: Final = {"least_worth": "somebody leaves, or it is not asked"}
 
 
 def test_labels_of_recorded_verdicts_tell_outcomes_apart() -> None:
-    recorded = {use.policy for use in USES if use.recorded} | ONE_OUTCOME.keys()
+    recorded = {use.policy for use in uses() if use.recorded} | ONE_OUTCOME.keys()
     alike = set()
     for policy in recorded:
         known = find_policy(policy)

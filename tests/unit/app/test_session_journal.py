@@ -111,6 +111,7 @@ def run(example: Example, session: Dispatcher) -> None:
 
 
 # ---- recording
+@pytest.mark.slow
 def test_a_recorded_session_of_the_gallery_is_decided_the_same_in_another_process(tmp_path: Path) -> None:
     journal = record_the_gallery(tmp_path / "cache")
     names = Counter(decision.name for decision in journal.decisions)

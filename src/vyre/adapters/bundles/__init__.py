@@ -1,5 +1,5 @@
-"""Bundles as files, whatever devices their code is for.
+"""Bundles as files, independent of the devices that their code is for.
 
-``builder`` makes bundles; the other modules write and read them and know neither an emitter, nor the language of
+``builder`` makes bundles; the other modules write and read them and import neither an emitter, nor the language of
 programs, nor the validator.
 """

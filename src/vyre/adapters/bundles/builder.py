@@ -1,4 +1,4 @@
-"""A program as a bundle."""
+"""Building a bundle from a program."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from vyre.ports.bundles import Bundle, SpecConstant
 def build_bundle(
     program: Program, targets: Sequence[str], registry: AotRegistry, config: DispatchConfig = DEFAULT_CONFIG
 ) -> Bundle:
-    """``program`` for every one of ``targets``, under the ``workgroup`` and ``spec`` of ``config``.
+    """Returns a bundle of ``program`` for each of ``targets``, under the ``workgroup`` and ``spec`` of ``config``.
 
-    Raises ``InvalidProgram``, ``InvalidConfig`` for no target or one named twice, and what ``AotRegistry.emit`` raises.
+    Raises ``InvalidProgram``, ``InvalidConfig`` for no target or one named twice, and the errors of
+    ``AotRegistry.emit``.
     """
     from importlib.metadata import version
 

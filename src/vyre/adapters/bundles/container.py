@@ -2,9 +2,9 @@
 
     magic (8) | version (4) | length of the manifest (4) | manifest | blobs | BLAKE3-256 of all before (32)
 
-Numbers are little-endian.  Nothing lies between the parts, so every byte is covered, and the blobs' sizes are those in
-the manifest.  This is no archive that others unpack: it has no names of files and no compression, and it is verified
-before any of it is interpreted.
+Numbers are little-endian.  There are no bytes between the parts, so every byte is covered, and the sizes of the blobs
+are in the manifest.  The file is no archive for other tools: it has no file names and no compression, and it is
+verified before any of it is interpreted.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 from vyre.domain.errors import MalformedBundle
 
 MAGIC: Final = b"VYRZ\r\n\x1a\n"
-"""Line ends in it show a transfer as text."""
+"""The first bytes of a file; the line ends in it reveal a transfer as text."""
 VERSION: Final = 1
 DIGEST_BYTES: Final = 32
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Of a whole file."""
+"""The largest size of a whole file."""
 MAX_MANIFEST_BYTES: Final = 4 * 1024 * 1024
 _HEADER: Final = struct.Struct("<8sII")
 
 
 class Sealed(NamedTuple):
-    """``digest`` is that of the file, 32 bytes; ``blobs`` is what follows the manifest."""
+    """The parts of a file: its ``digest``, 32 bytes, the manifest, and the ``blobs`` after the manifest."""
 
     digest: bytes
     manifest: bytes
@@ -33,7 +33,7 @@ class Sealed(NamedTuple):
 
 
 def seal(manifest: bytes, blobs: list[bytes]) -> bytes:
-    """The content of a file.  Raises ``MalformedBundle`` for one that ``unseal`` would refuse."""
+    """Returns the content of a file.  Raises ``MalformedBundle`` for a content that ``unseal`` would refuse."""
     from blake3 import blake3
 
     body = b"".join([_HEADER.pack(MAGIC, VERSION, len(manifest)), manifest, *blobs])
@@ -47,7 +47,7 @@ def seal(manifest: bytes, blobs: list[bytes]) -> bytes:
 
 
 def unseal(data: bytes) -> Sealed:
-    """The parts of a file whose bytes are those that were written.  Raises ``MalformedBundle``."""
+    """Returns the parts of a file whose bytes are unchanged since it was written.  Raises ``MalformedBundle``."""
     from blake3 import blake3
 
     if len(data) > MAX_BYTES:

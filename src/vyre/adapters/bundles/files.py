@@ -1,4 +1,4 @@
-"""Bundles in files: read within bounds, written to last."""
+"""Reading and writing bundle files: reads are bounded in size, writes are durable."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vyre.ports.bundles import BuildForm, Bundle
 
 
 def read_bundle(path: Path, forms: Sequence[BuildForm], expect: str | None = None) -> Loaded:
-    """The bundle in the file at ``path``, verified.
+    """Returns the bundle in the file at ``path``, verified.
 
-    ``forms`` are those of ``decode``.  ``expect``: the digest of the file, hexadecimal; any other file is refused.
+    ``forms`` are those of ``decode``.  ``expect`` is the digest of the file in hexadecimal; any other file is refused.
     Raises ``UnreadableFile``, ``MalformedBundle`` and ``UnexpectedDigest``.
     """
     data = _read(path)
@@ -30,9 +30,9 @@ def read_bundle(path: Path, forms: Sequence[BuildForm], expect: str | None = Non
 
 
 def write_bundle(path: Path, bundle: Bundle) -> bytes:
-    """Write the file and return its digest; it is there whole, also after a loss of power, when this returns.
+    """Writes the file and returns its digest; when this returns, the whole file survives a loss of power.
 
-    Raises ``UnreadableFile``; a file that was there before is then still there.
+    Raises ``UnreadableFile``; a file that existed before is then unchanged.
     """
     data = encode(bundle)
     write_files({path: data}, durable=True)
@@ -46,7 +46,7 @@ def check_digest(what: str, expect: str | None, actual: bytes) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """The content of a regular file of at most ``MAX_BYTES``; of a longer one no byte more is read."""
+    """Returns the content of a regular file of at most ``MAX_BYTES``; a longer file is refused unread."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             facts = os.fstat(file.fileno())

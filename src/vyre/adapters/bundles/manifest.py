@@ -1,8 +1,8 @@
 """Bundles as bytes, and back: a canonical JSON manifest that names the size and digest of every member.
 
-One bundle has one encoding.  What is read is held against every rule that a launch relies on, so that a crafted file
-is refused here and not half-way through a launch.  Builds for targets that no given form knows are kept as they are
-written: they can be named and written again, and run nowhere.
+One bundle has one encoding.  A decoded bundle is checked against every rule that a launch relies on, so that a crafted
+file is refused here and not during a launch.  Builds for targets that no given form knows are kept as they are written:
+they can be named and written again, but cannot run.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ _KIND: Final = re.compile(r"[a-z][a-z0-9]{0,15}")
 
 
 class Loaded(NamedTuple):
-    """``digest``: of the file, 32 bytes."""
+    """A bundle, and the ``digest`` of its file, 32 bytes."""
 
     bundle: Bundle
     digest: bytes
 
 
 def encode(bundle: Bundle) -> bytes:
-    """The content of a ``.vyrz`` file.  Raises ``MalformedBundle`` for one that ``decode`` would refuse."""
+    """Returns the content of a ``.vyrz`` file.  Raises ``MalformedBundle`` for a bundle that ``decode`` would
+    refuse.
+    """
     _check(bundle)
     return seal(_manifest(bundle), [code for build in bundle.builds for code in build.codes])
 
 
 def decode(data: bytes, forms: Sequence[BuildForm]) -> Loaded:
-    """The bundle in a file, verified.  Raises ``MalformedBundle`` for any bytes that ``encode`` does not give.
+    """Returns the bundle in a file, verified.  Raises ``MalformedBundle`` for any bytes that ``encode`` does not
+    return.
 
-    ``forms`` are those of the builds that are to be understood; the first that knows a target reads its build.
+    The first of ``forms`` that knows a build's target decodes the build.
     """
     digest, manifest, blobs = unseal(data)
     try:
@@ -122,12 +125,13 @@ def _bundle(value: dict[str, Any], blobs: memoryview, forms: Sequence[BuildForm]
 
 
 class _Cutter:
-    """Cuts the members off, in order."""
+    """Splits the blobs into the members, in order."""
 
     def __init__(self, blobs: memoryview) -> None:
         self._rest = blobs
 
     def cut(self, nbytes: int, digest: str) -> bytes:
+        """Returns the next member.  Raises ``ValueError`` if its digest does not match."""
         from blake3 import blake3
 
         if not 0 < nbytes <= len(self._rest):
@@ -138,6 +142,7 @@ class _Cutter:
         return code
 
     def end(self) -> None:
+        """Raises ``ValueError`` if bytes are left."""
         if self._rest:
             raise ValueError(f"{len(self._rest)} bytes belong to no member")
 
@@ -160,26 +165,32 @@ class ForeignBuild:
 
     @property
     def target(self) -> str:
+        """Returns the target as it is written."""
         target: str = self.written["target"]
         return target
 
     @property
     def member_names(self) -> tuple[str, ...]:
+        """Returns the names of the members: target and kind."""
         return tuple(f"{self.target}.{member['kind']}" for member in self.written["members"])
 
     @property
     def assembler(self) -> None:
+        """Returns None: the version of the tool is unknown."""
         return None
 
     @property
     def origin(self) -> str:
+        """Returns a text that says that the code is for another kind of device."""
         return "code of another kind of device"
 
     def to_json(self) -> dict[str, Any]:
+        """Returns the JSON as it was read, without the sizes and digests of the members."""
         members = [{k: v for k, v in m.items() if k not in ("bytes", "blake3")} for m in self.written["members"]]
         return {**self.written, "members": members}
 
     def problems(self, bundle: Bundle, /) -> Iterator[str]:
+        """Yields the members whose kind is not a name; other values cannot be checked."""
         for member in self.written["members"]:
             if not (texts(member["kind"]) and _KIND.fullmatch(member["kind"])):
                 yield f"{member['kind']!r} is no kind of code"
@@ -213,10 +224,10 @@ def _dim3(value: list[int]) -> Dim3:
 
 # ---------------------------------------------------------------- what a launch relies on
 def _check(bundle: Bundle) -> None:
-    """Raises ``MalformedBundle`` with everything that is wrong, if anything is."""
+    """Raises ``MalformedBundle`` with every defect of the bundle."""
     try:
         problems = list(_problems(bundle))
-    except TypeError:  # compared a number with what is none
+    except TypeError:  # a value that is no number was compared with a number
         problems = ["a value has the wrong type"]
     if problems:
         raise MalformedBundle(f"its manifest is refused: {'; '.join(problems)}")

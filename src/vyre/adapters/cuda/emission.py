@@ -1,4 +1,4 @@
-"""PTX as the emission facet of the CUDA backends; it needs neither a driver nor a CUDA package."""
+"""The emission facet of the CUDA backends, which emits PTX; it needs neither a driver nor a CUDA package."""
 
 from __future__ import annotations
 
@@ -20,28 +20,33 @@ DEFAULT_TARGET: Final = "sm_90"
 
 
 class PtxEmission:
-    """``CodeEmission``; the emitter is imported when a program comes."""
+    """``CodeEmission`` for PTX.  The emitter is imported when the first program is emitted."""
 
     __slots__ = ()
 
     @property
     def targets(self) -> tuple[str, ...]:
+        """Returns the targets that the emitter knows, such as ``sm_90``."""
         return tuple(f"sm_{number}" for number in BASE_VERSIONS)
 
     @property
     def default_target(self) -> str:
+        """Returns ``sm_90``."""
         return DEFAULT_TARGET
 
     @property
     def assumptions(self) -> tuple[str, ...]:
+        """Returns the names of the launch-time facts that a kernel may rely on."""
         return tuple(assumption.value for assumption in Assumption)
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> EmittedModule:
+        """Implements ``CodeEmission.emit``."""
         from vyre.adapters.cuda.ptx.emit import emit
 
         return emit(program, _options(options), spec)
 
     def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
+        """Returns the key of the PTX in an artifact store."""
         from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
 
         return ptx_keys(_options(options)).key(program, spec)

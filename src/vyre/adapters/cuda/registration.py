@@ -42,7 +42,7 @@ def _cuda(services: BackendServices, options: CudaOptions | None = None) -> Back
 
 
 def _probe_cuda(options: CudaOptions | None = None) -> DeviceProfile:
-    driver = real_driver()  # where there is none, nothing else need be imported
+    driver = real_driver()  # first, because without a driver no other module need be imported
     from vyre.adapters.cuda.runtime.options import options_from
     from vyre.adapters.cuda.runtime.probe import probe
     from vyre.adapters.system import ProcessEnvironment

@@ -20,15 +20,18 @@ _TARGET: Final = re.compile(r"sm_([1-9][0-9]{1,2})([af]?)")
 
 
 class MemberKind(Enum):
+    """The kinds of code: PTX text, or machine code in a cubin."""
+
     PTX = "ptx"
     CUBIN = "cubin"
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Code of one kind.  ``version``: of the PTX text, or of the toolkit whose assembler made the machine code.
+    """Code of one kind.
 
-    PTX text has no NUL at its end.
+    ``version`` is that of the PTX text, or of the toolkit whose assembler made the machine code.  PTX text has no NUL
+    at its end.
     """
 
     kind: MemberKind
@@ -37,7 +40,10 @@ class Member:
 
 
 class Needs(NamedTuple):
-    """What launches of any size need of a device.  ``shared`` and ``parameters`` in bytes, of the largest kernel."""
+    """The resources that launches of any size need from a device.
+
+    ``shared`` and ``parameters`` are bytes, of the largest kernel.
+    """
 
     block: Dim3
     shared: int
@@ -58,6 +64,7 @@ class Build:
 
     @property
     def needs(self) -> Needs:
+        """Returns the resources that the kernels need."""
         return Needs(
             self.kernels[0].block,
             max(kernel.shared_static + kernel.shared_dynamic for kernel in self.kernels),
@@ -66,26 +73,32 @@ class Build:
         )
 
     def name_of(self, member: Member) -> str:
+        """Returns the name of a member, such as ``sm_90.ptx``."""
         return f"{self.target}.{member.kind.value}"
 
     @property
     def codes(self) -> tuple[bytes, ...]:
+        """Returns the bytes of the members."""
         return tuple(member.code for member in self.members)
 
     @property
     def member_names(self) -> tuple[str, ...]:
+        """Returns the names of the members, in the order of ``codes``."""
         return tuple(map(self.name_of, self.members))
 
     @property
     def assembler(self) -> Version | None:
+        """Returns the version of the toolkit that made the machine code; None if there is none."""
         return max((m.version for m in self.members if m.kind is MemberKind.CUBIN), default=None)
 
     @property
     def origin(self) -> str:
+        """Returns how the code was made, in a few words for people."""
         made = self.assembler
         return "PTX only" if made is None else f"machine code by ptxas of CUDA {made[0]}.{made[1]}"
 
     def to_json(self) -> dict[str, Any]:
+        """Returns everything except the code as JSON values."""
         return {
             "target": self.target,
             "needs": self.needs._asdict(),
@@ -94,6 +107,7 @@ class Build:
         }
 
     def problems(self, bundle: Bundle, /) -> Iterator[str]:
+        """Yields the reasons why a launch cannot rely on this build; none for a sound one."""
         if _TARGET.fullmatch(self.target) is None:
             yield "it is no target"
         if not all(counts(*member.version, most=999) for member in self.members):
@@ -106,19 +120,22 @@ class Build:
 
 
 def is_target(target: str) -> bool:
-    """Whether ``target`` names an architecture of CUDA, whatever its number is."""
+    """Whether ``target`` names a CUDA architecture, known or not."""
     return target.startswith("sm_")
 
 
 def parse_target(target: str) -> tuple[int, str]:
-    """``sm_90a`` as 90 and ``a``; without a suffix the text is empty.  ``target``: of a sound build."""
+    """Returns number and suffix of a target: 90 and ``a`` for ``sm_90a``; the suffix may be empty.
+
+    ``target`` must be that of a sound build.
+    """
     match = _TARGET.fullmatch(target)
     assert match is not None, target
     return int(match[1]), match[2]
 
 
 def build_of(value: Mapping[str, Any], codes: tuple[bytes, ...]) -> Build:
-    """The inverse of ``Build.to_json``; raises as ``BuildForm.build_of`` says."""
+    """Inverts ``Build.to_json``; raises as ``BuildForm.build_of`` does."""
     return Build(
         value["target"],
         tuple(map(kernel_from_json, value["kernels"])),
@@ -135,7 +152,7 @@ def _version(value: list[int]) -> Version:
 
 
 def _kernel_problems(bundle: Bundle, kernel: EmittedKernel) -> Iterator[str]:
-    """What of a kernel does not fit the bundle."""
+    """Yields the reasons why a kernel does not fit the bundle."""
     if kernel.block != bundle.workgroup:
         yield f"its block is {kernel.block}, the workgroup {bundle.workgroup}"
     for parameter in kernel.parameters:
@@ -144,7 +161,7 @@ def _kernel_problems(bundle: Bundle, kernel: EmittedKernel) -> Iterator[str]:
 
 
 def _fits(parameter: Parameter, buffers: tuple[Buffer, ...]) -> bool:
-    """Whether a launcher can fill ``parameter`` with what its kind says."""
+    """Whether a launcher can fill ``parameter`` with a value of its kind."""
     buffer = next((b for b in buffers if b.binding == parameter.binding), None)
     named = buffer is not None and buffer.name == parameter.name and buffer.element.text == parameter.dtype
     size = parameter.size

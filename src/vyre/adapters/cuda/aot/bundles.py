@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from vyre.ports.bundles import Bundle
 
 DEFAULT_TARGET: Final = "sm_75"
-"""Its PTX runs on every device that the backend supports."""
+"""The default target: its PTX runs on every device that the backend supports."""
 
 
 class CudaBundles:
-    """``BundleSupport`` on the devices that ``make`` makes runners for.
+    """``BundleSupport`` for the devices on which ``make`` makes runners.
 
-    ``builds``: whether the facet has the emitters.  One facet of this package has them; the code is the same.
+    ``builds`` tells whether the facet has the emitters.  Only one facet of this package has them, because the code is
+    the same for both backends.
     """
 
     __slots__ = ("_builds", "_make")
@@ -31,9 +32,11 @@ class CudaBundles:
 
     @property
     def default_target(self) -> str:
+        """Returns ``sm_75``."""
         return DEFAULT_TARGET
 
     def emitters(self, *, machine_code: bool) -> OwnEmitters:
+        """Implements ``BundleSupport.emitters``."""
         if not self._builds:
             return OwnEmitters(())
         from vyre.adapters.cuda.aot.emitters import own_emitters
@@ -41,12 +44,15 @@ class CudaBundles:
         return own_emitters(machine_code=machine_code)
 
     def knows(self, target: str, /) -> bool:
+        """Implements ``BuildForm.knows``."""
         return is_target(target)
 
     def build_of(self, value: Mapping[str, Any], codes: tuple[bytes, ...], /) -> Build:
+        """Implements ``BuildForm.build_of``."""
         return build_of(value, codes)
 
     def open(self, bundle: Bundle, /) -> BundleRunner:
+        """Implements ``BundleSupport.open``."""
         runner = self._make(bundle)
         runner.open()
         return runner

@@ -1,7 +1,7 @@
-"""Which code of a bundle runs on a device, and why the rest does not.
+"""Which code of a bundle runs on a device, and why other code cannot.
 
-PTX text runs on its own and every higher capability.  A target with the suffix ``a`` (architecture-specific) runs on
-that capability only, one with ``f`` (family) on its major with a minor not below its own.  Machine code runs on the
+PTX text runs on its own capability and every higher one.  A target with the suffix ``a`` (architecture-specific) runs
+on that capability only, one with ``f`` (family) on its major with a minor not below its own.  Machine code runs on the
 major it was made for, with a minor not below its own.  A driver reads PTX up to a version of its own, and machine code
 made by toolkits of its major or an older one.
 """
@@ -19,14 +19,17 @@ from vyre.ports.bundles import Bundle
 
 
 class Chosen(NamedTuple):
+    """The member that runs, and the build that contains it."""
+
     build: Build
     member: Member
 
 
 def choose(bundle: Bundle, facts: CudaDeviceFacts, *, machine_code: bool) -> Chosen:
-    """Machine code before text, then the highest target.  ``machine_code``: whether the driver takes any.
+    """Returns the member that runs on a device: machine code before text, then the highest target.
 
-    Raises ``UnusableBundle`` with every member and why it cannot be taken.
+    ``machine_code`` tells whether the driver accepts machine code.  Raises ``UnusableBundle`` with every member and the
+    reasons against it.
     """
     usable: list[tuple[tuple[bool, int, str], Chosen]] = []
     refused: list[tuple[str, str]] = []
@@ -74,7 +77,7 @@ def _driver_reasons(member: Member, facts: CudaDeviceFacts, machine_code: bool) 
 
 
 def _lacks(build: Build, facts: CudaDeviceFacts) -> Iterator[str]:
-    """What the kernels need and the device has not."""
+    """Yields the needs of the kernels that the device does not meet."""
     (x, y, z), shared, parameters, cooperative = build.needs
     for lacking, what in (
         (x * y * z > facts.max_threads_per_block, f"{x * y * z} lanes in a workgroup"),

@@ -1,4 +1,4 @@
-"""The emitters ahead of time for CUDA: PTX, and where an assembler is at hand its machine code."""
+"""The ahead-of-time emitters for CUDA: they make PTX, and machine code if an assembler is installed."""
 
 from __future__ import annotations
 
@@ -23,22 +23,26 @@ NO_ASSEMBLER: Final = "no ptxas was found"
 
 
 def own_emitters(*, machine_code: bool) -> OwnEmitters:
-    """Those of this installation; with ``machine_code`` where there is an assembler."""
+    """Returns the emitters of this installation; with ``machine_code`` they use the installed assembler, if there is
+    one.
+    """
     assembler = newest_assembler() if machine_code else None
     return OwnEmitters(cuda_emitters(assembler), NO_ASSEMBLER if machine_code and assembler is None else "")
 
 
 def cuda_emitters(assembler: Assembler | None) -> tuple[AotEmitter, ...]:
-    """One for every target that the PTX emitter knows; with machine code where there is an ``assembler``."""
+    """Returns one emitter for every target that the PTX emitter knows; with an ``assembler`` they also make machine
+    code.
+    """
     targets = [AotTargetId(f"sm_{number}") for number in BASE_VERSIONS]
     return tuple(AotEmitter(target, partial(emit_cuda, target, assembler)) for target in targets)
 
 
 def emit_cuda(target: str, assembler: Assembler | None, program: Program, config: DispatchConfig) -> Build:
-    """PTX for ``target`` and, by ``assembler``, its machine code.
+    """Returns a build with PTX for ``target`` and, if there is an ``assembler``, machine code.
 
-    Grid barriers are split into kernels, which run on every device and at every grid.  Parameters stay within what
-    every driver takes.  Raises what the emitter raises, and ``KernelCompileFailed`` with the assembler's log.
+    Grid barriers are split into kernels, which run on every device and at every grid.  Parameters stay within the size
+    that every driver accepts.  Raises the errors of the emitter, and ``KernelCompileFailed`` with the assembler's log.
     """
     if config.workgroup is not None:
         program = replace(program, workgroup_size=config.workgroup)

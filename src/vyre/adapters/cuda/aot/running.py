@@ -1,4 +1,4 @@
-"""Bundles on a CUDA device: the runtime of the backend below the compiler."""
+"""Bundles on a CUDA device: they run on the part of the runtime that needs no compiler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from vyre.ports.bundles import Bundle
 
 
 class BundlePipeline(KernelPipeline):
-    """A bundle under one config; ``dispatch`` gives the bytes that a dispatch of the program would."""
+    """A bundle under one config; a dispatch has the same bytes as a dispatch of the program."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class BundlePipeline(KernelPipeline):
 
 
 class BundleRunner:
-    """One bundle on one device, from ``open`` to ``close``.  ``chosen``: the code that runs."""
+    """One bundle on one device, from ``open`` to ``close``.  ``chosen`` is the code that runs."""
 
     def __init__(
         self,
@@ -78,9 +78,10 @@ class BundleRunner:
         machine_code: bool = True,
         profiler: Profiler | None = None,
     ) -> None:
-        """Chooses the code; creates no context.  ``machine_code``: whether the driver takes any.
+        """Chooses the code; creates no context.  ``machine_code`` tells whether the driver accepts machine code.
 
-        Raises ``BackendUnavailable`` where no driver or no such device is, ``UnusableBundle`` if nothing runs on it.
+        Raises ``BackendUnavailable`` if the driver or the device is missing, and ``UnusableBundle`` if no member runs
+        on it.
         """
         self.bundle: Final = bundle
         self.device: Final = CudaDevice(driver, options, backend=backend)
@@ -98,14 +99,16 @@ class BundleRunner:
 
     @property
     def backend(self) -> BackendId:
+        """Returns the id of the backend that runs the bundle."""
         return self.device.backend
 
     @property
     def image(self) -> str:
+        """Returns the name of the member that runs."""
         return self.chosen.build.name_of(self.chosen.member)
 
     def open(self) -> None:
-        """Take the device and load the code; if that fails, the device is given back.
+        """Opens the device and loads the code; if loading fails, the device is closed again.
 
         Raises ``KernelCompileFailed`` if the driver refuses the code.
         """
@@ -121,11 +124,13 @@ class BundleRunner:
             raise
 
     def pipeline(self, config: DispatchConfig = DEFAULT_CONFIG) -> BundlePipeline:
-        """The bundle under ``config``.  Raises ``InvalidConfig`` for what was decided when it was built."""
+        """Returns the bundle under ``config``.  Raises ``InvalidConfig`` for a field that was fixed when the bundle was
+        built.
+        """
         return BundlePipeline(self, self._resources, self._lanes, self._profiler, self._interface, config)
 
     def module(self) -> LoadedModule:
-        """The code in the driver; loaded again after the device was lost.  Call inside the door."""
+        """Returns the loaded code; loads it again after the device was lost.  Call it inside ``device.calls``."""
         with self._lock:
             if self._module is None or self._module[0] != self.device.epoch:
                 build, member = self.chosen
@@ -133,10 +138,11 @@ class BundleRunner:
             return self._module[1]
 
     def recover(self) -> None:
-        """Open the device anew after ``DeviceLost``."""
+        """Opens the device again after ``DeviceLost``."""
         self.device.recover()
 
     def close(self) -> None:
+        """Closes the device and unloads the code."""
         self.device.close()
 
 

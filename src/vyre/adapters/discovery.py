@@ -43,7 +43,7 @@ def load_catalog() -> BackendCatalog:
 
 
 def find_backend(name: str) -> BackendRegistration | None:
-    """The registration of this id.  For a built-in backend nothing is imported but its own registration."""
+    """Returns the registration of this id.  For a built-in backend nothing is imported except its own registration."""
     builtin = next((reference for reference in BUILTIN if reference.name == name), None)
     loaded = None if builtin is None else _load(builtin)
     return loaded if isinstance(loaded, BackendRegistration) else load_catalog().get(name)

@@ -28,8 +28,8 @@ class WrittenBundle:
 
     ``digest`` (of the file; ``load_bundle`` compares it with ``expect``) and ``program`` are hexadecimal digests;
     ``nbytes`` is the size of the file.  ``members`` names the images in it.  ``assembler`` is the version of the
-    assembler that made the machine code, None if the bundle holds text only.  ``made`` tells people how the code was
-    made and which tool was missing.
+    assembler that made the machine code, None if the bundle holds text only.  ``made`` describes how the code was made
+    and which tool was missing.
     """
 
     path: Path
@@ -51,7 +51,9 @@ def aot_emitters(*, machine_code: bool = True) -> AotRegistry:
 
 
 def emitters_of(catalog: BackendCatalog, *, machine_code: bool) -> AotRegistry:
-    """The emitters of the backends of ``catalog``; the first backend by precedence that has a target emits for it."""
+    """Returns the emitters of the backends of ``catalog``; of several for one target, the one of the first by
+    precedence.
+    """
     emitters: dict[AotTargetId, AotEmitter] = {}
     lacks: dict[str, None] = {}
     for facet in _facets(catalog):
@@ -64,7 +66,7 @@ def emitters_of(catalog: BackendCatalog, *, machine_code: bool) -> AotRegistry:
 
 
 def default_targets(catalog: BackendCatalog) -> tuple[str, ...]:
-    """The target for a caller who names none.  Raises ``BackendUnavailable`` where no backend builds bundles."""
+    """Returns the targets for a caller who names none.  Raises ``BackendUnavailable`` if no backend builds bundles."""
     for facet in _facets(catalog):
         return (facet.default_target,)
     raise BackendUnavailable("no backend that builds bundles is installed")
@@ -85,7 +87,7 @@ def build_bundle(
     workgroup: Grid | None = None,
     emitters: AotRegistry | None = None,
 ) -> WrittenBundle:
-    """Compile ``program`` for every target and write the bundle to ``path``; it is on disk when this returns.
+    """Compiles ``program`` for every target and writes the bundle to ``path``; it is on disk when this returns.
 
     ``targets`` are names such as ``sm_75``, the default, whose PTX runs on every NVIDIA GPU that vyre supports.  The
     values of ``spec`` and ``workgroup`` are compiled into the code.  ``emitters`` defaults to ``aot_emitters()``.

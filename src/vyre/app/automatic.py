@@ -1,4 +1,4 @@
-"""The name that lets vyre choose the backend, and the variable that says what the name stands for."""
+"""The backend name ``auto``, for which vyre chooses the backend, and the variable that overrides the choice."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class BackgroundCompiler:
         self._done = self._failed = self._dropped = 0
 
     def wish(self, key: Hashable, work: Callable[[], object]) -> bool:
-        """Queue ``work``; returns False if a request with this key runs or waits already, or the queue is closed.
+        """Queues ``work``; returns False if a request with this key runs or waits already, or the queue is closed.
         Never raises.
         """
         with self._lock:
@@ -53,7 +53,7 @@ class BackgroundCompiler:
             return self._started()
 
     def forget(self, key: Hashable) -> None:
-        """Remove a request that still waits, because another thread has done its work."""
+        """Removes a request that still waits, because another thread has done its work."""
         with self._lock:
             self._wishes.pop(key, None)
 
@@ -69,14 +69,14 @@ class BackgroundCompiler:
             return BackgroundCounts(self._done, self._failed, self._dropped)
 
     def join(self) -> None:
-        """Wait until every request so far is completed."""
+        """Waits until every request so far is completed."""
         with self._lock:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def close(self) -> None:
-        """Wait for the running request and drop the others; idempotent."""
+        """Waits for the running request and drops the others; idempotent."""
         with self._lock:
             self._closed = True
             self._dropped += len(self._wishes)

@@ -37,10 +37,10 @@ PIPELINES: Final = 64
 
 
 def load_bundle(path: Path | str, *, backend: str = AUTO, expect: str | None = None) -> LoadedBundle:
-    """Load the bundle in the file at ``path`` onto a device; call the result with inputs, and close it after use.
+    """Loads the bundle in the file at ``path`` onto a device; call the result with inputs, and close it after use.
 
     ``backend``: a backend that runs bundles, such as ``cuda``, or ``cuda-machine``, which emulates a device.  ``auto``
-    stands for what ``VYRE_BACKEND`` names, or for the first production backend that can run the bundle here.
+    is the backend that ``VYRE_BACKEND`` names, or the first production backend that can run the bundle here.
     ``expect``: the hexadecimal digest of the file; any other file is refused before any of its code is loaded.
 
     Raises ``UnreadableFile``, ``MalformedBundle`` for anything except a whole bundle, ``UnexpectedDigest``,
@@ -56,7 +56,10 @@ def load_bundle(path: Path | str, *, backend: str = AUTO, expect: str | None = N
 
 
 def facet_of(backend: str) -> BundleSupport:
-    """The bundle facet of the backend with this id.  Raises ``BackendUnavailable`` for one that runs no bundles."""
+    """Returns the bundle facet of the backend with this id.
+
+    Raises ``BackendUnavailable`` for a backend that runs no bundles.
+    """
     registration = find_backend(backend)
     if registration is None or registration.bundles is None:
         able = [each.id for each in load_catalog().by_precedence() if each.bundles is not None]
@@ -65,7 +68,7 @@ def facet_of(backend: str) -> BundleSupport:
 
 
 def production_facets(catalog: BackendCatalog) -> dict[str, BundleSupport]:
-    """The bundle facets of the production backends by id, in the order of precedence."""
+    """Returns the bundle facets of the production backends by id, in the order of precedence."""
     return {
         each.id: each.bundles()
         for each in catalog.by_precedence()
@@ -74,9 +77,9 @@ def production_facets(catalog: BackendCatalog) -> dict[str, BundleSupport]:
 
 
 def open_first(facets: dict[str, BundleSupport], bundle: Bundle) -> BundleRunner:
-    """The bundle on the first backend that is there and can run it.
+    """Loads the bundle on the first backend that is available and can run it.
 
-    Raises what the first backend raised, with a note for each other one.
+    Raises the error of the first backend, with a note for each of the others.
     """
     failures: list[tuple[str, BackendError]] = []
     for backend, facet in facets.items():
@@ -135,7 +138,7 @@ class LoadedBundle:
         output_counts: Mapping[str, int] | None = None,
         race_check: bool = False,
     ) -> Result:
-        """Run once, as ``Session.dispatch`` runs the program.
+        """Runs once, as ``Session.dispatch`` runs the program.
 
         The workgroup size and the specialization constants were fixed when the bundle was built.  Raises what
         ``Session.dispatch`` raises.
@@ -155,12 +158,12 @@ class LoadedBundle:
         return Result(self._outputs.names, arrays, timing, self.backend, launches, launches.lengths(views))
 
     def recover(self) -> None:
-        """Reopen the device after ``DeviceLost``; the code is loaded again on its next use."""
+        """Reopens the device after ``DeviceLost``; the code is loaded again on its next use."""
         self._check_process()
         self._runner.recover()
 
     def close(self) -> None:
-        """Release the device; idempotent, and without effect in a forked process."""
+        """Releases the device; idempotent, and without effect in a forked process."""
         self._closed = True
         if not self._is_inherited:
             self._runner.close()

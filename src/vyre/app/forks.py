@@ -23,7 +23,7 @@ _OPEN: Final[WeakSet[Inheritable]] = WeakSet()
 
 
 def tell_in_forks(made: Inheritable) -> None:
-    """Call ``made.inherited`` in every process that is forked while ``made`` is alive."""
+    """Calls ``made.inherited`` in every process that is forked while ``made`` is alive."""
     _OPEN.add(made)
 
 

@@ -98,7 +98,7 @@ class Invalid:
             return [] if self.program is None else [self.program.lower()]
         from vyre.app.verdicts import verdict_key
 
-        verdict = verdict_key(self.program)  # validity is stored under a digest of its own
+        verdict = verdict_key(self.program)  # validity is stored under another digest
         digests = [self.program.digest] if verdict is None else [self.program.digest, verdict.program]
         return [digest.hex() for digest in digests]
 
@@ -155,7 +155,7 @@ class InvalidationReport:
 def invalidate(
     store: ArtifactStore | None, invalid: Invalid, *, dry_run: bool = False, sink: DecisionSink | None = None
 ) -> InvalidationReport:
-    """Remove from ``store`` everything that depends on what ``invalid`` names, and nothing else; ``dry_run`` only
+    """Removes from ``store`` everything that depends on what ``invalid`` names, and nothing else; ``dry_run`` only
     reports.
 
     ``sink`` receives the decision, which covers all stored keys.  Entries that other processes store meanwhile stay.

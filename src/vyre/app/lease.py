@@ -69,7 +69,7 @@ class BackendLease:
         return self._review is not None
 
     def review_with(self, review: CostReview) -> None:
-        """Report every run that launches to ``review``, which ends with the lease.  A second review is ignored."""
+        """Reports every run that launches to ``review``, which ends with the lease.  A second review is ignored."""
         with self._lock:
             if not self.closed and self._review is None:
                 self._review, self.launched = review, review.launched
@@ -86,7 +86,7 @@ class BackendLease:
             raise used_in_a_fork(f"backend `{self.backend.id}`", self._opened_in, os.getpid())
 
     def adopt(self, array: ResidentArray) -> None:
-        """Close ``array`` with the lease.  If the lease was closed meanwhile, frees it and raises as ``check_open``."""
+        """Closes ``array`` with the lease.  If the lease is closed already, frees it and raises as ``check_open``."""
         with self._lock:
             adopted = not self.closed
             if adopted:
@@ -101,11 +101,11 @@ class BackendLease:
         return array in self._residents
 
     def flush(self) -> None:
-        """Wait until the backend has finished all queued work."""
+        """Waits until the backend has finished all queued work."""
         self.backend.lifecycle.flush()
 
     def close(self) -> None:
-        """Close the cost review, the backend, and then the resident arrays; idempotent."""
+        """Closes the cost review, the backend, and then the resident arrays; idempotent."""
         with self._lock:
             if self.closed:
                 return

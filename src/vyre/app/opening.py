@@ -37,7 +37,7 @@ def open(
     predict: bool | PredictionConfig = False,
     journal: DecisionJournal | None = None,
 ) -> Session:
-    """Open a session on the named backend, or on the best one that can run here (``auto``).
+    """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
     Without a production backend ``auto`` takes ``reference``, and both ``Session.explain()`` and one warning event say
     so.  ``VYRE_BACKEND`` names the backend that ``auto`` takes.  ``cache``: where compiled code and results of tuning

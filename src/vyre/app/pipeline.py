@@ -129,7 +129,7 @@ class Pipeline:
     def __call__(
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
     ) -> Result:
-        """Run once.  ``out`` and ``outputs`` as for ``Session.dispatch``."""
+        """Runs once.  ``out`` and ``outputs`` as for ``Session.dispatch``."""
         if self._lease.has_residents and has_resident(inputs):
             if out is not None or outputs is not None:
                 raise InvalidInput(
@@ -146,7 +146,7 @@ class Pipeline:
         outputs: OutputArena | None,
         shapes: Shapes | None = None,
     ) -> Result:
-        """Run on converted inputs; ``shapes`` is what ``shapes`` returns for them, None means one axis."""
+        """Runs on converted inputs; ``shapes`` is what ``shapes`` returns for them, None means one axis."""
         if self._lease.closed:
             self._lease.check_open()
         try:
@@ -243,7 +243,7 @@ class Pipeline:
             raise
 
     def submit(self, snapshot: tuple[HostBytes, ...], shapes: Shapes | None = None) -> Future[Result] | None:
-        """Pass a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
+        """Passes a snapshot to the backend's async executor; None if it has none.  ``shapes`` as for ``run``."""
         executor = self._lease.backend.async_executor
         if executor is None:
             return None

@@ -351,7 +351,9 @@ class ShapeObserver:
         return isinstance(pipeline, ObservedPipeline) and pipeline.is_prepared(shape.nbytes)
 
     def _decide(self, shape: Shape, confidence_bps: int) -> TraceJitVerdict:
-        """Work of an idle background thread costs nothing; that of a busy one costs what it delays other requests."""
+        """Decides whether to prepare: work of an idle background thread costs nothing, that of a busy one what it
+        delays others.
+        """
         missing = self._pipelines.held(shape.kernel.wanted.key) is None
         miss_ns = shape.prepare_ns + (shape.kernel.compile_ns if missing else 0)
         cost_ns = miss_ns * self._background.load_bps // 10_000

@@ -34,8 +34,8 @@ _NUMPY: Final = (np.generic, np.ndarray)
 class Wanted(NamedTuple):
     """A request for a pipeline.
 
-    ``key``: by identity of ``program`` and ``config``; whoever keeps the key keeps both alive.  ``merged``: ``config``
-    with the keywords that were passed beside it.
+    ``key``: by identity of ``program`` and ``config``; the holder of a key must keep both alive.  ``merged``:
+    ``config`` with the other keywords of the call.
     """
 
     key: Key

@@ -84,7 +84,7 @@ class ResidentArray:
         return self.buffer.closed
 
     def upload(self, data: ReadableBuffer, *, offset: int = 0) -> None:
-        """Copy ``data`` to byte ``offset``.
+        """Copys ``data`` to byte ``offset``.
 
         Raises ``InvalidInput`` if it does not fit, or if its elements are of another type; raw bytes have none, and
         memory that was made from a size accepts any.

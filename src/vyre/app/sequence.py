@@ -56,7 +56,7 @@ class StepSequence:
         self._remember = remember
 
     def __call__(self, rounds: int = 1) -> DispatchTiming:
-        """Run ``first`` once and then ``steps`` that many times, and wait.
+        """Runs ``first`` once and then ``steps`` that many times, and waits.
 
         Raises what a dispatch raises; after a failure the arrays hold what the steps had written until then.
         """

@@ -118,7 +118,7 @@ class Session(ForeignSessionUse):
         outputs: OutputArena | None = None,
         tune: bool = False,
     ) -> Result:
-        """Run ``program`` once and wait for its outputs.
+        """Runs ``program`` once and waits for its outputs.
 
         ``inputs``: data by buffer name, or a sequence in binding order.  Arrays must have the buffer's element type,
         little-endian and C-contiguous, any shape; ``bool`` takes ``numpy.bool_`` or 32-bit words, ``bf16`` raw
@@ -159,7 +159,7 @@ class Session(ForeignSessionUse):
         output_counts: Mapping[str, int] | None = None,
         race_check: bool = False,
     ) -> Pipeline:
-        """Validate and compile ``program``; calling the returned pipeline with inputs runs it.
+        """Validates and compiles ``program``; calling the returned pipeline with inputs runs it.
 
         The keywords are fields of the config, as for ``dispatch``; other methods call them ``shorthand``.  Threads that
         request the same pipeline at once share one compilation, and its error if it fails; ``timeout_s`` of the config
@@ -181,13 +181,13 @@ class Session(ForeignSessionUse):
         return self._pipelines.get(Wanted(key, program, config, merged), make)
 
     def prepare(self, program: Program, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]) -> None:
-        """Validate and compile ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
+        """Validates and compiles ahead of the first dispatch; launches nothing.  ``shorthand`` as for ``compile``."""
         self.compile(program, config, **shorthand)
 
     def bind(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundLaunch:
-        """Bind inputs to a launch: it is checked once, and calling it runs it.  ``shorthand`` as for ``compile``.
+        """Binds inputs to a launch: it is checked once, and calling it runs it.  ``shorthand`` as for ``compile``.
 
         Arrays are bound by reference, so each call sees their present content; numbers and ``numpy.bool_`` arrays are
         bound by value.
@@ -198,7 +198,7 @@ class Session(ForeignSessionUse):
     def bind_resident(
         self, program: Program, inputs: Inputs, config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> BoundResidentLaunch:
-        """Prepare a launch on resident memory once: the cheapest way to run it repeatedly.
+        """Prepares a launch on resident memory once: the cheapest way to run it repeatedly.
 
         Every buffer that the program writes must be bound to a resident array; numbers and host data that it only reads
         are taken by value.  ``shorthand`` as for ``compile``.
@@ -206,7 +206,7 @@ class Session(ForeignSessionUse):
         return self.compile(program, config, **shorthand).bind_resident(inputs)
 
     def sequence(self, steps: Sequence[Step], *, first: Sequence[Step] = ()) -> StepSequence:
-        """Bind launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
+        """Binds launches on resident memory that run together: ``sequence(rounds=100)`` runs ``first`` once, then
         ``steps`` a hundred times, and waits once.
 
         A loop that repeats is submitted as a graph where that pays, and steps on different memory may overlap; the
@@ -220,7 +220,7 @@ class Session(ForeignSessionUse):
     def submit(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> Future[Result]:
-        """Start a dispatch and return at once.  ``shorthand`` as for ``compile``.
+        """Starts a dispatch and returns at once.  ``shorthand`` as for ``compile``.
 
         Inputs are copied before this returns; everything that can be checked without running raises here.  On a backend
         with an async executor the device runs the dispatch; on any other a thread of this session does, which overlaps
@@ -240,7 +240,7 @@ class Session(ForeignSessionUse):
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
     ) -> list[Result]:
-        """Run ``program`` once for each item of ``batch``; return the results in the order of the batch.
+        """Runs ``program`` once for each item of ``batch``; returns the results in the order of the batch.
 
         On a backend with an async executor the dispatches overlap.  The first failure is raised after all dispatches
         that were started have ended.  ``shorthand`` as for ``compile``.
@@ -261,12 +261,12 @@ class Session(ForeignSessionUse):
         settings: TuningSettings | None = None,
         **shorthand: Unpack[Keywords],
     ) -> TuningReport:
-        """Measure alternatives to ``config`` on launches like this one, and store the winner.
+        """Measures alternatives to ``config`` on launches like this one, and stores the samples.
 
         Candidates are workgroup sizes on which no result can depend, and code generation profiles.  A candidate wins
         only if its bytes are those of the reference and it is significantly faster; where times are estimates of a
-        model, the report says that nothing was ``measured``.  Nothing is launched for entries of the store and for
-        pinned launches. ``shorthand`` as for ``compile``.
+        model, the report says that nothing was ``measured``.  Nothing is launched if the store has samples or the
+        launch is pinned. ``shorthand`` as for ``compile``.
 
         Raises what ``dispatch`` raises, ``InvalidConfig`` for a config under which there is nothing to tune, and
         ``DispatchFailed`` where backend and reference disagree on ``config`` itself.
@@ -280,7 +280,7 @@ class Session(ForeignSessionUse):
     def tuned(
         self, program: Program, inputs: Inputs = (), config: DispatchConfig | None = None, **shorthand: Unpack[Keywords]
     ) -> Tuned:
-        """Return the config pinned for launches like this one, else the one that ``tune`` stored, else ``config``
+        """Returns the config pinned for launches like this one, else the winner of stored samples, else ``config``
         unchanged.
 
         ``session.compile(program, session.tuned(program, inputs).config)`` applies it, and so does ``dispatch`` with
@@ -290,7 +290,7 @@ class Session(ForeignSessionUse):
         return self._tuning().tuned(program, inputs, merged_for(program, config, **shorthand))
 
     def export_pins(self, path: Path | str) -> Pins:
-        """Write the winners of everything that ``tune`` stored to a file for ``vyre.open(pins=...)``.
+        """Writes all winners of stored samples to a file for ``vyre.open(pins=...)``.
 
         Equal winners give equal bytes.  Raises ``InvalidConfig`` without a cache, ``UnreadableFile`` if it cannot be
         written.
@@ -306,11 +306,11 @@ class Session(ForeignSessionUse):
         *,
         thresholds: RaceThresholds | None = None,
     ) -> RaceReport:
-        """Measure which of several variants of ``program`` is significantly the fastest; the first one is the baseline.
+        """Measures which of several variants of ``program`` is significantly the fastest; the first is the baseline.
 
-        A variant is a config, or values of specialization constants beside ``config``.  Runs are timed in alternating
-        pairs until the paired test decides or gives up; on a backend whose times are estimates of a model nothing is
-        raced, and the report says so.
+        A variant is a config, or values of specialization constants in addition to ``config``.  Runs are timed in
+        alternating pairs until the paired test decides or gives up; on a backend whose times are estimates of a model
+        nothing is raced, and the report says so.
 
         Raises what ``dispatch`` raises, and ``InvalidConfig`` for fewer than two variants and for variants whose bytes
         differ from those of the first.
@@ -330,7 +330,7 @@ class Session(ForeignSessionUse):
 
     # ---------------------------------------------------------------- costs
     def calibrate(self, *, rounds: int = USUAL_SAMPLES) -> KnownCosts:
-        """Measure what launches, graphs and copies cost here, and store it for other sessions.  Takes about a second.
+        """Measures what launches, graphs and copies cost here, and stores it for other sessions.  Takes about a second.
 
         Costs of operations that the backend lacks stay unknown.  On an emulated device the times are those of the
         emulator and are marked so.  They replace stored costs; times of kernels stay until newer ones are measured.
@@ -343,7 +343,7 @@ class Session(ForeignSessionUse):
     def launch_costs(
         self, path: Path | str | None = None, *, max_age_s: int = MAX_AGE_S, assume: bool = True
     ) -> KnownCosts:
-        """Return what launches cost: stored measurements, else assumed costs, and then the result says why.
+        """Returns what launches cost: stored measurements, else assumed costs, and then the result says why.
 
         Dispatches of this session correct costs that they refute, and add times of their kernels.  ``path``: a file of
         ``vyre calibrate -o`` to read instead of the store.  ``assume`` False: raise ``UnusableCosts`` for costs that
@@ -358,7 +358,7 @@ class Session(ForeignSessionUse):
         config: DispatchConfig | None = None,
         **shorthand: Unpack[Keywords],
     ) -> SpecializedPipeline:
-        """Return a pipeline that guesses that scalar parameters keep their values, and runs code specialized to them.
+        """Returns a pipeline that guesses that scalar parameters keep their values, and runs code specialized to them.
 
         ``parameters``: their names; None: all.  Every call compares the bytes of its own parameters with the guess, and
         runs the general code unless they are equal, so no result depends on guesses.  ``shorthand`` as for ``compile``.
@@ -373,7 +373,7 @@ class Session(ForeignSessionUse):
 
     # ---------------------------------------------------------------- memory
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
-        """Allocate device memory with a copy of ``data``, or with that many zero bytes.
+        """Allocates device memory with a copy of ``data``, or with that many zero bytes.
 
         Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Raises
         ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
@@ -388,7 +388,7 @@ class Session(ForeignSessionUse):
         return array
 
     def adopt(self, array: object, *, label: str | None = None) -> ResidentArray:
-        """Use another library's device array as resident memory: nothing is copied, and both see all writes.
+        """Uses another library's device array as resident memory: nothing is copied, and both see all writes.
 
         ``array`` has ``__cuda_array_interface__`` (CuPy, Numba, PyTorch, JAX) and is contiguous; it is kept alive until
         the result is closed.  Raises ``UnsupportedFeature`` on a backend that shares no memory.
@@ -415,7 +415,7 @@ class Session(ForeignSessionUse):
         target: str | None = None,
         dry_run: bool = False,
     ) -> InvalidationReport:
-        """Remove stored code that depends on any of these, and report each entry with the reason; see ``Invalid``.
+        """Removes stored code that depends on any of these, and reports each entry with the reason; see ``Invalid``.
 
         Pipelines of the same programs are dropped from memory (all, if the arguments name no single programs), so that
         their next use compiles anew; pipelines that a caller holds keep working.  Raises ``InvalidConfig``.
@@ -473,7 +473,7 @@ class Session(ForeignSessionUse):
         kernel_time_ns: int | None = None,
         **shorthand: Unpack[Keywords],
     ) -> SelectionReport | Explanation:
-        """Report why this backend was selected and its plans so far; for a program, what would be decided for it, and
+        """Reports why this backend was selected and its plans so far; for a program, what would be decided for it, and
         why.
 
         ``batch`` runs of the program are submitted together, ``repeats`` times.  ``inputs`` give the lengths; None: a
@@ -502,7 +502,7 @@ class Session(ForeignSessionUse):
         return self._journal
 
     def write_journal(self, path: Path | str) -> int:
-        """Write the journal to a file for ``vyre explain --replay``; return how many decisions it holds.
+        """Writes the journal to a file for ``vyre explain --replay``; returns how many decisions it holds.
 
         Raises ``InvalidConfig`` without a journal, and ``UnreadableFile``.
         """
@@ -512,10 +512,11 @@ class Session(ForeignSessionUse):
         return write_journal(self._journal, path_of("path", path))
 
     def predictions(self) -> PredictionReport:
-        """Return the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``
+        """Returns the counts of predictions, of preparations ahead and of their use, and the last decisions.  ``print``
         it.
 
-        Predictions start only after a known shape had to be prepared again: until then everything is still prepared.
+        Predictions start only after a known shape had to be prepared again: until then all known shapes are still
+        prepared.
         """
         from vyre.app.prediction import OFF
 
@@ -523,23 +524,23 @@ class Session(ForeignSessionUse):
         return OFF if self._observer is None else self._observer.report()
 
     def metrics(self) -> Mapping[str, int]:
-        """Return the backend's counters since the session was opened, by name; empty if it counts nothing."""
+        """Returns the backend's counters since the session was opened, by name; empty if it counts nothing."""
         self._lease.check_process()
         source = self._lease.backend.metric_source
         return {} if source is None else source.metrics()
 
     def validate(self, program: Program) -> Report:
-        """Return every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
+        """Returns every diagnostic of the program, and its lints; the same as ``vyre.validate``."""
         return validate(program)
 
     # ---------------------------------------------------------------- lifetime
     def flush(self) -> None:
-        """Wait until the device has finished all queued work."""
+        """Waits until the device has finished all queued work."""
         self._lease.check_open()
         self._lease.flush()
 
     def recover(self) -> None:
-        """Reopen the device after ``DeviceLost``.
+        """Reopens the device after ``DeviceLost``.
 
         Resident memory is lost, and its arrays are refused from now on; compiled programs are compiled again on their
         next use.  Raises ``DeviceLost`` if the driver cannot serve this process any more, and ``UnsupportedFeature`` on
@@ -549,7 +550,7 @@ class Session(ForeignSessionUse):
         self._lease.backend.lifecycle.recover()
 
     def close(self) -> None:
-        """Wait for submitted dispatches, free resident memory and close the backend; idempotent.
+        """Waits for submitted dispatches, frees resident memory and closes the backend; idempotent.
 
         Concurrent calls all wait until it is closed.  A callback of a submitted dispatch must not wait for its own
         thread: there the call returns at once, and another thread closes the session.

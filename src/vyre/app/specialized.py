@@ -145,7 +145,7 @@ class SpecializedPipeline:
     def __call__(
         self, inputs: Inputs = (), *, out: OutArrays | None = None, outputs: OutputArena | None = None
     ) -> Result:
-        """Run once.  ``inputs``, ``out`` and ``outputs`` as for ``Session.dispatch``; resident memory is never
+        """Runs once.  ``inputs``, ``out`` and ``outputs`` as for ``Session.dispatch``; resident memory is never
         guessed.
         """
         if has_resident(inputs):
@@ -158,7 +158,7 @@ class SpecializedPipeline:
         return pipeline.run(views, out, outputs, self.general.shapes(inputs))
 
     def race(self, inputs: Inputs, thresholds: RaceThresholds = DEFAULT_THRESHOLDS) -> RaceReport:
-        """Measure whether the special code is significantly faster than the general one; if it is not, stop using it.
+        """Measures whether the special code is significantly faster than the general one; if it is not, stops using it.
 
         Raises ``InvalidConfig`` if there is none for the parameters in ``inputs``, and as ``Session.race``.
         """

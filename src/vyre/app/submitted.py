@@ -32,7 +32,7 @@ class SubmitThreads:
         self._lock = threading.RLock()  # a finaliser that closes the session may run inside
 
     def submit(self, run: Callable[[], Result]) -> Future[Result]:
-        """Run on one of the threads.
+        """Runs on one of the threads.
 
         Raises ``InvalidResource`` once ``refuse`` was called, and ``DispatchFailed`` where no thread can be started.
         """
@@ -56,7 +56,7 @@ class SubmitThreads:
                 ) from error
 
     def refuse(self) -> None:
-        """Reject all further dispatches."""
+        """Rejects all further dispatches."""
         with self._lock:
             self._refuses = True
 
@@ -65,7 +65,7 @@ class SubmitThreads:
         return threading.current_thread() in self._started
 
     def close(self) -> None:
-        """Wait for all submitted dispatches, and for the threads to end.  Must not be called by one of them."""
+        """Waits for all submitted dispatches, and for the threads to end.  Must not be called by one of them."""
         self.refuse()
         if self._pool is not None:
             self._pool.shutdown(wait=True)

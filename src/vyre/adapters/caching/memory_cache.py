@@ -225,7 +225,7 @@ class MemoryCache(Generic[K, V]):
         with self._lock:
             return tuple(self._departures)
 
-    # ---- what is missed
+    # ---- misses
     def _miss(self, key: K, build: Callable[[], Built[V]], timeout_s: float | None) -> V:
         value, own = self._flights.run(key, lambda: self._fill(key, build), timeout_s)
         if not own:
@@ -300,7 +300,7 @@ class MemoryCache(Generic[K, V]):
             self._gone[key] = gone
         return value
 
-    # ---- what is held; under the lock
+    # ---- held values; under the lock
     def _keep(self, key: K, value: V, new: _Held, left: list[V]) -> None:
         """Holds a value and appends evicted ones to ``left``, whose owner drops them outside the lock."""
         budget = self._budget

@@ -61,7 +61,7 @@ class WholeFiles:
                 while view:
                     view = view[files.write(descriptor, view) :]
             finally:
-                files.close(descriptor)  # some file systems tell only now that the disk is full
+                files.close(descriptor)  # some file systems report only here that the disk is full
             files.replace(temporary, f"{directory}/{name}")
         except OSError:
             with suppress(OSError):

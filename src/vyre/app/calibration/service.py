@@ -117,7 +117,7 @@ class CalibrationService:
         return KnownCosts(costs, why, problem, self._changes(samples, before))
 
     def adopt(self) -> None:
-        """Pass stored costs to the backend if they are valid here; without any it keeps assuming."""
+        """Passes stored costs to the backend if they are valid here; without any it keeps assuming."""
         believed = self._handed_over
         try:
             self._hand_over(self.load(), believed)
@@ -177,14 +177,14 @@ class CalibrationService:
         return KnownCosts(costs, why, problem, corrected)
 
     def planning_review(self) -> CostReview:
-        """Pass stored costs to the backend, and return a review that corrects them by ``review`` as runs are
+        """Passes stored costs to the backend, and returns a review that corrects them by ``review`` as runs are
         reported.
         """
         self.adopt()
         return CostReview(self.review, self._telemetry)
 
     def review(self) -> None:
-        """Correct the costs that the backend plans with where dispatches of this session refute them.
+        """Corrects the costs that the backend plans with where dispatches of this session refute them.
 
         Reports nothing about costs that are assumed or unreadable: ``known`` does.
         """

@@ -34,7 +34,7 @@ def run_command(args: list[str]) -> int:
     try:
         with collector_paused():  # imported modules are not garbage
             command = typer.main.get_command(_application(args))
-            # Not app(): it would turn interrupts and closed pipes into exit codes of its own.
+            # Not app(): it has other exit codes for interrupts and closed pipes.
             context = command.make_context("vyre", list(args))
         with context:
             outcome = command.invoke(context)

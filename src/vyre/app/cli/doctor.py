@@ -61,7 +61,7 @@ def self_test() -> Program:
 
 
 def _optional(catalog: BackendCatalog) -> tuple[str, ...]:
-    """What backends use where it is installed, and what this package does; each name once."""
+    """Returns the optional packages of the backends and of this package; each name once."""
     return tuple(dict.fromkeys([*(p for r in catalog.by_precedence() for p in r.packages), *OPTIONAL]))
 
 

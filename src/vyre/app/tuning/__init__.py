@@ -1,1 +1,1 @@
-"""Tuning: measures configs that may replace a declared one, stores the winners and applies them on request."""
+"""Tuning: measures configs that may replace a declared one, stores the samples and applies winners on request."""

@@ -142,7 +142,7 @@ class TuningService:
         return Tuned(launch.config_of(pin.candidate), Source.PIN, f"{pin.candidate} is pinned", pin.kind.is_measured)
 
     def _remembered(self, key: TuningKey, launch: TunedLaunch) -> Tuned | str:
-        """Returns the winner of the latest run, or why there is none."""
+        """Returns the winner of the latest stored run, or why there is none."""
         store, kind = self._sources.store(), time_kind(self._lease.backend)
         if store is None:
             return "nothing is remembered: the cache is turned off"

@@ -97,7 +97,7 @@ class Tuner:
         self.key: TuningKey = tuning_key(lent.backend, launch)
 
     def tune(self, store: TuningStore | None = None) -> TuningReport:
-        """Return the stored winner, or measure.
+        """Returns the stored winner, or measures.
 
         Raises what a dispatch under the given config raises, and ``DispatchFailed`` if its bytes are not those of the
         reference.

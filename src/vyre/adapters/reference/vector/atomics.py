@@ -171,8 +171,8 @@ _RUNNING: Final[dict[AtomicOp, Callable[[Lanes, _Runs, Lanes], Lanes]]] = {
 
 
 def _exchange_one_by_one(array: Lanes, runs: _Runs, values: Lanes, expected: Lanes) -> Lanes:
-    """Compare and exchange has no short composition: round k processes the k-th member of every run, and the rest of
-    long runs is done in plain Python.
+    """Processes the k-th member of every run in round k, because compare and exchange has no short composition; the
+    rest of long runs is done in plain Python.
     """
     olds = np.empty_like(values)
     starts, lengths, targets = runs.starts, runs.lengths, runs.targets

@@ -79,7 +79,10 @@ class Strand:
 
     @cached_property
     def warp_places(self) -> NDArray[np.int64]:
-        """Returns the place of each lane in a table of all warps of the batch, with 32 places per warp."""
+        """Returns the place of each lane in a table of all warps of the batch, with 32 places per warp.
+
+        For example, in blocks of 40 lanes (two warps) thread 35 of block 1 has the place 1 * 64 + 35 = 99.
+        """
         width = self.launch.warps * WARP
         places: NDArray[np.int64] = self.slots * width + self.threads
         return places

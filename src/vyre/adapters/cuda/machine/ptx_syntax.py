@@ -74,8 +74,9 @@ _KINDS: Final[dict[str, Callable[[str], Operand]]] = {"%": RegisterName, "!": Ne
 
 @lru_cache(maxsize=4096)
 def operand(text: str) -> Operand:
-    """Returns a written operand as its kind; results are cached, because the same few registers occur again and
-    again.
+    """Returns a written operand as its kind: ``%r1`` as ``RegisterName``, ``[%rd1+8]`` as ``Memory``.
+
+    Results are cached, because the same few registers occur again and again.
     """
     if "|" in text:
         return Pair(text)

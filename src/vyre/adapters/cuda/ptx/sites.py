@@ -21,8 +21,10 @@ class Site(NamedTuple):
     buffer: str | None = None
 
     def loc(self, element: int) -> SourceLocation | None:
-        """Returns the location of the access to that element of the buffer: a vector starts at a multiple of its
-        length.
+        """Returns the location of the access to that element of the buffer.
+
+        A vector starts at a multiple of its length: in a vector of 4, element 7 of the buffer has the location
+        ``locs[3]``.
         """
         return self.locs[element % len(self.locs)]
 

@@ -127,7 +127,10 @@ def plan_arena(
 
 
 def fuse(ranges: Sequence[Range], gap: int = GAP) -> tuple[Range, ...]:
-    """Returns the fewest ascending ranges that cover all non-empty ones, joined across at most ``gap`` bytes."""
+    """Returns the fewest ascending ranges that cover all non-empty ones, joined across at most ``gap`` bytes.
+
+    For example, [0, 100) and [200, 300) become [0, 300) if ``gap`` is at least 100.
+    """
     fused: list[Range] = []
     for r in sorted(r for r in ranges if r.nbytes):
         if fused and r.start - fused[-1].end <= gap:

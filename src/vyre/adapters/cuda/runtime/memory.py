@@ -26,7 +26,10 @@ CLASSES_PER_DOUBLING: Final = 8
 
 
 def size_class(nbytes: int) -> int:
-    """Returns ``nbytes`` rounded up to one of eight steps between powers of two, at least 256."""
+    """Returns ``nbytes`` rounded up to one of eight steps between powers of two, at least 256.
+
+    For example, 5000 bytes become 5120, because the steps between 4096 and 8192 are 512 apart.
+    """
     if nbytes <= ALIGNMENT:
         return ALIGNMENT
     step = max(ALIGNMENT, (1 << (nbytes - 1).bit_length()) // (2 * CLASSES_PER_DOUBLING))

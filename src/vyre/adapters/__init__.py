@@ -1,0 +1,1 @@
+"""Implementations of the ports: backends, stores, telemetry and the operating system."""

@@ -1,0 +1,1 @@
+"""The reference backends: a scalar oracle and a vectorised engine, on NumPy."""

@@ -156,7 +156,7 @@ def a_callback_is_called_once(bench: Bench) -> None:
 
 @ASYNCHRONOUS.case()
 def several_callbacks(bench: Bench) -> None:
-    """Every callback is called."""
+    """Every callback of a dispatch is called."""
     pending = _submit(bench, _ADD, words(1), words(1))
     events = [threading.Event() for _ in range(5)]
     for event in events:
@@ -230,7 +230,7 @@ def what_is_refused_is_refused(bench: Bench, row: tuple[tuple[bytes, ...], dict[
 
 @ASYNCHRONOUS.case()
 def a_timeout_of_wait_is_no_failure(bench: Bench) -> None:
-    """``wait`` with too little time raises ``TimeoutError``, unless the dispatch is done; the dispatch goes on."""
+    """``wait`` with too little time raises ``TimeoutError``, unless the dispatch is done; the dispatch continues."""
     pending = _submit(bench, _ADD, words(1), words(*range(1000)))
     with suppress(TimeoutError):
         pending.wait(Storage(), timeout=0.0)

@@ -119,7 +119,7 @@ def contended_by_every_lane(bench: Bench, kind: _Kind) -> None:
 
 @ATOMICS.table(_KINDS)
 def out_of_range(bench: Bench, kind: _Kind) -> None:
-    """An atomic past the end yields 0 and changes nothing."""
+    """An atomic past the end returns 0 and changes nothing."""
     t = kind.element.text
     kernel = f"""
     workgroup_size 4, 1, 1
@@ -221,7 +221,7 @@ def the_last_exchange_stays(bench: Bench) -> None:
 
 @ATOMICS.case(CANONICAL_ORDER)
 def the_first_compare_exchange_wins(bench: Bench) -> None:
-    """The lowest lane takes the lock."""
+    """Of many lanes that try to take a lock by compare-exchange, the lowest succeeds."""
     kernel = """
     workgroup_size 8, 1, 1
     buffer lock @0 read_write u32[1]

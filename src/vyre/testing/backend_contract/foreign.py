@@ -86,7 +86,7 @@ def an_empty_array(bench: Bench) -> None:
 
 @FOREIGN.case()
 def adopted_memory_is_shared(bench: Bench) -> None:
-    """Nothing is copied: both sides see all writes."""
+    """Adopting copies nothing: both sides see all writes."""
     owner = bench.holding(1, 2, 3, 4)
     with _foreign(bench).adopt(Exporter(_interface(owner), owner), label="lent") as lent:
         equal((lent.nbytes, lent.label, lent.backend_id), (16, "lent", bench.backend.id))
@@ -139,7 +139,7 @@ def closing_leaves_the_owner_its_memory(bench: Bench) -> None:
 
 @FOREIGN.case()
 def the_array_is_kept_alive(bench: Bench) -> None:
-    """The array lives as long as the buffer is open."""
+    """An adopted array is kept alive as long as its buffer is open."""
     owner = bench.holding(1, 2)
     array = Exporter(_interface(owner), owner)
     alive = weakref.ref(array)

@@ -100,7 +100,7 @@ def a_workgroup_override_is_what_ids_show(bench: Bench) -> None:
 
 @GEOMETRY.case()
 def workgroup_and_grid_may_both_be_given(bench: Bench) -> None:
-    """The grid then counts workgroups of the new size."""
+    """With both a workgroup and a grid given, the grid counts workgroups of the given size."""
     known = mapping(
         "y[i] = wid.x * 10u + num_groups.x", (0,) * 7, (2, 2, 2, 12, 12, 12, 0), workgroup=(3, 1, 1), grid=(2, 1, 1)
     )

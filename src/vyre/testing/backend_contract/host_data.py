@@ -53,7 +53,7 @@ def the_wrong_number_is_refused(bench: Bench, inputs: tuple[bytes, ...]) -> None
 
 @INPUTS.case()
 def an_input_too_many_is_refused_where_none_is_taken(bench: Bench) -> None:
-    """A program without inputs refuses any."""
+    """A program without inputs refuses every input."""
     bench.refuses(InvalidInput, _NOTHING_IN, words(1))
 
 

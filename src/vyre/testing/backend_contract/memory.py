@@ -204,7 +204,7 @@ def overlapping_uploads_go_in_order(bench: Bench) -> None:
 
 @MEMORY.case()
 def overlapping_reads_are_independent(bench: Bench) -> None:
-    """Two reads of one range give the same bytes."""
+    """Two reads of one range return the same bytes."""
     buffer = bench.holding(1, 2, 3)
     one, two = bytearray(8), bytearray(8)
     bench.memory.download([Readback(buffer, memoryview(one)), Readback(buffer, memoryview(two), 4)])
@@ -234,7 +234,7 @@ def a_download_is_complete_when_it_returns(bench: Bench) -> None:
 
 @MEMORY.case()
 def a_download_does_not_change_the_buffer(bench: Bench) -> None:
-    """Reading twice gives the same bytes."""
+    """Reading twice returns the same bytes."""
     buffer = bench.holding(3, 1, 4)
     equal((bench.content(buffer), bench.content(buffer)), ([3, 1, 4], [3, 1, 4]))
 

@@ -42,7 +42,7 @@ def _check(pipeline: PreparablePipeline, size: int) -> None:
 
 @PREPARED.table({"none": 0, "one": 1, "several": 50})
 def a_prepared_length_is_at_hand(bench: Bench, size: int) -> None:
-    """A prepared length is reported as prepared, and its dispatch returns the bytes of any other."""
+    """A prepared length is reported as prepared, and its dispatch returns the same bytes as without preparation."""
     pipeline = _pipeline(bench)
     pipeline.prepare((4 * size,))
     holds(pipeline.is_prepared((4 * size,)), f"{size} elements were prepared, and are not")

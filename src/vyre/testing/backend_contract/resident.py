@@ -326,7 +326,7 @@ def an_empty_sequence(bench: Bench) -> None:
 
 @RESIDENT.case()
 def reads_alone(bench: Bench) -> None:
-    """A sequence may only read."""
+    """A sequence may consist of reads alone."""
     x, into = bench.holding(1, 2, 3), bytearray(8)
     bench.sequence(reads=(_read(x, into, 4),))
     equal(u32s(into), [2, 3])

@@ -37,7 +37,6 @@ _PACK: Final = {
     ScalarType.F64: struct.Struct("<d"),
     ScalarType.BOOL: struct.Struct("<I"),
 }
-_EMPTY: Final = memoryview(b"")
 _NO_OUTPUT: Final = memoryview(bytearray())
 """Writable, because a backend may assign zero bytes to it."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # NumPy's stubs give ndarray a __buffer__ only for targets from 3.12 on, hence the explicit member.
 ReadableBuffer: TypeAlias = "Buffer | npt.NDArray[Any]"
-WritableBuffer: TypeAlias = "bytearray | memoryview"
 U32_MAX: Final = 0xFFFF_FFFF
 
 

@@ -18,7 +18,6 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
 U32_MAX: Final = 0xFFFF_FFFF
-_MODULUS: Final = 1 << 32
 _BITS: Final = 32
 _MOST_TERMS: Final = 8
 

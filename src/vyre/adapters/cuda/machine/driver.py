@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
 
 from vyre.adapters.cuda.codes import Result
 from vyre.adapters.cuda.machine import libraries
@@ -50,12 +49,6 @@ from vyre.adapters.cuda.seam import (
     PointerFacts,
     PoolUse,
 )
-
-_FIRST_HANDLE: Final = 0x5_0000_1000
-_HANDLE_STEP: Final = 0x10
-_BYTE: Final = range(256)
-_T = TypeVar("_T")
-_Owned = TypeVar("_Owned", Stream, Event, Graph, Executable)
 
 
 class MachineDriver(MachineState):

@@ -5,13 +5,11 @@ The methods exist at run time only, so that type checkers go on to refuse these 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from vyre.domain.errors import UnfitArguments, UnknownName
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.foreign_calls import Callables
     from vyre.domain.ir.foreign_names import Hints
 
 _OWNERS: Final = {"Session": "session", "BoundLaunch": "launch", "Pipeline": "pipeline", "ResidentArray": "array"}
@@ -47,19 +45,7 @@ def explain_call(error: BaseException | None) -> None:
     if type(error) is TypeError:
         from vyre.domain.ir.foreign_calls import explain_call as explain
 
-        explain(error, _surface(), UnfitArguments, _OWNERS)
-
-
-@cache
-def _surface() -> Callables:
-    from vyre.app.pipeline import BoundLaunch, Pipeline
-    from vyre.app.resident import ResidentArray
-    from vyre.app.session import Session
-    from vyre.domain.dispatch import DispatchConfig
-    from vyre.domain.ir.foreign_calls import methods
-
-    classes = (Session, Pipeline, BoundLaunch, ResidentArray, DispatchConfig)
-    return methods(classes, "__call__", "__init__")
+        explain(error, UnfitArguments, _OWNERS)
 
 
 def _unknown(thing: object, name: str, what: str, owner: str, hints: Hints) -> NoReturn:

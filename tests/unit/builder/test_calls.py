@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -65,6 +66,7 @@ def test_what_others_call_as_we_do_keeps_its_own_error() -> None:
     uses: list[Callable[[], object]] = [
         lambda: cos(1, 2),  # type: ignore[call-arg]
         lambda: other.dispatch("a", "b"),
+        lambda: builtins.open(),  # type: ignore[call-overload]  # noqa: PTH123, SIM115
     ]
     for use in uses:
         with pytest.raises(TypeError) as caught, ProgramBuilder("kernel", workgroup=1):

@@ -6,11 +6,12 @@ they are.
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import cache, wraps
+from collections.abc import Callable, Mapping
+from functools import wraps
 from traceback import walk_tb
 from typing import Final, ParamSpec
 
@@ -20,7 +21,7 @@ from vyre.domain.ir.foreign_names import closest
 from vyre.domain.ir.foreign_use import explain_unbound
 from vyre.domain.ir.node import SourceLocation
 
-Callables = Mapping[str, Callable[..., object]]
+Called = Callable[..., object]
 P = ParamSpec("P")
 _OWNERS: Final = {
     "ProgramBuilder": "p",
@@ -30,51 +31,55 @@ _OWNERS: Final = {
     "ScalarType": "f32",
 }
 _UNKNOWN_KEYWORD: Final = re.compile(r"unexpected keyword argument '(\w+)'")
-_UNFIT: Final = re.compile(r"([\w.]+)\(\) (?:missing|takes|got) ")
+_UNFIT: Final = re.compile(r"(?:(\w+)\.)?(\w+)\(\) (?:missing|takes|got) ")
 
 
-def methods(classes: Iterable[type], *special: str) -> Callables:
-    """Returns the public methods of the classes, and the ``special`` ones, as Python names them in a ``TypeError``."""
-    return {
-        found.__qualname__: found
-        for cls in classes
-        for name, found in vars(cls).items()
-        if inspect.isfunction(found) and (not name.startswith("_") or name in special)
-    }
-
-
-def explain_call(
-    error: BaseException, callables: Callables, raised: type[LocatedError], owners: Mapping[str, str]
-) -> None:
-    """Raises ``raised`` if ``error`` says that the arguments of one of ``callables`` do not fit.
+def explain_call(error: BaseException, raised: type[LocatedError], owners: Mapping[str, str]) -> None:
+    """Raises ``raised`` if ``error`` says that the arguments of a public function or method of vyre do not fit.
 
     ``owners`` maps the name of a class to the name that the fix gives an instance of it.
     """
     found = _UNFIT.match(str(error)) if type(error) is TypeError else None
-    if found is None or (called := callables.get(found[1])) is None:
-        return
     frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if not is_ours(frame)]
-    loc = outside()
-    if frames:
-        frame, line = frames[-1]
-        if not _is_in_use({**frame.f_globals, **frame.f_locals}, called):
-            return
-        loc = SourceLocation(frame.f_code.co_filename, line)
+    if found is None or not frames:
+        return
+    frame, line = frames[-1]
+    called = _called({**frame.f_globals, **frame.f_locals}, found[1], found[2])
+    if called is not None:
+        _tell(error, called, raised, owners, SourceLocation(frame.f_code.co_filename, line))
+
+
+def _called(names: Mapping[str, object], cls: str | None, name: str) -> Called | None:
+    """Returns the function of vyre that ``cls.name()`` in a message refers to, or None.
+
+    Other libraries use the same words, so the function, the class or an instance of it must be among ``names``.
+    """
+    if name.startswith("_") and name not in ("__init__", "__call__"):
+        return None
+    if cls is None:
+        package = sys.modules["vyre"]
+        is_by_module = name not in names and not hasattr(builtins, name) and package in names.values()
+        function = getattr(package, name, None) if is_by_module else names.get(name)
+        return function if inspect.isfunction(function) and _is_vyres(function) else None
+    for held in names.values():
+        for base in (held if isinstance(held, type) else type(held)).__mro__:
+            if base.__name__ == cls and _is_vyres(base) and inspect.isfunction(method := vars(base).get(name)):
+                return method
+    return None
+
+
+def _is_vyres(thing: type | Called) -> bool:
+    return thing.__module__.partition(".")[0] == "vyre"
+
+
+def _tell(
+    error: BaseException, called: Called, raised: type[LocatedError], owners: Mapping[str, str], loc: SourceLocation
+) -> None:
     text = str(error).partition(". Did you mean ")[0]  # of Python 3.13
     raise raised(text, fix=f"{_fix(text, called, owners)}.", loc=loc) from error
 
 
-def _is_in_use(names: Mapping[str, object], called: Callable[..., object]) -> bool:
-    """Returns whether ``called``, or an instance of its class, is among the names: others use the same words."""
-    module = sys.modules[called.__module__]
-    cls = getattr(module, called.__qualname__.partition(".")[0])
-    if isinstance(cls, type):
-        return any(held is cls or isinstance(held, cls) for held in names.values())
-    held = names.get(called.__name__)
-    return held is called or (held is None and sys.modules["vyre"] in names.values())
-
-
-def _fix(text: str, called: Callable[..., object], owners: Mapping[str, str]) -> str:
+def _fix(text: str, called: Called, owners: Mapping[str, str]) -> str:
     """Returns the call with its parameters, ``write p.param(name, dtype)``, or the nearest keyword."""
     cls, _, name = called.__qualname__.rpartition(".")
     owner = owners.get(cls, cls)
@@ -94,23 +99,7 @@ def _fix(text: str, called: Callable[..., object], owners: Mapping[str, str]) ->
 def explain(error: BaseException) -> None:
     """Raises the typed error for a mistake that Python itself reports in the code of a kernel, if it is one."""
     explain_unbound(error)
-    if type(error) is TypeError:
-        explain_call(error, _surface(), UnsupportedUse, _OWNERS)
-
-
-@cache
-def _surface() -> Callables:
-    from vyre.domain.ir import functions
-    from vyre.domain.ir.builder import ProgramBuilder
-    from vyre.domain.ir.handles import BufferHandle, Variable
-    from vyre.domain.ir.types import ScalarType
-    from vyre.domain.ir.value import Value
-
-    classes = (ProgramBuilder, BufferHandle, Variable, Value, ScalarType)
-    return {
-        **methods(classes, "__call__", "__init__"),
-        **{name: getattr(functions, name) for name in functions.__all__},
-    }
+    explain_call(error, UnsupportedUse, _OWNERS)
 
 
 def explained(construct: Callable[P, None]) -> Callable[P, None]:
@@ -122,7 +111,7 @@ def explained(construct: Callable[P, None]) -> Callable[P, None]:
             construct(*args, **kwargs)
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it was not even entered
-                explain(error)
+                _tell(error, construct, UnsupportedUse, _OWNERS, outside())
             raise
 
     return init

@@ -104,7 +104,7 @@ class Supervisor:
         with log.open("wb") as sink:
             process = subprocess.Popen(
                 [*self.worker, *arguments],
-                env=_environment(),
+                env=worker_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -158,7 +158,7 @@ def summary_line(entry: dict[str, Any]) -> str:
     )
 
 
-def _environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """The environment of a worker, which imports the packages of the tests as this process does."""
     paths = (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", ""))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

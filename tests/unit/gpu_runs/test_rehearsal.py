@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from gpu_runs.check.operator_programs import operator_cases
 from gpu_runs.command import main
 from gpu_runs.context import COMMANDS, Context
 from gpu_runs.findings import collect
+from gpu_runs.supervisor import worker_environment
 from support.limits import LIMIT_S
 from vyre.domain.binding import plan_bindings
 from vyre.testing.execution import execute, open_backend
@@ -98,7 +98,7 @@ def test_the_numba_side_counts_its_launches() -> None:
         "sides.synchronize()\n"
         "assert (sides.result() == 3).all()\n"
     )
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    environment = {**worker_environment(), "NUMBA_ENABLE_CUDASIM": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_S
     )

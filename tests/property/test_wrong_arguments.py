@@ -9,9 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from decimal import Decimal
 from enum import Enum
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,12 +17,14 @@ import numpy as np
 import pytest
 
 import vyre
+from support.kinds import AXES, CALLABLE, DICTS, EMPTY, FLAGS, INTS, KINDS, NUMBERS, NUMPY_NUMBERS, PATHS, TEXTS, made
 from support.small_programs import saxpy_program
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.app.aot import aot_emitters
 from vyre.app.resident_dispatch import BoundResidentLaunch
 from vyre.domain.errors import VyreError
 from vyre.domain.ir import functions
+from vyre.policies.journal import Decision
 from vyre.policies.tuning.paired_race import RaceThresholds
 from vyre.testing import cuda_machine
 
@@ -42,81 +42,6 @@ def constant_program() -> vyre.Program:
 
 CONSTANT: Final = constant_program()
 
-
-class Nothing:
-    """An object that is good for nothing."""
-
-
-# One value of every kind; a callable makes one anew.
-KINDS: Final[dict[str, Any]] = {
-    "none": None,
-    "true": True,
-    "false": False,
-    "one": 1,
-    "zero": 0,
-    "negative": -1,
-    "huge": 10**5000,
-    "float": 1.5,
-    "whole float": 1.0,
-    "nan": float("nan"),
-    "infinity": float("inf"),
-    "complex": 1j,
-    "decimal": Decimal(1),
-    "fraction": Fraction(1, 2),
-    "text": "text",
-    "no text": "",
-    "digits": "7",
-    "surrogate": "\ud800",
-    "null character": "\0",
-    "bytes": b"bytes",
-    "bytearray": bytearray(b"bytes"),
-    "list": [1],
-    "no list": [],
-    "tuple": (1,),
-    "no tuple": (),
-    "tuple of texts": ("text",),
-    "tuple of bools": (True,),
-    "four": (1, 1, 1, 1),
-    "nested": ([1],),
-    "dict": {"text": 1},
-    "no dict": {},
-    "numbered": {1: 1},
-    "dict of none": {"y": None},
-    "dict of complex": {"k": 1j},
-    "dict of lists": {"k": [1]},
-    "dict of arrays": {"k": np.ones(1)},
-    "dict of digits": {"k": "7"},
-    "dict of bools": {"k": True, "y": True},
-    "set": {1},
-    "generator": lambda: (number for number in (1,)),
-    "range": range(1),
-    "function": lambda: len,
-    "class": lambda: int,
-    "object": Nothing,
-    "ellipsis": ...,
-    "path": Path("nowhere"),
-    "numpy int": np.int64(1),
-    "numpy float": np.float32(1),
-    "numpy bool": np.True_,
-    "array": np.ones(1, np.float32),
-    "array without axes": np.array(1.0),
-    "texts": np.array(["text"]),
-    "masked": np.ma.masked_array(X, X < 2),
-    "program": SAXPY,
-    "config": vyre.DispatchConfig(),
-    "type": vyre.f32,
-    "kind of error": VyreError,
-}
-NUMBERS: Final = {"one", "zero", "negative", "huge", "float", "whole float", "nan", "infinity"}
-INTS: Final = {"one", "zero", "negative", "huge"}  # out of range is refused elsewhere
-NUMPY_NUMBERS: Final = {"numpy int", "numpy float", "array without axes"}
-TEXTS: Final = {"text", "no text", "digits", "surrogate", "null character"}
-FLAGS: Final = {"true", "false"}
-AXES: Final = {"one", "tuple"}
-EMPTY: Final = {"no list", "no tuple", "no dict", "range"}
-PATHS: Final = TEXTS | {"path"}
-DICTS: Final = {kind for kind in KINDS if "dict" in kind or kind in ("none", "numbered")}
-CALLABLE: Final = {"function", "class", "type", "kind of error"}
 
 # What an annotation takes; any other takes nothing but None.
 TAKES: Final[dict[str, set[str]]] = {
@@ -348,6 +273,11 @@ class World:
                 | {"min_gain_bps": {"one", "zero"}, "worth_bps": {"one", "zero"}},
             ),
             "DecisionJournal": Row(vyre.DecisionJournal, {"limit": 4}),
+            "DecisionJournal.note": Row(
+                lambda decision: vyre.DecisionJournal().note(decision),
+                {"decision": Decision(len, ((),), 0)},
+                {"decision": set()},
+            ),
             "SpecMap": Row(
                 lambda entries: vyre.SpecMap(entries),
                 {"entries": {}},
@@ -371,6 +301,7 @@ class World:
             "SpecValue.of": Row(
                 vyre.SpecValue.of, {"value": 1.0}, {"value": FLAGS | NUMBERS | NUMPY_NUMBERS | {"numpy bool", "type"}}
             ),
+            "Program.buffer": Row(SAXPY.buffer, {"name": "x"}, {"name": set()}),
             "Program.from_text": Row(vyre.Program.from_text, {"text": SAXPY.to_text(), "filename": "a"}),
             "Program.from_wire": Row(vyre.Program.from_wire, {"data": SAXPY.to_wire()}),
             "Program.from_json": Row(vyre.Program.from_json, {"value": SAXPY.to_json()}),
@@ -418,8 +349,8 @@ def problems(label: str, row: Row) -> Iterator[str]:
         ended(row.function(**row.right))
     for name in row.right:
         takes = taken(row, name)
-        for kind, value in KINDS.items():
-            given = value() if inspect.isfunction(value) or value is Nothing else value
+        for kind in KINDS:
+            given = made(kind)
             try:
                 result = row.function(**{**row.right, name: given})
             except VyreError as error:
@@ -443,7 +374,7 @@ NOT_CALLED: Final = {
     "LanePlace", "LanePlace.of", "LaunchCosts", "LaunchCosts.kernel", "RacingAccess", "SelectionReport",
     "WrittenBundle",
     # records of the port, which the application makes and checks
-    "DecisionJournal.note", "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
+    "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
     "Buffer", "BufferHandle", "Program", "ProgramBuilder", "Value", "Variable",
     # without arguments, or checked where they are used

@@ -7,7 +7,8 @@ from collections import deque
 from threading import Lock
 from typing import Final
 
-from vyre.domain.errors import InvalidConfig
+from vyre.domain.arguments import expect
+from vyre.domain.errors import InvalidConfig, InvalidInput
 from vyre.domain.shown import shown
 from vyre.policies.journal import Decision
 
@@ -30,7 +31,8 @@ class DecisionJournal:
         self._lock = Lock()
 
     def note(self, decision: Decision, /) -> None:
-        """Appends a decision; implements ``DecisionSink.note``."""
+        """Appends a decision; implements ``DecisionSink.note``.  Raises ``InvalidInput`` for anything else."""
+        expect("decision", decision, Decision, "a Decision", InvalidInput)
         with self._lock:
             self._kept.append(decision)
             self._noted += 1

@@ -293,6 +293,12 @@ class UnknownOutput(InvalidUse, KeyError):
     __str__ = Exception.__str__
 
 
+class UnknownBuffer(InvalidUse, KeyError):
+    """A program is asked for a buffer that it does not declare."""
+
+    __str__ = Exception.__str__
+
+
 class UnsupportedUse(BuildError, TypeError):
     """Python, NumPy or the user applies to a buffer or value an operation that only a number or an array supports."""
 

@@ -149,6 +149,11 @@ def same_spec_twice(k: Kernel) -> None:
     k.p.spec("s", 2)
 
 
+def a_condition_that_wants_arguments(k: Kernel) -> None:
+    with k.p.while_(k.u.atomic_add):  # type: ignore[arg-type]
+        pass
+
+
 CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: k.n + k.f[0], "`+` mixes u32 and f32"),
     (lambda k: k.n << i32(1), "the right operand must be u32 or the type of the left operand"),
@@ -219,6 +224,24 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: ProgramBuilder(workgroup=(8, True)), "is no workgroup size"),
     (lambda k: k.p.let(Kernel().n), "buffer `n` belongs to another program"),
     (lambda k: k.p.async_load(Kernel().x, k.u, offset=0, size=4, tag="t"), "belongs to another program"),
+    (lambda k: k.p.output("y", u32, like=Kernel().x), "belongs to another program"),
+    (lambda k: k.p.workgroup("y", u32, 0), "has 0 elements"),
+    (lambda k: k.p.input("y", u32, 1 << 32), "has 4294967296 elements"),
+    (lambda k: k.p.input("y", u32, True), "the count of `y` is True"),
+    (lambda k: k.p.workgroup("y", u32, None), "the count of `y` is None"),  # type: ignore[arg-type]
+    (lambda k: k.p.inout("y", u32, output_range=(0, 4.0)), "output_range=(0, 4.0) of `y` is no"),  # type: ignore[arg-type]
+    (lambda k: k.p.global_id(True), "there is no axis True"),  # type: ignore[arg-type]
+    (lambda k: k.p.let(1, name=[]), "the name of a local must be a str, not []"),  # type: ignore[arg-type]
+    (lambda k: k.p.for_(0, 3, name=""), "the name of a local is empty"),
+    (lambda k: k.p.barrier("acquire"), "ordering='acquire' is no memory ordering"),  # type: ignore[arg-type]
+    (lambda k: k.p.async_load("x", k.u, offset=0, size=4, tag="t"), "the source of a copy is 'x'"),  # type: ignore[arg-type]
+    (lambda k: k.u.atomic_compare_exchange(0, None, 1), "None (NoneType) is neither a value"),  # type: ignore[arg-type]
+    (a_condition_that_wants_arguments, "cannot be called without arguments"),
+    (lambda k: k.p.while_(k.p.global_id() < 3), "reads nothing that can change"),
+    (lambda k: k.n | u32, "u32 (ScalarType) is neither a value"),
+    (lambda k: u32 | k.n, "u32 (ScalarType) is neither a value"),
+    (lambda k: np.ma.ones(2) + k.n, "NumPy cannot make an array of"),  # type: ignore[operator]
+    (lambda k: u32(10**5000), "an int of 16610 bits does not fit u32"),
     (same_spec_twice, "`s` was declared with another default"),
     (reading_an_old_value, "this value reads buffer `u`, which may have changed"),
     (reading_an_old_variable, "this value reads variable `v`, which may have changed"),

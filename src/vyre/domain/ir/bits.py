@@ -30,7 +30,7 @@ def value_bits(dtype: ScalarType, value: int | float | bool) -> int:
         return _float_bits(dtype, value)
     if dtype.kind is TypeKind.BOOL:
         if value is not True and value is not False:
-            raise ValueError(f"{value!r} is no bool. Fix: pass True or False.")
+            raise ValueError(f"{shown(value)} is no bool. Fix: pass True or False.")
         return int(value)
     if isinstance(value, float) or int(value) != value:
         raise ValueError(

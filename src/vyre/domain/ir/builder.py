@@ -23,15 +23,15 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, TypeVar
 
 from vyre.domain.errors import UnfinishedProgram
+from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import caller_location, fail
-from vyre.domain.ir.expr import IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary
+from vyre.domain.ir.expr import Expr, IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary, children, walk
 from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.foreign_calls import explain, explained
-from vyre.domain.ir.foreign_names import type_hint
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.handles import BufferHandle, Variable
 from vyre.domain.ir.operators import Ordering, UnaryOp
-from vyre.domain.ir.program import Access, Buffer, Dim3, MemoryKind, Program
+from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.recorder import BlockContext, Recorder
 from vyre.domain.ir.stmt import (
     AsyncLoad,
@@ -59,7 +59,6 @@ from vyre.domain.ir.value import (
     as_value,
     check_in_scope,
     condition,
-    described,
     literal,
     type_error,
     typed,
@@ -91,9 +90,9 @@ class ProgramBuilder(ForeignBuilderUse):
 
     @explained
     def __init__(self, name: str | None = None, *, workgroup: int | tuple[int, ...]) -> None:
-        self._name = None if name is None else _text(name, "the name of a program")
+        self._name = None if name is None else arguments.text(name, "the name of a program")
         self._loc = caller_location()
-        self._workgroup = _workgroup_size(workgroup)
+        self._workgroup = arguments.workgroup_size(workgroup)
         self._buffers: list[Buffer] = []
         self._writable: list[Origin] = []
         self._specs: dict[str, LiteralExpr] = {}
@@ -123,6 +122,7 @@ class ProgramBuilder(ForeignBuilderUse):
         ``InvalidProgram`` with the full report if the program breaks a rule; with ``check=False`` that is left to
         ``vyre.validate``.
         """
+        arguments.flag(check, "check")
         self._recorder.check_entered()
         self._check_finished()
         self._recorder.closed = True
@@ -138,7 +138,7 @@ class ProgramBuilder(ForeignBuilderUse):
     # -- buffers, parameters, constants -------------------------------------------------------------
 
     def input(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
-        """Declares a read-only buffer of ``count`` elements, or of as many as the caller passes."""
+        """Declares a read-only buffer of ``count`` elements, or (None, 0) of as many as the caller passes."""
         return self._buffer(name, Access.READ_ONLY, dtype, count)
 
     def inout(
@@ -163,10 +163,7 @@ class ProgramBuilder(ForeignBuilderUse):
         Its number of elements is ``count``, or that of the buffer ``like``, or the one in
         ``DispatchConfig.output_counts``.
         """
-        model = like.name if isinstance(like, BufferHandle) else like
-        return self._buffer(
-            name, Access.READ_WRITE, dtype, count, is_output=True, like=model, output_range=output_range
-        )
+        return self._buffer(name, Access.READ_WRITE, dtype, count, is_output=True, like=like, output_range=output_range)
 
     def uniform(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
         """Declares a small read-only buffer of which all lanes read the same elements."""
@@ -184,6 +181,7 @@ class ProgramBuilder(ForeignBuilderUse):
         """Declares a constant fixed at compile time: ``default`` unless the dispatch specializes it (u32 i32 f32
         bool).
         """
+        name = arguments.name(name, "the name of a constant")
         value = as_value(default)
         check_in_scope(value)
         if not isinstance(value.expr, LiteralExpr):
@@ -225,13 +223,15 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def let(self, value: Operand, name: str | None = None) -> Value:
         """Evaluates ``value`` once, at this point, and returns an immutable local that holds the result."""
+        hint = arguments.hint(name, "t")
         v = as_value(value)
-        return self._recorder.declare(self._recorder.consume(v), v.dtype, name or "t")
+        return self._recorder.declare(self._recorder.consume(v), v.dtype, hint)
 
     def var(self, value: Operand, name: str | None = None) -> Variable:
         """Declares a mutable local with the initial value ``value``."""
+        hint = arguments.hint(name, "v")
         v = as_value(value)
-        unique, origin = self._recorder.local(name or "v", mutable=True)
+        unique, origin = self._recorder.local(hint, mutable=True)
         self._recorder.emit(Let(unique, self._recorder.consume(v), loc=caller_location()))
         return Variable(unique, v.dtype, origin)
 
@@ -269,16 +269,17 @@ class ProgramBuilder(ForeignBuilderUse):
 
         All bounds are u32 and read once, before the first round.
         """
+        hint = arguments.hint(name, "k")
         if isinstance(step, int) and step < 0:
             fail(
-                f"the step {step} of a loop is negative, and loops count up",
+                f"the step {shown(step)} of a loop is negative, and loops count up",
                 "count up, and compute the other way: `with p.for_(0, n) as k:` and n - 1 - k.",
             )
         first, last, stride = (
             self._recorder.consume(typed(bound, _U32, f"the {role} of a loop"))
             for bound, role in ((start, "start"), (stop, "stop"), (step, "step"))
         )
-        unique = self._recorder.unique(name or "k")
+        unique = self._recorder.unique(hint)
         loc = caller_location()
 
         def enter() -> Value:
@@ -301,7 +302,7 @@ class ProgramBuilder(ForeignBuilderUse):
         again = test if callable(test) else self._recheckable(test)
 
         def enter() -> None:
-            expr = self._recorder.consume(condition(again()))
+            expr = self._recorder.consume(condition(arguments.answer(again)))
             self._recorder.emit(If(Unary(UnaryOp.LOGICAL_NOT, expr, loc=loc), (Break(loc=loc),), loc=loc))
 
         def finish(body: Body) -> Stmt:
@@ -312,9 +313,9 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def region(self, generator: str) -> AbstractContextManager[None]:
         """Opens a scope with a provenance label, which changes no result."""
-        _text(generator, "the label of a region")
+        label = arguments.text(generator, "the label of a region")
         loc = caller_location()
-        return self._block("p.region", _nothing, lambda body: Region(generator, body, loc=loc), is_scope=False)
+        return self._block("p.region", _nothing, lambda body: Region(label, body, loc=loc), is_scope=False)
 
     def block(self) -> AbstractContextManager[None]:
         """Opens a scope."""
@@ -335,7 +336,7 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def trap(self, address: Operand, tag: str) -> None:
         """Ends the lane and fails the dispatch with ``TrapError(tag, address)``."""
-        _text(tag, "the tag of a trap")
+        tag = arguments.text(tag, "the tag of a trap")
         value = typed(address, _U32, "the address of a trap")
         self._recorder.emit(Trap(self._recorder.consume(value), tag, loc=caller_location()))
 
@@ -343,7 +344,7 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def barrier(self, ordering: Ordering = Ordering.SEQ_CST) -> None:
         """Makes all lanes of the workgroup wait for each other; their earlier writes become visible to each other."""
-        self._recorder.emit(Barrier(ordering, loc=caller_location()))
+        self._recorder.emit(Barrier(arguments.ordering(ordering), loc=caller_location()))
         self._recorder.mark_written(*self._writable)
 
     def grid_sync(self) -> None:
@@ -370,7 +371,8 @@ class ProgramBuilder(ForeignBuilderUse):
 
     def async_wait(self, tag: str) -> None:
         """Performs the write of the copy issued under ``tag``."""
-        self._recorder.emit(AsyncWait(_text(tag, "the tag of a copy"), loc=caller_location()))
+        tag = arguments.text(tag, "the tag of a copy")
+        self._recorder.emit(AsyncWait(tag, loc=caller_location()))
         if tag in self._copies:
             self._recorder.mark_written(self._copies.pop(tag))
 
@@ -406,7 +408,7 @@ class ProgramBuilder(ForeignBuilderUse):
     def _recheckable(self, test: Operand) -> Callable[[], Value]:
         """Returns a condition, written before its loop, as a function that evaluates it in each round."""
         value = condition(test)
-        if value.reads and not any(origin.mutable for origin in value.reads):
+        if not any(origin.mutable for origin in value.reads) and (value.reads or not _is_constant(value.expr)):
             fail(
                 "the condition of p.while_ reads nothing that can change",
                 "test a variable, pass a function that builds the condition, or use p.while_(True) and p.break_().",
@@ -423,8 +425,12 @@ class ProgramBuilder(ForeignBuilderUse):
         size: Operand,
         tag: str,
     ) -> None:
-        _text(tag, "the tag of a copy")
-        for handle in (source, destination):
+        tag = arguments.text(tag, "the tag of a copy")
+        for handle, role in ((source, "source"), (destination, "destination")):
+            if not isinstance(handle, BufferHandle):
+                fail(
+                    f"the {role} of a copy is {shown(handle)}", "give a buffer, as p.input or p.workgroup returned it."
+                )
             self._recorder.check_readable(handle.origin, NEVER_STALE)
         first = self._recorder.consume(typed(offset, _U32, "the offset of a copy"))
         length = self._recorder.consume(typed(size, _U32, "the size of a copy"))
@@ -440,64 +446,51 @@ class ProgramBuilder(ForeignBuilderUse):
         *,
         is_output: bool = False,
         kind: MemoryKind | None = None,
-        like: str | None = None,
+        like: BufferHandle | str | None = None,
         output_range: tuple[int, int] | None = None,
     ) -> BufferHandle:
+        name = arguments.name(name, "the name of a buffer")
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
-        _check_kinds(name, count, like)
-        if not isinstance(dtype, ScalarType):
-            meant = type_hint(dtype)
-            fix = f"use vyre.{meant}." if meant else "use a scalar type such as vyre.f32 or vyre.u8."
-            fail(f"`{name}` has the element type {dtype!r}", fix)
-        if count is not None and count < 0:
-            fail(f"`{name}` has {count} elements", "give a positive count, or None for one sized by the caller.")
+        element = arguments.element(dtype, name)
+        is_workgroup = access is Access.WORKGROUP
+        count = 0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup)
+        if output_range is not None:
+            output_range = arguments.output_range(output_range, name)
+        model = None if like is None else self._model(like, name)
         self._recorder.reserve(name)
-        binding = 0 if access is Access.WORKGROUP else sum(not b.is_workgroup for b in self._buffers)
+        binding = 0 if is_workgroup else sum(not b.is_workgroup for b in self._buffers)
         buffer = Buffer.make(
             name,
             binding,
             access,
-            dtype,
-            count or 0,
+            element,
+            count,
             is_output=is_output,
             kind=kind,
-            like=like,
+            like=model,
             output_range=output_range,
             loc=caller_location(),
         )
-        handle = BufferHandle(self._recorder, buffer, dtype)
+        handle = BufferHandle(self._recorder, buffer, element)
         self._buffers.append(buffer)
         if buffer.is_writable:
             self._writable.append(handle.origin)
         return handle
 
+    def _model(self, like: BufferHandle | str, name: str) -> str:
+        """Returns the name of the buffer whose length the buffer ``name`` takes over."""
+        if isinstance(like, BufferHandle):
+            self._recorder.check_readable(like.origin, NEVER_STALE)
+            return like.name
+        if not isinstance(like, str):
+            fail(f"`{name}` is to have the length of {shown(like)}", "give a buffer of this builder, or its name.")
+        return arguments.text(like, "the name of a buffer")
+
     def _launch_id(self, kind: IdKind, axis: int) -> Value:
-        if axis not in (0, 1, 2):
-            fail(f"there is no axis {axis!r}", "use 0 for x, 1 for y or 2 for z.")
-        return Value(LaunchId(kind, axis, loc=caller_location()), _U32)
+        return Value(LaunchId(kind, arguments.axis(axis), loc=caller_location()), _U32)
 
 
-def _workgroup_size(size: int | tuple[int, ...]) -> Dim3:
-    axes = tuple(size) if isinstance(size, tuple | list) else (size,)
-    if not 1 <= len(axes) <= 3 or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in axes):
-        fail(f"workgroup={size!r} is no workgroup size", "give one to three positive ints, such as 256 or (16, 16).")
-    x, y, z = (*axes, 1, 1)[:3]
-    return x, y, z
-
-
-def _check_kinds(name: object, count: object, like: object) -> None:
-    _text(name, "the name of a buffer")
-    if not isinstance(like, str | None):
-        fail(f"`{name}` is to have the length of {like!r}", "give a buffer of this builder, or its name.")
-    if not isinstance(count, int | None):
-        fail(
-            f"the count of `{name}` is {described(count) if isinstance(count, Value) else shown(count)}",
-            "give a Python int, such as 480 * 640, or None for a buffer that is sized by the caller.",
-        )
-
-
-def _text(given: object, what: str) -> str:
-    if not isinstance(given, str):
-        fail(f"{what} must be a str, not {shown(given)}", 'give a str, such as "x".')
-    return given
+def _is_constant(expr: Expr) -> bool:
+    """Returns whether an expression is made of literals and specialization constants only."""
+    return all(children(node) or isinstance(node, LiteralExpr | SpecConst) for node in walk(expr))

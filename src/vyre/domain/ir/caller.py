@@ -14,6 +14,7 @@ _SURFACE_MODULES: Final = frozenset(
     f"vyre.domain.ir.{name}"
     for name in (
         "types",
+        "arguments",
         "caller",
         "scopes",
         "rebinding",
@@ -26,6 +27,8 @@ _SURFACE_MODULES: Final = frozenset(
         "builder",
     )
 )
+_BETWEEN: Final = frozenset({"numpy", "typing"})
+"""Packages whose Python code calls operators of values on behalf of the user's."""
 
 
 def caller_location() -> SourceLocation:
@@ -50,9 +53,15 @@ def is_ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] == "vyre"
 
 
+def users_line() -> SourceLocation:
+    """Returns file and line of the innermost frame of the user's code; slower than ``caller_location``."""
+    frame = next(user_frames(), None)
+    return caller_location() if frame is None else SourceLocation(frame.f_code.co_filename, frame.f_lineno)
+
+
 def fail(message: str, fix: str) -> NoReturn:
     """Raises ``BuildError`` at the user's line."""
-    raise BuildError(message, fix=fix, loc=caller_location())
+    raise BuildError(message, fix=fix, loc=users_line())
 
 
 def users_name(matches: Callable[[object], bool]) -> str | None:
@@ -71,6 +80,7 @@ def user_frames() -> Iterator[FrameType]:
     """Yields the frames of the user's code, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__") not in _SURFACE_MODULES:
+        module = frame.f_globals.get("__name__")
+        if module not in _SURFACE_MODULES and str(module).partition(".")[0] not in _BETWEEN:
             yield frame
         frame = frame.f_back

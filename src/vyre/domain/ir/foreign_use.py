@@ -13,14 +13,15 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
-from vyre.domain.ir.caller import caller_location, user_frames, users_name
+from vyre.domain.ir.caller import caller_location, user_frames, users_line, users_name
 from vyre.domain.ir.foreign_names import BUFFER, BUILDER, VALUE, Hints, attribute_hint, function_hint
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.shown import shown
 
 
 def refuse(message: str, fix: str) -> NoReturn:
     """Raises ``UnsupportedUse``, which is a ``BuildError`` and a ``TypeError``, at the user's line."""
-    raise UnsupportedUse(message, fix=fix, loc=caller_location())
+    raise UnsupportedUse(message, fix=fix, loc=users_line())
 
 
 def named(thing: object, kind: str) -> str:
@@ -125,7 +126,7 @@ class _NoArray:
             for one in inputs:
                 if type(one).__module__ == "numpy":
                     refuse(
-                        f"{one!r} ({type(one).__name__}) is neither a value nor a Python number",
+                        f"{shown(one)} ({type(one).__name__}) is neither a value nor a Python number",
                         "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
                     )
             refuse(f"np.{ufunc.__name__} cannot take {named(self, self._KIND)}", _numpy_fix(ufunc.__name__))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import Access, Buffer
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
 from vyre.domain.ir.foreign_use import ForeignBufferUse, refuse, set_attribute
+from vyre.domain.ir.limits import U32_MAX
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.stmt import Assign, Store
@@ -215,7 +217,7 @@ class BufferHandle(ForeignBufferUse):
                     f"{self._origin.label} cannot be sliced",
                     f"loop over the elements: `with p.for_(start, stop) as k:` and {name}[k].",
                 )
-            case int() if index < 0:
+            case int() if -U32_MAX <= index < 0:
                 fail(
                     f"the index {index} does not fit u32, and {self._origin.label} is not counted from its end",
                     f"write {name}[{name}.length - {-index}].",
@@ -227,7 +229,7 @@ class BufferHandle(ForeignBufferUse):
         index: Operand,
         value: Operand,
         ordering: Ordering,
-        expected: Operand | None = None,
+        *expected: Operand,
     ) -> Value:
         if not self._buffer.is_writable or self._buffer.access is Access.WRITE_ONLY:
             fail(
@@ -241,9 +243,9 @@ class BufferHandle(ForeignBufferUse):
             )
         take = self._recorder.consume
         at = take(self._index(index))
-        compared = None if expected is None else take(typed(expected, self._dtype, "the expected value"))
+        compared = take(typed(expected[0], self._dtype, "the expected value")) if expected else None
         operand = take(typed(value, self._dtype, "the operand of an atomic"))
-        atomic = Atomic(op, self.name, at, compared, operand, ordering, loc=caller_location())
+        atomic = Atomic(op, self.name, at, compared, operand, arguments.ordering(ordering), loc=caller_location())
         old = self._recorder.declare(atomic, self._dtype, "old")
         self._recorder.mark_written(self._origin)
         return old

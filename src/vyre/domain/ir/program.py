@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vyre.domain.arguments import expect
-from vyre.domain.errors import InvalidInput
+from vyre.domain.errors import InvalidInput, UnknownBuffer
 from vyre.domain.ir.buffers import (
     DEFAULT_KIND,
     NO_HINTS,
@@ -21,6 +21,8 @@ from vyre.domain.ir.buffers import (
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.stmt import Body
 from vyre.domain.names import BackendId, Dim3, OpId
+from vyre.domain.printable import one_line
+from vyre.domain.shown import shown
 
 __all__ = [
     "DEFAULT_KIND",
@@ -54,8 +56,21 @@ class Program(Node):
     _cache: dict[str, object] = field(default_factory=dict, init=False)
 
     def buffer(self, name: str) -> Buffer:
-        """Returns the buffer of that name; raises ``KeyError``."""
-        return self.buffers_by_name[name]
+        """Returns the buffer of that name; raises ``UnknownBuffer``, which is a ``KeyError``."""
+        try:
+            return self.buffers_by_name[name]
+        except (KeyError, TypeError):
+            raise self._unknown_buffer(name) from None
+
+    def _unknown_buffer(self, name: object) -> UnknownBuffer:
+        from vyre.domain.ir.caller import outside
+
+        known = ", ".join(f"`{one_line(declared)}`" for declared in self.buffers_by_name)
+        return UnknownBuffer(
+            f"the program has no buffer {shown(name)}",
+            fix=f"its buffers are {known}." if known else "it declares none.",
+            loc=outside(),
+        )
 
     @property
     def buffers_by_name(self) -> Mapping[str, Buffer]:

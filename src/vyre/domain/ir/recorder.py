@@ -162,10 +162,9 @@ class Recorder:
         return candidate if candidate not in self._names else self.unique(hint)
 
     def reserve(self, name: str) -> None:
-        """Reserves a name that the user chose; raises ``BuildError`` if it is empty or taken."""
-        if not name or name in self._names:
-            problem = f"the name `{name}` is in use" if name else "the name of a buffer is empty"
-            fail(problem, "give every buffer and parameter a name of its own.")
+        """Reserves a name that the user chose; raises ``BuildError`` if it is taken."""
+        if name in self._names:
+            fail(f"the name `{name}` is in use", "give every buffer and parameter a name of its own.")
         self._names[name] = 1
 
     def loop_variable(self, name: str, dtype: ScalarType, loc: SourceLocation) -> Value:

@@ -126,13 +126,20 @@ class ScalarType(_TypeOfValues):
 
         def __or__(self, other: object) -> object:
             """Returns the union for an annotation that is evaluated, such as ``f32 | None``."""
-            return Union[self, other]  # noqa: UP007
+            return NotImplemented if _is_value(other) else Union[self, other]  # noqa: UP007
 
         def __ror__(self, other: object) -> object:
-            return Union[other, self]  # noqa: UP007
+            return NotImplemented if _is_value(other) else Union[other, self]  # noqa: UP007
 
     def __repr__(self) -> str:
         return _FACTS[self].text
+
+
+def _is_value(thing: object) -> bool:
+    """Returns whether a thing is a value of a kernel, whose own operator refuses a type."""
+    from vyre.domain.ir.value import Value
+
+    return isinstance(thing, Value)
 
 
 class _Facts(NamedTuple):

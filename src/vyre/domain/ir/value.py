@@ -36,7 +36,7 @@ from vyre.domain.ir.operators import (
     unary_result,
 )
 from vyre.domain.ir.scopes import Scope, innermost_scope
-from vyre.domain.ir.types import DataType, ScalarType, TypeKind
+from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeKind
 from vyre.domain.shown import shown
 
 if TYPE_CHECKING:
@@ -428,7 +428,7 @@ def _constant(dtype: ScalarType, value: int | float | bool, role: str = "") -> V
         fail(prefix + message.removesuffix("."), fix or f"use a number that fits {dtype.text}.")
     constant = Literal(dtype, bits, loc=caller_location())
     if dtype.is_float and constant.value in _INFINITIES and value not in _INFINITIES:
-        fail(f"{prefix}{value!r} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
+        fail(f"{prefix}{shown(value)} overflows {dtype.text}", "use a smaller number, f64, or float('inf').")
     return Value(constant, dtype)
 
 
@@ -448,7 +448,7 @@ def _floor_division(left: Operand, right: Operand) -> Value:
 def _executable(dtype: DataType, action: str) -> ScalarType:
     scalar = dtype if isinstance(dtype, ScalarType) else None
     if scalar is None or not scalar.is_executable:
-        name = getattr(dtype, "text", repr(dtype))
+        name = dtype.text if isinstance(dtype, ScalarType | ReservedType) else shown(dtype)
         meant = type_hint(dtype)
         fix = f"use vyre.{meant}" if meant else "use u32, i32, u64, i64, f32, f64 or bool_"
         if scalar is not None:
@@ -497,7 +497,7 @@ def _not_a_value(operand: object) -> NoReturn:
         name = getattr(operand, "name", "buffer")
         fail(f"a buffer is used where one element is needed: `{name}`", f"index it: {name}[i].")
     fail(
-        f"{operand!r} ({kind}) is neither a value nor a Python number",
+        f"{shown(operand)} ({kind}) is neither a value nor a Python number",
         "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
     )
 

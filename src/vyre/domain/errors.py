@@ -269,7 +269,7 @@ class BuildError(LocatedError):
 
 
 class UnknownAttribute(BuildError, AttributeError):
-    """Code reads an attribute that a builder, buffer or value does not have."""
+    """Code reads an attribute that a builder, buffer or value does not have, or sets one of them."""
 
 
 class InvalidUse(LocatedError):

@@ -78,6 +78,21 @@ def test_a_missing_attribute_is_answered_with_what_to_write(use: Use, fix: str) 
     check_line(caught.value, use)
 
 
+@pytest.mark.parametrize(
+    ("use", "fix"),
+    [
+        (lambda k: setattr(k.v, "dtype", f32), "v.assign(x)"),
+        (lambda k: setattr(k.x, "length", 3), "buffer[i] = x"),
+        (lambda k: setattr(k.p, "input", 3), "Python variable"),
+    ],
+)
+def test_what_exists_cannot_be_set(use: Use, fix: str) -> None:
+    with pytest.raises(UnknownAttribute, match=" is read-only") as caught:
+        use(Kernel())
+    assert fix in caught.value.fix
+    check_line(caught.value, use)
+
+
 def check_line(error: BuildError, use: Use) -> None:
     assert error.loc is not None and error.loc.file == __file__
     lines, first = inspect.getsourcelines(use)

@@ -97,11 +97,12 @@ def _numpy_fix(function: str) -> str:
 
 
 def set_attribute(thing: object, name: str, value: object, kind: str, fix: str) -> None:
-    """Sets an attribute that exists, and raises ``UnknownAttribute`` for others, which nothing would ever read."""
-    if name.startswith("_") or name in dir(type(thing)):
+    """Sets a private attribute, and raises ``UnknownAttribute`` for others: they are read-only, or never read."""
+    if name.startswith("_"):
         object.__setattr__(thing, name, value)
-    else:
-        raise UnknownAttribute(f"{named(thing, kind)} has no attribute `{name}`", fix=fix, loc=caller_location())
+        return
+    refused = f"`{name}` of {named(thing, kind)} is read-only" if name in dir(type(thing)) else None
+    raise UnknownAttribute(refused or f"{named(thing, kind)} has no attribute `{name}`", fix=fix, loc=caller_location())
 
 
 class _NoArray:

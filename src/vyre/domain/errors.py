@@ -290,13 +290,15 @@ class UnfitArguments(InvalidUse, TypeError):
 class UnknownOutput(InvalidUse, KeyError):
     """A result is asked for an output that the program does not have."""
 
-    __str__ = Exception.__str__
+    def __str__(self) -> str:  # KeyError shows the repr of its argument
+        return Exception.__str__(self)
 
 
 class UnknownBuffer(InvalidUse, KeyError):
     """A program is asked for a buffer that it does not declare."""
 
-    __str__ = Exception.__str__
+    def __str__(self) -> str:  # KeyError shows the repr of its argument
+        return Exception.__str__(self)
 
 
 class UnsupportedUse(BuildError, TypeError):

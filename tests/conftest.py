@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator, Iterator
 from tempfile import TemporaryDirectory
@@ -28,6 +29,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # Without a deadline: whether a test passes is no question of time.
     settings.register_profile("vyre", usual_examples())
     settings.load_profile("vyre")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tests collect garbage, some of them often: what stays for the whole run is not looked at each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -112,11 +112,10 @@ def refused_clearly(machine: CudaMachine, scenario: Scenario) -> None:
 
 
 @pytest.fixture(autouse=True)
-def brief_collections() -> Iterator[None]:
+def brief_collections() -> None:
     """Each failing call collects: only what the test itself made, however much the process holds by now."""
+    gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

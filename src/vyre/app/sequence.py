@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Protocol, Unpack
 
 from vyre.app.lease import BackendLease
 from vyre.app.pipeline import Inputs, Pipeline
+from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
 from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
 from vyre.domain.ir.program import Program
+from vyre.domain.names import Grid
 from vyre.domain.record import U64_MAX
 from vyre.domain.shown import shown
+from vyre.domain.specialization import SpecInput
 from vyre.ports.backend import ResidentSequence, ResidentStep
 
 
-class Step(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Step:
     """A launch of a sequence.
 
     Every buffer that the program writes is bound to a resident array; other inputs are numbers, host data, which is
-    copied when the sequence is made, or resident arrays too.
+    copied when the sequence is made, or resident arrays too.  ``spec``, ``grid``, ``extent``, ``output_counts`` and
+    ``race_check`` are the shorthand of ``Session.compile``: fields of the config, given here or there, not in both.
     """
 
     program: Program
     inputs: Inputs = ()
     config: DispatchConfig | None = None
+    _: KW_ONLY
+    spec: Mapping[str, SpecInput] | None = None
+    grid: Grid | None = None
+    extent: Grid | None = None
+    output_counts: Mapping[str, int] | None = None
+    race_check: bool = False
+
+    @property
+    def shorthand(self) -> Keywords:
+        """Returns the keywords that ``Session.compile`` takes beside program and config."""
+        return {
+            "spec": self.spec,
+            "grid": self.grid,
+            "extent": self.extent,
+            "output_counts": self.output_counts,
+            "race_check": self.race_check,
+        }
+
+
+class Compile(Protocol):
+    """``Session.compile``."""
+
+    def __call__(
+        self, program: Program, config: DispatchConfig | None = None, /, **shorthand: Unpack[Keywords]
+    ) -> Pipeline:
+        """Returns the compiled pipeline of the program."""
 
 
 class StepSequence:
@@ -40,7 +72,7 @@ class StepSequence:
     def __init__(
         self,
         lease: BackendLease,
-        compile: Callable[[Program, DispatchConfig | None], Pipeline],
+        compile: Compile,
         steps: Sequence[Step],
         first: Sequence[Step],
         remember: Callable[[DispatchTiming], None],
@@ -79,14 +111,12 @@ class StepSequence:
         return f"<StepSequence {' '.join(names)}>"
 
 
-def _bound(
-    part: str, steps: Sequence[Step], compile: Callable[[Program, DispatchConfig | None], Pipeline]
-) -> tuple[ResidentStep, ...]:
+def _bound(part: str, steps: Sequence[Step], compile: Compile) -> tuple[ResidentStep, ...]:
     found = []
     for number, step in enumerate(steps):
         expect(f"{part}[{number}]", step, Step, "a Step", InvalidInput)
         try:
-            found.append(compile(step.program, step.config).resident_step(step.inputs))
+            found.append(compile(step.program, step.config, **step.shorthand).resident_step(step.inputs))
         except BackendError as error:
             error.add_note(f"{part}[{number}]")
             raise

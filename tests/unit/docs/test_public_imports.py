@@ -1,7 +1,7 @@
 """README, documentation and examples import what is public, and the public face is what was decided.
 
-The face: ``vyre``, ``vyre.container``, ``vyre.ports``, ``vyre.policies`` and ``vyre.testing``.  All else is internal
-and may change without notice.
+The face: ``vyre``, ``vyre.container``, ``vyre.ir``, ``vyre.policies``, ``vyre.ports`` and ``vyre.testing``.  All else
+is internal and may change without notice.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import pytest
 
 import vyre
 import vyre.container
+import vyre.ir
 import vyre.policies
 import vyre.ports
 import vyre.testing
 from vyre.domain.lazy_names import homes
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-FACE: Final = (vyre, vyre.container, vyre.policies, vyre.ports, vyre.testing)
+FACE: Final = (vyre, vyre.container, vyre.ir, vyre.policies, vyre.ports, vyre.testing)
 PUBLIC: Final = frozenset(module.__name__ for module in FACE)
 RECORDED: Final = ROOT / "tests" / "data" / "public-face.txt"
 _BLOCK: Final = re.compile(r"^```(?:python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -97,7 +98,7 @@ def test_the_public_face_is_the_recorded_one() -> None:
     assert "\n".join(name for module in FACE for name in exported(module)) + "\n" == RECORDED.read_text("utf-8")
 
 
-@pytest.mark.parametrize("module", [vyre.ports, vyre.testing, vyre.policies], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [vyre.ir, vyre.ports, vyre.testing, vyre.policies], ids=lambda m: m.__name__)
 def test_every_name_of_a_package_resolves_and_is_known_to_type_checkers(module: ModuleType) -> None:
     tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
@@ -114,3 +115,22 @@ def test_every_name_of_a_package_resolves_and_is_known_to_type_checkers(module: 
         assert getattr(module, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         importlib.import_module(module.__name__).no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("name", vyre.ir.__all__)
+def test_every_name_of_the_language_is_documented(name: str) -> None:
+    """A class or a function by its docstring, a constant or an alias by the string below its definition."""
+    home = importlib.import_module(homes(vyre.ir._HOME)[name])
+    tree = ast.parse(Path(str(home.__file__)).read_text("utf-8"))
+    documented = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=defined) | ast.FunctionDef(name=defined) if ast.get_docstring(node):
+                documented.add(defined)
+            case _:
+                pass
+    for node, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(below, ast.Expr):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            documented |= {target.id for target in targets if isinstance(target, ast.Name)}
+    assert name in documented

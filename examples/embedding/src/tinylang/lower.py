@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import assert_never
 
 from tinylang.syntax import Add, Expression, Mul, Name, Number
-from vyre import Program, ProgramBuilder, Value, f32
+from vyre.ir import (
+    Access,
+    Binary,
+    BinaryOp,
+    BufferLength,
+    EventBuilder,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    Program,
+    ScalarType,
+    Var,
+)
 
 RESULT = "result"
 
@@ -28,26 +42,32 @@ def lower(expression: Expression) -> Program:
     inputs = names(expression)
     if not inputs:
         raise ValueError("an expression without names has no length")
-    with ProgramBuilder("tinylang", workgroup=128) as p:
-        buffers = {name: p.input(name, f32) for name in inputs}
-        first = buffers[inputs[0]]
-        result = p.output(RESULT, f32, like=first)
-        i = p.global_id()
-        with p.if_(i < first.length):
-            elements = {name: p.let(buffer[i]) for name, buffer in buffers.items()}
-            result[i] = _value(expression, elements)
-    return p.build()
+    b = EventBuilder("tinylang", workgroup=128)
+    for name in inputs:
+        b.buffer(name, ScalarType.F32)
+    b.buffer(RESULT, ScalarType.F32, Access.READ_WRITE, is_output=True, like=inputs[0])
+    i = LaunchId(IdKind.GLOBAL, 0)
+    b.open_if(Binary(BinaryOp.LT, i, BufferLength(inputs[0])))
+    for name in inputs:
+        b.let(_element(name), Load(name, i))
+    b.store(RESULT, i, _value(expression))
+    b.close()
+    return b.build()
 
 
-def _value(expression: Expression, elements: dict[str, Value]) -> Value:
+def _element(name: str) -> str:
+    return f"{name}_i"
+
+
+def _value(expression: Expression) -> Expr:
     match expression:
         case Name(text):
-            return elements[text]
+            return Var(_element(text))
         case Number(value):
-            return f32(value)
+            return Literal.of(ScalarType.F32, value)
         case Add(left, right):
-            return _value(left, elements) + _value(right, elements)
+            return Binary(BinaryOp.ADD, _value(left), _value(right))
         case Mul(left, right):
-            return _value(left, elements) * _value(right, elements)
+            return Binary(BinaryOp.MUL, _value(left), _value(right))
         case _:
             assert_never(expression)

@@ -39,6 +39,7 @@ DEFAULT_KIND: dict[Access, MemoryKind] = {
     Access.UNIFORM: MemoryKind.UNIFORM,
     Access.WORKGROUP: MemoryKind.SHARED,
 }
+"""The memory kind of a buffer that states none, by its access."""
 
 
 class CacheLocality(IdentityEnum):
@@ -62,6 +63,7 @@ class BufferHints:
 
 
 NO_HINTS = BufferHints()
+"""The hints of a buffer that states none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

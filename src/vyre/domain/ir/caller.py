@@ -25,6 +25,8 @@ _SURFACE_MODULES: Final = frozenset(
         "handles",
         "recorder",
         "builder",
+        "declared",
+        "event_builder",
     )
 )
 _BETWEEN: Final = frozenset({"numpy", "typing"})

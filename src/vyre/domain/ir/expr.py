@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
-from vyre.domain.ir.node import Node, fields_getter
+from vyre.domain.ir.node import Node, fields_getter, misplaced
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.types import ScalarType
 
@@ -218,6 +218,7 @@ Expr: TypeAlias = (
     | SubgroupShuffle
     | SpecConst
 )
+"""Any expression node."""
 
 _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Literal: (),
@@ -244,8 +245,11 @@ _CHILDREN: Final = {cls: fields_getter(names) for cls, names in _CHILD_FIELDS.it
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """Returns the operands in evaluation order."""
-    found: tuple[Expr, ...] = _CHILDREN[type(expr)](expr)
+    """Returns the operands in evaluation order; raises ``InvalidProgram`` for what is no expression."""
+    try:
+        found: tuple[Expr, ...] = _CHILDREN[type(expr)](expr)
+    except KeyError:
+        raise misplaced(expr, "an expression", "Literal.of(ScalarType.U32, 1)") from None
     if type(expr) is Atomic and expr.expected is None:
         return expr.index, expr.value
     return found

@@ -28,6 +28,7 @@ MAX_EXPRESSION_DEPTH: Final = 128
 MAX_NODES: Final = 1_000_000
 """The largest number of expressions and statements of a program; shared sub-expressions count at every use."""
 MAX_BUFFERS: Final = 16_384
+"""The largest number of buffers of a program."""
 MAX_NAME_BYTES: Final = 1 << 20
 """The largest size of a name, tag or label as UTF-8, in which a lone surrogate takes three bytes."""
 MAX_TEXT_CHARACTERS: Final = 64 << 20

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar
 
+from vyre.domain.errors import InvalidProgram
+from vyre.domain.shown import shown
+
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
@@ -60,6 +63,14 @@ def fields_getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
         return attrgetter(*names)
     get = attrgetter(names[0])
     return lambda node: (get(node),)
+
+
+def misplaced(found: object, wanted: str, example: str) -> InvalidProgram:
+    """Returns the error for an object that stands in a program where ``wanted`` belongs."""
+    return InvalidProgram(
+        f"{shown(found)} (type {type(found).__name__}) stands where {wanted} belongs",
+        fix=f"build programs of nodes of vyre.ir, such as {example}.",
+    )
 
 
 def _paired_leaves(left: object, right: object) -> Iterator[tuple[object, object]]:

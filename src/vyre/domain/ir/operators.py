@@ -215,6 +215,7 @@ BINARY: Final[dict[BinaryOp, BinaryRow]] = {
     ),
     BinaryOp.MUL_HIGH: _bin("mulhi", INTEGERS, "high half of the double-width product, signed for signed types"),
 }
+"""Spelling, operand types, result and meaning of each binary operator."""
 
 
 def _un(text: str, operands: frozenset[ScalarType], meaning: str, result: Result = Result.LEFT) -> UnaryRow:
@@ -257,6 +258,7 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.INVERSE_SQRT: _un("inverse_sqrt", _F32_ONLY, "1 / sqrt(x) in two roundings"),
     UnaryOp.RECIPROCAL: _un("reciprocal", _F32_ONLY, "1 / x, rounded once"),
 }
+"""Spelling, operand types, result and meaning of each unary operator."""
 
 TRANSCENDENTALS: Final = frozenset(
     {
@@ -277,6 +279,7 @@ TRANSCENDENTALS: Final = frozenset(
 )
 
 ATOMIC_ELEMENTS: Final = frozenset({U32, I32, U64})
+"""The element types on which atomics act."""
 ATOMIC_TEXT: Final[dict[AtomicOp, str]] = {op: f"atomic_{op.name.lower()}" for op in AtomicOp}
 ATOMIC_MEANING: Final[dict[AtomicOp, str]] = {
     AtomicOp.ADD: "old + v, wrapping",
@@ -289,6 +292,7 @@ ATOMIC_MEANING: Final[dict[AtomicOp, str]] = {
     AtomicOp.COMPARE_EXCHANGE: "v if old = expected, else old; never fails spuriously",
     AtomicOp.FETCH_NAND: "~(old & v)",
 }
+"""The value that each atomic writes, from the old value and its operand ``v``."""
 
 
 def binary_result(op: BinaryOp, left: ScalarType, right: ScalarType) -> ScalarType | None:

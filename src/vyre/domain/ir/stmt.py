@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.expr import Expr
-from vyre.domain.ir.node import Node, fields_getter
+from vyre.domain.ir.node import Node, fields_getter, misplaced
 from vyre.domain.ir.operators import Ordering
 
 
@@ -161,7 +161,9 @@ Stmt: TypeAlias = (
     | Trap
     | IndirectDispatch
 )
+"""Any statement node."""
 Body: TypeAlias = tuple[Stmt, ...]
+"""Statements in program order."""
 
 _EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Let: ("value",),
@@ -193,13 +195,22 @@ _BODIES: Final = {cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_
 
 
 def operands(stmt: Stmt) -> tuple[Expr, ...]:
-    """Returns the expressions that the statement itself evaluates, in evaluation order (not those of nested bodies)."""
-    return _OPERANDS[type(stmt)](stmt)
+    """Returns the expressions that the statement itself evaluates, in evaluation order (not those of nested bodies).
+
+    Raises ``InvalidProgram`` for what is no statement.
+    """
+    try:
+        return _OPERANDS[type(stmt)](stmt)
+    except KeyError:
+        raise misplaced(stmt, "a statement", "Return()") from None
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
-    """Returns the nested statement lists, in program order."""
-    return _BODIES[type(stmt)](stmt)
+    """Returns the nested statement lists, in program order; raises ``InvalidProgram`` for what is no statement."""
+    try:
+        return _BODIES[type(stmt)](stmt)
+    except KeyError:
+        raise misplaced(stmt, "a statement", "Return()") from None
 
 
 def walk_statements(body: Body) -> Iterator[Stmt]:

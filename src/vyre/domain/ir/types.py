@@ -168,8 +168,10 @@ _FACTS: Final[dict[ScalarType, _Facts]] = {
 }
 
 SCALAR_BY_TEXT: Final[dict[str, ScalarType]] = {facts.text: t for t, facts in _FACTS.items()}
+"""The scalar type of each spelling in ``.vyre`` text."""
 SCALAR_BY_TAG: Final[dict[int, ScalarType]] = {t.value: t for t in ScalarType}
 EXECUTABLE_TYPES: Final[tuple[ScalarType, ...]] = tuple(t for t in ScalarType if t.is_executable)
+"""The types that expressions can have."""
 
 RESERVED_TAGS: Final[dict[str, int]] = {
     "vec2u32": 0x04,
@@ -220,7 +222,9 @@ class ReservedType:
 
 
 DataType: TypeAlias = ScalarType | ReservedType
+"""The element type of a buffer."""
 TypeArg: TypeAlias = int | str | ScalarType | ReservedType | tuple[int, ...]
+"""A parameter of a reserved type."""
 
 
 def _arg_text(arg: TypeArg) -> str:

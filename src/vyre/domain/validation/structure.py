@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.node import misplaced
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Body, bodies, operands
 from vyre.domain.ir.walk import measure
 from vyre.domain.validation.findings import Findings
 
 MAX_STATEMENTS: Final = 8192
+"""The largest number of statements of a valid program."""
 
 
 def check_structure(program: Program, findings: Findings) -> bool:
@@ -27,6 +29,8 @@ def check_structure(program: Program, findings: Findings) -> bool:
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     while pending:
         body, depth = pending.pop()
+        if type(body) is not tuple:
+            raise misplaced(body, "a tuple of statements", "(Return(),)")
         if not body:
             continue
         if depth > MAX_STATEMENT_DEPTH:

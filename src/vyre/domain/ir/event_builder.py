@@ -1,0 +1,378 @@
+"""``EventBuilder``: programs from a stream of events, for compilers that lower one statement after the other.
+
+    b = EventBuilder("double", workgroup=64)
+    b.buffer("y", ScalarType.U32, Access.READ_WRITE)
+    i = LaunchId(IdKind.GLOBAL, 0)
+    b.open_if(Binary(BinaryOp.LT, i, BufferLength("y")))
+    b.store("y", i, Binary(BinaryOp.ADD, Load("y", i), Load("y", i)))
+    b.close()
+    double = b.build()
+
+Expressions are plain nodes.  The builder keeps the open bodies and nothing else: it looks neither at the caller's
+frames nor at what expressions read, and each event costs the same, however many came before.  The rules of the
+language are left to the validator, which ``build`` asks once for the whole program.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, NoReturn
+
+from vyre.domain.errors import UnfinishedProgram
+from vyre.domain.ir import arguments
+from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
+from vyre.domain.ir.caller import fail
+from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
+from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.operators import Ordering
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    STMT_TYPES,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Trap,
+)
+from vyre.domain.ir.types import DataType, ScalarType
+from vyre.domain.ir.value import Value
+from vyre.domain.names import Dim3
+
+_EXPRESSIONS: Final = frozenset(EXPR_TYPES)
+_STATEMENTS: Final = frozenset(STMT_TYPES)
+_ONE: Final = Literal(ScalarType.U32, 1)
+_SHOWN: Final = 8
+"""The largest number of open bodies that an error names."""
+
+
+class _Open(NamedTuple):
+    """An open body: the statement that it becomes, whose own bodies are still empty, and its statements so far.
+
+    ``then`` is the finished first branch of an ``If`` whose second one is open, else None.
+    """
+
+    head: If | Loop | Block | Region
+    body: list[Stmt]
+    then: tuple[Stmt, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns the name of the body in messages."""
+        match self.head:
+            case If():
+                what = "the `if`" if self.then is None else "the `else`"
+            case Loop(var=var):
+                what = f"the loop over `{var}`"
+            case Block():
+                what = "the block"
+            case Region(generator=generator):
+                what = f"the region `{generator}`"
+        return what if self.head.loc is None else f"{what} of {self.head.loc}"
+
+    def closed(self) -> Stmt:
+        """Returns the finished statement."""
+        body, head = tuple(self.body), self.head
+        match head:
+            case If():
+                then, otherwise = (body, ()) if self.then is None else (self.then, body)
+                return If(head.condition, then, otherwise, loc=head.loc)
+            case Loop():
+                return Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
+            case Block():
+                return Block(body, loc=head.loc)
+            case Region():
+                return Region(head.generator, body, head.source, loc=head.loc)
+
+
+class EventBuilder:
+    """Builds one program from events in program order; expressions are nodes of ``vyre.ir``.
+
+    ``name``: label of the program.  ``workgroup``: lanes per workgroup, along x or as a tuple of up to three axes.
+    ``loc`` is, here and in every method, the position in the source that the reports of the validator name; None: no
+    position.
+
+    A method raises ``BuildError`` for an operand that is no expression, for an event that does not fit what is open,
+    and for every event after ``build``.  An event that raised has changed nothing.
+    """
+
+    __slots__ = ("_bindings", "_body", "_buffers", "_built", "_loc", "_name", "_open", "_workgroup")
+
+    def __init__(
+        self, name: str | None = None, *, workgroup: int | tuple[int, ...], loc: SourceLocation | None = None
+    ) -> None:
+        self._name = None if name is None else arguments.text(name, "the name of a program")
+        self._workgroup: Dim3 = arguments.workgroup_size(workgroup)
+        self._loc = loc
+        self._buffers: dict[str, Buffer] = {}
+        self._bindings = 0
+        self._body: list[Stmt] = []
+        self._open: list[_Open] = []
+        self._built = False
+
+    # -- buffers --------------------------------------------------------------------------------------
+
+    def declare(self, buffer: Buffer) -> Buffer:
+        """Adds a buffer as it is recorded, with its own binding number, and returns it."""
+        if not isinstance(buffer, Buffer):
+            fail(f"{buffer!r} is no Buffer", "pass a vyre.ir.Buffer, or describe it to buffer(...).")
+        self._check_unbuilt()
+        if buffer.name in self._buffers:
+            fail(f"there is a buffer `{buffer.name}` already", "give every buffer a name of its own.")
+        self._buffers[buffer.name] = buffer
+        if not buffer.is_workgroup:
+            self._bindings = max(self._bindings, buffer.binding + 1)
+        return buffer
+
+    def buffer(
+        self,
+        name: str,
+        element: DataType,
+        access: Access = Access.READ_ONLY,
+        count: int | None = None,
+        *,
+        is_output: bool = False,
+        kind: MemoryKind | None = None,
+        like: str | None = None,
+        output_range: tuple[int, int] | None = None,
+        hints: BufferHints = NO_HINTS,
+        loc: SourceLocation | None = None,
+    ) -> Buffer:
+        """Adds a buffer with the next binding number, which is one more than the largest so far, and returns it.
+
+        ``count``: number of elements; None: as many as the caller passes.  ``is_output``: the backend allocates the
+        buffer, zeroed, and returns it; its number of elements may be that of the buffer ``like``.  ``kind`` None: the
+        usual memory for the access.  A scalar parameter has ``Access.UNIFORM``, count 1 and ``MemoryKind.PUSH``.
+        ``output_range``: bytes [start, end) that are returned instead of all.
+        """
+        name = arguments.name(name, "the name of a buffer")
+        is_workgroup = access is Access.WORKGROUP
+        if like is not None:
+            like = arguments.text(like, f"the buffer whose length `{name}` has")
+        if output_range is not None:
+            output_range = arguments.output_range(output_range, name)
+        return self.declare(
+            Buffer.make(
+                name,
+                0 if is_workgroup else self._bindings,
+                access,
+                arguments.element(element, name),
+                0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup),
+                is_output=is_output,
+                kind=kind,
+                like=like,
+                output_range=output_range,
+                hints=hints,
+                loc=loc,
+            )
+        )
+
+    # -- statements -----------------------------------------------------------------------------------
+
+    def append(self, stmt: Stmt) -> None:
+        """Appends a finished statement, bodies and all, to the innermost open body."""
+        if type(stmt) not in _STATEMENTS:
+            fail(f"{stmt!r} is no statement", "append a statement node of vyre.ir, such as Store(...).")
+        self._emit(stmt)
+
+    def let(self, name: str, value: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Declares the local ``name``, whose scope is the innermost open body; ``Var(name)`` reads it."""
+        self._emit(Let(arguments.text(name, "the name of a local"), _expression(value, "the value of a let"), loc=loc))
+
+    def assign(self, name: str, value: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Overwrites the visible local ``name`` with a value of the same type."""
+        name = arguments.text(name, "the name of a local")
+        self._emit(Assign(name, _expression(value, "the value of an assignment"), loc=loc))
+
+    def store(self, buffer: str, index: Expr, value: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Writes the element ``index`` (u32) of a buffer; ``buffer`` is its name."""
+        name = _buffer_name(buffer)
+        self._emit(
+            Store(name, _expression(index, "the index of a store"), _expression(value, "the value of a store"), loc=loc)
+        )
+
+    def break_(self, *, loc: SourceLocation | None = None) -> None:
+        """Leaves the innermost loop."""
+        self._emit(Break(loc=loc))
+
+    def continue_(self, *, loc: SourceLocation | None = None) -> None:
+        """Continues with the next round of the innermost loop."""
+        self._emit(Continue(loc=loc))
+
+    def return_(self, *, loc: SourceLocation | None = None) -> None:
+        """Ends the lane."""
+        self._emit(Return(loc=loc))
+
+    def trap(self, address: Expr, tag: str, *, loc: SourceLocation | None = None) -> None:
+        """Ends the lane and fails the dispatch with ``TrapError(tag, address)``; ``address`` is u32."""
+        tag = arguments.text(tag, "the tag of a trap")
+        self._emit(Trap(_expression(address, "the address of a trap"), tag, loc=loc))
+
+    def barrier(self, ordering: Ordering = Ordering.SEQ_CST, *, loc: SourceLocation | None = None) -> None:
+        """Makes all lanes of the workgroup wait for each other, or those of the grid with ``Ordering.GRID_SYNC``."""
+        if not isinstance(ordering, Ordering):
+            fail(f"{ordering!r} is no ordering", "use a member of vyre.ir.Ordering.")
+        self._emit(Barrier(ordering, loc=loc))
+
+    def async_load(
+        self, source: str, destination: str, offset: Expr, size: Expr, tag: str, *, loc: SourceLocation | None = None
+    ) -> None:
+        """Captures ``size`` bytes of ``source`` from byte ``offset``; ``async_wait(tag)`` writes them to the start of
+        ``destination``.  Offset and size are u32.
+        """
+        self._copy(AsyncLoad, source, destination, offset, size, tag, loc)
+
+    def async_store(
+        self, source: str, destination: str, offset: Expr, size: Expr, tag: str, *, loc: SourceLocation | None = None
+    ) -> None:
+        """Captures the first ``size`` bytes of ``source``; ``async_wait(tag)`` writes them to ``destination`` from
+        byte ``offset``.  Offset and size are u32.
+        """
+        self._copy(AsyncStore, source, destination, offset, size, tag, loc)
+
+    def async_wait(self, tag: str, *, loc: SourceLocation | None = None) -> None:
+        """Performs the write of the copy issued under ``tag``."""
+        self._emit(AsyncWait(arguments.text(tag, "the tag of a copy"), loc=loc))
+
+    # -- bodies ---------------------------------------------------------------------------------------
+
+    def open_loop(
+        self, var: str, start: Expr, stop: Expr, step: Expr = _ONE, *, loc: SourceLocation | None = None
+    ) -> None:
+        """Opens the body of a loop: ``Var(var)`` counts up from ``start`` by ``step`` while it is below ``stop``.
+
+        The bounds are u32 and read once, before the first round.
+        """
+        bounds = (
+            _expression(start, "the start of a loop"),
+            _expression(stop, "the stop of a loop"),
+            _expression(step, "the step of a loop"),
+        )
+        self._enter(Loop(arguments.text(var, "the variable of a loop"), *bounds, (), loc=loc))
+
+    def open_if(self, condition: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Opens the body that runs where ``condition`` (bool) holds."""
+        self._enter(If(_expression(condition, "the condition of an if"), (), loc=loc))
+
+    def else_(self) -> None:
+        """Ends the first body of the ``if`` that is open innermost, and opens its other one.
+
+        One ``close()`` ends both.
+        """
+        self._check_unbuilt()
+        last = self._open[-1] if self._open else None
+        if last is None or not isinstance(last.head, If) or last.then is not None:
+            inside = "no body is open" if last is None else f"{last.text} is open innermost"
+            fail(f"else_() has no `if`: {inside}", "call it between open_if(...) and its close().")
+        self._open[-1] = _Open(last.head, [], tuple(last.body))
+
+    def open_block(self, *, loc: SourceLocation | None = None) -> None:
+        """Opens a scope."""
+        self._enter(Block((), loc=loc))
+
+    def open_region(self, generator: str, source: str | None = None, *, loc: SourceLocation | None = None) -> None:
+        """Opens a scope with a provenance label, which changes no result."""
+        if source is not None:
+            arguments.text(source, "the source of a region")
+        self._enter(Region(arguments.text(generator, "the label of a region"), (), source, loc=loc))
+
+    def close(self) -> Stmt:
+        """Ends the body that is open innermost, and returns the statement that it has become."""
+        self._check_unbuilt()
+        if not self._open:
+            fail("close() has nothing to close: no body is open", "call it once for every open_...(...).")
+        stmt = self._open.pop().closed()
+        self._emit(stmt)
+        return stmt
+
+    # -- the program ----------------------------------------------------------------------------------
+
+    @property
+    def depth(self) -> int:
+        """Returns the number of open bodies."""
+        return len(self._open)
+
+    def build(self, *, check: bool = True) -> Program:
+        """Returns the finished program, after which no event is accepted.
+
+        Raises ``UnfinishedProgram`` (an ``UnfinishedBuild``) while bodies are open, and names them; the builder can be
+        used further then.  Raises ``InvalidProgram`` with the full report if the program breaks a rule; with
+        ``check=False`` that is left to ``vyre.validate``.
+        """
+        if self._open:
+            count = len(self._open)
+            named = ", ".join(body.text for body in reversed(self._open[-_SHOWN:]))
+            more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+            raise UnfinishedProgram(
+                f"build() is called with {count} open {'body' if count == 1 else 'bodies'}, innermost first: "
+                f"{named}{more}",
+                fix="call close() for each of them.",
+            )
+        self._built = True
+        program = Program(tuple(self._buffers.values()), self._workgroup, tuple(self._body), self._name, loc=self._loc)
+        if check:
+            from vyre.domain.validation.validator import check_rules
+
+            check_rules(program).raise_if_invalid()
+        return program
+
+    # -- internals ------------------------------------------------------------------------------------
+
+    def _emit(self, stmt: Stmt) -> None:
+        if self._built:
+            self._check_unbuilt()
+        (self._open[-1].body if self._open else self._body).append(stmt)
+
+    def _enter(self, head: If | Loop | Block | Region) -> None:
+        self._check_unbuilt()
+        self._open.append(_Open(head, []))
+
+    def _check_unbuilt(self) -> None:
+        if self._built:
+            fail("the program is built already", "send every event before build(), or make a new EventBuilder.")
+
+    def _copy(
+        self,
+        kind: type[AsyncLoad] | type[AsyncStore],
+        source: str,
+        destination: str,
+        offset: Expr,
+        size: Expr,
+        tag: str,
+        loc: SourceLocation | None,
+    ) -> None:
+        first, length = _expression(offset, "the offset of a copy"), _expression(size, "the size of a copy")
+        names = _buffer_name(source), _buffer_name(destination)
+        self._emit(kind(*names, first, length, arguments.text(tag, "the tag of a copy"), loc=loc))
+
+
+def _expression(given: Expr, what: str) -> Expr:
+    if type(given) not in _EXPRESSIONS:
+        _refuse_operand(given, what)
+    return given
+
+
+def _refuse_operand(given: object, what: str) -> NoReturn:
+    if isinstance(given, bool | int | float):
+        fail(f"{what} is the number {given!r}", "write its type too: Literal.of(ScalarType.U32, 1).")
+    if isinstance(given, Value):
+        fail(
+            f"{what} is a value of a ProgramBuilder",
+            "pass the node itself, such as Load(...); operators make no nodes.",
+        )
+    fail(f"{what} is no expression but {given!r}", "give an expression node of vyre.ir, such as Var(...) or Load(...).")
+
+
+def _buffer_name(given: object) -> str:
+    if isinstance(given, Buffer):
+        fail(f"the buffer `{given.name}` is given itself", "give its name: buffer.name.")
+    return arguments.text(given, "the name of a buffer")

@@ -1,0 +1,118 @@
+"""The language of programs as data, for compilers: nodes, operators, types, buffers, and a builder that takes events.
+
+A ``Program`` is a value: buffers, a workgroup size and a tuple of statements, which hold expressions.  A compiler makes
+the nodes itself, or lets ``EventBuilder`` collect them; ``validate`` reports every broken rule, and ``Program`` reads
+and writes three forms: text, wire bytes and JSON.  docs/compilers.md shows how, docs/semantics.md what each operator
+means.
+
+What may change
+---------------
+
+Within a minor series (0.1.0, 0.1.1, ...) every name that this module exports stays, with its meaning, its fields and
+their order.  The following may be added in any version:
+
+- fields with defaults, after the present ones, and parameters with defaults: construct nodes with their present fields;
+- nodes and members of enumerations: a ``match`` over programs of others needs a default arm, such as
+  ``case _: raise NotImplementedError``;
+- rules of the validator for programs that could not run before either.
+
+The values of ``BinaryOp``, ``UnaryOp``, ``AtomicOp``, ``IdKind``, ``Access``, ``MemoryKind`` and ``ScalarType`` are
+wire tags and never change.  The wire and the JSON form carry version numbers of their own, and a reader refuses a
+number that it does not know; the digest of a program stays the same as long as the number of the wire form does.
+``repr`` and messages of errors are for people, and may change at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+# fmt: off
+# isort: off
+if TYPE_CHECKING:
+    from vyre.domain.diagnostics import Diagnostic as Diagnostic, Severity as Severity
+    from vyre.domain.ir.buffers import (
+        DEFAULT_KIND as DEFAULT_KIND, NO_HINTS as NO_HINTS, Access as Access, Buffer as Buffer,
+        BufferHints as BufferHints, CacheLocality as CacheLocality, MemoryKind as MemoryKind,
+    )
+    from vyre.domain.ir.event_builder import EventBuilder as EventBuilder
+    from vyre.domain.ir.expr import (
+        Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Cast as Cast,
+        Expr as Expr, Fma as Fma, IdKind as IdKind, LaunchId as LaunchId, Literal as Literal, Load as Load,
+        Select as Select, SpecConst as SpecConst, SubgroupAdd as SubgroupAdd, SubgroupBallot as SubgroupBallot,
+        SubgroupLane as SubgroupLane, SubgroupShuffle as SubgroupShuffle, SubgroupSize as SubgroupSize,
+        Unary as Unary, Var as Var, children as children, walk as walk,
+    )
+    from vyre.domain.ir.limits import (
+        MAX_BUFFERS as MAX_BUFFERS, MAX_EXPRESSION_DEPTH as MAX_EXPRESSION_DEPTH, MAX_NODES as MAX_NODES,
+        MAX_STATEMENT_DEPTH as MAX_STATEMENT_DEPTH,
+    )
+    from vyre.domain.ir.node import Node as Node, SourceLocation as SourceLocation
+    from vyre.domain.ir.operators import (
+        ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY, UNARY as UNARY,
+        AtomicOp as AtomicOp, BinaryOp as BinaryOp, BinaryRow as BinaryRow, Ordering as Ordering, Result as Result,
+        RightOperand as RightOperand, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
+        bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, unary_result as unary_result,
+    )
+    from vyre.domain.ir.program import Program as Program
+    from vyre.domain.ir.stmt import (
+        Assign as Assign, AsyncLoad as AsyncLoad, AsyncStore as AsyncStore, AsyncWait as AsyncWait,
+        Barrier as Barrier, Block as Block, Body as Body, Break as Break, Continue as Continue, If as If,
+        IndirectDispatch as IndirectDispatch, Let as Let, Loop as Loop, Region as Region, Return as Return,
+        Stmt as Stmt, Store as Store, Trap as Trap, bodies as bodies, operands as operands,
+        walk_statements as walk_statements,
+    )
+    from vyre.domain.ir.types import (
+        EXECUTABLE_TYPES as EXECUTABLE_TYPES, SCALAR_BY_TEXT as SCALAR_BY_TEXT, DataType as DataType,
+        ReservedType as ReservedType, ScalarType as ScalarType, TypeArg as TypeArg, TypeKind as TypeKind,
+        bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16, i32 as i32,
+        i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
+    )
+    from vyre.domain.ir.walk import unique_expressions as unique_expressions
+    from vyre.domain.names import Dim3 as Dim3
+    from vyre.domain.validation.report import Report as Report
+    from vyre.domain.validation.structure import MAX_STATEMENTS as MAX_STATEMENTS
+    from vyre.domain.validation.validator import validate as validate
+else:
+    from vyre.domain.lazy_names import homes, importer
+# isort: on
+# fmt: on
+
+# The same names for run time, where they are imported on first use: module -> names.
+_HOME: Final[dict[str, str]] = {
+    "vyre.domain.diagnostics": "Diagnostic Severity",
+    "vyre.domain.ir.buffers": "DEFAULT_KIND NO_HINTS Access Buffer BufferHints CacheLocality MemoryKind",
+    "vyre.domain.ir.event_builder": "EventBuilder",
+    "vyre.domain.ir.expr": (
+        "Atomic Binary Bitcast BufferLength Cast Expr Fma IdKind LaunchId Literal Load Select SpecConst SubgroupAdd "
+        "SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Var children walk"
+    ),
+    "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_STATEMENT_DEPTH",
+    "vyre.domain.ir.node": "Node SourceLocation",
+    "vyre.domain.ir.operators": (
+        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY UNARY AtomicOp BinaryOp BinaryRow Ordering Result RightOperand UnaryOp "
+        "UnaryRow binary_result bitcast_is_legal cast_is_legal unary_result"
+    ),
+    "vyre.domain.ir.program": "Program",
+    "vyre.domain.ir.stmt": (
+        "Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue If IndirectDispatch Let Loop Region "
+        "Return Stmt Store Trap bodies operands walk_statements"
+    ),
+    "vyre.domain.ir.types": (
+        "EXECUTABLE_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool_ f16 f32 f64 i8 "
+        "i16 i32 i64 u8 u16 u32 u64"
+    ),
+    "vyre.domain.ir.walk": "unique_expressions",
+    "vyre.domain.names": "Dim3",
+    "vyre.domain.validation.report": "Report",
+    "vyre.domain.validation.structure": "MAX_STATEMENTS",
+    "vyre.domain.validation.validator": "validate",
+}
+
+__all__ = sorted(name for names in _HOME.values() for name in names.split())
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that do not exist
+    __getattr__ = importer(__name__, homes(_HOME))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,7 +11,7 @@ from vyre.app.pipeline import Inputs, Pipeline
 from vyre.app.shorthand import Keywords
 from vyre.domain.arguments import expect, items_of
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming
-from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput
+from vyre.domain.errors import BackendError, InvalidConfig, InvalidInput, VyreError
 from vyre.domain.ir.program import Program
 from vyre.domain.names import Grid
 from vyre.domain.record import U64_MAX
@@ -117,7 +117,7 @@ def _bound(part: str, steps: Sequence[Step], compile: Compile) -> tuple[Resident
         expect(f"{part}[{number}]", step, Step, "a Step", InvalidInput)
         try:
             found.append(compile(step.program, step.config, **step.shorthand).resident_step(step.inputs))
-        except BackendError as error:
+        except VyreError as error:
             error.add_note(f"{part}[{number}]")
             raise
     return tuple(found)

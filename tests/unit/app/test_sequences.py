@@ -13,6 +13,7 @@ import pytest
 import vyre
 from support.small_programs import catalog_of
 from vyre import ProgramBuilder, Step, u32
+from vyre.app.shorthand import Keywords
 from vyre.domain.errors import InvalidConfig, InvalidInput, InvalidResource, TrapError, UnsupportedFeature
 from vyre.testing import cuda_machine
 
@@ -116,6 +117,66 @@ def test_what_is_written_must_be_resident(session: vyre.Session) -> None:
         with pytest.raises(InvalidInput) as caught:
             session.sequence([good], first=[Step(MIX, {"k": 3, "w": host(1), "x": a})])
         assert "first[0]" in caught.value.__notes__
+
+
+def scaled() -> vyre.Program:
+    """``y[i] = x[i] * k`` for each lane, where ``k`` is 1 unless it is specialized."""
+    with ProgramBuilder("scaled", workgroup=16) as p:
+        k = p.spec("k", u32(1))
+        x = p.input("x", u32)
+        y = p.inout("y", u32)
+        i = p.global_id()
+        y[i] = x[i] * k
+    return p.build()
+
+
+SCALED: Final = scaled()
+SHORTHAND: Final[dict[str, tuple[dict[str, Any], int, int]]] = {
+    "nothing": ({}, 1, N),
+    "grid": ({"grid": 1}, 1, 16),
+    "grid of a tuple": ({"grid": (2, 1)}, 1, 32),
+    "extent": ({"extent": 20}, 1, 32),
+    "constants": ({"spec": {"k": 5}}, 5, N),
+    "constants and grid": ({"spec": {"k": 5}, "grid": 1}, 5, 16),
+    "constants beside a config": ({"spec": {"k": 5}, "config": vyre.DispatchConfig(grid=1)}, 5, 16),
+}
+"""Keywords of a step, the factor ``k`` and the number of elements that are written."""
+
+
+@pytest.mark.parametrize("case", SHORTHAND)
+def test_a_step_takes_the_keywords_of_compile(session: vyre.Session, case: str) -> None:
+    keywords, k, written = SHORTHAND[case]
+    with session.resident(X) as x, session.resident(np.zeros(N, np.uint32)) as y:
+        session.sequence([Step(SCALED, {"x": x, "y": y}, **keywords)])()
+        wanted = X * np.uint32(k)
+        wanted[written:] = 0
+        np.testing.assert_array_equal(y.download(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"grid": 1, "config": vyre.DispatchConfig(grid=1)}, "grid is given twice"),
+        ({"spec": {"l": 5}}, "no specialization constant 'l'"),
+        ({"grid": 0}, "grid"),
+        ({"output_counts": {"z": 1}}, "z"),
+        ({"race_check": 1}, "race_check"),
+    ],
+)
+def test_keywords_of_a_step_are_refused_as_those_of_compile(
+    session: vyre.Session, keywords: dict[str, Any], message: str
+) -> None:
+    with session.resident(X) as a, session.resident(X) as b:
+        memory = {"x": a, "y": b}
+        with pytest.raises(vyre.VyreError, match=rf"{message}.*Fix:") as caught:
+            session.sequence([Step(SCALED, memory), Step(SCALED, memory, **keywords)])
+        assert "steps[1]" in caught.value.__notes__
+        with pytest.raises(type(caught.value)):
+            session.compile(SCALED, **keywords).bind_resident(memory)
+
+
+def test_every_keyword_of_compile_is_one_of_a_step() -> None:
+    assert set(Step(SCALED).shorthand) == set(Keywords.__annotations__)
 
 
 @pytest.mark.parametrize("rounds", [-1, 1.0, True, None])

@@ -38,3 +38,16 @@ def test_the_embedding_example_uses_no_private_name(path: Path) -> None:
     names = [a.name for n in imports for a in n.names]
     attributes = [n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) != "self"]
     assert not [name for name in names + attributes if name.startswith("_") and not name.endswith("__")]
+
+
+def test_the_compiler_of_the_embedding_example_lowers_with_the_language_and_its_events_only() -> None:
+    tree = ast.parse((EXAMPLES / "embedding" / "src" / "tinylang" / "lower.py").read_text())
+    imports = {
+        (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    modules = {module for module, _ in imports if module.startswith("vyre")}
+    assert modules == {"vyre.ir"}
+    assert ("vyre.ir", "EventBuilder") in imports

@@ -163,15 +163,15 @@ def test_parameters_orderings_and_ends_of_lanes_are_those_of_the_calls() -> None
     b = EventBuilder("rest", workgroup=(8, 4))
     b.buffer("k", U32, Access.UNIFORM, 1, kind=MemoryKind.PUSH)
     b.buffer("y", U32, Access.READ_WRITE)
-    parameter, j = Load("k", word(0)), Var("k_1")
+    parameter, count = Load("k", word(0)), Var("k_1")
     b.barrier(Ordering.GRID_SYNC)
     b.open_region("part")
     b.open_block()
     b.open_loop("k_1", word(0), word(9), word(3))
-    b.open_if(fused(BinaryOp.EQ, j, parameter))
+    b.open_if(fused(BinaryOp.EQ, count, parameter))
     b.break_()
     b.close()
-    b.open_if(fused(BinaryOp.GT, j, word(5)))
+    b.open_if(fused(BinaryOp.GT, count, word(5)))
     b.continue_()
     b.close()
     b.let("n", word(1))
@@ -325,13 +325,20 @@ def test_a_program_that_breaks_a_rule_is_reported_with_its_position() -> None:
     assert "k.src:12" in str(report)
 
 
+def refused_by_type_checkers(value: object) -> Any:
+    return value
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
-        ((Let("n", 5),), r"5 \(type int\) stands where an expression belongs"),
-        ((Let("n", Binary(BinaryOp.ADD, word(1), None)),), r"None \(type NoneType\) stands where an expression"),
-        ((If(YES, (word(1),)),), r"stands where a statement belongs"),
-        ((If(YES, Return()),), r"stands where a tuple of statements belongs"),
+        ((Let("n", refused_by_type_checkers(5)),), r"5 \(type int\) stands where an expression belongs"),
+        (
+            (Let("n", Binary(BinaryOp.ADD, word(1), refused_by_type_checkers(None))),),
+            r"None \(type NoneType\) stands where an expression",
+        ),
+        ((If(YES, refused_by_type_checkers((word(1),))),), r"stands where a statement belongs"),
+        ((If(YES, refused_by_type_checkers(Return())),), r"stands where a tuple of statements belongs"),
         ([Return()], r"stands where a tuple of statements belongs"),
     ],
 )

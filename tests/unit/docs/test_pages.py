@@ -75,7 +75,10 @@ def test_the_shell_commands_of_the_readme_work(tmp_path: Path, monkeypatch: pyte
 def test_the_code_of_pages_type_checks(tmp_path: Path) -> None:
     """With no cache: one that other processes use too is locked at times."""
     programs = []
-    for page in (ROOT / "README.md", ROOT / "docs" / "builder.md", ROOT / "docs" / "dispatching.md"):
+    for page in (
+        ROOT / "README.md",
+        *(ROOT / "docs" / f"{name}.md" for name in ("builder", "compilers", "dispatching")),
+    ):
         programs.append(tmp_path / f"{page.stem.lower()}.py")
         programs[-1].write_text("\n".join(python_blocks(page)), "utf-8")
     options = ["--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={os.devnull}"]

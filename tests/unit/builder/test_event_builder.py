@@ -271,16 +271,16 @@ MISUSE: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "nothing as step": (lambda b: b.open_loop("k", word(0), word(1), None), r"the step of a loop is no expression"),
     "an expression as statement": (lambda b: b.append(word(1)), r"is no statement"),
     "a buffer as name": (lambda b: b.store(b.buffer("z", U32), word(0), word(0)), r"the buffer `z` is given itself"),
-    "a number as local": (lambda b: b.let(3, word(1)), r"the name of a local is no text but 3"),
-    "a number as loop variable": (lambda b: b.open_loop(3, word(0), word(1)), r"the variable of a loop is no text"),
-    "a number as tag": (lambda b: b.async_store("y", "y", word(0), word(4), 3), r"the tag of a copy is no text"),
+    "a number as local": (lambda b: b.let(3, word(1)), r"the name of a local must be a str, not 3"),
+    "a number as loop variable": (lambda b: b.open_loop(3, word(0), word(1)), r"the variable of a loop must be a str"),
+    "a number as tag": (lambda b: b.async_store("y", "y", word(0), word(4), 3), r"the tag of a copy must be a str"),
     "text as ordering": (lambda b: b.barrier("seq_cst"), r"'seq_cst' is no ordering"),
     "text as buffer": (lambda b: b.declare("z"), r"'z' is no Buffer"),
     "a buffer twice": (lambda b: b.buffer("y", U32), r"there is a buffer `y` already"),
     "a foreign element type": (lambda b: b.buffer("z", "f32"), r"the element type 'f32'"),
     "a negative count": (lambda b: b.buffer("z", U32, count=-1), r"-1 elements"),
     "no workgroup": (lambda b: EventBuilder(workgroup=0), r"workgroup=0 is no workgroup size"),
-    "a number as name": (lambda b: EventBuilder(3, workgroup=1), r"the name of a program is no text"),  # type: ignore[arg-type]
+    "a number as name": (lambda b: EventBuilder(3, workgroup=1), r"the name of a program must be a str"),  # type: ignore[arg-type]
 }
 
 

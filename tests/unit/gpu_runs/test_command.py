@@ -79,7 +79,7 @@ def test_exit_codes(verdicts: list[GroupVerdict], code: ExitCode) -> None:
 
 
 def test_a_rehearsal_runs_groups_and_is_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["check", "--out", str(tmp_path), "--backend", "reference", "--only", "checksums", "--budget", "120"]
+    arguments = ["check", "--out", str(tmp_path), "--backend", "reference", "--only", "checksums", "--budget", "1100"]
     assert main([*arguments, "--revision", "abc"]) == ExitCode.PASSED
     assert "EMULATED" in capsys.readouterr().out
     record = json.loads((tmp_path / "rehearsal-check-reference.json").read_text())

@@ -31,7 +31,7 @@ NEED_A_GPU = {"sanitizer", "launch-bindings", "launch-cuda-core", "launch-cupy",
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_group_passes_on_the_machine(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([command, "--out", str(tmp_path), "--backend", "cuda-machine", "--budget", "400"])
+    code = main([command, "--out", str(tmp_path), "--backend", "cuda-machine", "--budget", "1100"])
     printed = capsys.readouterr().out
     assert code == 0, printed
     record: dict[str, Any] = json.loads((tmp_path / f"rehearsal-{command}-cuda-machine.json").read_text())

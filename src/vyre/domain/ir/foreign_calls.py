@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
-from traceback import walk_tb
 from typing import Final, ParamSpec
 
 from vyre.domain.errors import LocatedError, UnsupportedUse
@@ -40,6 +39,8 @@ def explain_call(error: BaseException, raised: type[LocatedError], owners: Mappi
     ``owners`` maps the name of a class to the name that the fix gives an instance of it.
     """
     found = _UNFIT.match(str(error)) if type(error) is TypeError else None
+    from traceback import walk_tb  # only for errors
+
     frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if not is_ours(frame)]
     if found is None or not frames:
         return

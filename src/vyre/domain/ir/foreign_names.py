@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Final
 
@@ -218,6 +217,8 @@ def attribute_hint(owner: str, name: str, hints: Hints, attributes: Iterable[str
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Returns the name among ``known`` that is most similar to ``name``, or None."""
     spelled = {plain(candidate): candidate for candidate in known}
+    from difflib import get_close_matches  # only for errors
+
     near = get_close_matches(plain(name), spelled, n=1, cutoff=0.7)
     return spelled[near[0]] if near else None
 

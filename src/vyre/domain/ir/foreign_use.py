@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from traceback import walk_tb
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
@@ -50,6 +49,8 @@ def explain_unbound(error: BaseException) -> None:
     trace = error.__traceback__
     if type(error) is not UnboundLocalError or trace is None:
         return
+    from traceback import walk_tb  # only for errors
+
     frames = [frame for frame, _ in walk_tb(trace)]
     (line,) = (line for frame, line in walk_tb(trace) if frame is frames[-1])
     raising = frames[-1].f_code

@@ -59,7 +59,7 @@ class IntegerWriter:
     def reg(self, value: Value) -> Register:
         """Returns a value's register; an immediate is moved into one."""
         operand = value.operand
-        return operand if isinstance(operand, Register) else in_register(self.w, value)
+        return operand if type(operand) is Register else in_register(self.w, value)
 
 
 Row: TypeAlias = Callable[[IntegerWriter, Value, Value], Value]

@@ -6,8 +6,7 @@ code that must know what an operand is can check its type.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 
 class Register(str):
@@ -16,10 +15,26 @@ class Register(str):
     __slots__ = ()
 
 
-@lru_cache(maxsize=4096)
+_KEPT: Final = 1 << 16
+"""Names of registers of one class that are kept: every kernel counts from 0."""
+_names: Final[dict[str, tuple[Register, ...]]] = {}
+
+
+def registers(kind: str) -> tuple[Register, ...]:
+    """Returns the registers of a class whose names are kept, from number 0 on."""
+    return _names.get(kind, ())
+
+
 def register(kind: str, number: int) -> Register:
-    """Returns a register of the kernel; results are cached, because every kernel counts from 0."""
-    return Register(f"%{kind}{number}")
+    """Returns a register of the kernel."""
+    names = _names.get(kind, ())
+    if number < len(names):
+        return names[number]
+    if number >= _KEPT:
+        return Register(f"%{kind}{number}")
+    more = range(len(names), 2 * number + 64)
+    names = _names[kind] = (*names, *(Register(f"%{kind}{n}") for n in more))
+    return names[number]
 
 
 class Immediate(str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vyre.adapters.cuda.ptx.operands import Operand, Register, Symbol, register
+from vyre.adapters.cuda.ptx.operands import Operand, Register, Symbol, register, registers
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.domain.ir.types import ScalarType
 
@@ -46,6 +46,7 @@ class Writer:
         self.marks: Final[list[tuple[int, Site]]] = []
         """Sites, each with the number of body lines before it."""
         self._counts = dict.fromkeys(_DECLARED, 0)
+        self._names = {kind: registers(kind) for kind in _DECLARED}
         self._labels = 0
         self._once: dict[str, Register] = {}
 
@@ -63,11 +64,19 @@ class Writer:
         """Writes ``operation`` with a new register of class ``kind`` as its result, and returns the register."""
         number = self._counts[kind]
         self._counts[kind] = number + 1
+        names = self._names[kind]
+        result = names[number] if number < len(names) else self._named(kind, number)
+        try:
+            text = ", ".join(operands)  # type: ignore[arg-type]  # most are strings
+        except TypeError:
+            text = ", ".join(map(str, operands))
+        self.line(f"{operation} " + result + ", " + text + ";")
+        return result
+
+    def _named(self, kind: str, number: int) -> Register:
+        """Returns a register beyond those whose names the writer has, and gets it more of them."""
         result = register(kind, number)
-        line = operation + " " + result
-        for operand in operands:  # most are strings, which are joined faster than formatted
-            line += ", " + operand if isinstance(operand, str) else f", {operand}"
-        self.line(line + ";")
+        self._names[kind] = registers(kind)
         return result
 
     def label(self) -> str:

@@ -503,6 +503,7 @@ def _not_a_value(operand: object) -> NoReturn:
 
 
 def described(value: Value) -> str:
+    """Returns the name of a value in error messages: the user's name for it, else its type with an article."""
     article = "a" if value.dtype.text[0] in "bu" else "an"
     return named(value, f"{article} {value.dtype.text} value")
 

@@ -45,7 +45,7 @@ class ArtifactKind(Enum):
 class ArtifactKey:
     """The key of a compiled artifact.
 
-    ``kind``: what is stored.
+    ``kind``: PTX text, a CUBIN image, or a stored verdict.
     ``target``: the architecture, such as ``sm_90``.
     ``device``: facts about the device on which the artifact depends.
     ``driver``: the version of the driver.

@@ -15,14 +15,17 @@ def homes(names_by_module: Mapping[str, str]) -> dict[str, str]:
     return {name: module for module, names in names_by_module.items() for name in names.split()}
 
 
-def importer(package: str, module_of: Mapping[str, str]) -> Callable[[str], object]:
-    """Returns the ``__getattr__`` of ``package``: imports a name from its module and keeps it in the package."""
+def importer(package: str, module_of: Mapping[str, str], *, are_modules: bool = False) -> Callable[[str], object]:
+    """Returns the ``__getattr__`` of ``package``: imports a name from its module and keeps it in the package.
+
+    ``are_modules``: the names are modules themselves, each inside the package that ``module_of`` gives.
+    """
 
     def get(name: str) -> object:
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(module), name)
+        value: object = import_module(f"{module}.{name}") if are_modules else getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

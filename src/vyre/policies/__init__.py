@@ -14,7 +14,6 @@ option.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 # fmt: off
@@ -100,47 +99,38 @@ if TYPE_CHECKING:
         selection as selection,
         strategy as strategy,
     )
+else:
+    from vyre.domain.lazy_names import homes, importer
 # isort: on
 # fmt: on
 
-# The same as the block above, for run time: folder -> modules.
-_FOLDERS: Final[dict[str, str]] = {
-    "caching": (
+# The names of the block above at run time: package -> modules in it.
+_HOME: Final[dict[str, str]] = {
+    "vyre.policies": "arith journal record",
+    "vyre.policies.caching": (
         "artifact_dependencies cache_eviction cache_eviction_heat cache_invalidation cache_outcome cost_eviction"
     ),
-    "concurrency": "arm_independence async_copy_overlap hazards",
-    "devices": "backend_ranking occupancy subgroup",
-    "egraphs": "device_extraction egraph_kernels extraction_cost",
-    "emission": "constant_division",
-    "evidence": "claims",
-    "frontiers": "fixpoint frontier_ir fusion_pressure plan_cache topology waves",
-    "launching": (
+    "vyre.policies.concurrency": "arm_independence async_copy_overlap hazards",
+    "vyre.policies.devices": "backend_ranking occupancy subgroup",
+    "vyre.policies.egraphs": "device_extraction egraph_kernels extraction_cost",
+    "vyre.policies.emission": "constant_division",
+    "vyre.policies.evidence": "claims",
+    "vyre.policies.frontiers": "fixpoint frontier_ir fusion_pressure plan_cache topology waves",
+    "vyre.policies.launching": (
         "bindless capture command_reuse cost_observation dispatch_policy dispatch_shape execution_prices "
         "fixpoint_iterations grid_sync_mode param_inlining persistent_kernel plan_execution queueing"
     ),
-    "prediction": "shape_prediction speculate speculation trace_jit",
-    "stage_fusion": "fusion launch_fusion pipeline_fusion",
-    "transfer": "readback residency transfers",
-    "tuning": "paired_race successive_halving workgroup_candidates",
-    "variants": "kernel_variant routing selection strategy",
-}
-_MODULE_OF: Final = {
-    **{name: f"vyre.policies.{name}" for name in ("arith", "journal", "record")},
-    **{name: f"vyre.policies.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names.split()},
+    "vyre.policies.prediction": "shape_prediction speculate speculation trace_jit",
+    "vyre.policies.stage_fusion": "fusion launch_fusion pipeline_fusion",
+    "vyre.policies.transfer": "readback residency transfers",
+    "vyre.policies.tuning": "paired_race successive_halving workgroup_candidates",
+    "vyre.policies.variants": "kernel_variant routing selection strategy",
 }
 
-__all__ = sorted(_MODULE_OF)
-
+__all__ = sorted(name for names in _HOME.values() for name in names.split())
 
 if not TYPE_CHECKING:  # so that a type checker refuses names that do not exist
-
-    def __getattr__(name: str) -> object:
-        module = _MODULE_OF.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = import_module(module)
-        globals()[name] = value
-        return value
+    __getattr__ = importer(__name__, homes(_HOME), are_modules=True)
 
 
 def __dir__() -> list[str]:

@@ -103,12 +103,12 @@ def test_every_name_of_a_package_resolves_and_is_known_to_type_checkers(module: 
     tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}" if module is vyre.policies else node.module
+        alias.asname or alias.name: node.module
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    at_run_time = module._MODULE_OF if module is vyre.policies else homes(module._HOME)
+    at_run_time = homes(module._HOME)
     assert seen == at_run_time
     assert sorted(seen) == module.__all__
     for name in module.__all__:

@@ -58,7 +58,7 @@ class FoundAccess(NamedTuple):
 
 
 class KernelFinding(NamedTuple):
-    """What a driver that watches kernels reports about a kernel that it stopped.
+    """The report of a driver that watches kernels about a kernel that it stopped.
 
     ``accesses`` are in the order in which they happened; the last one stopped the kernel.  ``address`` is that of the
     element in ``space``, which is ``global`` or ``shared`` (then it counts from the start of the block's area); it is

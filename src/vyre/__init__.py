@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     )
     from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
-        BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder, Value as Value,
-        Variable as Variable,
+        BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder,
+        TypeLike as TypeLike, Value as Value, Variable as Variable,
     )
     from vyre.domain.ir.functions import (
         abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
@@ -140,7 +140,7 @@ _HOME: Final[dict[str, str]] = {
         "UnusableCosts VyreError"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
-    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder Value Variable",
+    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
         "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul "

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import vyre
-from support.kinds import FLAGS, KINDS, NUMBERS, TEXTS, made
+from support.kinds import FLAGS, KINDS, NUMBERS, NUMPY_NUMBERS, TEXTS, made
 from vyre import ProgramBuilder, f32, u32
 from vyre.domain.errors import LocatedError, VyreError
 from vyre.domain.ir import functions
@@ -67,12 +67,14 @@ OWN_KINDS: Final[dict[str, Callable[[Kernel], Any]]] = {
 }
 ALL_KINDS: Final = (*KINDS, *OWN_KINDS)
 
-WHOLE: Final = {"one", "zero"}
+WHOLE: Final = {"one", "zero", "numpy int"}
+BOOLS: Final = {*FLAGS, "numpy bool"}
+TYPES: Final = {"type", "numpy type", "dtype"}
 U32: Final = {*WHOLE, A_NUMBER}
-FLOATS: Final = NUMBERS - {"huge"}
+FLOATS: Final = NUMBERS - {"huge"} | NUMPY_NUMBERS
 F32: Final = {*FLOATS, A_VALUE, A_VARIABLE}
-NUMERIC: Final = {*WHOLE, "float", "whole float", "nan", "infinity", A_VALUE, A_VARIABLE, A_NUMBER}
-ANY: Final = {*NUMERIC, *FLAGS, A_CONDITION}
+NUMERIC: Final = {*FLOATS - {"negative"}, A_VALUE, A_VARIABLE, A_NUMBER}
+ANY: Final = {*NUMERIC, *BOOLS, A_CONDITION}
 NAME: Final = {"none", *TEXTS} - {"no text"}
 FULL_NAME: Final = NAME - {"none"}
 COUNT: Final = {"none", *WHOLE}
@@ -102,7 +104,7 @@ def fixed(**right: Any) -> Callable[[Kernel], Mapping[str, Any]]:
 
 
 def declarations() -> Iterator[tuple[str, Row]]:
-    takes = {"name": FULL_NAME, "dtype": {"type", NARROW}, "count": COUNT}
+    takes = {"name": FULL_NAME, "dtype": {*TYPES, "narrow numpy type", NARROW}, "count": COUNT}
     ranged = {"output_range": {"none"}}
     right = {"name": "b", "dtype": f32, "count": 4}
     yield "input", Row(lambda k: k.p.input, fixed(**right), takes)
@@ -111,11 +113,11 @@ def declarations() -> Iterator[tuple[str, Row]]:
     like = {"like": {"none", A_BUFFER, *TEXTS}}
     yield "output", Row(lambda k: k.p.output, fixed(**right, output_range=(0, 4)), takes | ranged)
     yield "output like", Row(lambda k: k.p.output, lambda k: right | {"count": None, "like": k.x}, takes | like)
-    yield "workgroup", Row(lambda k: k.p.workgroup, fixed(**right), takes | {"count": {"one"}})
+    yield "workgroup", Row(lambda k: k.p.workgroup, fixed(**right), takes | {"count": {"one", "numpy int"}})
     yield "param", Row(lambda k: k.p.param, fixed(name="b", dtype=f32), takes)
     yield "spec", Row(lambda k: k.p.spec, fixed(name="b", default=1.0), {"name": FULL_NAME, "default": {
-        *FLAGS, *WHOLE, *FLOATS - {"negative"}}})  # fmt: skip
-    axes = {"workgroup": {"one", "tuple"}}
+        *BOOLS, *WHOLE, *FLOATS - {"negative"}}})  # fmt: skip
+    axes = {"workgroup": {"one", "numpy int", "tuple"}}
     yield (
         "ProgramBuilder",
         Row(
@@ -152,7 +154,7 @@ def statements() -> Iterator[tuple[str, Row]]:
         Row(
             lambda k: entered(k.p.while_),
             lambda k: {"test": lambda: k.number < 3},
-            {"test": {*FLAGS, *WHOLE, *FLOATS - {"negative"}, A_VARIABLE, "class"}},
+            {"test": {*BOOLS, *WHOLE, *FLOATS - {"negative"}, A_VARIABLE, "class", "numpy type", "narrow numpy type"}},
         ),
     )
     yield (
@@ -193,7 +195,7 @@ def handles() -> Iterator[tuple[str, Row]]:
                     {"index": U32, "value": U32, "expected": U32, "ordering": {ORDERING}},
                 ),
             )
-    types = {"dtype": {"type"}}
+    types = {"dtype": TYPES}
     yield "Value.cast", Row(lambda k: k.value.cast, fixed(dtype=u32), types)
     yield "Value.bitcast", Row(lambda k: k.value.bitcast, fixed(dtype=u32), types)
     yield "Variable.assign", Row(lambda k: k.variable.assign, fixed(value=1.0), {"value": F32})
@@ -271,7 +273,7 @@ def expressions() -> Iterator[tuple[str, Row]]:
         yield name, Row(lambda _, f=function: f, fixed(**right), takes)  # type: ignore[misc]
     for dtype in vyre.ScalarType:
         if dtype.is_executable:
-            whole = FLOATS if dtype.is_float else FLAGS if dtype is vyre.bool_ else {*WHOLE, "negative"}
+            whole = FLOATS if dtype.is_float else BOOLS if dtype is vyre.bool_ else {*WHOLE, "negative"}
             yield f"{dtype!r}", Row(lambda _, t=dtype: t, fixed(value=whole >= FLAGS or 1), {"value": whole})  # type: ignore[misc]
 
 

@@ -72,6 +72,8 @@ KINDS: Final[dict[str, Any]] = {
     "numpy int": np.int64(1),
     "numpy float": np.float32(1),
     "numpy bool": np.True_,
+    "numpy complex": np.complex64(1),
+    "long double": np.longdouble(1),
     "array": np.ones(1, np.float32),
     "array without axes": np.array(1.0),
     "texts": np.array(["text"]),
@@ -79,6 +81,13 @@ KINDS: Final[dict[str, Any]] = {
     "program": saxpy_program(),
     "config": vyre.DispatchConfig(),
     "type": vyre.f32,
+    "numpy type": np.float32,
+    "narrow numpy type": np.uint16,
+    "dtype": np.dtype("<i4"),
+    "big-endian dtype": np.dtype(">f4"),
+    "structured dtype": np.dtype([("x", "<f4")]),
+    "dtype of objects": np.dtype(object),
+    "abstract numpy type": np.floating,
     "kind of error": VyreError,
 }
 NUMBERS: Final = {"one", "zero", "negative", "huge", "float", "whole float", "nan", "infinity"}
@@ -90,7 +99,8 @@ AXES: Final = {"one", "tuple"}
 EMPTY: Final = {"no list", "no tuple", "no dict", "range"}
 PATHS: Final = TEXTS | {"path"}
 DICTS: Final = {kind for kind in KINDS if "dict" in kind or kind in ("none", "numbered")}
-CALLABLE: Final = {"function", "class", "type", "kind of error"}
+NUMPY_TYPES: Final = {"numpy type", "narrow numpy type", "abstract numpy type"}
+CALLABLE: Final = {"function", "class", "type", "kind of error"} | NUMPY_TYPES
 
 
 def made(kind: str) -> Any:

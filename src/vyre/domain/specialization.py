@@ -18,8 +18,9 @@ from blake3 import blake3
 
 from vyre.domain.arguments import expect
 from vyre.domain.errors import InvalidConfig
-from vyre.domain.ir.bits import argument_bits, python_number
+from vyre.domain.ir.bits import argument_bits
 from vyre.domain.ir.expr import Literal, SpecConst
+from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.program import Dim3, Program
 from vyre.domain.ir.types import DataType, ReservedType, ScalarType, TypeArg
 from vyre.domain.ir.walk import unique_expressions

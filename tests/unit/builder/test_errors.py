@@ -170,10 +170,12 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: f64(10**400), "overflows f64"),
     (lambda k: k.n + True, "True is a bool where u32 is expected"),
     (lambda k: (k.n > 1) & 1, "1 is no bool"),
-    (lambda k: k.n + "one", "neither a value nor a Python number"),  # type: ignore[operator]
-    (lambda k: k.n + np.float32(1), "convert NumPy scalars with .item()"),  # type: ignore[operator]
-    (lambda k: np.float32(1) * k.n, "convert NumPy scalars with .item()"),  # type: ignore[operator]
-    (lambda k: k.n == None, "neither a value nor a Python number"),  # noqa: E711
+    (lambda k: k.n + "one", "neither a value nor a number"),  # type: ignore[operator]
+    (lambda k: k.n + np.float32(1), "1.0 is no integer"),
+    (lambda k: np.float32(1) * k.n, "1.0 is no integer"),
+    (lambda k: k.n + np.uint64(1 << 32), "4294967296 does not fit u32"),
+    (lambda k: k.n + np.ones(2), "(ndarray) is neither a value nor a number"),  # type: ignore[operator]
+    (lambda k: k.n == None, "neither a value nor a number"),  # noqa: E711
     (lambda k: k.n + k.x, "a buffer is used where one element is needed"),  # type: ignore[operator]
     (lambda k: bool(k.n > 1), "Python cannot test a bool value"),
     (lambda k: k.n > 1 and k.n < 5, "write & | ~ between comparisons in brackets"),
@@ -184,7 +186,7 @@ CASES: list[tuple[Callable[[Kernel], object], str]] = [
     (lambda k: list(k.x), "cannot be iterated over"),  # type: ignore[call-overload]
     (lambda k: u8(3), "cannot make a literal of u8"),
     (lambda k: i32(1 << 31), "2147483648 does not fit i32"),
-    (lambda k: u32(k.n), "u32(...) makes a constant of a Python number, and cannot convert"),  # type: ignore[arg-type]
+    (lambda k: u32(k.n), "u32(...) makes a constant of a number, and cannot convert"),  # type: ignore[arg-type]
     (lambda k: k.n.cast(u8), "cannot cast u8"),
     (lambda k: k.n.cast(ReservedType("bytes")), "cannot cast bytes"),
     (lambda k: k.n.bitcast(u64), "u32 cannot be bitcast to u64"),

@@ -6,6 +6,7 @@ import math
 import struct
 from typing import Any, Final
 
+from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.types import ScalarType, TypeKind
 from vyre.domain.shown import shown
 
@@ -65,17 +66,6 @@ def argument_bits(dtype: ScalarType, value: object) -> int:
             )
         return bits
     return value_bits(dtype, number)
-
-
-def python_number(value: object) -> Any:
-    """Returns the number in a NumPy scalar or zero-dimensional array, and any other value unchanged."""
-    if isinstance(value, bool | int | float):
-        return value
-    import numpy as np
-
-    if not isinstance(value, np.generic | np.ndarray) or isinstance(value, np.ma.MaskedArray):
-        return value
-    return value.item() if value.shape == () and value.dtype.kind in "biuf" else value
 
 
 def _float_bits(dtype: ScalarType, value: int | float | bool) -> int:

@@ -30,6 +30,7 @@ from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.handles import BufferHandle, Variable
+from vyre.domain.ir.numpy_scalars import NumpyInteger, Size
 from vyre.domain.ir.operators import Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.recorder import BlockContext, Recorder
@@ -50,11 +51,12 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Trap,
 )
-from vyre.domain.ir.types import DataType, ScalarType
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     NEVER_STALE,
     Operand,
     Origin,
+    TypeLike,
     Value,
     as_value,
     check_in_scope,
@@ -65,9 +67,9 @@ from vyre.domain.ir.value import (
 )
 from vyre.domain.shown import shown
 
-__all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "Value", "Variable", "literal"]
+__all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "TypeLike", "Value", "Variable", "literal"]
 
-Axis: TypeAlias = Literal[0, 1, 2]
+Axis: TypeAlias = Literal[0, 1, 2] | NumpyInteger
 Condition: TypeAlias = Operand | Callable[[], Operand]
 _T = TypeVar("_T")
 _U32: Final = ScalarType.U32
@@ -89,7 +91,7 @@ class ProgramBuilder(ForeignBuilderUse):
     __slots__ = ("_buffers", "_copies", "_entered", "_loc", "_name", "_recorder", "_specs", "_workgroup", "_writable")
 
     @explained
-    def __init__(self, name: str | None = None, *, workgroup: int | tuple[int, ...]) -> None:
+    def __init__(self, name: str | None = None, *, workgroup: Size | tuple[Size, ...]) -> None:
         self._name = None if name is None else arguments.text(name, "the name of a program")
         self._loc = caller_location()
         self._workgroup = arguments.workgroup_size(workgroup)
@@ -137,12 +139,12 @@ class ProgramBuilder(ForeignBuilderUse):
 
     # -- buffers, parameters, constants -------------------------------------------------------------
 
-    def input(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
+    def input(self, name: str, dtype: TypeLike, count: Size | None = None) -> BufferHandle:
         """Declares a read-only buffer of ``count`` elements, or (None, 0) of as many as the caller passes."""
         return self._buffer(name, Access.READ_ONLY, dtype, count)
 
     def inout(
-        self, name: str, dtype: DataType, count: int | None = None, *, output_range: tuple[int, int] | None = None
+        self, name: str, dtype: TypeLike, count: Size | None = None, *, output_range: tuple[Size, Size] | None = None
     ) -> BufferHandle:
         """Declares a buffer that is passed in, changed and returned; with ``output_range`` only bytes [start, end)
         are returned.
@@ -152,11 +154,11 @@ class ProgramBuilder(ForeignBuilderUse):
     def output(
         self,
         name: str,
-        dtype: DataType,
-        count: int | None = None,
+        dtype: TypeLike,
+        count: Size | None = None,
         like: BufferHandle | str | None = None,
         *,
-        output_range: tuple[int, int] | None = None,
+        output_range: tuple[Size, Size] | None = None,
     ) -> BufferHandle:
         """Declares a buffer that the backend allocates, zeroed, and returns.
 
@@ -165,15 +167,15 @@ class ProgramBuilder(ForeignBuilderUse):
         """
         return self._buffer(name, Access.READ_WRITE, dtype, count, is_output=True, like=like, output_range=output_range)
 
-    def uniform(self, name: str, dtype: DataType, count: int | None = None) -> BufferHandle:
+    def uniform(self, name: str, dtype: TypeLike, count: Size | None = None) -> BufferHandle:
         """Declares a small read-only buffer of which all lanes read the same elements."""
         return self._buffer(name, Access.UNIFORM, dtype, count)
 
-    def workgroup(self, name: str, dtype: DataType, count: int) -> BufferHandle:
+    def workgroup(self, name: str, dtype: TypeLike, count: Size) -> BufferHandle:
         """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup."""
         return self._buffer(name, Access.WORKGROUP, dtype, count)
 
-    def param(self, name: str, dtype: DataType) -> Value:
+    def param(self, name: str, dtype: TypeLike) -> Value:
         """Declares a scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
         return self._buffer(name, Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH)[0]
 
@@ -441,18 +443,18 @@ class ProgramBuilder(ForeignBuilderUse):
         self,
         name: str,
         access: Access,
-        dtype: DataType,
-        count: int | None,
+        dtype: TypeLike,
+        count: Size | None,
         *,
         is_output: bool = False,
         kind: MemoryKind | None = None,
         like: BufferHandle | str | None = None,
-        output_range: tuple[int, int] | None = None,
+        output_range: tuple[Size, Size] | None = None,
     ) -> BufferHandle:
         name = arguments.name(name, "the name of a buffer")
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
-        element = arguments.element(dtype, name)
+        element = arguments.element(dtype, name, is_value=kind is MemoryKind.PUSH)
         is_workgroup = access is Access.WORKGROUP
         count = 0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup)
         if output_range is not None:
@@ -487,7 +489,7 @@ class ProgramBuilder(ForeignBuilderUse):
             fail(f"`{name}` is to have the length of {shown(like)}", "give a buffer of this builder, or its name.")
         return arguments.text(like, "the name of a buffer")
 
-    def _launch_id(self, kind: IdKind, axis: int) -> Value:
+    def _launch_id(self, kind: IdKind, axis: Axis) -> Value:
         return Value(LaunchId(kind, arguments.axis(axis), loc=caller_location()), _U32)
 
 

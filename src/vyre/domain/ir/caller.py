@@ -15,6 +15,7 @@ _SURFACE_MODULES: Final = frozenset(
     for name in (
         "types",
         "arguments",
+        "numpy_scalars",
         "caller",
         "scopes",
         "rebinding",

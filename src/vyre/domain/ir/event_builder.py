@@ -23,6 +23,7 @@ from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, Memory
 from vyre.domain.ir.caller import fail
 from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.numpy_scalars import Size, python_number
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
@@ -44,9 +45,10 @@ from vyre.domain.ir.stmt import (
     Store,
     Trap,
 )
-from vyre.domain.ir.types import DataType, ScalarType
-from vyre.domain.ir.value import Value
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.value import TypeLike, Value
 from vyre.domain.names import Dim3
+from vyre.domain.shown import shown
 
 _EXPRESSIONS: Final = frozenset(EXPR_TYPES)
 _STATEMENTS: Final = frozenset(STMT_TYPES)
@@ -108,7 +110,7 @@ class EventBuilder:
     __slots__ = ("_bindings", "_body", "_buffers", "_built", "_loc", "_name", "_open", "_workgroup")
 
     def __init__(
-        self, name: str | None = None, *, workgroup: int | tuple[int, ...], loc: SourceLocation | None = None
+        self, name: str | None = None, *, workgroup: Size | tuple[Size, ...], loc: SourceLocation | None = None
     ) -> None:
         self._name = None if name is None else arguments.text(name, "the name of a program")
         self._workgroup: Dim3 = arguments.workgroup_size(workgroup)
@@ -136,14 +138,14 @@ class EventBuilder:
     def buffer(
         self,
         name: str,
-        element: DataType,
+        element: TypeLike,
         access: Access = Access.READ_ONLY,
-        count: int | None = None,
+        count: Size | None = None,
         *,
         is_output: bool = False,
         kind: MemoryKind | None = None,
         like: str | None = None,
-        output_range: tuple[int, int] | None = None,
+        output_range: tuple[Size, Size] | None = None,
         hints: BufferHints = NO_HINTS,
         loc: SourceLocation | None = None,
     ) -> Buffer:
@@ -165,7 +167,7 @@ class EventBuilder:
                 name,
                 0 if is_workgroup else self._bindings,
                 access,
-                arguments.element(element, name),
+                arguments.element(element, name, is_value=kind is MemoryKind.PUSH),
                 0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup),
                 is_output=is_output,
                 kind=kind,
@@ -362,8 +364,8 @@ def _expression(given: Expr, what: str) -> Expr:
 
 
 def _refuse_operand(given: object, what: str) -> NoReturn:
-    if isinstance(given, bool | int | float):
-        fail(f"{what} is the number {given!r}", "write its type too: Literal.of(ScalarType.U32, 1).")
+    if isinstance(python_number(given), bool | int | float):
+        fail(f"{what} is the number {shown(given)}", "write its type too: Literal.of(ScalarType.U32, 1).")
     if isinstance(given, Value):
         fail(
             f"{what} is a value of a ProgramBuilder",

@@ -12,8 +12,10 @@ from typing import Final, TypeAlias
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.bits import bits_value, value_bits
 from vyre.domain.ir.node import Node, fields_getter, misplaced
+from vyre.domain.ir.numpy_scalars import NumpyNumber, python_number
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.shown import shown
 
 
 class IdKind(IdentityEnum):
@@ -50,9 +52,15 @@ class Literal(Node):
             )
 
     @classmethod
-    def of(cls, dtype: ScalarType, value: int | float | bool) -> Literal:
-        """Returns the literal nearest to ``value``: integers must be in range (``ValueError``), floats round once."""
-        return cls(dtype, value_bits(dtype, value))
+    def of(cls, dtype: ScalarType, value: int | float | bool | NumpyNumber) -> Literal:
+        """Returns the literal nearest to a number of Python or NumPy.
+
+        Integers must be in range, and what is no such number is refused (``ValueError``); floats round once.
+        """
+        number = python_number(value)
+        if not isinstance(number, int | float):
+            raise ValueError(f"{shown(value)} is no number. Fix: give an int, a float or a bool of Python or NumPy.")
+        return cls(dtype, value_bits(dtype, number))
 
     @property
     def value(self) -> int | float | bool:

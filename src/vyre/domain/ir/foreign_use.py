@@ -7,14 +7,17 @@ them.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
 from vyre.domain.ir.caller import caller_location, user_frames, users_line, users_name
 from vyre.domain.ir.foreign_names import BUFFER, BUILDER, VALUE, Hints, attribute_hint, function_hint
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.numpy_scalars import is_numpy, python_number
 from vyre.domain.shown import shown
 
 
@@ -97,6 +100,43 @@ def _numpy_fix(function: str) -> str:
     return f"{function_hint(function) or 'use operators and functions of vyre'}."
 
 
+_OPERATORS: Final[Mapping[str, Callable[..., object]]] = MappingProxyType(
+    {
+        "add": operator.add,
+        "subtract": operator.sub,
+        "multiply": operator.mul,
+        "divide": operator.truediv,
+        "floor_divide": operator.floordiv,
+        "remainder": operator.mod,
+        "divmod": divmod,
+        "power": operator.pow,
+        "matmul": operator.matmul,
+        "bitwise_and": operator.and_,
+        "bitwise_or": operator.or_,
+        "bitwise_xor": operator.xor,
+        "left_shift": operator.lshift,
+        "right_shift": operator.rshift,
+        "less": operator.lt,
+        "less_equal": operator.le,
+        "greater": operator.gt,
+        "greater_equal": operator.ge,
+        "equal": operator.eq,
+        "not_equal": operator.ne,
+    }
+)
+"""The operator for which a NumPy scalar calls each of these functions of NumPy."""
+
+
+def refuse_array(given: object) -> NoReturn:
+    """Raises ``UnsupportedUse`` for an array, or a scalar of no number, where one element is needed."""
+    refuse(
+        f"{shown(given)} ({type(given).__name__}) is neither a value nor a number",
+        "use an element of the array, or pass it to the kernel as a p.input buffer."
+        if getattr(given, "shape", ())
+        else "use an int, a float or a bool of Python or NumPy, or an expression.",
+    )
+
+
 def set_attribute(thing: object, name: str, value: object, kind: str, fix: str) -> None:
     """Sets a private attribute, and raises ``UnknownAttribute`` for others: they are read-only, or never read."""
     if name.startswith("_"):
@@ -124,13 +164,15 @@ class _NoArray:
         def __array_function__(self, function, *_: object) -> NoReturn:
             refuse(f"np.{function.__name__} cannot take {named(self, self._KIND)}", _numpy_fix(function.__name__))
 
-        def __array_ufunc__(self, ufunc, method: str, *inputs: object, **__: object) -> NoReturn:
+        def __array_ufunc__(self, ufunc, method: str, *inputs: object, **out: object) -> object:
+            """Applies the operator for which NumPy calls ``ufunc`` to a NumPy scalar and a value."""
+            known = _OPERATORS.get(ufunc.__name__) if method == "__call__" and not out else None
+            numbers = [python_number(one) for one in inputs]
+            if known is not None and any(a is not b for a, b in zip(numbers, inputs, strict=True)):
+                return known(*numbers)
             for one in inputs:
-                if type(one).__module__ == "numpy":
-                    refuse(
-                        f"{shown(one)} ({type(one).__name__}) is neither a value nor a Python number",
-                        "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
-                    )
+                if is_numpy(one):
+                    refuse_array(one)
             refuse(f"np.{ufunc.__name__} cannot take {named(self, self._KIND)}", _numpy_fix(ufunc.__name__))
 
 

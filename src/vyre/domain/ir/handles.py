@@ -10,6 +10,7 @@ from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Atomic, BufferLength, Load, Var
 from vyre.domain.ir.foreign_use import ForeignBufferUse, refuse, set_attribute
 from vyre.domain.ir.limits import U32_MAX
+from vyre.domain.ir.numpy_scalars import python_number
 from vyre.domain.ir.operators import ATOMIC_ELEMENTS, AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.recorder import Recorder
 from vyre.domain.ir.stmt import Assign, Store
@@ -206,10 +207,10 @@ class BufferHandle(ForeignBufferUse):
 
     def _check_plain_index(self, index: object) -> None:
         name = self.name
-        match index:
-            case tuple():
+        match python_number(index):
+            case tuple() as indices:
                 refuse(
-                    f"{self._origin.label} has one axis, and {len(index)} indices are given",
+                    f"{self._origin.label} has one axis, and {len(indices)} indices are given",
                     f"compute the position: {name}[row * width + column].",
                 )
             case slice():
@@ -217,10 +218,10 @@ class BufferHandle(ForeignBufferUse):
                     f"{self._origin.label} cannot be sliced",
                     f"loop over the elements: `with p.for_(start, stop) as k:` and {name}[k].",
                 )
-            case int() if -U32_MAX <= index < 0:
+            case int(position) if -U32_MAX <= position < 0:
                 fail(
-                    f"the index {index} does not fit u32, and {self._origin.label} is not counted from its end",
-                    f"write {name}[{name}.length - {-index}].",
+                    f"the index {position} does not fit u32, and {self._origin.label} is not counted from its end",
+                    f"write {name}[{name}.length - {-position}].",
                 )
 
     def _atomic(

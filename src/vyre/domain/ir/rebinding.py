@@ -18,6 +18,7 @@ from types import CodeType, FrameType
 from typing import Final, NamedTuple
 
 from vyre.domain.ir.foreign_use import ForeignBufferUse
+from vyre.domain.ir.numpy_scalars import is_numpy
 from vyre.domain.ir.value import Value
 
 _NOT_NAMES: Final = ("ATTR", "METHOD", "CONST", "ITEM", "SLICE", "SUBSCR", "BUILD", "CLEAR")
@@ -41,7 +42,7 @@ class Bindings:
         self._held: Mapping[str, object] = {
             name: held
             for name, held in frame.f_locals.items()
-            if isinstance(held, Value | ForeignBufferUse | int | float)
+            if isinstance(held, Value | ForeignBufferUse | int | float) or is_numpy(held)
         }
 
     def rebound(self, frame: FrameType) -> Rebinding | None:
@@ -63,7 +64,8 @@ def _is_lost(old: object, new: object) -> bool:
     if isinstance(new, Value) and new.scope is not None and new.scope.ended:
         return False  # the use of such a value is refused elsewhere
     things = (Value, ForeignBufferUse)
-    return isinstance(new, (*things, int, float)) and (isinstance(old, things) or isinstance(new, things))
+    is_operand = isinstance(new, (*things, int, float)) or is_numpy(new)
+    return is_operand and (isinstance(old, things) or isinstance(new, things))
 
 
 def _read_later(frame: FrameType, name: str) -> Rebinding | None:

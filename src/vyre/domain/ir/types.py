@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, TypeVar, Union, 
 from vyre.domain.identity_enum import IdentityEnum
 
 if TYPE_CHECKING:
-    from vyre.domain.ir.value import Value
+    from vyre.domain.ir.value import Number, Value
 
     _V = TypeVar("_V", bound=Value)
 
@@ -112,11 +112,11 @@ class ScalarType(_TypeOfValues):
     if TYPE_CHECKING:
 
         @overload
-        def __call__(cls: type[_V], value: int | float | bool) -> _V: ...  # type: ignore[misc]  # it is the metaclass
+        def __call__(cls: type[_V], value: Number) -> _V: ...  # type: ignore[misc]  # it is the metaclass
         @overload
-        def __call__(self, value: int | float | bool) -> Value: ...
+        def __call__(self, value: Number) -> Value: ...
 
-    def __call__(self, value: int | float | bool) -> Value:  # type: ignore[misc]
+    def __call__(self, value: Number) -> Value:  # type: ignore[misc]
         """Returns a literal of this type for the builder: ``i32(4)``.  Raises ``BuildError`` out of range."""
         from vyre.domain.ir.value import literal
 
@@ -240,7 +240,7 @@ def _arg_text(arg: TypeArg) -> str:
 if TYPE_CHECKING:
 
     class _Typed(Value, metaclass=ScalarType):
-        def __init__(self, value: int | float | bool) -> None: ...
+        def __init__(self, value: Number) -> None: ...
 
     class u32(_Typed):
         """An unsigned 32-bit integer."""

@@ -22,8 +22,9 @@ from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.caller import caller_location, fail, users_name
 from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
 from vyre.domain.ir.foreign_names import FLOAT, type_hint
-from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse
+from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse, refuse_array
 from vyre.domain.ir.node import SourceLocation
+from vyre.domain.ir.numpy_scalars import NumpyNumber, NumpyType, is_numpy, own_type, python_number, type_fix, value_type
 from vyre.domain.ir.operators import (
     BINARY,
     UNARY,
@@ -81,8 +82,8 @@ class Value(ForeignValueUse):
     """An expression of a known type.  Values are made by a ``ProgramBuilder``, by operators and by ``vyre``
     functions.
 
-    ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.  Python
-    numbers take the type of the other operand and must fit it.
+    ``+ - * / % & | ^ ~ << >>`` and comparisons build expressions; on ``bool``, ``& | ^ ~`` are logical.  Numbers of
+    Python and NumPy take the type of the other operand and must fit it.
     """
 
     __slots__ = ("_dtype", "_expr", "_reads", "_scope")
@@ -122,14 +123,14 @@ class Value(ForeignValueUse):
         """Returns whether the expression is exactly the local of this origin."""
         return isinstance(self._expr, Var) and origin in self.reads
 
-    def cast(self, dtype: DataType) -> Value:
+    def cast(self, dtype: TypeLike) -> Value:
         """Converts to ``dtype``: integers modular, floats to integers saturating with NaN to 0, bool is ``x != 0``."""
         target = _executable(dtype, "cast")
         if not cast_is_legal(self._dtype, target):
             fail(f"{self._dtype.text} cannot be cast to {target.text}", "cast to an executable type.")
         return derive(Cast(target, self._expr, loc=caller_location()), target, self)
 
-    def bitcast(self, dtype: DataType) -> Value:
+    def bitcast(self, dtype: TypeLike) -> Value:
         """Reinterprets the bits as ``dtype``, which must have the same width; NaN bits become canonical first."""
         target = _executable(dtype, "bitcast")
         if not bitcast_is_legal(self._dtype, target):
@@ -265,7 +266,12 @@ class Value(ForeignValueUse):
         return f"<{self._dtype.text} {self._expr!r}>"
 
 
-Operand: TypeAlias = Value | int | float | bool
+Number: TypeAlias = int | float | bool | NumpyNumber
+"""A number of Python or NumPy."""
+Operand: TypeAlias = Value | Number
+"""An expression, or a number that takes the type of what stands beside it."""
+TypeLike: TypeAlias = DataType | NumpyType
+"""A type of vyre, or the type of NumPy with the same memory format."""
 
 _LOGICAL: Final = {
     BinaryOp.BIT_AND: BinaryOp.AND,
@@ -274,32 +280,40 @@ _LOGICAL: Final = {
 }
 
 
-def literal(dtype: DataType, value: int | float | bool) -> Value:
+def literal(dtype: TypeLike, value: Number) -> Value:
     """Returns a constant of an executable type; raises ``BuildError`` if ``value`` does not fit."""
-    if not isinstance(value, int | float):
+    number = python_number(value)
+    if not isinstance(number, int | float):
         _not_a_number(dtype, value)
-    return _constant(_executable(dtype, "make a literal of"), value)
+    return _constant(_executable(dtype, "make a literal of"), number)
 
 
-def standalone(value: int | float | bool) -> Value:
-    """Returns the constant for a Python number that no operand gives a type: bool, u32 or f32."""
-    if isinstance(value, bool):
-        return _constant(ScalarType.BOOL, value)
-    if isinstance(value, float):
-        return _constant(ScalarType.F32, value)
-    return _constant(ScalarType.U32, value)
+def standalone(value: Number) -> Value:
+    """Returns the constant for a number that no operand gives a type.
+
+    A Python number becomes bool, u32 or f32, a NumPy scalar the executable type to which its own type widens.
+    """
+    number, own = python_number(value), own_type(value)
+    if own is not None:
+        return _constant(own, number)
+    if isinstance(number, bool):
+        return _constant(ScalarType.BOOL, number)
+    if isinstance(number, float):
+        return _constant(ScalarType.F32, number)
+    return _constant(ScalarType.U32, number)
 
 
 def as_value(operand: Operand, dtype: ScalarType | None = None, role: str = "") -> Value:
-    """Returns ``operand`` as a value; a Python number becomes a constant of ``dtype`` (None: by its own kind).
+    """Returns ``operand`` as a value; a number becomes a constant of ``dtype`` (None: by its own kind).
 
     ``role`` names it in the error.
     """
     if isinstance(operand, Value):
         return operand
-    if not isinstance(operand, int | float):
+    number = python_number(operand)
+    if not isinstance(number, int | float):
         _not_a_value(operand)
-    return standalone(operand) if dtype is None else _constant(dtype, operand, role)
+    return standalone(operand) if dtype is None else _constant(dtype, number, role)
 
 
 def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
@@ -320,8 +334,8 @@ def condition(operand: Operand) -> Value:
 
 
 def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...], ScalarType]:
-    """Returns ``operands`` as values of one type; Python numbers take the type of the values among them."""
-    given = next((o.dtype for o in operands if isinstance(o, Value)), None)
+    """Returns ``operands`` as values of one type, which numbers take from the values among them."""
+    given = deciding_type(*operands)
     values = tuple(as_value(o, given) for o in operands)
     types = [v.dtype for v in values]
     if len(set(types)) > 1:
@@ -330,6 +344,14 @@ def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...],
             f"convert with .cast(), for example .cast({_spelling(types[0])}).",
         )
     return values, types[0]
+
+
+def deciding_type(*operands: Operand) -> ScalarType | None:
+    """Returns the type that numbers among ``operands`` take: that of the first value, or else of the first NumPy
+    scalar; None if there are Python numbers only.
+    """
+    of_values = next((o.dtype for o in operands if isinstance(o, Value)), None)
+    return of_values or next(filter(None, map(own_type, operands)), None)
 
 
 def derive(expr: Expr, dtype: ScalarType, *operands: Value) -> Value:
@@ -387,7 +409,7 @@ def binary(op: BinaryOp, left: Operand, right: Operand) -> Value:
     elif isinstance(right, Value):
         a, b = as_value(left, right.dtype), right
     else:
-        a = as_value(left)
+        a = as_value(left, deciding_type(left, right))
         b = as_value(right, a.dtype)
     if a.dtype is ScalarType.BOOL and b.dtype is ScalarType.BOOL:
         op = _LOGICAL.get(op, op)
@@ -416,7 +438,7 @@ def type_error(operation: str, given: ScalarType, allowed: frozenset[ScalarType]
     fail(f"`{operation}` is not defined for {given.text}", fix)
 
 
-def _constant(dtype: ScalarType, value: int | float | bool, role: str = "") -> Value:
+def _constant(dtype: ScalarType, value: int | float, role: str = "") -> Value:
     prefix = f"{role} must be {dtype.text}: " if role else ""
     if isinstance(value, bool) and dtype.kind is not TypeKind.BOOL:
         problem = f"{prefix}{value!r} is a bool" if role else f"{value!r} is a bool where {dtype.text} is expected"
@@ -436,7 +458,7 @@ _INFINITIES: Final = (float("inf"), float("-inf"))
 
 
 def _floor_division(left: Operand, right: Operand) -> Value:
-    dtype = left.dtype if isinstance(left, Value) else as_value(right).dtype
+    dtype = deciding_type(left, right) or as_value(right).dtype
     if dtype.kind is not TypeKind.UNSIGNED:
         fail(
             f"`//` rounds down in Python, and the {dtype.text} quotient is not rounded down",
@@ -445,12 +467,12 @@ def _floor_division(left: Operand, right: Operand) -> Value:
     return binary(BinaryOp.DIV, left, right)
 
 
-def _executable(dtype: DataType, action: str) -> ScalarType:
-    scalar = dtype if isinstance(dtype, ScalarType) else None
+def _executable(dtype: object, action: str) -> ScalarType:
+    scalar = dtype if isinstance(dtype, ScalarType) else value_type(dtype)
     if scalar is None or not scalar.is_executable:
         name = dtype.text if isinstance(dtype, ScalarType | ReservedType) else shown(dtype)
         meant = type_hint(dtype)
-        fix = f"use vyre.{meant}" if meant else "use u32, i32, u64, i64, f32, f64 or bool_"
+        fix = type_fix(dtype) or (f"use vyre.{meant}" if meant else "use u32, i32, u64, i64, f32, f64 or bool_")
         if scalar is not None:
             wide = scalar.widened.text
             fix = f"use vyre.{wide}; {name} exists in buffers only, where a load widens it and a store narrows {wide}"
@@ -478,16 +500,16 @@ def _types_of(*values: Value) -> str:
     return f" ({', '.join(known)})" if known else ""
 
 
-def _not_a_number(dtype: DataType, value: object) -> NoReturn:
+def _not_a_number(dtype: object, value: object) -> NoReturn:
     type_ = _spelling(dtype) if isinstance(dtype, ScalarType) else repr(dtype)
     if isinstance(value, Value):
         fail(
-            f"{type_}(...) makes a constant of a Python number, and cannot convert {described(value)}",
+            f"{type_}(...) makes a constant of a number, and cannot convert {described(value)}",
             f"write {called(value) or 'x'}.cast({type_}).",
         )
     fail(
-        f"{type_}(...) makes a constant of a Python number, which {shown(value)} ({type(value).__name__}) is not",
-        "use an int, a float or a bool; convert NumPy scalars with .item().",
+        f"{type_}(...) makes a constant of a number, which {shown(value)} ({type(value).__name__}) is not",
+        "use an int, a float or a bool of Python or NumPy.",
     )
 
 
@@ -496,9 +518,11 @@ def _not_a_value(operand: object) -> NoReturn:
     if kind == "BufferHandle":
         name = getattr(operand, "name", "buffer")
         fail(f"a buffer is used where one element is needed: `{name}`", f"index it: {name}[i].")
+    if is_numpy(operand):
+        refuse_array(operand)
     fail(
-        f"{shown(operand)} ({kind}) is neither a value nor a Python number",
-        "use an int, a float, a bool or an expression; convert NumPy scalars with .item().",
+        f"{shown(operand)} ({kind}) is neither a value nor a number",
+        "use an int, a float or a bool of Python or NumPy, or an expression.",
     )
 
 

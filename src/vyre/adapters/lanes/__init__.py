@@ -15,10 +15,11 @@ Operators that are not defined for a type raise ``KeyError``; the validator refu
 
 from __future__ import annotations
 
-from vyre.adapters.lanes.conversion import bitcast, cast, load_convert, store_convert
+from vyre.adapters.lanes.conversion import bitcast, cast, load_convert, store_convert, wrap_cast
 from vyre.adapters.lanes.floating import FLOAT_BINARY, FLOAT_UNARY, fma_f32, fma_f64
 from vyre.adapters.lanes.integer import integer_binary, integer_unary
 from vyre.adapters.lanes.logic import BOOL_BINARY, BOOL_UNARY, COMPARE
+from vyre.adapters.lanes.narrowing import narrow, pack, unpack
 from vyre.adapters.lanes.types import BinaryRule, Lanes, TernaryRule, UnaryRule
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
@@ -35,8 +36,12 @@ __all__ = [
     "cast",
     "fma",
     "load_convert",
+    "narrow",
+    "pack",
     "store_convert",
     "unary",
+    "unpack",
+    "wrap_cast",
 ]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from vyre.adapters.lanes.narrowing import bfloat_word, half_bits
 from vyre.adapters.lanes.types import LANE_DTYPE, UnaryRule
 from vyre.domain.ir.types import ScalarType, TypeKind
 
@@ -69,6 +70,40 @@ def cast(source: ScalarType, target: ScalarType) -> UnaryRule:
     return _saturating(target) if source.is_float and target.is_integer else _converter(target)
 
 
+_SIGNIFICAND: Final = np.uint64((1 << 52) - 1)
+_HIDDEN_BIT: Final = np.uint64(1 << 52)
+
+
+def _wrapped(x: Any) -> Any:
+    """Returns finite binary64 numbers truncated toward zero, modulo 2^64, as uint64; infinities and NaN give 0.
+
+    A number is its significand, an integer below 2^53, shifted to the left by its exponent less 1075, or to the
+    right.  A shift by 64 or more to the left, which infinities and NaN have, and one by 53 or more to the right leave
+    nothing.  Subnormals are such a case, so the hidden bit that they lack does not matter.
+    """
+    bits = np.asarray(x).view(np.uint64)
+    shift = (bits >> np.uint64(52) & np.uint64(0x7FF)).astype(np.int64) - np.int64(1075)
+    significand = bits & _SIGNIFICAND | _HIDDEN_BIT
+    left = np.clip(shift, 0, 63).view(np.uint64)
+    right = np.clip(-shift, 0, 63).view(np.uint64)
+    magnitude = np.where(shift > 63, np.uint64(0), significand << left >> right)
+    return np.where(bits >> np.uint64(63) != 0, np.negative(magnitude), magnitude)
+
+
+def wrap_cast(source: ScalarType, target: ScalarType) -> UnaryRule:
+    """Returns the rule of ``WrapCast`` from f32 or f64 to an integer type: truncated toward zero, modulo 2^width."""
+    dtype = LANE_DTYPE[target]
+    limit = LANE_DTYPE[source].type(2.0**63)
+
+    def rule(x: Any) -> Any:
+        # NumPy's conversion to int64 truncates what has a place there, and integers are converted modulo 2^width.
+        if (np.absolute(x) < limit).all():
+            return x.astype(np.int64).astype(dtype, copy=False)
+        return _wrapped(x.astype(np.float64)).astype(dtype)[()]
+
+    return rule
+
+
 def bitcast(source: ScalarType, target: ScalarType) -> UnaryRule:
     """Returns the rule of ``Bitcast`` between executable types of one width."""
     dtype = LANE_DTYPE[target]
@@ -90,23 +125,12 @@ def load_convert(element: ScalarType) -> UnaryRule:
     return _converter(element.widened)
 
 
-_HALF_NAN: Final = np.uint16(0x7E00).view(np.float16)
-_BF16_NAN: Final = np.uint16(0x7FC0)
-
-
 def _to_f16(x: Any) -> Any:
-    unordered = np.isnan(x)
-    half = x.astype(np.float16)
-    return np.where(unordered, _HALF_NAN, half) if unordered.any() else half
+    return half_bits(x).astype(np.uint16).view(np.float16)
 
 
 def _to_bf16(x: Any) -> Any:
-    word = x.view(np.uint32)
-    # The upper half of f32, rounded to even: add just under half a place, or half of it if the place is odd.
-    odd = word >> np.uint32(16) & np.uint32(1)
-    rounded = (word + (np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
-    unordered = np.isnan(x)
-    return np.where(unordered, _BF16_NAN, rounded) if unordered.any() else rounded
+    return np.right_shift(bfloat_word(x), np.uint32(16)).astype(np.uint16)
 
 
 def store_convert(element: ScalarType) -> UnaryRule:

@@ -387,6 +387,12 @@ def cast(source: ScalarType, target: ScalarType, a: int) -> int:
     return _wrap(target, _clamp(target, math.trunc(number)))
 
 
+def wrap_cast(source: ScalarType, target: ScalarType, a: int) -> int:
+    """Returns a float (f32 or f64) as an integer: truncated toward zero, modulo 2^width; infinities and NaN give 0."""
+    number = _to_float(_FORMATS[source], a)
+    return _wrap(target, math.trunc(number)) if math.isfinite(number) else 0
+
+
 def bitcast(source: ScalarType, target: ScalarType, a: int) -> int:
     """Returns the bits of ``a`` under another type of the same width; a NaN of the operand becomes canonical."""
     return canonical(source, a)
@@ -418,13 +424,7 @@ def atomic(op: AtomicOp, dtype: ScalarType, old: int, expected: int, value: int)
 def load_element(element: ScalarType, raw: bytes) -> int:
     """Returns the value of one stored element (``element.size`` little-endian bytes) as bits of ``element.widened``."""
     word = int.from_bytes(raw, "little")
-    if element.kind is TypeKind.BOOL:
-        return int(word != 0)
-    if element is _S.F16:
-        return _from_float(_FORMATS[_S.F32], _to_float(_FORMATS[_S.F16], word))
-    if element is _S.BF16:
-        return word << 16
-    return _wrap(element.widened, _to_int(element, word))
+    return int(word != 0) if element.kind is TypeKind.BOOL else _widened(element, word)
 
 
 def store_element(element: ScalarType, bits: int) -> bytes:
@@ -433,6 +433,14 @@ def store_element(element: ScalarType, bits: int) -> bytes:
     Integers are truncated, floats narrowed to nearest even, NaN becomes canonical.
     """
     return _narrowed(element, bits).to_bytes(element.size, "little")
+
+
+def _widened(element: ScalarType, word: int) -> int:
+    if element is _S.F16:
+        return _from_float(_FORMATS[_S.F32], _to_float(_FORMATS[_S.F16], word))
+    if element is _S.BF16:
+        return word << 16
+    return _wrap(element.widened, _to_int(element, word))
 
 
 def _narrowed(element: ScalarType, bits: int) -> int:
@@ -444,3 +452,30 @@ def _narrowed(element: ScalarType, bits: int) -> int:
         # bf16 is the upper half of f32: round to even by adding just under half a place, or half if it is odd.
         return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     return canonical(element, bits) if element.is_float else _wrap(element, bits)
+
+
+# ------------------------------------------------------------------------------ narrow values
+
+
+def pack(target: ScalarType, bits: int) -> int:
+    """Returns as a u32 the bits that a store of ``bits`` (of ``target.widened``) into a ``target`` element writes.
+
+    ``target`` is one of u8 u16 i8 i16 f16 bf16; the bits above its width are 0.
+    """
+    return _narrowed(target, bits)
+
+
+def unpack(target: ScalarType, word: int) -> int:
+    """Returns as bits of ``target.widened`` the value that a load of a ``target`` element with the low bits of the
+    u32 ``word`` gives.
+
+    ``target`` is one of u8 u16 i8 i16 f16 bf16; the bits of ``word`` above its width are ignored.
+    """
+    return _widened(target, _wrap(target, word))
+
+
+def narrow(target: ScalarType, bits: int) -> int:
+    """Returns the value, as bits of ``target.widened``, that a load gives after a store of ``bits`` into a ``target``
+    element; ``target`` is one of u8 u16 i8 i16 f16 bf16.
+    """
+    return unpack(target, pack(target, bits))

@@ -67,6 +67,7 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 from vyre.domain.numerics import scalar
 from vyre.domain.races import LanePlace
+from vyre.domain.scoped_names import ScopedNames
 
 SUBGROUP: Final = 32
 _U32: Final = 0xFFFF_FFFF
@@ -231,15 +232,15 @@ class _Compiler:
     def __init__(self, elements: dict[str, ScalarType], spec: Mapping[str, Literal]) -> None:
         self.elements = elements
         self.spec = spec
-        self.types: dict[str, ScalarType] = {}
+        self.types: ScopedNames[ScalarType] = ScopedNames()
 
     # -- statements -----------------------------------------------------------------------------------
 
     def body(self, body: Body) -> Execute:
         """Compiles a scope: each statement runs for the lanes that are still active."""
-        outer = dict(self.types)
+        mark = self.types.mark
         steps = [self.stmt(s) for s in body]
-        self.types = outer
+        self.types.leave(mark)
 
         def run(wg: Workgroup, lanes: Lanes) -> Lanes:
             for step in steps:
@@ -254,7 +255,8 @@ class _Compiler:
         """Compiles a statement."""
         match stmt:
             case Let(name, value):
-                evaluate, self.types[name] = self.expr(value)
+                evaluate, dtype = self.expr(value)
+                self.types.declare(name, dtype)
                 return _set_local(name, evaluate)
             case Assign(name, value):
                 return _set_local(name, self.expr(value)[0])
@@ -264,10 +266,10 @@ class _Compiler:
                 return _branch(self.expr(condition)[0], self.body(then), self.body(otherwise))
             case Loop(var, start, stop, step, body):
                 bounds = [self.expr(e)[0] for e in (start, stop, step)]
-                outer = dict(self.types)
-                self.types[var] = U32
+                mark = self.types.mark
+                self.types.declare(var, U32)
                 inner = self.body(body)
-                self.types = outer
+                self.types.leave(mark)
                 return _loop(var, bounds[0], bounds[1], bounds[2], inner)
             case Break():
                 return _break

@@ -86,7 +86,7 @@ class _Checker:
     # ---- bodies
     def _body(self, body: Body, branch: int, reach: Reach) -> Reach | None:
         """Returns the lanes that certainly reach the end of a body; None if none does."""
-        outer = dict(self._typer.locals)
+        mark = self._typer.locals.mark
         path = self.findings.path
         path += (branch, 0)
         here: Reach | None = reach
@@ -100,7 +100,7 @@ class _Checker:
             if handler is not None:
                 here = handler(self, stmt, here)
         del path[-2:]
-        self._typer.locals = outer
+        self._typer.locals.leave(mark)
         return here
 
     def _operands(self, stmt: Stmt) -> None:
@@ -129,7 +129,7 @@ class _Checker:
 
     # ---- statements; each returns the lanes that certainly reach the next one
     def _let(self, stmt: Let, reach: Reach) -> Reach:
-        self._typer.locals[stmt.name] = Local(self._typer.type_of(stmt.value))
+        self._typer.locals.declare(stmt.name, Local(self._typer.type_of(stmt.value)))
         self._lanes.declare(stmt.name, stmt.value)
         return reach
 
@@ -175,11 +175,11 @@ class _Checker:
             self.findings.add("L011", message, stmt)
         ended, left = self._ended, self._left
         differs = self._lanes.differs(start) | self._lanes.differs(stop) | self._lanes.differs(stmt.step)
-        outer = dict(self._typer.locals)
-        self._typer.locals[stmt.var] = Local(self._typer.type_of(start), is_counter=True)
+        mark = self._typer.locals.mark
+        self._typer.locals.declare(stmt.var, Local(self._typer.type_of(start), is_counter=True))
         self._lanes.declare_counter(stmt.var, start, stmt.step)
         self._body(stmt.body, 0, reach.narrow(differs))
-        self._typer.locals = outer
+        self._typer.locals.leave(mark)
         self._left = left
         return reach if self._ended == ended else reach.narrow(ALL)
 

@@ -25,6 +25,7 @@ from vyre.domain.ir.stmt import (
     walk_statements,
 )
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
 
 _SUBGROUP_OPERATIONS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
@@ -74,7 +75,7 @@ class _GridBarriers:
         """The segment in which each workgroup buffer was first accessed."""
         self._segment = 0
         self._ended: Stmt | None = None
-        self._visible: dict[str, _Declaration] = {}
+        self._visible: ScopedNames[_Declaration] = ScopedNames()
         self._declarations: list[_Declaration] = []
         self._path: list[int] = []
         self._scope(program.body)
@@ -85,7 +86,7 @@ class _GridBarriers:
 
     def _scope(self, body: Body) -> None:
         """Checks a body that grid barriers may split."""
-        outer = dict(self._visible)
+        mark = self._visible.mark
         self._path += (0, 0)
         for index, stmt in enumerate(body):
             self._path[-1] = index
@@ -105,7 +106,7 @@ class _GridBarriers:
                 case _:
                     pass
         del self._path[-2:]
-        self._visible = outer
+        self._visible.leave(mark)
 
     def _inside(self, body: Body, branch: int) -> None:
         """Checks a body under an ``if`` or a loop, where no grid barrier is allowed."""
@@ -138,7 +139,7 @@ class _GridBarriers:
                 declaration.needs.append(self._visible[node.name])
             elif declaration.unstable is None:
                 declaration.unstable = self._instability(node)
-        self._visible[stmt.name] = declaration
+        self._visible.declare(stmt.name, declaration)
         self._declarations.append(declaration)
 
     def _instability(self, node: Node) -> str | None:

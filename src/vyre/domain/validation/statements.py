@@ -83,9 +83,10 @@ class StatementChecker:
     def _body(self, body: Body, branch: int, counter: str | None = None) -> None:
         if not body:
             return
-        outer = dict(self._typer.locals) if counter is not None or _declares(body) else None
+        names = self._typer.locals
+        mark = names.mark
         if counter is not None:
-            self._typer.locals[counter] = Local(_U32, is_counter=True)
+            names.declare(counter, Local(_U32, is_counter=True))
         self._declared.append(set())
         path, ended = self._findings.path, False
         path += (branch, 0)
@@ -99,8 +100,7 @@ class StatementChecker:
                 self._error("V119", f"statements after `{_ENDS_BODY[type(stmt)]}` never run", body[index + 1])
         del path[-2:]
         self._declared.pop()
-        if outer is not None:
-            self._typer.locals = outer
+        names.leave(mark)
 
     def _declare(self, name: str, local: Local, stmt: Stmt) -> None:
         if name in self._declared[-1]:
@@ -108,7 +108,7 @@ class StatementChecker:
         elif name in self._typer.locals:
             self._error("V008", f"local `{name}` is visible already", stmt)
         self._declared[-1].add(name)
-        self._typer.locals[name] = local
+        self._typer.locals.declare(name, local)
 
     # Statements.
 
@@ -260,10 +260,6 @@ class StatementChecker:
     def _note(self, message: str, atomic: Atomic, stmt: Stmt, path: Path) -> None:
         self.order_sensitive = True
         self._findings.add("V218", message, atomic, stmt, path=path)
-
-
-def _declares(body: Body) -> bool:
-    return any(isinstance(stmt, Let) for stmt in body)
 
 
 _CHECKS: Final[dict[type[Node], Callable[[StatementChecker, Any], None]]] = {

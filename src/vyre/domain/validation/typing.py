@@ -49,6 +49,7 @@ from vyre.domain.ir.operators import (
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings
 
 _U32: Final = ScalarType.U32
@@ -70,7 +71,8 @@ class Local:
 def static_type(expr: Expr, locals_: Mapping[str, ScalarType], buffers: Mapping[str, Buffer]) -> ScalarType | None:
     """Returns the type of an expression of a program within the depth limits; None if it breaks a typing rule."""
     typer = ExpressionTyper(buffers, Findings())
-    typer.locals = {name: Local(dtype) for name, dtype in locals_.items()}
+    for name, dtype in locals_.items():
+        typer.locals.declare(name, Local(dtype))
     return typer.type_of(expr)
 
 
@@ -82,7 +84,7 @@ class ExpressionTyper:
     """
 
     def __init__(self, buffers: Mapping[str, Buffer], findings: Findings) -> None:
-        self.locals: dict[str, Local] = {}
+        self.locals: ScopedNames[Local] = ScopedNames()
         self.atomics: list[Atomic] = []
         self._buffers = buffers
         self._findings = findings

@@ -46,14 +46,13 @@ _U32: Final = ScalarType.U32
 
 def write_body(k: Kernel, body: Body) -> None:
     """Writes the statements of a scope; locals declared in it end with it."""
-    outer = k.locals
-    k.locals = dict(outer)
+    mark = k.locals.mark
     for stmt in body:
         k.known.clear()
         if k.w.traced:
             k.w.mark(Site((stmt.loc,)))
         _RULES[type(stmt)](k, stmt)
-    k.locals = outer
+    k.locals.leave(mark)
 
 
 def _let(k: Kernel, stmt: Let) -> None:
@@ -67,7 +66,7 @@ def _let(k: Kernel, stmt: Let) -> None:
         value = Value(register, value.dtype)
     else:
         value = _kept(k, value)
-    k.locals[stmt.name] = value
+    k.locals.declare(stmt.name, value)
 
 
 def _kept(k: Kernel, value: Value) -> Value:
@@ -141,12 +140,12 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     else:
         counter = w.emit("r", "mov.b32", first)
     w.place(again)
-    outer = k.locals
-    k.locals = outer | {stmt.var: Value(counter, _U32)}
+    mark = k.locals.mark
+    k.locals.declare(stmt.var, Value(counter, _U32))
     k.loops.append((advance, end))
     write_body(k, stmt.body)
     k.loops.pop()
-    k.locals = outer
+    k.locals.leave(mark)
     if w.traced:
         w.mark(Site((stmt.loc,)))
     w.place(advance)

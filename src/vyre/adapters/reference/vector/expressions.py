@@ -54,6 +54,7 @@ from vyre.domain.ir.expr import (
 )
 from vyre.domain.ir.operators import BinaryOp, UnaryOp, binary_result, unary_result
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.scoped_names import ScopedNames
 
 
 def _constant_of(expr: Expr, spec: Mapping[str, Literal]) -> int | None:
@@ -76,8 +77,8 @@ class ExpressionCompiler:
         self.elements = elements
         self.written = written
         self.spec = spec
-        self.types: dict[str, ScalarType] = {}
-        self.slots: dict[str, int] = {}
+        self.types: ScopedNames[ScalarType] = ScopedNames()
+        self.slots: ScopedNames[int] = ScopedNames()
         self.loop: Invariants | None = None
 
     def compile(self, expr: Expr) -> Compiled:

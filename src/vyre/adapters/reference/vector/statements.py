@@ -58,9 +58,9 @@ class StatementCompiler:
 
     def body(self, body: Body) -> Execute:
         """Compiles a scope: each statement runs for the lanes that are still active."""
-        types, slots = dict(self.expressions.types), dict(self.expressions.slots)
+        mark = self.expressions.slots.mark
         steps = tuple([self.stmt(s) for s in body])
-        self.expressions.types, self.expressions.slots = types, slots
+        self._leave(mark)
         if len(steps) == 1:
             return steps[0]
 
@@ -77,9 +77,14 @@ class StatementCompiler:
     def declare(self, name: str, dtype: ScalarType) -> int:
         """Returns a new slot for a local."""
         slot = self._new_slot()
-        self.expressions.types[name] = dtype
-        self.expressions.slots[name] = slot
+        self.expressions.types.declare(name, dtype)
+        self.expressions.slots.declare(name, slot)
         return slot
+
+    def _leave(self, mark: int) -> None:
+        """Ends the scope that began at ``mark`` of the slots."""
+        self.expressions.types.leave(mark)
+        self.expressions.slots.leave(mark)
 
     def stmt(self, stmt: Stmt) -> Execute:
         """Compiles a statement."""
@@ -162,7 +167,7 @@ class StatementCompiler:
 
     def _loop(self, loop: Loop) -> Execute:
         start, stop, step = (self.expressions.held(e).words for e in (loop.start, loop.stop, loop.step))
-        types, slots = dict(self.expressions.types), dict(self.expressions.slots)
+        mark = self.expressions.slots.mark
         around = self.expressions.loop
         kept = self.expressions.loop = Invariants(_varying(loop), self.expressions.written, self._new_slot)
         slot = self.declare(loop.var, U32)
@@ -172,7 +177,7 @@ class StatementCompiler:
         body = self.body(loop.body)
         self.loops.pop()
         self.expressions.loop = around
-        self.expressions.types, self.expressions.slots = types, slots
+        self._leave(mark)
         return _Loop((start, stop, step), slot, rounds, tuple(kept.slots), body).run
 
     def _new_slot(self) -> int:

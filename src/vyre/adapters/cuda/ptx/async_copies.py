@@ -15,9 +15,9 @@ from vyre.adapters.cuda.ptx.operands import Address, Register
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, in_register
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.accesses import Touch
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies, walk_statements
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait
 
 LOCAL_LIMIT: Final = 16_384
 """The number of bytes that a lane may keep for one copy."""
@@ -65,10 +65,7 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
 def _tag(k: Kernel, tag: str) -> Tag:
     found = k.copies.get(tag)
     if found is None:
-        starts = {
-            id(s): s for s in walk_statements(k.program.body) if isinstance(s, AsyncLoad | AsyncStore) and s.tag == tag
-        }
-        copies = tuple(_plan(k, s) for s in starts.values())
+        copies = tuple(_plan(k, stmt) for stmt in k.copy_spans.by_tag[tag])
         found = k.copies[tag] = Tag(k.w.register("r"), copies)
     return found
 
@@ -130,10 +127,11 @@ def _nbytes(k: Kernel, name: str) -> Register:
 def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
     """Decides where the copy is made, and whether its bytes must be kept in between."""
     start, nbytes = k.w.register("rd"), k.w.register("rd")
-    if _source_stays(k.program.body, stmt):
-        return Copy(stmt, start, nbytes, None, at_once=False)
-    if _nobody_looks(k.program.body, stmt):
-        return Copy(stmt, start, nbytes, None, at_once=True)
+    if stmt.source != stmt.destination:  # a copy within one buffer changes its own source
+        if k.copy_spans.left_alone(stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC)):
+            return Copy(stmt, start, nbytes, None, at_once=False)
+        if k.copy_spans.left_alone(stmt, stmt.destination, tuple(Touch)):
+            return Copy(stmt, start, nbytes, None, at_once=True)
     sizes = [stmt.size.bits if isinstance(stmt.size, Literal) else None, k.buffers[stmt.destination].static_nbytes]
     bound = min((size for size in sizes if size is not None), default=LOCAL_LIMIT + 1)
     if bound > LOCAL_LIMIT:
@@ -143,47 +141,3 @@ def _plan(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Copy:
             fix="give a smaller size as a literal, or leave one of the buffers alone until the wait.",
         )
     return Copy(stmt, start, nbytes, k.w.local_array(max(1, bound)), at_once=False)
-
-
-def _source_stays(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
-    """Returns whether the source is certainly unchanged at the wait.  A copy within one buffer changes its own
-    source.
-    """
-    return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.source, (Touch.WRITE, Touch.ATOMIC))
-
-
-def _nobody_looks(program: Body, stmt: AsyncLoad | AsyncStore) -> bool:
-    """Returns whether the destination is certainly not accessed before the wait."""
-    return stmt.source != stmt.destination and _left_alone(program, stmt, stmt.destination, tuple(Touch))
-
-
-def _left_alone(program: Body, stmt: AsyncLoad | AsyncStore, name: str, touches: tuple[Touch, ...]) -> bool:
-    """Returns whether a buffer is free of these accesses from the start of the copy to its wait.
-
-    That holds if no other statement of the program makes one, or if, wherever the copy is started, its wait follows in
-    the same body with no such statement in between.  All lanes run the same text, so accesses of other lanes in between
-    that a barrier orders appear there too; unordered ones are races anyway.
-    """
-    statements = list(walk_statements(program))
-    copies = [s for s in statements if isinstance(s, AsyncLoad | AsyncStore)]
-    tags = {s.tag for s in copies if s.destination == name and s is not stmt}
-
-    def touched(one: Stmt) -> bool:
-        if isinstance(one, AsyncWait):
-            return one.tag in tags
-        return any(use.buffer == name and use.touch in touches for use in accesses(one))
-
-    if not any(touched(one) for one in statements if one is not stmt):
-        return True
-    for body in (program, *(nested for s in statements for nested in bodies(s))):
-        for position, one in enumerate(body):
-            if one is not stmt:
-                continue
-            wait = next((i for i in range(position, len(body)) if _is_wait(body[i], stmt.tag)), None)
-            if wait is None or any(map(touched, walk_statements(body[position + 1 : wait]))):
-                return False
-    return True
-
-
-def _is_wait(stmt: Stmt, tag: str) -> bool:
-    return isinstance(stmt, AsyncWait) and stmt.tag == tag

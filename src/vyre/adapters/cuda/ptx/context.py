@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_table
+from vyre.adapters.cuda.ptx.copy_spans import CopySpans
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
@@ -17,6 +19,7 @@ from vyre.adapters.cuda.ptx.writer import Writer
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements
+from vyre.domain.scoped_names import ScopedNames
 
 if TYPE_CHECKING:
     from vyre.domain.analysis.wide_access import WideGroup
@@ -78,7 +81,7 @@ class Kernel:
         self.table: Final = uses_table(program, self.inlined, options, sink)
         self.integers: Final = IntegerWriter(self.w, Fences(self.zero, self.facts.fences))
         self.functions: Final = FunctionWriter(self.w, self.zero)
-        self.locals: dict[str, Value] = {}
+        self.locals: Final[ScopedNames[Value]] = ScopedNames()
         self.mutable: Final = {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
         """Names that own a register, because a statement assigns to them."""
         self.mutable_registers: Final[set[Register]] = set()
@@ -106,6 +109,11 @@ class Kernel:
     def site_of(self, group: WideGroup) -> list[SourceLocation | None]:
         """Returns the list of source locations of a group's members, which callers fill as they meet a member."""
         return self._wide_sites.setdefault(id(group), [None] * group.width)
+
+    @cached_property
+    def copy_spans(self) -> CopySpans:
+        """Returns the asynchronous copies of the program, with what happens while they are pending."""
+        return CopySpans(self.program.body)
 
     # ---- parameters
     def zero(self) -> Register:

@@ -1,0 +1,119 @@
+"""What happens to a buffer between the start of an asynchronous copy and its wait.
+
+Statements are numbered in program order, once for each place where they stand, and the numbers of those that touch a
+buffer are kept in order.  A question about one copy then costs a search in such a list, so that the answers for all
+copies of a program cost little more than one walk through it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies
+
+AsyncCopy: TypeAlias = AsyncLoad | AsyncStore
+
+
+class _Start:
+    """A place where a copy starts, and that of the next wait for its tag in the same body, or None."""
+
+    __slots__ = ("place", "wait")
+
+    def __init__(self, place: int) -> None:
+        self.place: int = place
+        self.wait: int | None = None
+
+
+class CopySpans:
+    """The copies of one program, and the statements around them."""
+
+    def __init__(self, program: Body) -> None:
+        self.by_tag: Final[dict[str, list[AsyncCopy]]] = {}
+        """The different copies under each tag, in program order."""
+        self._starts: dict[int, list[_Start]] = {}
+        """By copy."""
+        self._touches: dict[tuple[str, Touch], list[int]] = {}
+        """The places of the statements that touch a buffer."""
+        self._own: Counter[tuple[int, str, Touch]] = Counter()
+        """How many of these touches each copy makes itself."""
+        self._waits: dict[str, list[tuple[int, str]]] = {}
+        """The place and tag of each wait that writes to a buffer."""
+        self._waits_for: Counter[str] = Counter()
+        self._writers: Counter[tuple[str, str]] = Counter()
+        """The number of different copies by destination and tag."""
+        waits = self._walk(program)
+        destinations: dict[str, list[str]] = {}
+        for name, tag in self._writers:
+            destinations.setdefault(tag, []).append(name)
+        for place, tag in waits:
+            self._waits_for[tag] += 1
+            for name in destinations.get(tag, ()):
+                self._waits.setdefault(name, []).append((place, tag))
+
+    def _walk(self, program: Body) -> list[tuple[int, str]]:
+        """Numbers the statements; returns the place and tag of every wait."""
+        waits: list[tuple[int, str]] = []
+        open_bodies: list[tuple[Iterator[Stmt], dict[str, list[_Start]]]] = [(iter(program), {})]
+        place = 0
+        while open_bodies:
+            rest, started = open_bodies[-1]
+            stmt = next(rest, None)
+            if stmt is None:
+                open_bodies.pop()
+                continue
+            uses = accesses(stmt)
+            for use in uses:
+                self._touches.setdefault(use, []).append(place)
+            if isinstance(stmt, AsyncLoad | AsyncStore):
+                start = _Start(place)
+                started.setdefault(stmt.tag, []).append(start)
+                if id(stmt) not in self._starts:
+                    self.by_tag.setdefault(stmt.tag, []).append(stmt)
+                    self._writers[stmt.destination, stmt.tag] += 1
+                self._starts.setdefault(id(stmt), []).append(start)
+                self._own.update((id(stmt), use.buffer, use.touch) for use in uses)
+            elif isinstance(stmt, AsyncWait):
+                waits.append((place, stmt.tag))
+                for start in started.pop(stmt.tag, ()):
+                    start.wait = place
+            open_bodies += [(iter(nested), {}) for nested in reversed(bodies(stmt))]
+            place += 1
+        return waits
+
+    def left_alone(self, stmt: AsyncCopy, name: str, touches: tuple[Touch, ...]) -> bool:
+        """Returns whether a buffer is free of these accesses from the start of a copy of the program to its wait.
+
+        That holds if no other statement of the program makes one, or if, wherever the copy is started, its wait follows
+        in the same body with no such statement in between.  All lanes run the same text, so accesses of other lanes in
+        between that a barrier orders appear there too; unordered ones are races anyway.
+        """
+        places = [(self._touches.get((name, touch), []), self._own[id(stmt), name, touch]) for touch in touches]
+        waits = self._waits.get(name, [])
+        # The wait for this copy is no other statement, unless another copy to the buffer has the tag too.
+        own_tag = stmt.tag if stmt.destination == name and self._writers[name, stmt.tag] == 1 else None
+        own_waits = 0 if own_tag is None else self._waits_for[own_tag]
+        if len(waits) == own_waits and all(len(found) == own for found, own in places):
+            return True
+        for start in self._starts[id(stmt)]:
+            if start.wait is None or any(_between(found, start.place, start.wait) for found, _ in places):
+                return False
+            at = bisect_right(waits, start.place, key=_place)
+            while at < len(waits) and waits[at][0] < start.wait:
+                if waits[at][1] != own_tag:
+                    return False
+                at += 1
+        return True
+
+
+def _place(wait: tuple[int, str]) -> int:
+    return wait[0]
+
+
+def _between(places: list[int], after: int, before: int) -> bool:
+    """Returns whether a place lies between two others."""
+    at = bisect_right(places, after)
+    return at < len(places) and places[at] < before

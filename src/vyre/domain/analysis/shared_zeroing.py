@@ -12,6 +12,10 @@ literal step of at most as many lanes.  Several stores may cover a buffer togeth
 
 from __future__ import annotations
 
+from bisect import insort
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
 from vyre.domain.analysis.bounds_checks import BoundsFacts
@@ -35,11 +39,12 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Store,
     Trap,
+    bodies,
     operands,
 )
 
-_Ranges: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
-"""Ranges start..end-1 of elements by buffer; every lane has stored its part of them."""
+_Range: TypeAlias = tuple[int, int]
+"""The elements from the first number to below the second."""
 
 
 def needs_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
@@ -50,8 +55,43 @@ def needs_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
     return frozenset(_Walk(program, counts, bounds.flow).exposed)
 
 
+class _Coverage:
+    """The elements that every lane has stored its part of: those before ``end``, and ranges beyond a gap."""
+
+    __slots__ = ("apart", "end")
+
+    def __init__(self) -> None:
+        self.end: int = 0
+        self.apart: list[_Range] = []
+        """Ranges that start beyond ``end``, in order."""
+
+    def add(self, elements: _Range) -> Callable[[], object]:
+        """Adds a range; returns a function that takes it back."""
+        start, stop = elements
+        if start > self.end:
+            insort(self.apart, elements)
+            return lambda: self.apart.remove(elements)
+        before, joined = self.end, 0
+        self.end = max(before, stop)
+        while joined < len(self.apart) and self.apart[joined][0] <= self.end:
+            self.end = max(self.end, self.apart[joined][1])
+            joined += 1
+        taken = self.apart[:joined]
+        del self.apart[:joined]
+
+        def undo() -> None:
+            self.end = before
+            self.apart[:0] = taken
+
+        return undo
+
+
 class _Walk:
-    """Collects in ``exposed`` the buffers of which an element may be read before it was stored."""
+    """Collects in ``exposed`` the buffers of which an element may be read before it was stored.
+
+    Stores are followed only where a barrier can make them count: in the program's own body, and in bodies of branches
+    and loops that contain a barrier.  The effects of such a body are undone at its end.
+    """
 
     def __init__(self, program: Program, counts: dict[str, int], flow: IndexFlow) -> None:
         self._counts = counts
@@ -61,62 +101,108 @@ class _Walk:
         }
         """Atoms that take all values from 0 to below a number, in all combinations."""
         self.exposed: set[str] = set()
-        self._body(program.body, set(), {})
+        self._synchronised = _with_barrier(program.body)
+        self._stored: dict[str, _Coverage] = {}
+        self._complete: list[str] = []
+        """Buffers all of whose elements have been stored since the last barrier."""
+        self._written: dict[str, None] = {}
+        """Buffers all of whose elements have been stored before a barrier, in the order of these barriers."""
+        self._undo: list[Callable[[], object]] = []
+        self._body(program.body, follows=True)
 
-    def _body(self, body: Body, written: set[str], stored: _Ranges) -> bool:
-        """Walks a body and returns whether its end is reached; extends ``written`` and ``stored``."""
+    def _body(self, body: Body, *, follows: bool) -> bool:
+        """Walks a body and returns whether its end is reached; ``follows``: a barrier may make its stores count."""
         for stmt in body:
             if isinstance(stmt, Let | Assign):
-                self._exposed_in(stmt.value, written)
+                self._exposed_in(stmt.value)
                 continue
-            self._reads(stmt, written)
+            self._reads(stmt)
             match stmt:
                 case Store():
-                    self._store(stmt, stored, None)
+                    if follows:
+                        self._store(stmt, None)
                 case Barrier():
-                    written.update(name for name, ranges in stored.items() if self._is_all(name, ranges))
+                    self._barrier()
                 case Block(inner) | Region(_, inner):
-                    if not self._body(inner, written, stored):
+                    if not self._body(inner, follows=follows):
                         return False
                 case If():
-                    if not self._branches(stmt, written, stored):
+                    if not self._branches(stmt):
                         return False
                 case Loop():
-                    self._body(stmt.body, set(written), dict(stored))  # the body may not run at all
-                    self._fill(stmt, stored)
+                    self._apart(stmt.body, follows=id(stmt) in self._synchronised)  # the body may not run at all
+                    if follows:
+                        self._fill(stmt)
                 case _ if type(stmt) in _ENDS:
                     return False
         return True
 
-    def _branches(self, stmt: If, written: set[str], stored: _Ranges) -> bool:
-        ends = []
-        for branch in (stmt.then, stmt.otherwise):
-            there = set(written)
-            if self._body(branch, there, dict(stored)):
-                ends.append(there)
-        if ends:
-            written |= set.intersection(*ends)
-        return bool(ends)
+    def _branches(self, stmt: If) -> bool:
+        follows = id(stmt) in self._synchronised
+        ends = [self._apart(branch, follows=follows) for branch in (stmt.then, stmt.otherwise)]
+        alive = [written for written in ends if written is not None]
+        if alive and alive[0]:
+            for name in alive[0]:
+                if all(name in written for written in alive):
+                    self._write(name)
+        return bool(alive)
 
-    def _reads(self, stmt: Stmt, written: set[str]) -> None:
+    def _apart(self, body: Body, *, follows: bool) -> list[str] | None:
+        """Walks a body and undoes its effects.
+
+        Returns the buffers that it has written throughout, or None if its end is not reached.
+        """
+        mark, known = len(self._undo), len(self._written)
+        alive = self._body(body, follows=follows)
+        added = list(islice(reversed(self._written), len(self._written) - known))
+        while len(self._undo) > mark:
+            self._undo.pop()()
+        return added if alive else None
+
+    def _reads(self, stmt: Stmt) -> None:
         for root in operands(stmt):
-            self._exposed_in(root, written)
-        if isinstance(stmt, AsyncLoad | AsyncStore) and stmt.source in self._counts and stmt.source not in written:
-            self.exposed.add(stmt.source)
+            self._exposed_in(root)
+        if isinstance(stmt, AsyncLoad | AsyncStore) and stmt.source in self._counts:
+            self._expose(stmt.source)
 
-    def _exposed_in(self, root: Expr, written: set[str]) -> None:
+    def _exposed_in(self, root: Expr) -> None:
         scan = self._flow.scans.get(id(root))
         if scan is not None:
-            self.exposed.update(a.buffer for a in scan[0] if a.buffer in self._counts and a.buffer not in written)
+            for access in scan[0]:
+                if access.buffer in self._counts:
+                    self._expose(access.buffer)
+
+    def _expose(self, name: str) -> None:
+        if name not in self._written:
+            self.exposed.add(name)
+
+    def _barrier(self) -> None:
+        if self._complete:
+            complete, self._complete = self._complete, []
+            self._undo.append(partial(setattr, self, "_complete", complete))
+            for name in complete:
+                self._write(name)
+
+    def _write(self, name: str) -> None:
+        if name not in self._written:
+            self._written[name] = None
+            self._undo.append(self._written.popitem)
 
     # ---- elements that stores cover
-    def _store(self, stmt: Store, stored: _Ranges, loop: Bounds | None) -> None:
-        index = self._flow.indices.get(id(stmt)) if stmt.buffer in self._counts else None
+    def _store(self, stmt: Store, loop: Bounds | None) -> None:
+        name = stmt.buffer
+        index = self._flow.indices.get(id(stmt)) if name in self._counts else None
         covered = None if index is None else self._covered(index, loop)
-        if covered is not None:
-            stored[stmt.buffer] = (*stored.get(stmt.buffer, ()), covered)
+        if covered is None or name in self._written:
+            return
+        coverage = self._stored.setdefault(name, _Coverage())
+        was_complete = coverage.end >= self._counts[name]
+        self._undo.append(coverage.add(covered))
+        if not was_complete and coverage.end >= self._counts[name]:
+            self._complete.append(name)
+            self._undo.append(self._complete.pop)
 
-    def _covered(self, index: Value, loop: Bounds | None) -> tuple[int, int] | None:
+    def _covered(self, index: Value, loop: Bounds | None) -> _Range | None:
         """Returns the elements that an index takes, over all lanes and all iterations of the enclosing loop."""
         digits = self._digits
         if loop is not None:
@@ -136,20 +222,33 @@ class _Walk:
             size *= digits[atom]
         return index.constant, index.constant + size
 
-    def _fill(self, stmt: Loop, stored: _Ranges) -> None:
+    def _fill(self, stmt: Loop) -> None:
         """Handles a loop of stores only, all iterations of which are run."""
         loop = self._flow.loops.get(id(stmt))
         if loop is not None and all(type(inner) in _PLAIN for inner in stmt.body):
             for inner in stmt.body:
                 if isinstance(inner, Store):
-                    self._store(inner, stored, loop)
+                    self._store(inner, loop)
 
-    def _is_all(self, name: str, ranges: tuple[tuple[int, int], ...]) -> bool:
-        end = 0
-        for start, stop in sorted(ranges):
-            if start <= end < stop:
-                end = stop
-        return end >= self._counts[name]
+
+def _with_barrier(program: Body) -> set[int]:
+    """Returns the identities of the statements that contain a barrier."""
+    found: set[int] = set()
+    open_bodies: list[tuple[Stmt | None, Iterator[Stmt]]] = [(None, iter(program))]
+    while open_bodies:
+        around, rest = open_bodies[-1]
+        for stmt in rest:
+            if type(stmt) is Barrier and around is not None:
+                found.add(id(around))
+            elif type(stmt) in _NESTED:
+                open_bodies += [(stmt, iter(body)) for body in bodies(stmt)]
+                break
+        else:
+            open_bodies.pop()
+            outer = open_bodies[-1][0] if open_bodies else None
+            if outer is not None and id(around) in found:
+                found.add(id(outer))
+    return found
 
 
 def _rounds(loop: Bounds) -> dict[Atom, int] | None:
@@ -170,4 +269,5 @@ def _factor(term: tuple[Atom, int]) -> int:
 
 
 _ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})
+_NESTED: Final[frozenset[type[Node]]] = frozenset({If, Loop, Block, Region})
 _PLAIN: Final[frozenset[type[Node]]] = frozenset({Let, Store})

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from vyre.domain.ir.limits import (
         MAX_BUFFERS as MAX_BUFFERS, MAX_EXPRESSION_DEPTH as MAX_EXPRESSION_DEPTH, MAX_NODES as MAX_NODES,
-        MAX_STATEMENT_DEPTH as MAX_STATEMENT_DEPTH,
+        MAX_PROGRAM_NODES as MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH as MAX_STATEMENT_DEPTH,
     )
     from vyre.domain.ir.node import Node as Node, SourceLocation as SourceLocation
     from vyre.domain.ir.operators import (
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
     from vyre.domain.validation.report import Report as Report
-    from vyre.domain.validation.structure import MAX_STATEMENTS as MAX_STATEMENTS
     from vyre.domain.validation.validator import validate as validate
 else:
     from vyre.domain.lazy_names import homes, importer
@@ -86,7 +85,7 @@ _HOME: Final[dict[str, str]] = {
         "Atomic Binary Bitcast BufferLength Cast Expr Fma IdKind LaunchId Literal Load Select SpecConst SubgroupAdd "
         "SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Var children walk"
     ),
-    "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_STATEMENT_DEPTH",
+    "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",
     "vyre.domain.ir.node": "Node SourceLocation",
     "vyre.domain.ir.operators": (
         "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY UNARY AtomicOp BinaryOp BinaryRow Ordering Result RightOperand UnaryOp "
@@ -104,7 +103,6 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.walk": "unique_expressions",
     "vyre.domain.names": "Dim3",
     "vyre.domain.validation.report": "Report",
-    "vyre.domain.validation.structure": "MAX_STATEMENTS",
     "vyre.domain.validation.validator": "validate",
 }
 

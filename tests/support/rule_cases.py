@@ -537,8 +537,8 @@ _case(
 
 # Size.
 _case("V018", "65 bodies", _nested(65), _nested(64))
-_case("V019", "8193 statements", kernel(*(store(_ONE),) * 8193), kernel(*(store(_ONE),) * 8192))
-_case("V019", "2^100 shared nodes", _let(_shared(100)), _let(_shared(18)))
+_case("V019", "2^18 + 1 statements", kernel(*(BARRIER,) * ((1 << 18) + 1)), kernel(*(BARRIER,) * 8193))
+_case("V019", "2^100 shared nodes", _let(_shared(100)), _let(_shared(16)))
 _case(
     "V019",
     "16385 buffers",

@@ -102,10 +102,10 @@ def test_a_large_expression_is_looked_at_to_its_end() -> None:
 
 
 def test_shared_nodes_are_not_walked_again_in_a_large_expression() -> None:
-    """2**18 paths lead to its leaf."""
+    """2**16 paths lead to its leaf."""
     total: Expr = load(1)
     leaf = total
-    for _ in range(18):
+    for _ in range(16):
         total = add(total, total)
     flow = flow_of(store(total))
     assert flow.proven[id(leaf)]

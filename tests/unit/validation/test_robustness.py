@@ -146,9 +146,17 @@ def test_statements_shared_exponentially() -> None:
     assert _codes(kernel(*body)) == ["V019"]
 
 
+def test_the_limit_counts_shared_expressions_at_every_use() -> None:
+    expr: x.Expr = LID
+    for _ in range(17):
+        expr = add(expr, expr)
+    assert _codes(kernel(s.Let("x", expr))) == []  # 2^18 - 1 expressions and a statement
+    assert _codes(kernel(s.Let("x", expr), s.Barrier())) == ["V019"]
+
+
 def test_shared_expressions_within_the_limit_are_checked_once_a_statement() -> None:
     expr: x.Expr = LID
-    for _ in range(18):
+    for _ in range(16):
         expr = add(expr, expr)
     assert _codes(kernel(store(expr))) == []
 

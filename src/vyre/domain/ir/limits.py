@@ -25,8 +25,10 @@ MAX_STATEMENT_DEPTH: Final = 64
 """The largest number of bodies around a statement, not counting the entry body."""
 MAX_EXPRESSION_DEPTH: Final = 128
 """The largest number of operators around an operand; the root has depth 0."""
+MAX_PROGRAM_NODES: Final = 1 << 18
+"""The largest number of expressions and statements of a valid program; shared sub-expressions count at every use."""
 MAX_NODES: Final = 1_000_000
-"""The largest number of expressions and statements of a program; shared sub-expressions count at every use."""
+"""The largest number of expressions and statements of a written program, counted in the same way."""
 MAX_BUFFERS: Final = 16_384
 """The largest number of buffers of a program."""
 MAX_NAME_BYTES: Final = 1 << 20

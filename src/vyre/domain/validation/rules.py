@@ -67,7 +67,8 @@ _CATALOGUE: Final = (
     Rule(
         "V019",
         "program too large",
-        "The program has more than 8192 statements, 16384 buffers, or 1000000 nodes once shared parts are written out.",
+        "The program has more than 262144 nodes (statements and expressions, shared ones counted at every use) or "
+        "16384 buffers.",
         "split the program, or name shared sub-expressions with `let`.",
     ),
     Rule("V027", "atomic index is not u32", "The index of an atomic is not u32.", "cast it to u32."),

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH
+from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node import misplaced
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Body, bodies, operands
 from vyre.domain.ir.walk import measure
 from vyre.domain.validation.findings import Findings
 
-MAX_STATEMENTS: Final = 8192
-"""The largest number of statements of a valid program."""
-
 
 def check_structure(program: Program, findings: Findings) -> bool:
     """Returns whether the program is small enough to be checked further, and reports it if it is not.
 
-    Linear in distinct expressions and bounded in statements, however deep or shared they are.
+    Linear in distinct expressions and in ``MAX_PROGRAM_NODES``, however deep or shared they are.
     """
     if len(program.buffers) > MAX_BUFFERS:
         findings.add("V019", f"{len(program.buffers)} buffers; the limit is {MAX_BUFFERS}", program)
         return False
-    statements = nodes = 0
+    nodes = 0
     too_deep: set[str] = set()
     measured: dict[int, tuple[int, int]] = {}
     pending: list[tuple[Body, int]] = [(program.body, 0)]
@@ -39,20 +34,17 @@ def check_structure(program: Program, findings: Findings) -> bool:
                 findings.add("V018", message, body[0])
             too_deep.add("V018")
             continue
-        statements += len(body)
-        if statements > MAX_STATEMENTS:
-            findings.add("V019", f"more than {MAX_STATEMENTS} statements", program)
-            return False
+        nodes += len(body)
         for stmt in body:
             for operand in operands(stmt):
-                height, size = measure(operand, measured, MAX_NODES + 1)
+                height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1)
                 nodes += size
                 if height > MAX_EXPRESSION_DEPTH and "V033" not in too_deep:
                     message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
                     findings.add("V033", message, operand, stmt)
                     too_deep.add("V033")
             pending += [(nested, depth + 1) for nested in bodies(stmt)]
-    if statements + nodes > MAX_NODES:
-        findings.add("V019", f"more than {MAX_NODES} nodes with shared ones written out", program)
-        return False
+            if nodes > MAX_PROGRAM_NODES:
+                findings.add("V019", f"more than {MAX_PROGRAM_NODES} nodes with shared ones written out", program)
+                return False
     return not too_deep

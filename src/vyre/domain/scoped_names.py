@@ -11,8 +11,8 @@ _ABSENT: Final = object()
 class ScopedNames(dict[str, _V]):
     """A dictionary from names whose entries end with the scope that declared them.
 
-    A walk takes ``mark`` where a scope begins, adds names by ``declare``, and passes the mark to ``leave`` at the end of
-    the scope.  Leaving costs as much as was declared since the mark, however many names are visible.
+    A walk takes ``mark`` where a scope begins, adds names by ``declare``, and passes the mark to ``leave`` where the
+    scope ends.  Leaving costs as much as was declared since the mark, however many names are visible.
     """
 
     __slots__ = ("_declared",)

@@ -85,8 +85,8 @@ if TYPE_CHECKING:
     from vyre.domain.ir.operators import Ordering as Ordering
     from vyre.domain.ir.program import Buffer as Buffer, Program as Program
     from vyre.domain.ir.types import (
-        ScalarType as ScalarType, bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8,
-        i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
+        ScalarType as ScalarType, bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64,
+        i8 as i8, i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
     from vyre.domain.ir.upstream import import_upstream as import_upstream
     from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
@@ -148,7 +148,7 @@ _HOME: Final[dict[str, str]] = {
     ),
     "vyre.domain.ir.operators": "Ordering",
     "vyre.domain.ir.program": "Buffer Program",
-    "vyre.domain.ir.types": "ScalarType bf16 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
+    "vyre.domain.ir.types": "ScalarType bf16 bool8 bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64",
     "vyre.domain.ir.upstream": "import_upstream",
     "vyre.domain.launch_costs": "LaunchCosts Provenance",
     "vyre.domain.races": "DataRace LanePlace RacingAccess",

@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from vyre.domain.ir.expr import (
         Atomic as Atomic, Binary as Binary, Bitcast as Bitcast, BufferLength as BufferLength, Cast as Cast,
         Expr as Expr, Fma as Fma, IdKind as IdKind, LaunchId as LaunchId, Literal as Literal, Load as Load,
-        Select as Select, SpecConst as SpecConst, SubgroupAdd as SubgroupAdd, SubgroupBallot as SubgroupBallot,
+        Narrow as Narrow, Pack as Pack, Select as Select, SpecConst as SpecConst, SubgroupAdd as SubgroupAdd,
+        SubgroupBallot as SubgroupBallot,
         SubgroupLane as SubgroupLane, SubgroupShuffle as SubgroupShuffle, SubgroupSize as SubgroupSize,
-        Unary as Unary, Var as Var, children as children, walk as walk,
+        Unary as Unary, Unpack as Unpack, Var as Var, WrapCast as WrapCast, children as children,
+        walk as walk,
     )
     from vyre.domain.ir.limits import (
         MAX_BUFFERS as MAX_BUFFERS, MAX_EXPRESSION_DEPTH as MAX_EXPRESSION_DEPTH, MAX_NODES as MAX_NODES,
@@ -51,21 +53,24 @@ if TYPE_CHECKING:
         ATOMIC_ELEMENTS as ATOMIC_ELEMENTS, ATOMIC_MEANING as ATOMIC_MEANING, BINARY as BINARY, UNARY as UNARY,
         AtomicOp as AtomicOp, BinaryOp as BinaryOp, BinaryRow as BinaryRow, Ordering as Ordering, Result as Result,
         RightOperand as RightOperand, UnaryOp as UnaryOp, UnaryRow as UnaryRow, binary_result as binary_result,
-        bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, unary_result as unary_result,
+        bitcast_is_legal as bitcast_is_legal, cast_is_legal as cast_is_legal, narrow_is_legal as narrow_is_legal,
+        unary_result as unary_result, wrap_cast_is_legal as wrap_cast_is_legal,
     )
     from vyre.domain.ir.program import Program as Program
     from vyre.domain.ir.stmt import (
-        Assign as Assign, AsyncLoad as AsyncLoad, AsyncStore as AsyncStore, AsyncWait as AsyncWait,
+        Arm as Arm, Assign as Assign, AsyncLoad as AsyncLoad, AsyncStore as AsyncStore, AsyncWait as AsyncWait,
         Barrier as Barrier, Block as Block, Body as Body, Break as Break, Continue as Continue, If as If,
         IndirectDispatch as IndirectDispatch, Let as Let, Loop as Loop, Region as Region, Return as Return,
-        Stmt as Stmt, Store as Store, Trap as Trap, bodies as bodies, operands as operands,
+        Stmt as Stmt, Store as Store, Switch as Switch, Trap as Trap, bodies as bodies, if_chain as if_chain,
+        operands as operands,
         walk_statements as walk_statements,
     )
     from vyre.domain.ir.types import (
-        EXECUTABLE_TYPES as EXECUTABLE_TYPES, SCALAR_BY_TEXT as SCALAR_BY_TEXT, DataType as DataType,
+        EXECUTABLE_TYPES as EXECUTABLE_TYPES, NARROW_TYPES as NARROW_TYPES, SCALAR_BY_TEXT as SCALAR_BY_TEXT,
+        DataType as DataType,
         ReservedType as ReservedType, ScalarType as ScalarType, TypeArg as TypeArg, TypeKind as TypeKind,
-        bf16 as bf16, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16, i32 as i32,
-        i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
+        bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16,
+        i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
@@ -82,23 +87,25 @@ _HOME: Final[dict[str, str]] = {
     "vyre.domain.ir.buffers": "DEFAULT_KIND NO_HINTS Access Buffer BufferHints CacheLocality MemoryKind",
     "vyre.domain.ir.event_builder": "EventBuilder",
     "vyre.domain.ir.expr": (
-        "Atomic Binary Bitcast BufferLength Cast Expr Fma IdKind LaunchId Literal Load Select SpecConst SubgroupAdd "
-        "SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Var children walk"
+        "Atomic Binary Bitcast BufferLength Cast Expr Fma IdKind LaunchId Literal Load Narrow Pack Select "
+        "SpecConst SubgroupAdd SubgroupBallot SubgroupLane SubgroupShuffle SubgroupSize Unary Unpack Var WrapCast "
+        "children walk"
     ),
     "vyre.domain.ir.limits": "MAX_BUFFERS MAX_EXPRESSION_DEPTH MAX_NODES MAX_PROGRAM_NODES MAX_STATEMENT_DEPTH",
     "vyre.domain.ir.node": "Node SourceLocation",
     "vyre.domain.ir.operators": (
-        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY UNARY AtomicOp BinaryOp BinaryRow Ordering Result RightOperand UnaryOp "
-        "UnaryRow binary_result bitcast_is_legal cast_is_legal unary_result"
+        "ATOMIC_ELEMENTS ATOMIC_MEANING BINARY UNARY AtomicOp BinaryOp BinaryRow Ordering Result RightOperand "
+        "UnaryOp UnaryRow binary_result bitcast_is_legal cast_is_legal narrow_is_legal unary_result "
+        "wrap_cast_is_legal"
     ),
     "vyre.domain.ir.program": "Program",
     "vyre.domain.ir.stmt": (
-        "Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue If IndirectDispatch Let Loop Region "
-        "Return Stmt Store Trap bodies operands walk_statements"
+        "Arm Assign AsyncLoad AsyncStore AsyncWait Barrier Block Body Break Continue If IndirectDispatch Let Loop "
+        "Region Return Stmt Store Switch Trap bodies if_chain operands walk_statements"
     ),
     "vyre.domain.ir.types": (
-        "EXECUTABLE_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool_ f16 f32 f64 i8 "
-        "i16 i32 i64 u8 u16 u32 u64"
+        "EXECUTABLE_TYPES NARROW_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool8 "
+        "bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64"
     ),
     "vyre.domain.ir.walk": "unique_expressions",
     "vyre.domain.names": "Dim3",

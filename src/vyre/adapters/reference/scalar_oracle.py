@@ -30,6 +30,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -38,7 +40,9 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
 )
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, binary_result, unary_result
@@ -61,6 +65,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
 )
 from vyre.domain.ir.types import ScalarType
@@ -264,6 +269,8 @@ class _Compiler:
                 return _store(buffer, self.expr(index)[0], self.expr(value)[0], stmt.loc)
             case If(condition, then, otherwise):
                 return _branch(self.expr(condition)[0], self.body(then), self.body(otherwise))
+            case Switch():
+                raise UnsupportedFeature(feature="switch", backend="reference-scalar")
             case Loop(var, start, stop, step, body):
                 bounds = [self.expr(e)[0] for e in (start, stop, step)]
                 mark = self.types.mark
@@ -329,6 +336,8 @@ class _Compiler:
             case Bitcast(target, operand):
                 evaluate, source = self.expr(operand)
                 return (lambda wg, lanes: [scalar.bitcast(source, target, a) for a in evaluate(wg, lanes)]), target
+            case Narrow() | Pack() | Unpack() | WrapCast():
+                raise UnsupportedFeature(feature="narrow values", backend="reference-scalar")
             case Fma(a, b, c):
                 return self._fma(a, b, c)
             case Atomic():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.node import Node, SourceLocation
@@ -18,6 +19,7 @@ class Access(IdentityEnum):
     UNIFORM = 2
     WORKGROUP = 3
     WRITE_ONLY = 4
+    PRIVATE = 5
 
 
 class MemoryKind(IdentityEnum):
@@ -30,6 +32,7 @@ class MemoryKind(IdentityEnum):
     READONLY = 4
     PUSH = 5
     PERSISTENT = 6
+    PRIVATE = 7
 
 
 DEFAULT_KIND: dict[Access, MemoryKind] = {
@@ -38,6 +41,7 @@ DEFAULT_KIND: dict[Access, MemoryKind] = {
     Access.WRITE_ONLY: MemoryKind.GLOBAL,
     Access.UNIFORM: MemoryKind.UNIFORM,
     Access.WORKGROUP: MemoryKind.SHARED,
+    Access.PRIVATE: MemoryKind.PRIVATE,
 }
 """The memory kind of a buffer that states none, by its access."""
 
@@ -70,8 +74,8 @@ NO_HINTS = BufferHints()
 class Buffer(Node):
     """One buffer of a program.
 
-    ``binding``: slot number, unique among non-workgroup buffers (0 for workgroup memory); inputs and outputs are passed
-      in ascending binding number.
+    ``binding``: slot number, unique among the buffers that a caller binds (0 for workgroup and private memory); inputs
+      and outputs are passed in ascending binding number.
     ``count``: number of elements, 0 = sized at run time.
     ``is_output``: the backend allocates the buffer zeroed and returns it (always so for WRITE_ONLY).
     ``like``: the name of a buffer whose element count this backend-allocated buffer of count 0 takes over.
@@ -126,6 +130,16 @@ class Buffer(Node):
         return self.access is Access.WORKGROUP
 
     @property
+    def is_private(self) -> bool:
+        """Whether every lane has the buffer for itself."""
+        return self.access is Access.PRIVATE
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the caller binds memory to the buffer: it is neither workgroup nor private memory."""
+        return self.access not in _UNBOUND
+
+    @property
     def is_push(self) -> bool:
         """Whether the buffer is a scalar kernel parameter."""
         return self.kind is MemoryKind.PUSH
@@ -133,17 +147,17 @@ class Buffer(Node):
     @property
     def takes_input(self) -> bool:
         """Whether the caller passes bytes for the buffer."""
-        return not (self.is_workgroup or self.is_output)
+        return self.is_bound and not self.is_output
 
     @property
     def is_returned(self) -> bool:
         """Whether the buffer's bytes are part of the result."""
-        return not self.is_workgroup and (self.is_output or self.access is Access.READ_WRITE)
+        return self.is_bound and (self.is_output or self.access is Access.READ_WRITE)
 
     @property
     def is_writable(self) -> bool:
         """Whether the program may write to the buffer."""
-        return self.access in (Access.READ_WRITE, Access.WRITE_ONLY, Access.WORKGROUP)
+        return self.access in _WRITABLE
 
     @property
     def static_nbytes(self) -> int | None:
@@ -153,6 +167,10 @@ class Buffer(Node):
         return self.count * self.element.size
 
 
+_UNBOUND: Final = frozenset({Access.WORKGROUP, Access.PRIVATE})
+_WRITABLE: Final = frozenset({Access.READ_WRITE, Access.WRITE_ONLY, Access.WORKGROUP, Access.PRIVATE})
+
+
 def abi_order(buffers: Iterable[Buffer]) -> tuple[Buffer, ...]:
-    """Returns the buffers that a caller binds (all except workgroup memory), in ascending binding number."""
-    return tuple(sorted((b for b in buffers if not b.is_workgroup), key=lambda b: b.binding))
+    """Returns the buffers that a caller binds, all but workgroup and private memory, in ascending binding number."""
+    return tuple(sorted((b for b in buffers if b.is_bound), key=lambda b: b.binding))

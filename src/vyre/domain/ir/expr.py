@@ -77,7 +77,10 @@ class Var(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Load(Node):
-    """The element ``index`` (u32) of a buffer, widened; zero when out of range."""
+    """The element ``index`` (any integer type) of a buffer, widened; zero when out of range.
+
+    The index is zero- or sign-extended to 64 bits; a negative one is out of range.
+    """
 
     buffer: str
     index: Expr
@@ -153,6 +156,41 @@ class Bitcast(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Narrow(Node):
+    """The value that a load gives after ``operand`` was stored to an element of the narrow type ``dtype``.
+
+    ``dtype`` is u8 or u16 (of a u32), i8 or i16 (of an i32), f16 or bf16 (of an f32); the type stays the operand's.
+    """
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pack(Node):
+    """The bits that a store of ``operand`` leaves in an element of the narrow type ``dtype``, zero-extended to u32."""
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unpack(Node):
+    """The value of an element of the narrow type ``dtype`` that holds the low bits of ``operand`` (u32)."""
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class WrapCast(Node):
+    """The float ``operand`` truncated toward zero, modulo 2^width of an integer type; 0 for infinities and NaN."""
+
+    dtype: ScalarType
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fma(Node):
     """``a * b + c`` with one rounding, f32 or f64."""
 
@@ -219,6 +257,10 @@ Expr: TypeAlias = (
     | Select
     | Cast
     | Bitcast
+    | Narrow
+    | Pack
+    | Unpack
+    | WrapCast
     | Fma
     | Atomic
     | SubgroupAdd
@@ -241,6 +283,10 @@ _CHILD_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Select: ("condition", "on_true", "on_false"),
     Cast: ("operand",),
     Bitcast: ("operand",),
+    Narrow: ("operand",),
+    Pack: ("operand",),
+    Unpack: ("operand",),
+    WrapCast: ("operand",),
     Fma: ("a", "b", "c"),
     Atomic: ("index", "expected", "value"),
     SubgroupAdd: ("value",),

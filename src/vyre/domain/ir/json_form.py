@@ -1,6 +1,7 @@
 """Programs as JSON values: ``from_json(to_json(p)) == p``.
 
-The format is ``"vyre-program/1"``; docs/json-format.md describes it.  Programs without a ``format`` key are those of
+The format is ``"vyre-program/1"``, or ``/2`` for what the first version does not hold; docs/json-format.md describes
+both.  Programs without a ``format`` key are those of
 vyre-driver, the Rust system; ``upstream.import_upstream`` reads them.
 """
 
@@ -15,6 +16,7 @@ from vyre.domain.ir import stmt as s
 from vyre.domain.ir.bits import bits_value, integer_range
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.expr import Expr, IdKind, Literal
+from vyre.domain.ir.form_version import FIRST, SECOND, form_version
 from vyre.domain.ir.json_tree import (
     Child,
     Grammar,
@@ -39,7 +41,8 @@ from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
 
-FORMAT: Final = "vyre-program/1"
+FORMATS: Final = {FIRST: "vyre-program/1", SECOND: "vyre-program/2"}
+"""The name of each version of the format; a program is written in the oldest version that holds it."""
 
 _E = TypeVar("_E", bound=Enum)
 _U32: Final = integer(0, 0xFFFF_FFFF)
@@ -101,6 +104,10 @@ _EXPRESSIONS: Final[dict[str, Production]] = {
     "select": Production((_EXPR, _EXPR, _EXPR), x.Select),
     "cast": Production((_SCALAR, _EXPR), x.Cast),
     "bitcast": Production((_SCALAR, _EXPR), x.Bitcast),
+    "narrow": Production((_SCALAR, _EXPR), x.Narrow),
+    "pack": Production((_SCALAR, _EXPR), x.Pack),
+    "unpack": Production((_SCALAR, _EXPR), x.Unpack),
+    "wrap_cast": Production((_SCALAR, _EXPR), x.WrapCast),
     "fma": Production((_EXPR, _EXPR, _EXPR), x.Fma),
     "atomic": Production(
         (
@@ -124,6 +131,39 @@ def _loop(var: str, start: Expr, stop: Expr, body: s.Body, step: Expr | None = N
     return s.Loop(var, start, stop, step or _STEP_ONE, body)
 
 
+def _if_chain(otherwise: s.Body, *links: Any) -> s.If:
+    """Returns the chain of ``else if`` with alternating conditions and bodies in ``links``."""
+    if not links:
+        raise ValueError("a chain has no condition")
+    for at in range(len(links) - 2, -1, -2):
+        otherwise = (s.If(links[at], links[at + 1], otherwise),)
+    (first,) = otherwise
+    assert isinstance(first, s.If)
+    return first
+
+
+def _switch(selector: Expr, default: s.Body, *arms: Any) -> s.Switch:
+    """Returns the switch with alternating labels and bodies in ``arms``."""
+    return s.Switch(selector, tuple(map(s.Arm, arms[::2], arms[1::2])), default)
+
+
+def _labels(value: object) -> tuple[Literal, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list of literals, found {brief(value)}")
+    return tuple(map(_label, value))
+
+
+def _label(value: object) -> Literal:
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str) or value[0] not in LITERALS:
+        raise ValueError(f'expected a literal such as ["u32", 1], found {brief(value)}')
+    production = LITERALS[value[0]]
+    (read,) = production.fields
+    assert callable(read)
+    found = production.build(read(value[1]))
+    assert isinstance(found, Literal)
+    return found
+
+
 _STEP_ONE: Final = Literal(ScalarType.U32, 1)
 _COPY: Final = (text, text, _EXPR, _EXPR, text)
 
@@ -132,6 +172,8 @@ _STATEMENTS: Final[dict[str, Production]] = {
     "assign": Production((text, _EXPR), s.Assign),
     "store": Production((text, _EXPR, _EXPR), s.Store),
     "if": Production((_EXPR, _BODY, _BODY), s.If),
+    "if_chain": Production((_BODY,), _if_chain, repeated=(_EXPR, _BODY)),
+    "switch": Production((_EXPR, _BODY), _switch, repeated=(_labels, _BODY)),
     "loop": Production((text, _EXPR, _EXPR, _BODY, _EXPR), _loop, optional=1),
     "break": Production((), s.Break),
     "continue": Production((), s.Continue),
@@ -157,14 +199,16 @@ def to_json(program: Program) -> dict[str, Any]:
     """
     check_writable(program)
     check_names(program)
+    version = form_version(program)
+    writer = _Writer(flat_chains=version != FIRST)
     try:
         return {
-            "format": FORMAT,
+            "format": FORMATS[version],
             "entry_op_id": program.name,
             "non_composable_with_self": program.non_composable,
             "workgroup_size": list(program.workgroup_size),
             "buffers": [_buffer_to_json(buffer) for buffer in program.buffers],
-            "entry": [_stmt_to_json(stmt) for stmt in program.body],
+            "entry": writer.body(program.body),
         }
     except ValueError as error:
         raise InvalidProgram(f"the program has no JSON form: {error}") from None
@@ -193,48 +237,69 @@ def _buffer_to_json(buffer: Buffer) -> dict[str, Any]:
     return fields
 
 
-def _stmt_to_json(stmt: Stmt) -> list[Any]:
-    """Recurses once per level of nesting, which ``check_writable`` has bounded."""
-    match stmt:
-        case s.Let(name, value):
-            return ["let", name, _expr_to_json(value)]
-        case s.Assign(name, value):
-            return ["assign", name, _expr_to_json(value)]
-        case s.Store(buffer, index, value):
-            return ["store", buffer, _expr_to_json(index), _expr_to_json(value)]
-        case s.If(condition, then, otherwise):
-            return ["if", _expr_to_json(condition), _body_to_json(then), _body_to_json(otherwise)]
-        case s.Loop(var, start, stop, step, body):
-            loop = ["loop", var, _expr_to_json(start), _expr_to_json(stop), _body_to_json(body)]
-            return loop if step == _STEP_ONE else [*loop, _expr_to_json(step)]
-        case s.Break():
-            return ["break"]
-        case s.Continue():
-            return ["continue"]
-        case s.Return():
-            return ["return"]
-        case s.Block(body):
-            return ["block", _body_to_json(body)]
-        case s.Region(generator, body, source):
-            return ["region", generator, source, _body_to_json(body)]
-        case s.Barrier(ordering):
-            return ["barrier", camel_case(ordering)]
-        case s.AsyncLoad(source, destination, offset, size, tag):
-            return ["async_load", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
-        case s.AsyncStore(source, destination, offset, size, tag):
-            return ["async_store", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
-        case s.AsyncWait(tag):
-            return ["async_wait", tag]
-        case s.Trap(address, tag):
-            return ["trap", _expr_to_json(address), tag]
-        case s.IndirectDispatch(buffer, offset):
-            return ["indirect_dispatch", buffer, offset]
-        case _:
-            assert_never(stmt)
+class _Writer:
+    """Writes statements; recurses once per level of nesting, which ``check_writable`` has bounded.
 
+    ``flat_chains``: the links of an ``else if`` are written side by side, which the first version of the format lacks.
+    """
 
-def _body_to_json(body: s.Body) -> list[Any]:
-    return [_stmt_to_json(stmt) for stmt in body]
+    def __init__(self, *, flat_chains: bool) -> None:
+        self._flat_chains = flat_chains
+
+    def body(self, body: s.Body) -> list[Any]:
+        return [self._statement(stmt) for stmt in body]
+
+    def _statement(self, stmt: Stmt) -> list[Any]:
+        match stmt:
+            case s.Let(name, value):
+                return ["let", name, _expr_to_json(value)]
+            case s.Assign(name, value):
+                return ["assign", name, _expr_to_json(value)]
+            case s.Store(buffer, index, value):
+                return ["store", buffer, _expr_to_json(index), _expr_to_json(value)]
+            case s.If(_, _, otherwise) if self._flat_chains and s.is_chained(otherwise):
+                return self._chain(stmt)
+            case s.If(condition, then, otherwise):
+                return ["if", _expr_to_json(condition), self.body(then), self.body(otherwise)]
+            case s.Switch(selector, arms, default):
+                written: list[Any] = ["switch", _expr_to_json(selector), self.body(default)]
+                for arm in arms:
+                    written += [_literal_to_json(label.dtype, label.bits) for label in arm.labels], self.body(arm.body)
+                return written
+            case s.Loop(var, start, stop, step, body):
+                loop = ["loop", var, _expr_to_json(start), _expr_to_json(stop), self.body(body)]
+                return loop if step == _STEP_ONE else [*loop, _expr_to_json(step)]
+            case s.Break():
+                return ["break"]
+            case s.Continue():
+                return ["continue"]
+            case s.Return():
+                return ["return"]
+            case s.Block(body):
+                return ["block", self.body(body)]
+            case s.Region(generator, body, source):
+                return ["region", generator, source, self.body(body)]
+            case s.Barrier(ordering):
+                return ["barrier", camel_case(ordering)]
+            case s.AsyncLoad(source, destination, offset, size, tag):
+                return ["async_load", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
+            case s.AsyncStore(source, destination, offset, size, tag):
+                return ["async_store", source, destination, _expr_to_json(offset), _expr_to_json(size), tag]
+            case s.AsyncWait(tag):
+                return ["async_wait", tag]
+            case s.Trap(address, tag):
+                return ["trap", _expr_to_json(address), tag]
+            case s.IndirectDispatch(buffer, offset):
+                return ["indirect_dispatch", buffer, offset]
+            case _:
+                assert_never(stmt)
+
+    def _chain(self, first: s.If) -> list[Any]:
+        links, otherwise = s.if_chain(first)
+        written: list[Any] = ["if_chain", self.body(otherwise)]
+        for link in links:
+            written += _expr_to_json(link.condition), self.body(link.then)
+        return written
 
 
 def _expr_to_json(node: Expr) -> list[Any]:
@@ -263,6 +328,14 @@ def _expr_to_json(node: Expr) -> list[Any]:
             return ["cast", dtype.text, _expr_to_json(operand)]
         case x.Bitcast(dtype, operand):
             return ["bitcast", dtype.text, _expr_to_json(operand)]
+        case x.Narrow(dtype, operand):
+            return ["narrow", dtype.text, _expr_to_json(operand)]
+        case x.Pack(dtype, operand):
+            return ["pack", dtype.text, _expr_to_json(operand)]
+        case x.Unpack(dtype, operand):
+            return ["unpack", dtype.text, _expr_to_json(operand)]
+        case x.WrapCast(dtype, operand):
+            return ["wrap_cast", dtype.text, _expr_to_json(operand)]
         case x.Fma(a, b, c):
             return ["fma", _expr_to_json(a), _expr_to_json(b), _expr_to_json(c)]
         case x.Atomic(op, buffer, index, expected, value, ordering):
@@ -339,20 +412,35 @@ def from_json(value: object, make: type[Program]) -> Program:
 
     Raises ``MalformedJson`` with the path of the first defect.
     """
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    version = _VERSIONS.get(value["format"]) if isinstance(value, dict) and _is_named(value) else None
+    if version is None or not isinstance(value, dict):
         raise MalformedJson(
-            f'no program of format "{FORMAT}"',
+            f"no program of format {' or '.join(map(repr, _VERSIONS))}",
             fix="write it with program.to_json(); import programs of vyre-driver, the Rust system, with "
             "vyre.import_upstream.",
         )
     fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
-    return make(
+    program = make(
         tuple(_buffer_from_json(raw, f"$.buffers[{i}]") for i, raw in enumerate(buffer_list(fields["buffers"]))),
         fields["workgroup_size"],
         fold(fields["entry"], _GRAMMAR),
         name=fields.get("entry_op_id"),
         non_composable=fields.get("non_composable_with_self", False),
     )
+    if version == FIRST and form_version(program) != FIRST:
+        raise MalformedJson(
+            f'the format "{FORMATS[FIRST]}" does not hold all of the program',
+            path="$.format",
+            fix=f'write "{FORMATS[SECOND]}".',
+        )
+    return program
+
+
+_VERSIONS: Final = {name: version for version, name in FORMATS.items()}
+
+
+def _is_named(value: dict[Any, Any]) -> bool:
+    return isinstance(value.get("format"), str)
 
 
 def buffer_list(raw: object) -> list[Any]:

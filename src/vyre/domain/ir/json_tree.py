@@ -37,11 +37,28 @@ Field: TypeAlias = Child | Leaf
 
 
 class Production(NamedTuple):
-    """The fields of a node and the function that builds it; the last ``optional`` fields may be missing."""
+    """The fields of a node and the function that builds it; the last ``optional`` fields may be missing.
+
+    After ``fields`` those of ``repeated`` may follow any number of times.
+    """
 
     fields: tuple[Field, ...]
     build: Callable[..., Any]
     optional: int = 0
+    repeated: tuple[Field, ...] = ()
+
+    def fields_of(self, count: int) -> tuple[Field, ...]:
+        """Returns the kinds of the fields of a node that has this number of them."""
+        if not self.repeated:
+            return self.fields
+        return self.fields + self.repeated * ((count - len(self.fields)) // len(self.repeated))
+
+    def accepts(self, count: int) -> bool:
+        """Returns whether a node may have this number of fields."""
+        most = len(self.fields)
+        if self.repeated and count > most:
+            return (count - most) % len(self.repeated) == 0
+        return most - self.optional <= count <= most
 
 
 def _ignore(*_: object) -> None:
@@ -70,7 +87,7 @@ class _Frame:
         self.tag, self.production, self.items, self.depth = tag, production, items, depth
         self.next = 0 if production is None else 1
         self.values: list[Any] = []
-        self.fields = () if production is None else production.fields
+        self.fields = () if production is None else production.fields_of(len(items) - 1)
 
 
 _ROOT: Final = "$.entry"
@@ -131,9 +148,11 @@ def _open(item: object, table: Mapping[str, Production], what: str, depth: int, 
     production = table.get(item[0])
     if production is None:
         raise MalformedJson(f"unknown {what} tag {item[0][:40]!r}", path=_path(frames))
-    most = len(production.fields)
-    if not most - production.optional <= len(item) - 1 <= most:
-        raise MalformedJson(f"{what} {item[0]!r} takes {most} fields, found {len(item) - 1}", path=_path(frames))
+    if not production.accepts(len(item) - 1):
+        takes = f"{len(production.fields)} fields"
+        if production.repeated:
+            takes += f" and groups of {len(production.repeated)}"
+        raise MalformedJson(f"{what} {item[0]!r} takes {takes}, found {len(item) - 1}", path=_path(frames))
     return _Frame(item[0], production, item, depth)
 
 

@@ -15,7 +15,7 @@ from vyre.domain.ir.buffers import Buffer
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Expr, LaunchId, children
 from vyre.domain.ir.node import fields_getter
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.stmt import STMT_TYPES, Body, IndirectDispatch, bodies, operands, walk_statements
+from vyre.domain.ir.stmt import STMT_TYPES, Body, IndirectDispatch, nested, operands, own_size, walk_statements
 from vyre.domain.ir.walk import measure, unique_expressions
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def check_writable(program: Program) -> None:
     """Raises ``InvalidProgram`` if no written form can hold the program.
 
     That is the case if it is deeper or larger than the limits, or an integer field is out of range.  Linear in the
-    number of distinct nodes, however often they are shared; a positive answer is cached.
+    number of distinct nodes, however often they are shared; a positive answer is cached.  An ``else if`` is no deeper
+    than its ``if``.
     """
     if _CHECKED in program._cache:
         return
@@ -63,7 +64,7 @@ def check_writable(program: Program) -> None:
                 fix="flatten the nesting or split the program.",
             )
         for stmt in body:
-            total += 1
+            total += own_size(stmt)
             if isinstance(stmt, IndirectDispatch):
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in operands(stmt):
@@ -76,7 +77,7 @@ def check_writable(program: Program) -> None:
                             fix="name parts of it with let.",
                         )
                 total += size
-            pending += [(nested, depth + 1) for nested in bodies(stmt)]
+            pending += nested(stmt, depth)
         if total > MAX_NODES:
             raise InvalidProgram(
                 f"written out, the program has more than {MAX_NODES} nodes",

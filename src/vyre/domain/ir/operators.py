@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from vyre.domain.identity_enum import IdentityEnum
-from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 
 _S = ScalarType
 U32, I32, U64, I64, F32, F64, BOOL = _S.U32, _S.I32, _S.U64, _S.I64, _S.F32, _S.F64, _S.BOOL
@@ -88,6 +88,7 @@ class UnaryOp(IdentityEnum):
     COSH = 0x1E
     INVERSE_SQRT = 0x1F
     RECIPROCAL = 0x24
+    ROUND_EVEN = 0x38
 
 
 class AtomicOp(IdentityEnum):
@@ -237,6 +238,7 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.FLOOR: _un("floor", FLOATS, "largest integer not above x; the sign of zero is kept"),
     UnaryOp.CEIL: _un("ceil", FLOATS, "smallest integer not below x; ceil(-0.5) = -0"),
     UnaryOp.ROUND: _un("round", FLOATS, "nearest integer, halves away from zero; the sign of zero is kept"),
+    UnaryOp.ROUND_EVEN: _un("round_even", FLOATS, "nearest integer, halves to even; the sign of zero is kept"),
     UnaryOp.TRUNC: _un("trunc", FLOATS, "x without its fraction; the sign of zero is kept"),
     UnaryOp.SIGN: _un("sign", FLOATS, "1, -1, +0 for both zeros, NaN for NaN"),
     UnaryOp.IS_NAN: _un("is_nan", FLOATS, "x is NaN", Result.BOOL),
@@ -322,6 +324,16 @@ def bitcast_is_legal(source: ScalarType, target: ScalarType) -> bool:
         and target.is_executable
         and source.size == target.size
     )
+
+
+def narrow_is_legal(dtype: ScalarType) -> bool:
+    """Returns whether ``narrow``, ``pack`` and ``unpack`` exist for a type: u8, u16, i8, i16, f16 or bf16."""
+    return dtype in NARROW_TYPES
+
+
+def wrap_cast_is_legal(source: ScalarType, target: ScalarType) -> bool:
+    """Returns whether a wrapping cast is legal: from f32 or f64 to u32, i32, u64 or i64."""
+    return source in FLOATS and target in INTEGERS
 
 
 def cast_is_legal(source: ScalarType, target: ScalarType) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from vyre.domain.ir.expr import Expr
+from vyre.domain.ir.expr import Expr, Literal
 from vyre.domain.ir.node import Node, fields_getter, misplaced
 from vyre.domain.ir.operators import Ordering
 
@@ -38,7 +38,10 @@ class Store(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class If(Node):
-    """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` runs first."""
+    """Runs ``then`` where ``condition`` (bool) holds and ``otherwise`` where it does not; ``then`` runs first.
+
+    An ``if`` that is the only statement of ``otherwise`` is the next link of a chain (``else if``) and adds no depth.
+    """
 
     condition: Expr
     then: tuple[Stmt, ...]
@@ -46,8 +49,31 @@ class If(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Arm(Node):
+    """One arm of a ``Switch``: the body for the selector's values ``labels``."""
+
+    labels: tuple[Literal, ...]
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Switch(Node):
+    """Runs the body of the arm with the value of ``selector`` (any integer type) among its labels, else ``default``.
+
+    The selector is evaluated once.  The bodies of the arms run in order, each for its lanes, then ``default``.
+    """
+
+    selector: Expr
+    arms: tuple[Arm, ...]
+    default: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Loop(Node):
-    """``for var in start .. stop step step``: the bounds (u32) are read once; ``var`` is immutable in the body."""
+    """``for var in start .. stop step step``: the bounds are read once; ``var`` is immutable in the body.
+
+    The bounds have one integer type, which ``var`` takes; with a negative step it counts down while above ``stop``.
+    """
 
     var: str
     start: Expr
@@ -148,6 +174,7 @@ Stmt: TypeAlias = (
     | Assign
     | Store
     | If
+    | Switch
     | Loop
     | Break
     | Continue
@@ -170,6 +197,7 @@ _EXPR_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
     Assign: ("value",),
     Store: ("index", "value"),
     If: ("condition",),
+    Switch: ("selector",),
     Loop: ("start", "stop", "step"),
     Break: (),
     Continue: (),
@@ -191,7 +219,17 @@ _BODY_FIELDS: Final[dict[type[Node], tuple[str, ...]]] = {
 }
 STMT_TYPES: Final[tuple[type[Node], ...]] = tuple(_EXPR_FIELDS)
 _OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.items()}
-_BODIES: Final = {cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_TYPES}
+
+
+def _switch_bodies(stmt: Switch) -> tuple[Body, ...]:
+    return (*(arm.body for arm in stmt.arms), stmt.default)
+
+
+_BODIES: Final[dict[type[Node], Callable[[Any], tuple[Body, ...]]]] = {
+    **{cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_TYPES},
+    Switch: _switch_bodies,
+}
+_WITH_BODIES: Final = frozenset((*_BODY_FIELDS, Switch))
 
 
 def operands(stmt: Stmt) -> tuple[Expr, ...]:
@@ -206,7 +244,10 @@ def operands(stmt: Stmt) -> tuple[Expr, ...]:
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
-    """Returns the nested statement lists, in program order; raises ``InvalidProgram`` for what is no statement."""
+    """Returns the nested statement lists, in program order; raises ``InvalidProgram`` for what is no statement.
+
+    Those of a ``Switch`` are the bodies of its arms, then its default.
+    """
     try:
         return _BODIES[type(stmt)](stmt)
     except KeyError:
@@ -219,6 +260,45 @@ def walk_statements(body: Body) -> Iterator[Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        if type(stmt) in _BODY_FIELDS:
+        if type(stmt) in _WITH_BODIES:
             for nested in reversed(bodies(stmt)):
                 stack.extend(reversed(nested))
+
+
+def own_size(stmt: Stmt) -> int:
+    """Returns the number of nodes that a statement adds besides its operands and the statements in its bodies.
+
+    It is 1; the arms of a ``Switch`` and their labels count as well.
+    """
+    return 1 + sum(1 + len(arm.labels) for arm in stmt.arms) if type(stmt) is Switch else 1
+
+
+def nested(stmt: Stmt, depth: int) -> tuple[tuple[Body, int], ...]:
+    """Returns the nested statement lists with the number of bodies around each, for a statement that has ``depth``.
+
+    The next link of a chain of ``else if`` is no deeper than the first one.
+    """
+    found = bodies(stmt)
+    if type(stmt) is If and is_chained(stmt.otherwise):
+        return (found[0], depth + 1), (found[1], depth)
+    return tuple((body, depth + 1) for body in found)
+
+
+def is_chained(otherwise: Body) -> bool:
+    """Returns whether the ``otherwise`` of an ``if`` is the next link of a chain: a single ``if``."""
+    return len(otherwise) == 1 and type(otherwise[0]) is If
+
+
+def if_chain(first: If) -> tuple[tuple[If, ...], Body]:
+    """Returns the links of the chain of ``else if`` that starts with a statement, and the last ``otherwise``.
+
+    A lane evaluates the condition of a link if those of all earlier links were false for it.  Algorithms that visit
+    bodies recursively visit the links in a loop, because a chain may have any number of them.
+    """
+    links, stmt = [first], first
+    while is_chained(stmt.otherwise):
+        following = stmt.otherwise[0]
+        assert type(following) is If
+        stmt = following
+        links.append(stmt)
+    return tuple(links), stmt.otherwise

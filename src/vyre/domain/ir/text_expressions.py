@@ -76,6 +76,15 @@ def _function_table() -> dict[str, tuple[int, _Build]]:
     return table
 
 
+_TYPED_FUNCTION: Final[dict[str, Callable[..., Expr]]] = {
+    "narrow": x.Narrow,
+    "pack": x.Pack,
+    "unpack": x.Unpack,
+    "wrap_cast": x.WrapCast,
+}
+"""Functions with a type in angle brackets whose names are no reserved words."""
+
+
 def _partial(node: Callable[..., Expr], first: Any) -> _Build:
     return lambda *operands, loc: node(first, *operands, loc=loc)
 
@@ -204,6 +213,8 @@ class ExpressionParser:
             following = cursor.kinds[position + 1]
             if following == "(":
                 return self._call(self._text(position))
+            if following == "<" and self._is_typed_call(position):
+                return self._typed_call(_TYPED_FUNCTION[self._text(position)], position)
             if following == ".":
                 return self._dotted(self._text(position))
             return self._named(cursor.take_name("a name"), position)
@@ -214,14 +225,26 @@ class ExpressionParser:
         if kind == STRING:
             return self._named(cursor.take_name("a name"), position)
         if kind in ("cast", "bitcast"):
-            cursor.position += 1
-            cursor.take("<")
-            dtype = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")
-            cursor.take(">")
-            if cursor.kind != "(":
-                raise cursor.expected("`(`")
-            return self._open(")", 1, _partial(x.Cast if kind == "cast" else x.Bitcast, dtype), position)
+            return self._typed_call(x.Cast if kind == "cast" else x.Bitcast, position)
         raise cursor.expected("an expression")
+
+    def _is_typed_call(self, position: int) -> bool:
+        """Returns whether the name at a position is a function with a type, as in ``narrow<f16>(x)``.
+
+        No comparison reads like that, because comparisons do not chain.
+        """
+        kinds = self._cursor.kinds
+        return self._text(position) in _TYPED_FUNCTION and kinds[position + 2 : position + 5] == [NAME, ">", "("]
+
+    def _typed_call(self, node: Callable[..., Expr], position: int) -> bool:
+        cursor = self._cursor
+        cursor.position += 1
+        cursor.take("<")
+        dtype = cursor.take_choice(SCALAR_BY_TEXT, "a scalar type")
+        cursor.take(">")
+        if cursor.kind != "(":
+            raise cursor.expected("`(`")
+        return self._open(")", 1, _partial(node, dtype), position)
 
     def _leaf(self, node: Expr) -> bool:
         self._operands.append(node)

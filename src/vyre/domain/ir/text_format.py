@@ -29,6 +29,7 @@ ACCESS_WORD: Final = {
     Access.UNIFORM: "uniform",
     Access.WORKGROUP: "workgroup",
     Access.WRITE_ONLY: "write",
+    Access.PRIVATE: "private",
 }
 ID_WORD: Final = {
     IdKind.GLOBAL: "gid",

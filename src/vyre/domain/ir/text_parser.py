@@ -20,7 +20,7 @@ from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.text_cursor import Cursor
-from vyre.domain.ir.text_expressions import ExpressionParser
+from vyre.domain.ir.text_expressions import ExpressionParser, literal
 from vyre.domain.ir.text_format import ACCESS_WORD
 from vyre.domain.ir.text_lexer import END, NAME, STRING, tokenize
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds
@@ -190,18 +190,33 @@ def _type_argument(cursor: Cursor, kind: ArgKind, depth: int) -> TypeArg:
 # Statements.
 
 
+class _Switch:
+    """A ``switch`` being read: its selector and the arms so far."""
+
+    def __init__(self, selector: Expr, loc: SourceLocation) -> None:
+        self.selector = selector
+        self.loc = loc
+        self.arms: list[s.Arm] = []
+        self.default: tuple[Stmt, ...] | None = None
+
+    def statement(self) -> s.Switch:
+        return s.Switch(self.selector, tuple(self.arms), self.default or (), loc=self.loc)
+
+
 class _Open(NamedTuple):
     """A body being read; ``build`` turns its statements into the enclosing statement.
 
-    ``is_chained`` marks the body of an ``else if``, which ends with its only statement.
+    ``is_chained`` marks the body of an ``else if``, which ends with its only statement.  The bodies of a ``switch``
+    become parts of ``switch`` instead, and ``build`` gives None.
     """
 
-    build: Callable[[tuple[Stmt, ...]], Stmt]
+    build: Callable[[tuple[Stmt, ...]], Stmt | None]
     condition: Expr | None
     outer: list[Stmt]
     declared: list[str]
     is_chained: bool
     loc: SourceLocation
+    switch: _Switch | None
 
 
 class _BodyParser:
@@ -215,6 +230,8 @@ class _BodyParser:
         self._statements: list[Stmt] = []
         self._declared: list[str] = []
         self._open: list[_Open] = []
+        self._depth = 0
+        """The number of open bodies, in which those of an ``else if`` do not count."""
 
     def parse(self) -> tuple[Stmt, ...]:
         cursor = self._cursor
@@ -227,14 +244,17 @@ class _BodyParser:
                     return tuple(self._statements)
                 self._close()
                 continue
-            if len(self._open) > MAX_STATEMENT_DEPTH:
+            if self._depth > MAX_STATEMENT_DEPTH:
                 raise cursor.error(
                     f"statements are nested more than {MAX_STATEMENT_DEPTH} deep",
                     "flatten the nesting or split the program.",
                 )
             loc = cursor.loc()
             if kind in (NAME, STRING):
-                self._add(self._assign_or_store(loc))
+                if kind == NAME and cursor.text == "switch" and cursor.kinds[cursor.position + 1] not in (":=", "["):
+                    self._switch(loc)
+                else:
+                    self._add(self._assign_or_store(loc))
                 continue
             parse = _STATEMENTS.get(kind)
             if parse is None:
@@ -249,22 +269,26 @@ class _BodyParser:
         self._count_node()
         self._statements.append(stmt)
         while self._open and self._open[-1].is_chained:
-            stmt = self._end_body()
+            link = self._end_body()
+            assert link is not None
             self._count_node()
-            self._statements.append(stmt)
+            self._statements.append(link)
 
     def _begin(
         self,
-        build: Callable[[tuple[Stmt, ...]], Stmt],
+        build: Callable[[tuple[Stmt, ...]], Stmt | None],
         loc: SourceLocation,
         condition: Expr | None = None,
         is_chained: bool = False,
+        switch: _Switch | None = None,
     ) -> None:
-        self._open.append(_Open(build, condition, self._statements, self._declared, is_chained, loc))
+        self._open.append(_Open(build, condition, self._statements, self._declared, is_chained, loc, switch))
         self._statements, self._declared = [], []
+        self._depth += not is_chained
 
-    def _end_body(self) -> Stmt:
+    def _end_body(self) -> Stmt | None:
         opened = self._open.pop()
+        self._depth -= not opened.is_chained
         stmt = opened.build(tuple(self._statements))
         for name in self._declared:
             self._visible[name] -= 1
@@ -274,9 +298,15 @@ class _BodyParser:
     def _close(self) -> None:
         """Completes a nested body after its closing brace."""
         cursor = self._cursor
-        condition, loc = self._open[-1].condition, self._open[-1].loc
+        condition, loc, switch = self._open[-1].condition, self._open[-1].loc, self._open[-1].switch
+        if switch is not None:
+            self._end_body()
+            self._next_arm(switch)
+            return
         if condition is None or cursor.kind != "else":
-            self._add(self._end_body())
+            stmt = self._end_body()
+            assert stmt is not None
+            self._add(stmt)
             return
         cursor.position += 1
         then = tuple(self._statements)
@@ -315,6 +345,44 @@ class _BodyParser:
         condition = self._expression()
         self._cursor.take("{")
         self._begin(lambda then: s.If(condition, then, loc=loc), loc, condition)
+
+    def _switch(self, loc: SourceLocation) -> None:
+        cursor = self._cursor
+        cursor.position += 1
+        switch = _Switch(self._expression(), loc)
+        cursor.take("{")
+        self._next_arm(switch)
+
+    def _next_arm(self, switch: _Switch) -> None:
+        """Opens the next body of a ``switch``, or completes it."""
+        cursor = self._cursor
+        loc = cursor.loc()
+        if cursor.accept("}"):
+            self._add(switch.statement())
+            return
+        if switch.default is not None:
+            raise cursor.expected("`}`", "the `else` of a switch is its last part.")
+        if cursor.accept("else"):
+
+            def end(body: tuple[Stmt, ...]) -> None:
+                switch.default = body
+
+        else:
+            if not cursor.accept_word("case"):
+                raise cursor.expected("`case`, `else` or `}`")
+            self._count_node()
+            labels: list[Literal] = []
+            while cursor.kind != "{":
+                if labels:
+                    cursor.take(",")
+                labels.append(literal(cursor))
+                self._count_node()
+
+            def end(body: tuple[Stmt, ...]) -> None:
+                switch.arms.append(s.Arm(tuple(labels), body, loc=loc))
+
+        cursor.take("{")
+        self._begin(end, loc, switch=switch)
 
     def _for(self, loc: SourceLocation) -> None:
         cursor = self._cursor

@@ -83,7 +83,7 @@ def _buffer(buffer: Buffer) -> str:
     name, element = _name(buffer.name), _type(buffer.element)
     if is_plain_param(buffer):
         return f"param {name} @{buffer.binding} {element}"
-    binding = "-" if buffer.is_workgroup and buffer.binding == 0 else buffer.binding
+    binding = "-" if not buffer.is_bound and buffer.binding == 0 else buffer.binding
     words = [f"buffer {name} @{binding} {ACCESS_WORD[buffer.access]} {element}[{buffer.count or 'runtime'}]"]
     if buffer.is_output is not (buffer.access is Access.WRITE_ONLY):
         words.append("output" if buffer.is_output else "not_output")
@@ -170,6 +170,8 @@ class _Printer:
                 self._line(depth, f"{self._name(buffer)}[{expr(index)}] = {expr(value)}")
             case s.If():
                 self._if(stmt, depth)
+            case s.Switch():
+                self._switch(stmt, depth)
             case s.Loop(var, start, stop, step, body):
                 by = "" if step == _STEP_ONE else f" step {expr(step)}"
                 self._line(depth, f"for {self._name(var)} in {expr(start)} .. {expr(stop)}{by} {{")
@@ -229,6 +231,15 @@ class _Printer:
                     break
         self._line(depth, "}")
 
+    def _switch(self, stmt: s.Switch, depth: int) -> None:
+        self._line(depth, f"switch {self.expression(stmt.selector)} {{")
+        for arm in stmt.arms:
+            labels = ", ".join(literal_text(label.dtype, label.bits) for label in arm.labels)
+            self._nested(depth + 1, f"case {labels}".rstrip(), arm.body)
+        if stmt.default:
+            self._nested(depth + 1, "else", stmt.default)
+        self._line(depth, "}")
+
     def expression(self, node: Expr) -> str:
         match node:
             case Literal(dtype, bits):
@@ -261,6 +272,14 @@ class _Printer:
                 return self._call(f"cast<{dtype.text}>", operand)
             case x.Bitcast(dtype, operand):
                 return self._call(f"bitcast<{dtype.text}>", operand)
+            case x.Narrow(dtype, operand):
+                return self._call(f"narrow<{dtype.text}>", operand)
+            case x.Pack(dtype, operand):
+                return self._call(f"pack<{dtype.text}>", operand)
+            case x.Unpack(dtype, operand):
+                return self._call(f"unpack<{dtype.text}>", operand)
+            case x.WrapCast(dtype, operand):
+                return self._call(f"wrap_cast<{dtype.text}>", operand)
             case x.Fma(a, b, c):
                 return self._call("fma", a, b, c)
             case x.Atomic(op, buffer, index, expected, value, ordering):

@@ -1,6 +1,6 @@
 """Element and value types of the IR.
 
-Thirteen scalar types can be stored in buffers; expressions can have seven of them (``ScalarType.is_executable``).
+Fourteen scalar types can be stored in buffers; expressions can have seven of them (``ScalarType.is_executable``).
 Every other type of vyre-driver, the Rust system, is a ``ReservedType``: it has a stable tag, so that specialization
 keys and imported programs can name it, and no meaning in vyre.
 """
@@ -53,6 +53,7 @@ class ScalarType(_TypeOfValues):
     I8 = 0x10
     I16 = 0x11
     I64 = 0x12
+    BOOL8 = 0x20
 
     @property
     def tag(self) -> int:
@@ -66,7 +67,7 @@ class ScalarType(_TypeOfValues):
 
     @property
     def size(self) -> int:
-        """Returns the number of bytes of one element in a buffer (``bool`` is a 4-byte word)."""
+        """Returns the number of bytes of one element in a buffer (``bool`` is a 4-byte word, ``bool8`` a byte)."""
         return _FACTS[self].size
 
     @property
@@ -165,6 +166,7 @@ _FACTS: Final[dict[ScalarType, _Facts]] = {
     _S.I16: _Facts("i16", 2, TypeKind.SIGNED, "<i2", _S.I32),
     _S.F16: _Facts("f16", 2, TypeKind.FLOAT, "<f2", _S.F32),
     _S.BF16: _Facts("bf16", 2, TypeKind.FLOAT, "<u2", _S.F32),
+    _S.BOOL8: _Facts("bool8", 1, TypeKind.BOOL, "|b1", _S.BOOL),
 }
 
 SCALAR_BY_TEXT: Final[dict[str, ScalarType]] = {facts.text: t for t, facts in _FACTS.items()}
@@ -172,6 +174,10 @@ SCALAR_BY_TEXT: Final[dict[str, ScalarType]] = {facts.text: t for t, facts in _F
 SCALAR_BY_TAG: Final[dict[int, ScalarType]] = {t.value: t for t in ScalarType}
 EXECUTABLE_TYPES: Final[tuple[ScalarType, ...]] = tuple(t for t in ScalarType if t.is_executable)
 """The types that expressions can have."""
+NARROW_TYPES: Final[tuple[ScalarType, ...]] = tuple(
+    t for t in ScalarType if not t.is_executable and t.kind is not TypeKind.BOOL
+)
+"""The types of elements that hold fewer bits than the values that loads of them give: u8 u16 i8 i16 f16 bf16."""
 
 RESERVED_TAGS: Final[dict[str, int]] = {
     "vec2u32": 0x04,
@@ -281,6 +287,9 @@ if TYPE_CHECKING:
     class bf16(_Typed):
         """A bfloat16 number, in buffers only; loads give f32."""
 
+    class bool8(_Typed):
+        """A truth value in one byte, in buffers only; loads give bool."""
+
 else:
     u32 = ScalarType.U32
     i32 = ScalarType.I32
@@ -295,3 +304,4 @@ else:
     i16 = ScalarType.I16
     f16 = ScalarType.F16
     bf16 = ScalarType.BF16
+    bool8 = ScalarType.BOOL8

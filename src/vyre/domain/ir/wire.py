@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from vyre.domain.errors import InvalidProgram, MalformedWire
 from vyre.domain.identity import body_digest, names_digest, remember_digest
+from vyre.domain.ir.form_version import FIRST, form_version
 from vyre.domain.ir.wire_decoder import decode_sections
 from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
-from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSION
+from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSIONS
 from vyre.domain.ir.wire_reader import WireReader
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def encode(program: Program) -> bytes:
     body, names = encode_sections(program)
     digest = body_digest(body)
     remember_digest(program, digest)
-    header = MAGIC + bytes((VERSION,)) + digest + names_digest(names)
+    header = MAGIC + bytes((form_version(program),)) + digest + names_digest(names)
     data = b"".join((header, uleb(len(body)), body, names))
     if len(data) > MAX_WIRE_BYTES:
         raise InvalidProgram(
@@ -52,9 +53,9 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
     if len(data) < HEADER_BYTES:
         raise MalformedWire("the header is truncated")
     version = data[len(MAGIC)]
-    if version != VERSION:
+    if version not in VERSIONS:
         raise MalformedWire(
-            f"version {version} of the format; version {VERSION} is expected",
+            f"version {version} of the format; the versions {' and '.join(map(str, VERSIONS))} are known",
             fix="encode the program again with this release.",
         )
     reader = WireReader(data, HEADER_BYTES, len(data))
@@ -67,6 +68,11 @@ def decode(data: bytes | bytearray | memoryview, make: type[Program]) -> Program
     if digest + names_digest(names) != data[digest_start : digest_start + 2 * DIGEST_BYTES]:
         raise MalformedWire("the digest does not match the content", fix="fetch the data again: it is damaged.")
     middle = start + body_length
-    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)), make)
+    program = decode_sections(WireReader(data, start, middle), WireReader(data, middle, len(data)), make, version)
+    if version != FIRST and form_version(program) != version:
+        raise MalformedWire(
+            f"version {version} of the format, for a program that version {form_version(program)} holds",
+            fix="write the program in the oldest version that holds it.",
+        )
     remember_digest(program, digest)
     return program

@@ -6,16 +6,25 @@ compared with the bytes present, and everything that is accepted is what the enc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from vyre.domain.errors import MalformedWire
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, IdKind, Literal
+from vyre.domain.ir.form_version import (
+    FIRST,
+    LATER_ACCESSES,
+    LATER_KINDS,
+    LATER_OPERATORS,
+    LATER_TYPES,
+    SECOND,
+)
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
@@ -29,13 +38,17 @@ _E = TypeVar("_E", bound=Enum)
 
 
 @collector_paused()
-def decode_sections(body: WireReader, names: WireReader, make: type[Program]) -> Program:
-    """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``."""
+def decode_sections(body: WireReader, names: WireReader, make: type[Program], version: int) -> Program:
+    """Returns the program of a body and its names, as an instance of ``make``; raises ``MalformedWire``.
+
+    What a version of the format does not have is refused; whether an older one would do is not checked.
+    """
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
-    records = [_record(body, count) for _ in range(count)]
+    words = _WORDS[version]
+    records = [_record(body, count, words) for _ in range(count)]
     labels = _Labels(names, records)
-    decoder = _Decoder(body, labels)
+    decoder = _Decoder(body, labels, words)
     statements = decoder.run()
     labels.finish()
     return make(
@@ -59,8 +72,38 @@ def _by_value(members: type[_E]) -> dict[int, _E]:
     return {member.value: member for member in members}
 
 
-_ACCESS: Final = _by_value(Access)
-_KIND: Final = _by_value(MemoryKind)
+_E2 = TypeVar("_E2", bound=Enum)
+
+
+def _without(members: type[_E2], later: Collection[_E2]) -> dict[int, _E2]:
+    return {member.value: member for member in members if member not in later}
+
+
+class _Words(NamedTuple):
+    """What a version of the format has, by tag."""
+
+    version: int
+    access: dict[int, Access]
+    kind: dict[int, MemoryKind]
+    scalar: dict[int, ScalarType]
+    later_opcodes: frozenset[int]
+    """The opcodes that the version does not have."""
+
+
+_LATER_OPCODES: Final = frozenset(
+    {w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT}
+    | {w.UNARY + op.value for op in LATER_OPERATORS}
+)
+_WORDS: Final = {
+    FIRST: _Words(
+        FIRST,
+        _without(Access, LATER_ACCESSES),
+        _without(MemoryKind, LATER_KINDS),
+        _without(ScalarType, LATER_TYPES),
+        _LATER_OPCODES,
+    ),
+    SECOND: _Words(SECOND, _by_value(Access), _by_value(MemoryKind), SCALAR_BY_TAG, frozenset()),
+}
 _LOCALITY: Final = _by_value(CacheLocality)
 _ID_KIND: Final = _by_value(IdKind)
 _ATOMIC: Final = _by_value(AtomicOp)
@@ -80,22 +123,25 @@ class _Record(NamedTuple):
     raw: bytes
 
     @property
-    def is_workgroup(self) -> bool:
-        return self.access is Access.WORKGROUP
+    def is_bound(self) -> bool:
+        return self.access not in _UNBOUND
 
 
-def _record(reader: WireReader, buffers: int) -> _Record:
+_UNBOUND: Final = (Access.WORKGROUP, Access.PRIVATE)
+
+
+def _record(reader: WireReader, buffers: int, words: _Words) -> _Record:
     start = reader.position
-    access = _member(reader, _ACCESS, "access")
+    access = _member(reader, words.access, "access")
     flags = reader.byte()
     if flags > w.IS_OUTPUT | w.HAS_LIKE | w.HAS_RANGE:
         raise reader.fail("unknown flags of a buffer")
-    kind = _member(reader, _KIND, "memory kind")
-    element, count = reader.type(), reader.uleb()
+    kind = _member(reader, words.kind, "memory kind")
+    element, count = reader.type(words.scalar), reader.uleb()
     like = output_range = None
     if flags & w.HAS_LIKE:
         like = reader.uleb()
-        if like >= buffers or access is Access.WORKGROUP:
+        if like >= buffers or access in _UNBOUND:
             raise reader.fail("a buffer is sized like one that does not exist")
     if flags & w.HAS_RANGE:
         output_range = (reader.uleb(U64_MAX), reader.uleb(U64_MAX))
@@ -133,9 +179,9 @@ class _Labels:
         for i, record in enumerate(self.records):
             self.buffer_names.append(reader.string())
             binding = reader.uleb()
-            if record.is_workgroup:
+            if not record.is_bound:
                 previous = -1
-            elif binding <= previous or (i and self.records[i - 1].is_workgroup):
+            elif binding <= previous or (i and not self.records[i - 1].is_bound):
                 raise reader.fail("buffers are not in the order of their bindings")
             else:
                 previous = binding
@@ -179,7 +225,7 @@ class _Labels:
         """Checks that buffers from number ``first`` on, which nothing uses, are in the order of their records."""
         keys = [(record.raw, place) for record, place in zip(self.records, self._places, strict=True)][first:]
         if keys != sorted(keys):
-            raise self._reader.fail("unused workgroup buffers are out of order")
+            raise self._reader.fail("unused workgroup or private buffers are out of order")
 
     def declared(self) -> tuple[Buffer, ...]:
         """Returns the buffers in declaration order."""
@@ -202,21 +248,30 @@ class _Labels:
 
 
 class _Open(NamedTuple):
-    """A statement whose body is being read."""
+    """A statement whose body is being read.
+
+    Its height is the number of levels of bodies in it, in which a link of ``else if`` is no level: ``outside`` is the
+    greatest height of the statements before it in its body, ``inside`` its own as far as its bodies are complete.
+    """
 
     opcode: int
     fields: tuple[Any, ...]
     outer: list[Stmt]
     visible: int
+    outside: int
     then: tuple[Stmt, ...] | None = None
+    inside: int = 0
 
 
 class _Decoder:
     """Runs the stack machine over the statements of a body."""
 
-    def __init__(self, reader: WireReader, labels: _Labels) -> None:
+    def __init__(self, reader: WireReader, labels: _Labels, words: _Words) -> None:
         self._reader = reader
         self._labels = labels
+        self._words = words
+        self._height = 0
+        """The greatest height of the statements read so far in the open body."""
         self._values: list[Expr] = []
         self._heights: list[int] = []
         self._statements: list[Stmt] = []
@@ -224,22 +279,24 @@ class _Decoder:
         self._visible: list[str] = []
         self._visible_names: set[str] = set()
         self._used_tags = 0
+        self._labels_read = 0
         self._specs: dict[tuple[str, ScalarType, int], x.SpecConst] = {}
         self._spec_list: list[x.SpecConst] = []
-        shared = [i for i, record in enumerate(labels.records) if record.is_workgroup]
+        shared = [i for i, record in enumerate(labels.records) if not record.is_bound]
         self._used_buffers = shared[0] if shared else len(labels.records)
 
     def run(self) -> tuple[Stmt, ...]:
         reader = self._reader
         nodes = 0
+        later = self._words.later_opcodes
         while not reader.at_end:
             opcode = reader.byte()
             handler = _HANDLERS[opcode]
-            if handler is None:
+            if handler is None or opcode in later:
                 raise reader.fail(f"unknown opcode {opcode:#04x}")
             handler(self, opcode)
-            nodes += opcode not in (w.ELSE, w.END)
-            if nodes > MAX_NODES:
+            nodes += opcode not in _NO_NODE
+            if nodes + self._labels_read > MAX_NODES:
                 raise reader.fail(f"the program has more than {MAX_NODES} nodes")
         if self._open or self._values:
             raise reader.fail("the body ends inside a statement")
@@ -323,9 +380,9 @@ class _Decoder:
         self._replace(1, x.Unary(_UNARY_OP[opcode], operand))
 
     def _cast(self, opcode: int) -> None:
-        dtype = _member(self._reader, SCALAR_BY_TAG, "scalar type")
+        dtype = _member(self._reader, self._words.scalar, "scalar type")
         (operand,) = self._pop(1)
-        self._replace(1, x.Cast(dtype, operand) if opcode == w.CAST else x.Bitcast(dtype, operand))
+        self._replace(1, _CASTS[opcode](dtype, operand))
 
     def _atomic(self, _: int) -> None:
         op = _member(self._reader, _ATOMIC, "atomic operator")
@@ -422,16 +479,18 @@ class _Decoder:
     # Bodies.
 
     def _begin(self, opcode: int) -> None:
-        if len(self._open) > MAX_STATEMENT_DEPTH:
-            raise self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
+        if self._words.version == FIRST and len(self._open) > MAX_STATEMENT_DEPTH:
+            raise self._too_deep()
         fields: tuple[Any, ...]
         if opcode == w.BLOCK:
             self._operands(0)
             fields = (self._labels.next_block(),)
         else:
-            fields = tuple(self._operands(1 if opcode == w.IF else 3))
-        self._open.append(_Open(opcode, fields, self._statements, len(self._visible)))
-        self._statements = []
+            fields = tuple(self._operands(3 if opcode == w.LOOP else 1))
+            if opcode == w.SWITCH:
+                fields = (*fields, [])
+        self._open.append(_Open(opcode, fields, self._statements, len(self._visible), self._height))
+        self._statements, self._height = [], 0
         if opcode == w.LOOP:
             name = self._labels.next_local()
             self._declare(name)
@@ -441,14 +500,53 @@ class _Decoder:
         self._operands(0)
         if not self._open or self._open[-1].opcode != w.IF or self._open[-1].then is not None:
             raise self._reader.fail("an else belongs to no if")
-        self._open[-1] = self._open[-1]._replace(then=self._close_body())
+        body, height = self._close_body()
+        self._open[-1] = self._open[-1]._replace(then=body, inside=height)
+
+    def _arm(self, opcode: int) -> None:
+        self._operands(0)
+        if not self._open or self._open[-1].opcode != w.SWITCH:
+            raise self._reader.fail("an arm belongs to no switch")
+        self._end_arm(is_last=False)
+        labels = None
+        if opcode == w.ARM:
+            labels = tuple(self._label() for _ in range(self._reader.uleb()))
+        self._labels_read += len(labels or ())
+        self._open[-1].fields[1].append(labels)
+
+    def _label(self) -> Literal:
+        opcode = self._reader.byte()
+        if opcode not in _LITERAL_TYPE:
+            raise self._reader.fail("the label of an arm is no literal")
+        return self._read_literal(_LITERAL_TYPE[opcode])
+
+    def _end_arm(self, *, is_last: bool) -> s.Body:
+        """Ends the open body of a switch; returns it if it is the default."""
+        opened = self._open[-1]
+        parts = opened.fields[1]
+        body, height = self._close_body()
+        self._open[-1] = opened._replace(inside=max(opened.inside, height))
+        if not parts:
+            if body:
+                raise self._reader.fail("statements precede the arms of a switch")
+            return ()
+        labels = parts.pop()
+        if labels is None:
+            if not body or not is_last:
+                raise self._reader.fail("the default of a switch is empty, or not its last part")
+            return body
+        parts.append(s.Arm(labels, body))
+        return ()
 
     def _end(self, _: int) -> None:
         self._operands(0)
         if not self._open:
             raise self._reader.fail("an end closes nothing")
-        body = self._close_body()
-        opcode, fields, outer, _visible, then = self._open.pop()
+        if self._open[-1].opcode == w.SWITCH:
+            self._end_switch()
+            return
+        body, height = self._close_body()
+        opcode, fields, outer, _visible, outside, then, inside = self._open.pop()
         stmt: Stmt
         if opcode == w.LOOP:
             var, start, stop, step = fields
@@ -463,19 +561,38 @@ class _Decoder:
             generator, source = fields[0]
             stmt = s.Region(generator, body, source)
         outer.append(stmt)
-        self._statements = outer
+        self._statements, self._height = outer, max(outside, inside, height)
 
-    def _close_body(self) -> tuple[Stmt, ...]:
+    def _end_switch(self) -> None:
+        default = self._end_arm(is_last=True)
+        opened = self._open.pop()
+        selector, arms = opened.fields
+        opened.outer.append(s.Switch(selector, tuple(arms), default))
+        self._statements, self._height = opened.outer, max(opened.outside, opened.inside)
+
+    def _too_deep(self) -> MalformedWire:
+        return self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
+
+    def _close_body(self) -> tuple[tuple[Stmt, ...], int]:
+        """Returns the statements of the body that ends, and the height that it gives to its statement."""
         body = tuple(self._statements)
-        if body and len(self._open) > MAX_STATEMENT_DEPTH:
-            raise self._reader.fail(f"statements are nested more than {MAX_STATEMENT_DEPTH} deep")
+        if self._words.version == FIRST and body and len(self._open) > MAX_STATEMENT_DEPTH:
+            raise self._too_deep()
+        height = 0
+        if body:
+            is_link = self._open[-1].then is not None and s.is_chained(body)
+            height = self._height if is_link else self._height + 1
+            if height > MAX_STATEMENT_DEPTH:
+                raise self._too_deep()
+        self._height = 0
         first = self._open[-1].visible
         self._visible_names.difference_update(self._visible[first:])
         del self._visible[first:]
         self._statements = []
-        return body
+        return body, height
 
 
+_NO_NODE: Final = (w.ELSE, w.END, w.DEFAULT)
 _Handler = Callable[[_Decoder, int], None]
 _LITERAL_TYPE: Final = {opcode: dtype for dtype, opcode in w.LITERAL.items()}
 _LITERAL_MAX: Final = {
@@ -483,6 +600,14 @@ _LITERAL_MAX: Final = {
 }
 _BINARY_OP: Final = {w.BINARY + op.value: op for op in BinaryOp}
 _UNARY_OP: Final = {w.UNARY + op.value: op for op in UnaryOp}
+_CASTS: Final[dict[int, Callable[[ScalarType, Expr], Expr]]] = {
+    w.CAST: x.Cast,
+    w.BITCAST: x.Bitcast,
+    w.NARROW: x.Narrow,
+    w.PACK: x.Pack,
+    w.UNPACK: x.Unpack,
+    w.WRAP_CAST: x.WrapCast,
+}
 _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
     w.BREAK: s.Break,
     w.CONTINUE: s.Continue,
@@ -504,8 +629,7 @@ def _handlers() -> tuple[_Handler | None, ...]:
         w.SUBGROUP_LANE: lambda decoder, _: decoder._push(x.SubgroupLane()),
         w.SUBGROUP_SIZE: lambda decoder, _: decoder._push(x.SubgroupSize()),
         w.SELECT: _nary(3, x.Select),
-        w.CAST: _Decoder._cast,
-        w.BITCAST: _Decoder._cast,
+        **dict.fromkeys(_CASTS, _Decoder._cast),
         w.FMA: _nary(3, x.Fma),
         w.ATOMIC: _Decoder._atomic,
         w.SUBGROUP_ADD: _nary(1, x.SubgroupAdd),
@@ -517,6 +641,9 @@ def _handlers() -> tuple[_Handler | None, ...]:
         w.STORE: _Decoder._store,
         w.IF: _Decoder._begin,
         w.ELSE: _Decoder._else,
+        w.SWITCH: _Decoder._begin,
+        w.ARM: _Decoder._arm,
+        w.DEFAULT: _Decoder._arm,
         w.LOOP: _Decoder._begin,
         w.BLOCK: _Decoder._begin,
         w.END: _Decoder._end,

@@ -117,8 +117,17 @@ _TAG_OF: Final[dict[Enum, int]] = {
 _BINARY: Final = {op: w.BINARY + op.value for op in BinaryOp}
 _UNARY: Final = {op: w.UNARY + op.value for op in UnaryOp}
 _LITERALS: Final = {dtype: (opcode, dtype.size * dtype.is_float) for dtype, opcode in w.LITERAL.items()}
+_CASTS: Final[dict[type[Node], int]] = {
+    x.Cast: w.CAST,
+    x.Bitcast: w.BITCAST,
+    x.Narrow: w.NARROW,
+    x.Pack: w.PACK,
+    x.Unpack: w.UNPACK,
+    x.WrapCast: w.WRAP_CAST,
+}
 _CLOSE: Final = object()
 _ELSE: Final = object()
+_DEFAULT: Final = object()
 
 
 class _Writer:
@@ -130,7 +139,7 @@ class _Writer:
         self._abi = program.abi_buffers
         self._check_buffers()
         self._numbers = {buffer.name: i for i, buffer in enumerate(self._abi)}
-        self._shared = {b.name: b for b in program.buffers if b.is_workgroup}
+        self._shared = {b.name: b for b in program.buffers if not b.is_bound}
         self._visible: dict[str, int] = {}
         self._scopes: list[int] = []
         self._locals: list[str] = []
@@ -145,7 +154,7 @@ class _Writer:
         if len({buffer.binding for buffer in self._abi}) < len(self._abi):
             raise InvalidProgram("two buffers have the same binding", fix="give every buffer its own binding.")
         for buffer in self._program.buffers:
-            if buffer.like is not None and (buffer.is_workgroup or buffer.like not in names):
+            if buffer.like is not None and (not buffer.is_bound or buffer.like not in names):
                 raise InvalidProgram(
                     f"buffer `{buffer.name}` cannot be sized like `{buffer.like}`",
                     fix="name a declared buffer, on a buffer of the interface.",
@@ -164,6 +173,12 @@ class _Writer:
                 self._out.append(w.ELSE)
                 self._leave()
                 self._enter()
+            elif task is _DEFAULT:
+                self._out.append(w.DEFAULT)
+                self._leave()
+                self._enter()
+            elif type(task) is s.Arm:
+                self._write_arm(task)
             else:
                 for operand in s.operands(task):
                     self._expression(operand)
@@ -188,6 +203,25 @@ class _Writer:
         if stmt.otherwise:
             tasks.append(_ELSE)
         tasks += reversed(stmt.then)
+
+    def _write_switch(self, stmt: s.Switch, tasks: list[Any]) -> None:
+        self._out.append(w.SWITCH)
+        self._enter()
+        tasks.append(_CLOSE)
+        if stmt.default:
+            tasks += reversed(stmt.default)
+            tasks.append(_DEFAULT)
+        for arm in reversed(stmt.arms):
+            tasks += reversed(arm.body)
+            tasks.append(arm)
+
+    def _write_arm(self, arm: s.Arm) -> None:
+        self._leave()
+        self._enter()
+        self._out.append(w.ARM)
+        self._out += uleb(len(arm.labels))
+        for label in arm.labels:
+            self._emit_literal(label)
 
     def _write_loop(self, stmt: s.Loop, tasks: list[Any]) -> None:
         self._open(w.LOOP, tasks, stmt.body)
@@ -295,8 +329,8 @@ class _Writer:
     def _emit_unary(self, node: x.Unary) -> None:
         self._out.append(_UNARY[node.op])
 
-    def _emit_cast(self, node: x.Cast | x.Bitcast) -> None:
-        self._out += bytes((w.CAST if isinstance(node, x.Cast) else w.BITCAST, _TAG_OF[node.dtype]))
+    def _emit_cast(self, node: x.Cast | x.Bitcast | x.Narrow | x.Pack | x.Unpack | x.WrapCast) -> None:
+        self._out += bytes((_CASTS[type(node)], _TAG_OF[node.dtype]))
 
     def _emit_atomic(self, node: x.Atomic) -> None:
         self._out += bytes((w.ATOMIC, _TAG_OF[node.op], _TAG_OF[node.ordering]))
@@ -313,7 +347,7 @@ class _Writer:
     # Sections.
 
     def buffer_order(self) -> list[Buffer]:
-        """Returns the buffers by number; unused workgroup memory comes last, sorted by its record."""
+        """Returns the buffers by number; unused workgroup and private memory comes last, sorted by its record."""
         by_name = self._program.buffers_by_name
         used = [by_name[name] for name in sorted(self._numbers, key=self._numbers.__getitem__)]
         unused = [buffer for name, buffer in self._shared.items() if name not in self._numbers]
@@ -386,6 +420,7 @@ _WRITE: Final[dict[type[Node], Callable[[_Writer, Any, list[Any]], None]]] = {
     s.Assign: _Writer._write_assign,
     s.Store: _Writer._write_store,
     s.If: _Writer._write_if,
+    s.Switch: _Writer._write_switch,
     s.Loop: _Writer._write_loop,
     s.Break: _opcode(w.BREAK),
     s.Continue: _opcode(w.CONTINUE),
@@ -412,8 +447,7 @@ _EMIT: Final[dict[type[Node], Callable[[_Writer, Any], None]]] = {
     x.Binary: _Writer._emit_binary,
     x.Unary: _Writer._emit_unary,
     x.Select: _opcode(w.SELECT),
-    x.Cast: _Writer._emit_cast,
-    x.Bitcast: _Writer._emit_cast,
+    **dict.fromkeys(_CASTS, _Writer._emit_cast),
     x.Fma: _opcode(w.FMA),
     x.Atomic: _Writer._emit_atomic,
     x.SubgroupAdd: _opcode(w.SUBGROUP_ADD),

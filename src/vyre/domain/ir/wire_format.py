@@ -2,7 +2,7 @@
 
 A file is::
 
-    magic "VYRB" · version (1 byte) · BLAKE3 of the body · BLAKE3 of the names
+    magic "VYRB" · version (1 byte: the oldest that holds the program) · BLAKE3 of the body · BLAKE3 of the names
     · length of the body · body · names
 
 The body holds everything that can change a result and nothing else; the names section holds the rest.  Integers are
@@ -10,15 +10,16 @@ unsigned LEB128 in their shortest form, strings a byte length and UTF-8 (lone su
 literals their bits in little-endian order.
 
 Body: three workgroup axes; the number of buffers and a record for each; statements up to the end.  Buffers are
-numbered: those of the ABI by ascending binding, then workgroup memory by first use, then unused workgroup memory by
-its record.  A record is access, flags, kind, type, count, and, depending on the flags, the number of the ``like``
-buffer and the output range.
+numbered: those of the ABI by ascending binding, then workgroup and private memory by first use, then the unused
+ones of both by their records.  A record is access, flags, kind, type, count, and, depending on the flags, the number
+of the ``like`` buffer and the output range.
 
 Statements are a stack machine: an expression is written in evaluation order, operands before operators, and a
 statement's opcode follows its operands.  ``IF``, ``LOOP`` and ``BLOCK`` open a body that ``END`` closes; ``ELSE``
-occurs only before a non-empty body.  A variable is the position of its declaration among those visible; async tags
-and spec constants are numbered by first use, and the first use of a spec constant is followed by its name and
-default.
+occurs only before a non-empty body.  ``SWITCH`` follows its selector; each ``ARM``, with the number of its labels and
+the labels as literals, opens a body, ``DEFAULT`` a last one that is not empty, and ``END`` closes the statement.  A
+variable is the position of its declaration among those visible; async tags and spec constants are numbered by first
+use, and the first use of a spec constant is followed by its name and default.
 
 Names: flags and the program's name; for each buffer name, binding, hints and its position in the declaration order;
 then, each list preceded by its length, names of locals in order of declaration, async tags, and for each block 0, or
@@ -32,7 +33,8 @@ from typing import Final
 from vyre.domain.ir.types import ScalarType
 
 MAGIC: Final = b"VYRB"
-VERSION: Final = 1
+VERSIONS: Final = (1, 2)
+"""The versions of the format; ``form_version`` tells which one holds a program."""
 DIGEST_BYTES: Final = 32
 HEADER_BYTES: Final = len(MAGIC) + 1 + 2 * DIGEST_BYTES
 MAX_WIRE_BYTES: Final = 64 << 20
@@ -76,6 +78,10 @@ SUBGROUP_ADD: Final = 0x13
 SUBGROUP_BALLOT: Final = 0x14
 SUBGROUP_SHUFFLE: Final = 0x15
 SPEC_CONST: Final = 0x16
+NARROW: Final = 0x17
+PACK: Final = 0x18
+UNPACK: Final = 0x19
+WRAP_CAST: Final = 0x1A
 UNARY: Final = 0x40
 BINARY: Final = 0x80
 
@@ -97,3 +103,6 @@ ASYNC_STORE: Final = 0xCD
 ASYNC_WAIT: Final = 0xCE
 TRAP: Final = 0xCF
 INDIRECT_DISPATCH: Final = 0xD0
+SWITCH: Final = 0xD1
+ARM: Final = 0xD2
+DEFAULT: Final = 0xD3

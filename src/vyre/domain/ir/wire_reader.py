@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.limits import MAX_NAME_BYTES, MAX_TYPE_DEPTH, U32_MAX
 from vyre.domain.ir.type_forms import ArgKind, argument_kinds
-from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, ReservedType, TypeArg
+from vyre.domain.ir.types import RESERVED_TAGS, DataType, ReservedType, ScalarType, TypeArg
 
 _RESERVED_BY_TAG = {tag: name for name, tag in RESERVED_TAGS.items()}
 
@@ -82,24 +84,24 @@ class WireReader:
         except UnicodeDecodeError:
             raise self.fail("a string is not UTF-8") from None
 
-    def type(self, depth: int = 0) -> DataType:
-        """Reads an element type, inside ``depth`` other types."""
+    def type(self, scalars: Mapping[int, ScalarType], depth: int = 0) -> DataType:
+        """Reads an element type, inside ``depth`` other types; ``scalars`` are the scalar types by tag."""
         if depth > MAX_TYPE_DEPTH:
             raise self.fail(f"element types are nested more than {MAX_TYPE_DEPTH} deep")
         tag = self.byte()
-        if tag in SCALAR_BY_TAG:
-            return SCALAR_BY_TAG[tag]
+        if tag in scalars:
+            return scalars[tag]
         name = _RESERVED_BY_TAG.get(tag)
         if name is None:
             raise self.fail(f"unknown element type {tag:#04x}")
-        return ReservedType(name, tuple(self._argument(kind, depth) for kind in argument_kinds(name)))
+        return ReservedType(name, tuple(self._argument(kind, scalars, depth) for kind in argument_kinds(name)))
 
-    def _argument(self, kind: ArgKind, depth: int) -> TypeArg:
+    def _argument(self, kind: ArgKind, scalars: Mapping[int, ScalarType], depth: int) -> TypeArg:
         match kind:
             case ArgKind.INT:
                 return self.uleb()
             case ArgKind.TYPE:
-                return self.type(depth + 1)
+                return self.type(scalars, depth + 1)
             case ArgKind.TEXT:
                 return self.string()
             case ArgKind.DIMS:

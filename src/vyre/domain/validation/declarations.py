@@ -11,6 +11,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.findings import Findings
 
 MAX_PUSH_BYTES: Final = 256
+MAX_PRIVATE_BYTES: Final = 64 << 10
+"""The largest size of all private memory of one lane together."""
 _MAX_AXIS_HINT: Final = 255
 
 
@@ -23,7 +25,7 @@ def check_declarations(program: Program, findings: Findings) -> None:
         if buffer.name in names:
             findings.add("V103", f"two buffers are named `{buffer.name}`", buffer)
         names.add(buffer.name)
-        if not buffer.is_workgroup:
+        if buffer.is_bound:
             other = bindings.setdefault(buffer.binding, buffer)
             if other is not buffer and other.name != buffer.name:
                 message = f"buffers `{other.name}` and `{buffer.name}` both have binding {buffer.binding}"
@@ -35,6 +37,7 @@ def check_declarations(program: Program, findings: Findings) -> None:
         _check_output_range(buffer, findings)
         _check_like(buffer, program, findings)
     _check_push_total(program, findings)
+    _check_private_total(program, findings)
 
 
 def _check_workgroup_size(program: Program, findings: Findings) -> None:
@@ -60,8 +63,8 @@ def _check_numbers(buffer: Buffer, findings: Findings) -> None:
         if not 0 <= value <= high:
             message = f"the {what} of buffer `{buffer.name}` is {value}"
             findings.add("V217", message, buffer, fix=f"use an integer in 0..{high}.")
-    if buffer.is_workgroup and buffer.count == 0:
-        findings.add("V105", f"workgroup buffer `{buffer.name}` has no element count", buffer)
+    if not buffer.is_bound and buffer.count == 0:
+        findings.add("V105", f"{_word(buffer.access)} buffer `{buffer.name}` has no element count", buffer)
 
 
 def _check_role(buffer: Buffer, findings: Findings) -> None:
@@ -69,7 +72,9 @@ def _check_role(buffer: Buffer, findings: Findings) -> None:
         _check_push(buffer, findings)
         return
     contradiction = None
-    if buffer.is_workgroup is not (buffer.kind is MemoryKind.SHARED):
+    if buffer.is_workgroup is not (buffer.kind is MemoryKind.SHARED) or (
+        buffer.is_private is not (buffer.kind is MemoryKind.PRIVATE)
+    ):
         contradiction = f"has access {_word(buffer.access)} but memory kind {_word(buffer.kind)}"
     elif buffer.is_output and buffer.access not in (Access.READ_WRITE, Access.WRITE_ONLY):
         contradiction = f"is an output but {_word(buffer.access)}"
@@ -105,6 +110,14 @@ def _check_push_total(program: Program, findings: Findings) -> None:
         findings.add("V212", message, sizes[-1][0])
 
 
+def _check_private_total(program: Program, findings: Findings) -> None:
+    private = [buffer for buffer in program.buffers if buffer.is_private]
+    total = sum(buffer.static_nbytes or 0 for buffer in private)
+    if total > MAX_PRIVATE_BYTES:
+        message = f"the private memory of a lane takes {total} bytes; the limit is {MAX_PRIVATE_BYTES}"
+        findings.add("V220", message, private[-1])
+
+
 def _check_output_range(buffer: Buffer, findings: Findings) -> None:
     if buffer.output_range is None:
         return
@@ -128,8 +141,8 @@ def _check_like(buffer: Buffer, program: Program, findings: Findings) -> None:
     defect = None
     if model is None:
         defect = "which is not declared"
-    elif model.is_workgroup:
-        defect = "which is workgroup memory"
+    elif not model.is_bound:
+        defect = f"which is {_word(model.access)} memory"
     elif buffer.count != 0:
         defect = f"but has a count of its own, {buffer.count}"
     elif not buffer.is_output:

@@ -71,7 +71,12 @@ _CATALOGUE: Final = (
         "16384 buffers.",
         "split the program, or name shared sub-expressions with `let`.",
     ),
-    Rule("V027", "atomic index is not u32", "The index of an atomic is not u32.", "cast it to u32."),
+    Rule(
+        "V027",
+        "atomic index is no integer",
+        "The index of an atomic is a float or a bool.",
+        "cast it to an integer type.",
+    ),
     Rule(
         "V028",
         "fma operand of the wrong type",
@@ -143,13 +148,13 @@ _CATALOGUE: Final = (
     Rule(
         "V104",
         "binding used twice",
-        "Two buffers that are not workgroup memory have the same binding number.",
+        "Two buffers that are neither workgroup nor private memory have the same binding number.",
         "give every buffer its own binding; their order is the order of inputs and outputs.",
     ),
     Rule(
         "V105",
-        "workgroup memory without a size",
-        "A workgroup buffer has the element count 0.",
+        "workgroup or private memory without a size",
+        "A workgroup or private buffer has the element count 0.",
         "give a literal count.",
     ),
     Rule(
@@ -183,9 +188,9 @@ _CATALOGUE: Final = (
     ),
     Rule(
         "V114",
-        "index, lane, offset, size or address is not u32",
-        "The index of a load or store, the lane of a shuffle, the offset or size of an asynchronous copy, or the "
-        "address of a trap is not u32.",
+        "index is no integer; lane, offset, size or address is not u32",
+        "The index of a load or store is a float or a bool; or the lane of a shuffle, the offset or size of an "
+        "asynchronous copy, or the address of a trap is not u32.",
         "cast it to u32.",
     ),
     Rule(
@@ -194,7 +199,12 @@ _CATALOGUE: Final = (
         "The condition of an `if`, a `select` or a ballot is not bool.",
         "compare it with something, or cast it to bool.",
     ),
-    Rule("V116", "loop bound is not u32", "Start, stop or step of a loop is not u32.", "cast it to u32."),
+    Rule(
+        "V116",
+        "loop bounds without a common integer type",
+        "Start, stop or step of a loop is no integer, or has another type than its start.",
+        "cast them to one integer type.",
+    ),
     Rule(
         "V117",
         "assignment to an undeclared name",
@@ -358,10 +368,10 @@ _CATALOGUE: Final = (
     ),
     Rule(
         "V214",
-        "bad `like` reference",
+        "bad `like` reference, or private memory that other lanes would have to see",
         "`like` names no buffer of the interface, leads back to itself, or is given for a buffer that has a count or "
-        "takes an input.",
-        "name a declared buffer that is not workgroup memory, on an output without a count.",
+        "takes an input; or an atomic or an asynchronous copy names private memory.",
+        "name a declared buffer of the interface, on an output without a count; load and store private memory.",
     ),
     Rule(
         "V215",
@@ -373,7 +383,8 @@ _CATALOGUE: Final = (
         "V216",
         "contradictory buffer",
         "Access, memory kind and output flag of a buffer exclude each other.",
-        "workgroup memory is shared and no output; read-only and uniform buffers are no outputs; write-only ones are.",
+        "workgroup memory is shared, private memory private, and neither is an output; read-only and uniform buffers "
+        "are no outputs; write-only ones are.",
     ),
     Rule(
         "V217",
@@ -388,6 +399,27 @@ _CATALOGUE: Final = (
         "different atomic operators may change one element.",
         "ignore this if the order cannot matter; else compare results only under the canonical schedule.",
         _NOTE,
+    ),
+    Rule(
+        "V219",
+        "narrow value or wrapping cast of the wrong type",
+        "`narrow`, `pack` or `unpack` is given a type other than u8, u16, i8, i16, f16 and bf16, or an operand of the "
+        "wrong type (u32 for u8 and u16, i32 for i8 and i16, f32 for f16 and bf16; `unpack` takes u32); or `wrap_cast` "
+        "does not lead from f32 or f64 to u32, i32, u64 or i64.",
+        "cast the operand, or name another type.",
+    ),
+    Rule(
+        "V220",
+        "too much private memory",
+        "The private buffers take more than 65536 bytes a lane together.",
+        "make them smaller, or keep the data in a storage buffer with a part for each lane.",
+    ),
+    Rule(
+        "V221",
+        "bad switch",
+        "The selector of a `switch` is no integer, an arm has no label, a label has another type than the selector, or "
+        "a label occurs twice.",
+        "give every arm literals of the selector's type, each of them once.",
     ),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.expr import Atomic, Expr, Literal
-from vyre.domain.ir.limits import U64_MAX
+from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp, Ordering
 from vyre.domain.ir.program import Program
@@ -28,13 +28,17 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
+    bodies,
+    if_chain,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.findings import Findings, Path
 from vyre.domain.validation.typing import ExpressionTyper, Local
 
 _U32: Final = ScalarType.U32
+_NO_END: Final = U32_MAX + 1
 _SELF_EXCLUSIVE: Final = "#self-exclusive"
 _ENDS_BODY: Final = {Return: "return", Break: "break", Continue: "continue"}
 _NOT_COMMUTING: Final = frozenset({AtomicOp.EXCHANGE, AtomicOp.COMPARE_EXCHANGE, AtomicOp.FETCH_NAND})
@@ -80,13 +84,14 @@ class StatementChecker:
 
     # Scopes.
 
-    def _body(self, body: Body, branch: int, counter: str | None = None) -> None:
+    def _body(self, body: Body, branch: int, counter: tuple[str, ScalarType | None] | None = None) -> None:
         if not body:
             return
         names = self._typer.locals
         mark = names.mark
         if counter is not None:
-            names.declare(counter, Local(_U32, is_counter=True))
+            name, dtype = counter
+            names.declare(name, Local(dtype, is_counter=True))
         self._declared.append(set())
         path, ended = self._findings.path, False
         path += (branch, 0)
@@ -132,7 +137,7 @@ class StatementChecker:
             self._error("V045", message, stmt)
 
     def _store(self, stmt: Store) -> None:
-        self._typer.require(stmt.index, _U32, "V114", f"the index of a store to `{stmt.buffer}`")
+        self._typer.require_integer(stmt.index, "V114", f"the index of a store to `{stmt.buffer}`")
         found = self._typer.type_of(stmt.value)
         self._note_atomics(stmt)
         self._require_writable(stmt.buffer, "store to", stmt)
@@ -144,8 +149,9 @@ class StatementChecker:
             message = f"a store to `{stmt.buffer}` takes {wanted.text}, got {found.text}"
             self._error("V113", message, stmt.value, stmt)
         index = stmt.index
-        if isinstance(index, Literal) and index.dtype is _U32 and 0 < buffer.count <= index.bits:
-            message = f"store to element {index.bits} of `{stmt.buffer}`, which has {buffer.count}"
+        if isinstance(index, Literal) and index.dtype.is_integer and not 0 <= index.value < (buffer.count or _NO_END):
+            which = f"which has {buffer.count}" if buffer.count else "which does not exist"
+            message = f"store to element {index.value} of `{stmt.buffer}`, {which}"
             self._error("V036", message, index, stmt)
 
     def _require_writable(self, name: str, what: str, stmt: Stmt) -> None:
@@ -157,21 +163,51 @@ class StatementChecker:
             self._error("V112", f"{what} `{name}`, which is {access}", stmt)
 
     def _if(self, stmt: If) -> None:
-        self._typer.require(stmt.condition, ScalarType.BOOL, "V115", "the condition of `if`")
+        path = self._findings.path
+        links, otherwise = if_chain(stmt)
+        depth = len(path)
+        for link in links:
+            if link is not stmt:
+                path += (1, 0)
+                self._typer.begin(link)
+            self._typer.require(link.condition, ScalarType.BOOL, "V115", "the condition of `if`")
+            self._note_atomics(link)
+            self._body(link.then, 0)
+        self._body(otherwise, 1)
+        del path[depth:]
+
+    def _switch(self, stmt: Switch) -> None:
+        dtype = self._typer.require_integer(stmt.selector, "V221", "the selector of `switch`")
         self._note_atomics(stmt)
-        self._body(stmt.then, 0)
-        self._body(stmt.otherwise, 1)
+        seen: set[int] = set()
+        for arm in stmt.arms:
+            if not arm.labels:
+                self._error("V221", "an arm of `switch` has no label", arm, stmt)
+            for label in arm.labels:
+                if dtype is not None and label.dtype is not dtype:
+                    message = f"the label {label.value} of `switch` is {label.dtype.text}, not {dtype.text}"
+                    self._error("V221", message, label, arm, stmt)
+                elif label.bits in seen:
+                    self._error("V221", f"`switch` has the label {label.value} twice", label, arm, stmt)
+                seen.add(label.bits)
+        for branch, body in enumerate(bodies(stmt)):
+            self._body(body, branch)
 
     def _loop(self, stmt: Loop) -> None:
+        dtype: ScalarType | None = None
         for role, bound in (("start", stmt.start), ("stop", stmt.stop), ("step", stmt.step)):
-            self._typer.require(bound, _U32, "V116", f"the {role} of the loop over `{stmt.var}`")
+            found = self._typer.require_integer(bound, "V116", f"the {role} of the loop over `{stmt.var}`")
+            if dtype is not None and found is not None and found is not dtype:
+                message = f"the {role} of the loop over `{stmt.var}` is {found.text}, its start {dtype.text}"
+                self._error("V116", message, bound, stmt)
+            dtype = dtype or found
         self._note_atomics(stmt)
-        if isinstance(stmt.step, Literal) and stmt.step.dtype is _U32 and stmt.step.bits == 0:
+        if isinstance(stmt.step, Literal) and stmt.step.dtype.is_integer and stmt.step.bits == 0:
             self._error("V206", f"the loop over `{stmt.var}` has the step 0", stmt.step, stmt)
         if stmt.var in self._typer.locals:
             self._error("V008", f"loop variable `{stmt.var}` is visible already", stmt)
         self._loops += 1
-        self._body(stmt.body, 0, stmt.var)
+        self._body(stmt.body, 0, (stmt.var, dtype))
         self._loops -= 1
 
     def _leave(self, stmt: Break | Continue) -> None:
@@ -206,6 +242,10 @@ class StatementChecker:
         elif source.is_push:
             self._error("V212", f"{what} from parameter `{stmt.source}`", stmt)
         self._require_writable(stmt.destination, f"{what} to", stmt)
+        for name in (stmt.source, stmt.destination):
+            buffer = self._buffers.get(name)
+            if buffer is not None and buffer.is_private:
+                self._error("V214", f"{what} with `{name}`, which is private memory", stmt)
 
     def _async_wait(self, stmt: AsyncWait) -> None:
         """Does nothing: the pairing of a wait is checked with the flow."""
@@ -267,6 +307,7 @@ _CHECKS: Final[dict[type[Node], Callable[[StatementChecker, Any], None]]] = {
     Assign: StatementChecker._assign,
     Store: StatementChecker._store,
     If: StatementChecker._if,
+    Switch: StatementChecker._switch,
     Loop: StatementChecker._loop,
     Break: StatementChecker._leave,
     Continue: StatementChecker._leave,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_PROGRAM_NODES, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.node import misplaced
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, bodies, operands
+from vyre.domain.ir.stmt import Body, nested, operands, own_size
 from vyre.domain.ir.walk import measure
 from vyre.domain.validation.findings import Findings
 
@@ -36,6 +36,7 @@ def check_structure(program: Program, findings: Findings) -> bool:
             continue
         nodes += len(body)
         for stmt in body:
+            nodes += own_size(stmt) - 1
             for operand in operands(stmt):
                 height, size = measure(operand, measured, MAX_PROGRAM_NODES + 1)
                 nodes += size
@@ -43,7 +44,7 @@ def check_structure(program: Program, findings: Findings) -> bool:
                     message = f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}"
                     findings.add("V033", message, operand, stmt)
                     too_deep.add("V033")
-            pending += [(nested, depth + 1) for nested in bodies(stmt)]
+            pending += nested(stmt, depth)
             if nodes > MAX_PROGRAM_NODES:
                 findings.add("V019", f"more than {MAX_PROGRAM_NODES} nodes with shared ones written out", program)
                 return False

@@ -20,6 +20,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -28,7 +30,9 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import (
@@ -44,7 +48,9 @@ from vyre.domain.ir.operators import (
     RightOperand,
     binary_result,
     bitcast_is_legal,
+    narrow_is_legal,
     unary_result,
+    wrap_cast_is_legal,
 )
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.types import ScalarType
@@ -117,6 +123,14 @@ class ExpressionTyper:
         if found is not None and found is not wanted:
             self.error(code, f"{what} is {found.text}, not {wanted.text}", expr)
 
+    def require_integer(self, expr: Expr, code: str, what: str) -> ScalarType | None:
+        """Returns the type of the expression; reports ``code`` if it is no integer type."""
+        found = self.type_of(expr)
+        if found is not None and not found.is_integer:
+            self.error(code, f"{what} is {found.text}, which is no integer type", expr)
+            return None
+        return found
+
     def _literal(self, expr: Literal) -> ScalarType:
         return expr.dtype
 
@@ -131,7 +145,7 @@ class ExpressionTyper:
 
     def _load(self, expr: Load) -> ScalarType | None:
         buffer = self._buffers.get(expr.buffer)
-        self.require(expr.index, _U32, "V114", f"the index of a load from `{expr.buffer}`")
+        self.require_integer(expr.index, "V114", f"the index of a load from `{expr.buffer}`")
         if buffer is None:
             self.error("V108", f"load from `{expr.buffer}`, which is no buffer", expr)
             return None
@@ -212,6 +226,36 @@ class ExpressionTyper:
             return None
         return target
 
+    def _narrow(self, expr: Narrow | Pack) -> ScalarType | None:
+        what = "narrow" if isinstance(expr, Narrow) else "pack"
+        source = self.type_of(expr.operand)
+        if not self._is_narrow(expr, what) or source is None:
+            return None
+        if source is not expr.dtype.widened:
+            wanted = expr.dtype.widened.text
+            self.error("V219", f"`{what}<{expr.dtype.text}>` takes {wanted}, got {source.text}", expr)
+            return None
+        return source if isinstance(expr, Narrow) else _U32
+
+    def _unpack(self, expr: Unpack) -> ScalarType | None:
+        self.require(expr.operand, _U32, "V219", f"the operand of `unpack<{expr.dtype.text}>`")
+        return expr.dtype.widened if self._is_narrow(expr, "unpack") else None
+
+    def _is_narrow(self, expr: Narrow | Pack | Unpack, what: str) -> bool:
+        if narrow_is_legal(expr.dtype):
+            return True
+        self.error("V219", f"`{what}` with the type {expr.dtype.text}, which is not narrow", expr)
+        return False
+
+    def _wrap_cast(self, expr: WrapCast) -> ScalarType | None:
+        source = self.type_of(expr.operand)
+        if source is None:
+            return None
+        if not wrap_cast_is_legal(source, expr.dtype):
+            self.error("V219", f"`wrap_cast` from {source.text} to {expr.dtype.text}", expr)
+            return None
+        return expr.dtype
+
     def _fma(self, expr: Fma) -> ScalarType | None:
         slots = [
             (slot, operand, self.type_of(operand))
@@ -231,7 +275,7 @@ class ExpressionTyper:
     def _atomic(self, expr: Atomic) -> ScalarType | None:
         self.atomics.append(expr)
         what, buffer = f"`{ATOMIC_TEXT[expr.op]}`", self._buffers.get(expr.buffer)
-        self.require(expr.index, _U32, "V027", f"the index of {what} on `{expr.buffer}`")
+        self.require_integer(expr.index, "V027", f"the index of {what} on `{expr.buffer}`")
         if expr.ordering is Ordering.GRID_SYNC:
             self.error("V042", f"{what} on `{expr.buffer}` has the ordering grid_sync", expr)
         if (expr.expected is None) is (expr.op is AtomicOp.COMPARE_EXCHANGE):
@@ -252,7 +296,9 @@ class ExpressionTyper:
         if buffer is None:
             self.error("V127", f"{what} on `{expr.buffer}`, which is no buffer", expr)
             return None
-        if buffer.access not in (Access.READ_WRITE, Access.WORKGROUP):
+        if buffer.is_private:
+            self.error("V214", f"{what} on `{expr.buffer}`, which is private memory", expr)
+        elif buffer.access not in (Access.READ_WRITE, Access.WORKGROUP):
             access = buffer.access.name.lower().replace("_", "-")
             self.error("V009", f"{what} on `{expr.buffer}`, which is {access}", expr)
         if not isinstance(buffer.element, ScalarType):
@@ -329,6 +375,10 @@ _RULES: Final[dict[type[Node], Callable[[ExpressionTyper, Any], ScalarType | Non
     Select: ExpressionTyper._select,
     Cast: ExpressionTyper._cast,
     Bitcast: ExpressionTyper._bitcast,
+    Narrow: ExpressionTyper._narrow,
+    Pack: ExpressionTyper._narrow,
+    Unpack: ExpressionTyper._unpack,
+    WrapCast: ExpressionTyper._wrap_cast,
     Fma: ExpressionTyper._fma,
     Atomic: ExpressionTyper._atomic,
     SubgroupAdd: ExpressionTyper._subgroup_add,

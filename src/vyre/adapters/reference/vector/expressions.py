@@ -28,6 +28,7 @@ from vyre.adapters.reference.vector.values import (
     simplest,
 )
 from vyre.adapters.reference.vector.words import COMPARISONS, INT_RULES, bool_binary, word_binary, word_with_constant
+from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -40,6 +41,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -48,7 +51,9 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
     children,
     walk,
 )
@@ -121,6 +126,8 @@ class ExpressionCompiler:
             case Bitcast(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.bitcast(source, target), inner, source), target)
+            case Narrow() | Pack() | Unpack() | WrapCast():
+                raise UnsupportedFeature(feature="narrow values", backend="reference")
             case Fma(a, b, c):
                 return self._fma(a, b, c)
             case Atomic():

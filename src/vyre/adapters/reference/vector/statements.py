@@ -36,6 +36,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
     walk_statements,
 )
@@ -101,6 +102,8 @@ class StatementCompiler:
             case If(condition, then, otherwise):
                 taken = compile_expr(condition).truths
                 return _branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
+            case Switch():
+                raise UnsupportedFeature(feature="switch", backend="reference")
             case Loop():
                 return self._loop(stmt)
             case Break():

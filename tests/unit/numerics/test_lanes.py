@@ -21,7 +21,7 @@ from vyre.domain.ir.operators import (
     bitcast_is_legal,
     unary_result,
 )
-from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, f32, f64, i32, u32, u64
+from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool8, bool_, f32, f64, i32, u32, u64
 from vyre.domain.numerics import scalar
 
 BINARY_CASES = [
@@ -206,9 +206,20 @@ def test_empty_lanes() -> None:
     assert lanes.binary(BinaryOp.MIN, f32)(empty, empty).shape == (0,)
 
 
+def test_bytes_other_than_0_are_true() -> None:
+    """Also those that NumPy's bool does not have, which it would copy as they are."""
+    raw = np.array([0, 1, 2, 128, 255], np.uint8).view(np.bool_)
+    for elements in (raw, np.repeat(raw, 2)[::2]):
+        loaded = np.asarray(lanes.load_convert(bool8)(elements))
+        assert loaded.view(np.uint8).tolist() == [0, 1, 1, 1, 1]
+    assert np.asarray(lanes.load_convert(bool8)(raw[3])).view(np.uint8) == 1
+
+
 def test_stores_without_a_nan_do_not_copy() -> None:
     x = np.arange(8, dtype=np.float32)
     assert lanes.store_convert(f32)(x) is x
+    truths = x > 3
+    assert lanes.store_convert(bool8)(truths) is truths
 
 
 def test_rules_are_quiet_under_errstate() -> None:

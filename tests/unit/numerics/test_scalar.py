@@ -9,7 +9,7 @@ import pytest
 
 from support.bit_patterns import EDGES, f32_bits, f32_value, f64_bits, f64_value, patterns
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, UnaryOp
-from vyre.domain.ir.types import ScalarType, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
+from vyre.domain.ir.types import ScalarType, TypeKind, bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64
 from vyre.domain.numerics import scalar
 
 B, U = BinaryOp, UnaryOp
@@ -102,6 +102,14 @@ def test_binary(op: BinaryOp, dtype: ScalarType, a: int, b: int, result: int) ->
         (U.ROUND, f32, f32_bits(2.5), f32_bits(3.0)),
         (U.ROUND, f32, f32_bits(-0.5), f32_bits(-1.0)),
         (U.ROUND, f32, 0x3EFF_FFFF, 0),
+        (U.ROUND_EVEN, f32, f32_bits(2.5), f32_bits(2.0)),
+        (U.ROUND_EVEN, f32, f32_bits(3.5), f32_bits(4.0)),
+        (U.ROUND_EVEN, f32, f32_bits(-0.5), NEG_ZERO32),
+        (U.ROUND_EVEN, f32, 0x3F00_0001, f32_bits(1.0)),
+        (U.ROUND_EVEN, f32, NEG_ZERO32, NEG_ZERO32),
+        (U.ROUND_EVEN, f32, INF32, INF32),
+        (U.ROUND_EVEN, f64, f64_bits(-1.5), f64_bits(-2.0)),
+        (U.ROUND_EVEN, f64, f64_bits(2.0**52 + 1), f64_bits(2.0**52 + 1)),
         (U.ROUND, f64, f64_bits(0.49999999999999994), 0),
         (U.ROUND, f64, f64_bits(2.0**52 + 1), f64_bits(2.0**52 + 1)),
         (U.TRUNC, f32, INF32, INF32),
@@ -304,16 +312,35 @@ def test_store(element: ScalarType, bits: int, raw: bytes) -> None:
 
 @pytest.mark.parametrize("element", list(ScalarType))
 def test_what_was_stored_loads_back(element: ScalarType) -> None:
-    """Every pattern without a NaN survives load and store (bool: the word is normalised)."""
+    """Every pattern without a NaN survives load and store (truth values become 0 or 1)."""
     for word in EDGES[element.size] if element.size != 2 else range(1 << 16):
         raw = word.to_bytes(element.size, "little")
         again = scalar.store_element(element, scalar.load_element(element, raw))
-        if element is bool_:
-            assert again == int(word != 0).to_bytes(4, "little")
+        if element.kind is TypeKind.BOOL:
+            assert again == int(word != 0).to_bytes(element.size, "little")
         elif element.is_float and is_nan(element, word):
             assert again == scalar.store_element(element, NAN64 if element is f64 else NAN32)
         else:
             assert again == raw
+
+
+@pytest.mark.parametrize("dtype", [f32, f64])
+def test_halves_round_to_even_and_nothing_else_does(dtype: ScalarType) -> None:
+    value_of = f32_value if dtype is f32 else f64_value
+    of_value = f32_bits if dtype is f32 else f64_bits
+    halves = [of_value(sign * (n + 0.5)) for n in range(300) for sign in (1, -1)]
+    beside = [bits + step for bits in halves for step in (-1, 1)]
+    for bits in (*halves, *beside, *patterns(dtype, 2000, seed=13)):
+        value, found = value_of(bits), scalar.unary(U.ROUND_EVEN, dtype, bits)
+        if value - value != 0:  # infinite or NaN
+            assert found == scalar.canonical(dtype, bits)
+            continue
+        exact = Fraction(value)
+        below = exact.__floor__()
+        rest = exact - below
+        wanted = below + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and below % 2 == 1))
+        assert Fraction(value_of(found)) == wanted
+        assert found >> (dtype.bits - 1) == bits >> (dtype.bits - 1), "the sign is not kept"
 
 
 def is_nan(element: ScalarType, word: int) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vyre.adapters.lanes.narrowing import bfloat_word, half_bits
 from vyre.adapters.lanes.types import LANE_DTYPE, UnaryRule
-from vyre.domain.ir.types import ScalarType, TypeKind
+from vyre.domain.ir.types import ScalarType
 
 _S = ScalarType
 
@@ -120,6 +120,9 @@ def load_convert(element: ScalarType) -> UnaryRule:
     """Returns the conversion from raw elements (dtype ``element.numpy_name``) to lanes of ``element.widened``."""
     if element is _S.BF16:
         return lambda x: np.left_shift(x, np.uint32(16), dtype=np.uint32).view(np.float32)
+    if element is _S.BOOL8:
+        # Not the truth of the elements: NumPy takes any byte other than 0 for true, and copies it as it is.
+        return lambda x: np.not_equal(x.view(np.uint8), np.uint8(0))
     if element.is_executable and element is not _S.BOOL:
         return _unchanged
     return _converter(element.widened)
@@ -141,7 +144,7 @@ def store_convert(element: ScalarType) -> UnaryRule:
         return _to_bf16
     if element.is_float:
         return _canonicalised(element)
-    if element.is_executable and element.kind is not TypeKind.BOOL:
+    if element is _S.BOOL8 or (element.is_executable and element is not _S.BOOL):
         return _unchanged
     dtype = np.dtype(element.numpy_name)
     return lambda x: x.astype(dtype)

@@ -65,6 +65,7 @@ FLOAT_UNARY: Final[dict[UnaryOp, UnaryRule]] = {
     UnaryOp.CEIL: np.ceil,
     UnaryOp.TRUNC: np.trunc,
     UnaryOp.ROUND: _round_half_away,
+    UnaryOp.ROUND_EVEN: np.rint,
     UnaryOp.SIGN: np.sign,
     UnaryOp.IS_NAN: np.isnan,
     UnaryOp.IS_INF: np.isinf,

@@ -327,6 +327,7 @@ _FLOAT_UNARY: Final[dict[UnaryOp, Callable[[float], float]]] = {
     UnaryOp.CEIL: _integral(math.ceil),
     UnaryOp.TRUNC: _integral(math.trunc),
     UnaryOp.ROUND: _integral(_half_away),
+    UnaryOp.ROUND_EVEN: _integral(round),
     UnaryOp.SIGN: _sign,
     UnaryOp.RECIPROCAL: lambda x: _divide_floats(1.0, x),
 }

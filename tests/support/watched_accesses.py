@@ -9,7 +9,8 @@ from unittest.mock import patch
 
 from vyre.adapters.reference import scalar_oracle
 from vyre.adapters.reference.engine import Memory, RunOptions
-from vyre.adapters.reference.scalar_oracle import Evaluate, Execute, Lanes, ScalarKernel, Tracer, Values, Workgroup
+from vyre.adapters.reference.scalar_oracle import ScalarCompiler, ScalarKernel
+from vyre.adapters.reference.scalar_state import ElementBuffer, Evaluate, Execute, Lanes, Tracer, Values, Workgroup
 from vyre.domain.ir.expr import Atomic, Expr, Literal, Load
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Stmt, Store
@@ -27,7 +28,7 @@ class Watcher(Protocol):
     def access(self, node: Access, index: int, count: int, /) -> None: ...
 
 
-class _Buffer(scalar_oracle._Buffer):
+class _Buffer(ElementBuffer):
     __slots__ = ()
 
     def load(self, index: int) -> int:
@@ -60,7 +61,7 @@ class _Current:
 _CURRENT: Final = _Current()
 
 
-class _Compiler(scalar_oracle._Compiler):
+class _Compiler(ScalarCompiler):
     def expr(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
         evaluate, dtype = super().expr(expr)
         if not isinstance(expr, Load | Atomic):
@@ -91,7 +92,7 @@ class _WatchedKernel:
         self._kernel, self._watcher = kernel, watcher
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, /) -> None:
-        with patch.object(scalar_oracle, "_Buffer", _Buffer):
+        with patch.object(scalar_oracle, "ElementBuffer", _Buffer):
             _CURRENT.watcher = self._watcher
             try:
                 self._kernel.run(memory, launch, options, self._watcher.tracer)
@@ -106,6 +107,6 @@ class WatchedEngine:
         self._watch = watch
 
     def prepare(self, program: Program, spec: Mapping[str, Literal], /) -> _WatchedKernel:
-        with patch.object(scalar_oracle, "_Compiler", _Compiler):
+        with patch.object(scalar_oracle, "ScalarCompiler", _Compiler):
             kernel = ScalarKernel(program, spec)
         return _WatchedKernel(kernel, self._watch(program))

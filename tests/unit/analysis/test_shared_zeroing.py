@@ -11,7 +11,7 @@ from support.kernels import BARRIER, GID, LID, UNIFORM, add, kernel, less, lit, 
 from support.programs import Case, Order
 from support.running import run
 from support.watched_accesses import Access, WatchedEngine
-from vyre.adapters.reference.scalar_oracle import Location, Workgroup
+from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.dispatch import DispatchConfig

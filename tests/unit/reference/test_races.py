@@ -17,7 +17,7 @@ from vyre import ProgramBuilder, u32
 from vyre.adapters.reference.engine import NO_OPTIONS
 from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer
-from vyre.adapters.reference.scalar_oracle import Workgroup
+from vyre.adapters.reference.scalar_state import Workgroup
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DataRaceError, TrapError

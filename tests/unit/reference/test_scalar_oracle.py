@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from support.profiles import examples
 from vyre.adapters.reference.engine import NO_OPTIONS, RunOptions
-from vyre.adapters.reference.scalar_oracle import Location, ScalarEngine, ScalarKernel, Workgroup
+from vyre.adapters.reference.scalar_oracle import ScalarEngine, ScalarKernel
+from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits

@@ -18,7 +18,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vyre.adapters.reference.engine import Memory, RunOptions
-from vyre.adapters.reference.scalar_oracle import Location, ScalarKernel, Workgroup
+from vyre.adapters.reference.scalar_oracle import ScalarKernel
+from vyre.adapters.reference.scalar_state import Location, Workgroup
 from vyre.domain.errors import DataRaceError, StepBudgetExceeded, TrapError
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.expr import Literal

@@ -1,0 +1,100 @@
+"""The steps of expressions on the scalar oracle: closures from the active lanes to their values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.reference.scalar_state import Evaluate, Lanes, Location, Values, Workgroup
+from vyre.domain.ir.expr import IdKind
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+
+SUBGROUP: Final = 32
+
+
+def constant(bits: int) -> Evaluate:
+    """Returns the same bits for every lane."""
+    return lambda wg, lanes: [bits] * len(lanes)
+
+
+def local(name: str) -> Evaluate:
+    """Returns the value of a local."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        values = wg.locals[name]
+        return [values[lane] for lane in lanes]
+
+    return evaluate
+
+
+def load(name: str, index: Evaluate, loc: Location) -> Evaluate:
+    """Returns elements of a buffer."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        buffer, indices = wg.buffers[name], index(wg, lanes)
+        if wg.tracer is not None:
+            for lane, i in zip(lanes, indices, strict=True):
+                if i < buffer.count:
+                    wg.tracer.load(name, i * buffer.size, buffer.size, lane, loc)
+        return [buffer.load(i) for i in indices]
+
+    return evaluate
+
+
+def launch_id(kind: IdKind, axis: int) -> Evaluate:
+    """Returns an id of each lane, or a size of the grid."""
+    match kind:
+        case IdKind.GLOBAL:
+            return lambda wg, lanes: [wg.global_id(lane)[axis] for lane in lanes]
+        case IdKind.LOCAL:
+            return lambda wg, lanes: [wg.local_id(lane)[axis] for lane in lanes]
+        case IdKind.GROUP:
+            return lambda wg, lanes: [wg.group[axis]] * len(lanes)
+        case IdKind.NUM_GROUPS:
+            return lambda wg, lanes: [wg.launch.grid[axis]] * len(lanes)
+
+
+def _subgroups(lanes: Lanes, values: Values) -> dict[int, dict[int, int]]:
+    """Returns values by subgroup and lane of the subgroup."""
+    found: dict[int, dict[int, int]] = {}
+    for lane, value in zip(lanes, values, strict=True):
+        found.setdefault(lane // SUBGROUP, {})[lane % SUBGROUP] = value
+    return found
+
+
+def subgroup_add(operand: Evaluate, dtype: ScalarType) -> Evaluate:
+    """Returns the sum over each subgroup, from +0 in ascending lanes."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        sums: dict[int, int] = {}
+        for group, members in _subgroups(lanes, operand(wg, lanes)).items():
+            total = 0  # +0 for floats
+            for _, value in sorted(members.items()):
+                total = scalar.binary(BinaryOp.ADD, dtype, total, value)
+            sums[group] = total
+        return [sums[lane // SUBGROUP] for lane in lanes]
+
+    return evaluate
+
+
+def subgroup_ballot(operand: Evaluate) -> Evaluate:
+    """Returns a u32 whose bit k is the vote of lane k of the subgroup."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        groups = _subgroups(lanes, operand(wg, lanes))
+        votes = {g: sum(1 << lane for lane, vote in members.items() if vote) for g, members in groups.items()}
+        return [votes[lane // SUBGROUP] for lane in lanes]
+
+    return evaluate
+
+
+def subgroup_shuffle(operand: Evaluate, source: Evaluate) -> Evaluate:
+    """Returns the value of another lane of the subgroup, 0 where there is none."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        groups = _subgroups(lanes, operand(wg, lanes))
+        sources = source(wg, lanes)
+        return [groups[lane // SUBGROUP].get(wanted, 0) for lane, wanted in zip(lanes, sources, strict=True)]
+
+    return evaluate

@@ -1,0 +1,187 @@
+"""The steps of statements on the scalar oracle: closures from the active lanes to those that continue."""
+
+from __future__ import annotations
+
+import time
+
+from vyre.adapters.reference.scalar_state import Evaluate, Execute, Lanes, Location, Workgroup
+from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.numerics import scalar
+
+
+def set_local(name: str, evaluate: Evaluate) -> Execute:
+    """Gives a local a new value."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        values = evaluate(wg, lanes)
+        slots = wg.locals.get(name)
+        if slots is None:
+            slots = wg.locals[name] = [0] * wg.size
+        for lane, value in zip(lanes, values, strict=True):
+            slots[lane] = value
+        return lanes
+
+    return execute
+
+
+def store(name: str, index: Evaluate, value: Evaluate, loc: Location) -> Execute:
+    """Writes elements of a buffer, ascending lanes."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        indices, values, buffer = index(wg, lanes), value(wg, lanes), wg.buffers[name]
+        for lane, i, v in zip(lanes, indices, values, strict=True):
+            if wg.tracer is not None and i < buffer.count:
+                wg.tracer.store(name, i * buffer.size, scalar.store_element(buffer.element, v), lane, loc)
+            buffer.store(i, v)
+        return lanes
+
+    return execute
+
+
+def branch(condition: Evaluate, then: Execute, otherwise: Execute) -> Execute:
+    """Runs one body for the lanes where the condition holds, then the other one for the rest."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        taken = condition(wg, lanes)
+        yes = [lane for lane, c in zip(lanes, taken, strict=True) if c]
+        no = [lane for lane, c in zip(lanes, taken, strict=True) if not c]
+        return sorted(then(wg, yes) + otherwise(wg, no))
+
+    return execute
+
+
+def loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execute) -> Execute:
+    """Runs a body until no lane is left in the loop."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        first, last, by = (dict(zip(lanes, e(wg, lanes), strict=True)) for e in (start, stop, step))
+        outer_broke, outer_continued = wg.broke, wg.continued
+        wg.broke, wg.continued = set(), set()
+        counter = dict(first)
+        active = [lane for lane in lanes if by[lane] and first[lane] < last[lane]]
+        done = [lane for lane in lanes if not (by[lane] and first[lane] < last[lane])]
+        slots = wg.locals[var] = [0] * wg.size
+        while active:
+            for lane in active:
+                slots[lane] = counter[lane]
+            through = sorted(set(body(wg, active)) | wg.continued)
+            done += wg.broke
+            wg.broke, wg.continued = set(), set()
+            active = []
+            for lane in through:
+                # in unbounded arithmetic: the next value may exceed 32 bits
+                counter[lane] += by[lane]
+                if counter[lane] >= last[lane]:
+                    done.append(lane)
+                elif _take_step(wg, lane):
+                    active.append(lane)
+        wg.broke, wg.continued = outer_broke, outer_continued
+        return sorted(done)
+
+    return execute
+
+
+def _take_step(wg: Workgroup, lane: int) -> bool:
+    """Counts one loop back-edge of the lane; returns False and ends the lane if its budget is used up."""
+    if wg.options.deadline_ns is not None and time.monotonic_ns() > wg.options.deadline_ns:
+        raise DispatchTimeout("the deadline passed inside a loop")
+    budget = wg.options.step_budget
+    if budget is None:
+        return True
+    linear = wg.linear_global_id(lane)
+    carried = wg.options.steps_used
+    used = (int(carried[linear]) if carried is not None else wg.steps.get(lane, 0)) + 1
+    if carried is not None:
+        carried[linear] = used
+    else:
+        wg.steps[lane] = used
+    if used <= budget:
+        return True
+    if wg.over_budget is None or linear < wg.over_budget[0]:
+        wg.over_budget = linear, StepBudgetExceeded(budget=budget, global_id=wg.global_id(lane))
+    return False
+
+
+def break_rounds(wg: Workgroup, lanes: Lanes) -> Lanes:
+    """Ends the innermost loop for the lanes."""
+    wg.broke.update(lanes)
+    return []
+
+
+def continue_rounds(wg: Workgroup, lanes: Lanes) -> Lanes:
+    """Ends the round of the innermost loop for the lanes."""
+    wg.continued.update(lanes)
+    return []
+
+
+def barrier(wg: Workgroup, lanes: Lanes) -> Lanes:
+    """Tells the tracer of a barrier; every statement has run for all lanes anyway."""
+    if wg.tracer is not None:
+        wg.tracer.barrier()
+    return lanes
+
+
+def trap(address: Evaluate, tag: str) -> Execute:
+    """Ends the lanes; records the one with the lowest linear global id."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        for lane, where in zip(lanes, address(wg, lanes), strict=True):
+            linear = wg.linear_global_id(lane)
+            if wg.trap is None or linear < wg.trap[0]:
+                wg.trap = linear, TrapError(tag=tag, address=where, global_id=wg.global_id(lane))
+        return []
+
+    return execute
+
+
+def _captured(wg: Workgroup, source: str, start: int, length: int, lane: int, loc: Location) -> bytes:
+    """Returns ``length`` bytes of a buffer from ``start``, zeros past its end."""
+    payload = bytes(wg.buffers[source].data[start : start + length])
+    if wg.tracer is not None and payload:
+        wg.tracer.load(source, start, len(payload), lane, loc)
+    return payload.ljust(length, b"\0")
+
+
+def async_load(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
+    """Captures bytes [offset, offset + size) of the source, for byte 0 of the destination."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        offsets, sizes = offset(wg, lanes), size(wg, lanes)
+        room = len(wg.buffers[destination].data)
+        for lane, start, length in zip(lanes, offsets, sizes, strict=True):
+            length = min(length, room)  # the rest would be clipped at the wait
+            wg.pending[tag, lane] = destination, 0, _captured(wg, source, start, length, lane, loc), loc
+        return lanes
+
+    return execute
+
+
+def async_store(source: str, destination: str, offset: Evaluate, size: Evaluate, tag: str, loc: Location) -> Execute:
+    """Captures the first ``size`` bytes of the source, for byte ``offset`` of the destination."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        offsets, sizes = offset(wg, lanes), size(wg, lanes)
+        room = len(wg.buffers[destination].data)
+        for lane, start, length in zip(lanes, offsets, sizes, strict=True):
+            length = min(length, max(room - start, 0))
+            wg.pending[tag, lane] = destination, start, _captured(wg, source, 0, length, lane, loc), loc
+        return lanes
+
+    return execute
+
+
+def async_wait(tag: str) -> Execute:
+    """Writes the captured bytes, clipped to the destination."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        for lane in lanes:
+            destination, start, payload, loc = wg.pending.pop((tag, lane))
+            data = wg.buffers[destination].data
+            end = min(start + len(payload), len(data))
+            if start < end:
+                data[start:end] = payload[: end - start]
+                if wg.tracer is not None:
+                    wg.tracer.store(destination, start, payload[: end - start], lane, loc)
+        return lanes
+
+    return execute

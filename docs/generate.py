@@ -33,7 +33,7 @@ from vyre.gallery.registry import APPLICATIONS, BASICS, load
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"
 
-ORDER = (T.U32, T.I32, T.U64, T.I64, T.F32, T.F64, T.BOOL, T.U8, T.U16, T.I8, T.I16, T.F16, T.BF16)
+ORDER = (T.U32, T.I32, T.U64, T.I64, T.F32, T.F64, T.BOOL, T.U8, T.U16, T.I8, T.I16, T.F16, T.BF16, T.BOOL8)
 BUILDER = {
     BinaryOp.AND: "a & b",
     BinaryOp.OR: "a | b",
@@ -58,6 +58,10 @@ EXPRESSIONS: tuple[tuple[expr.Expr, str], ...] = (
     (expr.Select(C, A, B), "select(c, a, b)"),
     (expr.Cast(T.U32, X), "x.cast(u32)"),
     (expr.Bitcast(T.U32, X), "x.bitcast(u32)"),
+    (expr.Narrow(T.F16, X), "narrow(f16, x)"),
+    (expr.Pack(T.F16, X), "pack(f16, x)"),
+    (expr.Unpack(T.F16, X), "unpack(f16, x)"),
+    (expr.WrapCast(T.U32, X), "wrap_cast(u32, x)"),
     (expr.Fma(A, B, C), "fma(a, b, c)"),
     (expr.SubgroupAdd(X), "subgroup_add(x)"),
     (expr.SubgroupBallot(C), "subgroup_ballot(c)"),
@@ -69,6 +73,7 @@ STATEMENTS: tuple[tuple[type[Node], str], ...] = (
     (stmt.Assign, "v.assign(e), v += e"),
     (stmt.Store, "b[i] = e"),
     (stmt.If, "with p.if_(c): / with p.else_():"),
+    (stmt.Switch, "with p.switch(x) as s: / with s.case(1, 2): / with s.default():"),
     (stmt.Loop, "with p.for_(start, stop, step) as k:"),
     (stmt.Break, "p.break_()"),
     (stmt.Continue, "p.continue_()"),
@@ -108,6 +113,10 @@ An expression has one of the types {executable}. The other element types exist i
 ## Other expressions
 
 {expressions}
+
+Where both operands of `+`, `-`, `*` or `/`, or the operand of `sqrt`, are values of f16, `narrow<f16>` of the result is
+that operation of f16, rounded once, subnormal results included; the same holds for bf16. It does not hold for `fma`,
+nor for two operators in a row without a `narrow` between them.
 
 ## Atomics
 

@@ -75,6 +75,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \
 		tests/fault/test_tuning_store_faults.py
 	$(BIN)/python -m benchmarks.correct_rounding
+	$(BIN)/python -m benchmarks.narrow_rounding
 
 POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
 	tests/unit/testing/test_vector_files.py

@@ -1,0 +1,345 @@
+"""Exhaustive proofs that narrow values are correctly rounded, each over 2^32 cases.
+
+``python -m benchmarks.narrow_rounding [PROOF...]`` runs these proofs:
+
+* ``add``, ``sub``, ``mul`` and ``div``: for all 2^32 pairs of f16 operands, the operator of f32 followed by
+  ``narrow<f16>`` gives the exact result rounded once to f16, and ``pack<f16>`` gives its bits;
+* ``f16`` and ``bf16``: for all 2^32 values of f32, ``narrow`` and ``pack`` of the type give the value rounded once.
+
+What is proved is the rules of the reference engine (``vyre.adapters.lanes``), which the other engines are compared
+with.  The judge uses integer arithmetic only, so nothing that rounds takes part in it:
+
+* A finite f16 is an integer in units of 2^-24, of at most 40 bits, so a sum of two is an exact integer of at most 41.
+* A finite f16 other than zero is m * 2^e with an integer m of 11 bits, so a product is an exact integer of at most 22
+  bits times a power of two.
+* The quotient of two such integers is taken to 14 places after the point, and one more bit says whether a rest is left.
+  It has at least 14 bits before that bit, so wherever a rounding to 11 bits or fewer takes place, the last bit lies
+  below half a place and turns what looks like a tie into what it is.
+* An f32 is an integer of 24 bits times a power of two.
+
+``nearest`` rounds such an integer times a power of two by its definition: it splits the integer at the last place of
+the result and compares the rest with half a place.  Zeros, infinities and NaN follow the rules of IEEE 754.
+
+The case with the number i has the patterns i // 2^16 and i % 2^16 as its operands, or is the f32 of the pattern i.  The
+record, ``benchmarks/results/narrow-rounding.json``, keeps a checksum of each of 256 chunks of 2^24 cases, so that an
+interrupted run goes on where it stopped: the sum over the cases i of the chunk, from 0, of bits(i) * (2i + 1) modulo
+2^64.  What the record holds is not run again until the file of the rules changes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vyre.adapters import lanes
+from vyre.adapters.lanes import narrowing
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.types import ScalarType, bf16, f16, f32
+
+RECORD: Final = Path(__file__).resolve().parent / "results" / "narrow-rounding.json"
+CHUNKS: Final = 256
+PATTERNS: Final = 1 << 16
+BLOCK: Final = 1 << 13
+"""Cases that are worked on at once; so many fit into the caches.  There are 8 blocks for each left operand."""
+BLOCKS: Final = 2**32 // BLOCK
+
+Integers = NDArray[np.int64]
+
+
+class Format(NamedTuple):
+    """A narrow binary format: its bits of precision, the exponent of its least place, and two of its patterns."""
+
+    dtype: ScalarType
+    precision: int
+    least: int
+    infinity: int
+    nan: int
+
+
+HALF: Final = Format(f16, 11, -24, 0x7C00, 0x7E00)
+BFLOAT: Final = Format(bf16, 8, -133, 0x7F80, 0x7FC0)
+
+
+def bit_length(n: Integers) -> Integers:
+    """The number of bits of each integer, which is not negative; 0 for 0."""
+    n, shifted = n.copy(), np.empty_like(n)
+    for distance in (1, 2, 4, 8, 16, 32):
+        np.right_shift(n, distance, out=shifted)
+        np.bitwise_or(n, shifted, out=n)
+    return np.bitwise_count(n).astype(np.int64)
+
+
+def nearest(form: Format, n: Integers, exponent: Integers | int) -> Integers:
+    """The patterns nearest to the exact numbers ``n * 2**exponent``, ties to even; 0 <= n < 2^60, no sign.
+
+    A zero must have an exponent of at most ``form.least + form.precision``.
+    """
+    place = bit_length(n)
+    place += exponent
+    place -= form.precision
+    np.maximum(place, form.least, out=place)
+    shift = place - exponent
+    np.minimum(shift, 61, out=shift)
+    right = np.maximum(shift, 0)
+    whole = n >> right
+    rest = n - (whole << right)
+    np.negative(shift, out=shift)
+    whole <<= np.maximum(shift, 0, out=shift)
+    # A rest of more than half a unit rounds up, and one of just half a unit if the integer before it is odd.
+    rest <<= 1
+    rest += whole & 1
+    whole += rest > np.left_shift(1, right, out=right)
+    # The hidden bit of a normal number adds one to the exponent field, and so does a carry.
+    place -= form.least
+    place <<= form.precision - 1
+    place += whole
+    return np.minimum(place, form.infinity, out=place)
+
+
+class _Operands(NamedTuple):
+    """Patterns of f16: the patterns, their sign bits, what is NaN, infinite or zero, values in units of 2^-24, and the
+    same values as m * 2^e with m of 11 bits, or 0.
+    """
+
+    patterns: Integers
+    sign: Integers
+    nan: NDArray[Any]
+    infinite: NDArray[Any]
+    zero: NDArray[Any]
+    units: Integers
+    significand: Integers
+    exponent: Integers
+
+
+@cache
+def _every() -> _Operands:
+    patterns = np.arange(PATTERNS, dtype=np.int64)
+    magnitude = patterns & 0x7FFF
+    field = magnitude >> 10
+    raw = magnitude & 0x3FF | np.where(field > 0, 1 << 10, 0)
+    exponent = np.maximum(field, 1) - 25
+    missing = 11 - bit_length(raw)  # the leading places that a subnormal number lacks
+    sign = patterns & 0x8000
+    units = np.where(magnitude < 0x7C00, raw << exponent + 24, 0)
+    return _Operands(
+        patterns=patterns,
+        sign=sign,
+        nan=magnitude > 0x7C00,
+        infinite=magnitude == 0x7C00,
+        zero=magnitude == 0,
+        units=np.where(sign != 0, -units, units),
+        significand=raw << missing,
+        exponent=exponent - missing,
+    )
+
+
+@cache
+def _rights(first: int) -> _Operands:
+    """The right operands of a block, of which the first has this pattern."""
+    every, part = _every(), slice(first, first + BLOCK)
+    return _Operands(*(column[part] for column in every))
+
+
+def exact_sums(block: int) -> Integers:
+    """The patterns of a + b correctly rounded to f16, for the pairs of a block."""
+    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
+    total = left.units[a] + of.units
+    # An exact zero is negative if both terms are.
+    sign = np.where(total == 0, left.sign[a] & of.sign, np.where(total < 0, 0x8000, 0))
+    result = nearest(HALF, np.abs(total), HALF.least) | sign
+    if left.infinite[a]:
+        result = np.where(of.infinite & (of.sign != left.sign[a]), HALF.nan, a)
+    else:
+        result = np.where(of.infinite, of.patterns, result)
+    return np.where(of.nan | left.nan[a], HALF.nan, result)
+
+
+def exact_differences(block: int) -> Integers:
+    """The patterns of a - b correctly rounded to f16, for the pairs of a block."""
+    # The right operands with the other sign are those of the block that lies half of all patterns away.
+    return exact_sums(block ^ PATTERNS // 2 // BLOCK)
+
+
+def exact_products(block: int) -> Integers:
+    """The patterns of a * b correctly rounded to f16, for the pairs of a block."""
+    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
+    result = nearest(HALF, left.significand[a] * of.significand, left.exponent[a] + of.exponent)
+    result = np.where(of.infinite | left.infinite[a], HALF.infinity, result) | of.sign ^ left.sign[a]
+    undefined = of.infinite & left.zero[a] | of.zero & left.infinite[a]
+    return np.where(undefined | of.nan | left.nan[a], HALF.nan, result)
+
+
+def exact_quotients(block: int) -> Integers:
+    """The patterns of a / b correctly rounded to f16, for the pairs of a block."""
+    left, of, a = _every(), _rights(block * BLOCK % PATTERNS), block * BLOCK // PATTERNS
+    quotient, rest = np.divmod(left.significand[a] << 14, np.maximum(of.significand, 1))
+    result = nearest(HALF, quotient << 1 | (rest != 0), left.exponent[a] - of.exponent - 15)
+    result = np.where(of.zero | left.infinite[a], HALF.infinity, np.where(of.infinite, 0, result))
+    undefined = of.infinite & left.infinite[a] | of.zero & left.zero[a]
+    return np.where(undefined | of.nan | left.nan[a], HALF.nan, result | of.sign ^ left.sign[a])
+
+
+@cache
+def _wide() -> NDArray[np.float32]:
+    return np.asarray(lanes.load_convert(f16)(np.arange(PATTERNS, dtype=np.uint16).view(np.float16)))
+
+
+class Block(NamedTuple):
+    """Cases of a proof: lanes of f32 to be narrowed, and the patterns that this must give."""
+
+    form: Format
+    lanes: NDArray[np.float32]
+    patterns: Integers
+
+
+def _pairs(op: BinaryOp, exact: Callable[[int], Integers]) -> Callable[[int], Block]:
+    rule = lanes.binary(op, f32)
+
+    def block(k: int) -> Block:
+        first = k * BLOCK % PATTERNS
+        with np.errstate(all="ignore"):
+            values = np.asarray(rule(_wide()[k * BLOCK // PATTERNS], _wide()[first : first + BLOCK]))
+        return Block(HALF, values, exact(k))
+
+    return block
+
+
+def _values(form: Format) -> Callable[[int], Block]:
+    def block(k: int) -> Block:
+        word = np.arange(k * BLOCK, (k + 1) * BLOCK, dtype=np.int64)
+        magnitude = word & 0x7FFF_FFFF
+        field = magnitude >> 23
+        significand = magnitude & 0x7F_FFFF | np.where(field > 0, 1 << 23, 0)
+        rounded = nearest(form, significand, np.maximum(field, 1) - 150)
+        signed = np.where(field < 255, rounded, form.infinity) | word >> 16 & 0x8000
+        patterns = np.where(magnitude > 0x7F80_0000, form.nan, signed)
+        return Block(form, word.astype(np.uint32).view(np.float32), patterns)
+
+    return block
+
+
+PROOFS: Final[dict[str, Callable[[int], Block]]] = {
+    "add": _pairs(BinaryOp.ADD, exact_sums),
+    "sub": _pairs(BinaryOp.SUB, exact_differences),
+    "mul": _pairs(BinaryOp.MUL, exact_products),
+    "div": _pairs(BinaryOp.DIV, exact_quotients),
+    "f16": _values(HALF),
+    "bf16": _values(BFLOAT),
+}
+"""The cases of each block of each proof."""
+
+
+def wrong_cases(block: Block) -> tuple[Integers, NDArray[np.uint32]]:
+    """The cases of a block in which ``narrow`` or ``pack`` is not the exact result, and all patterns that were packed.
+
+    A NaN must be packed as the canonical one and narrowed to any.
+    """
+    form = block.form
+    with np.errstate(all="ignore"):
+        packed = np.asarray(lanes.pack(form.dtype)(block.lanes))
+        narrowed = np.asarray(lanes.narrow(form.dtype)(block.lanes))
+        wanted = lanes.unpack(form.dtype)(block.patterns.astype(np.uint32))
+    differs = np.flatnonzero((packed != block.patterns) | (narrowed.view(np.uint32) != wanted.view(np.uint32)))
+    nan = (packed[differs] == form.nan) & (block.patterns[differs] == form.nan) & np.isnan(narrowed[differs])
+    return differs[~nan], packed
+
+
+class ChunkResult(NamedTuple):
+    """The numbers of the first wrong cases of a chunk (of all 2^32), how many there are, and the checksum."""
+
+    examples: list[int]
+    wrong: int
+    checksum: int
+
+
+def run_chunk(proof: str, chunk: int) -> ChunkResult:
+    """Runs the blocks of one chunk of a proof."""
+    examples: list[int] = []
+    wrong = checksum = 0
+    blocks = BLOCKS // CHUNKS
+    weights = np.arange(1, 2 * BLOCK, 2, dtype=np.uint64)
+    for k in range(blocks):
+        number = chunk * blocks + k
+        cases, packed = wrong_cases(PROOFS[proof](number))
+        wrong += cases.size
+        examples += (number * BLOCK + cases[:4]).tolist()
+        checksum += int((packed * (weights + np.uint64(2 * k * BLOCK))).sum(dtype=np.uint64))
+    return ChunkResult(examples[:16], wrong, checksum % 2**64)
+
+
+def rules_digest() -> str:
+    """A digest of the file that holds the rules of narrow values."""
+    return hashlib.blake2b(Path(narrowing.__file__).read_bytes(), digest_size=16).hexdigest()
+
+
+def fresh_entry() -> dict[str, Any]:
+    return {"rules": rules_digest(), "cases": 0, "wrong": 0, "wrong_cases": [], "checksums": [], "seconds": 0.0}
+
+
+def run_proof(proof: str, entry: dict[str, Any], save: Callable[[], None]) -> None:
+    """Runs the chunks that the entry of a proof does not hold yet, saving after each."""
+    while (chunk := len(entry["checksums"])) < CHUNKS:
+        started = time.perf_counter()
+        result = run_chunk(proof, chunk)
+        entry["checksums"].append(f"{result.checksum:#018x}")
+        entry["cases"] += 2**32 // CHUNKS
+        entry["wrong"] += result.wrong
+        entry["wrong_cases"] = (entry["wrong_cases"] + [f"{case:#010x}" for case in result.examples])[:64]
+        entry["seconds"] = round(entry["seconds"] + time.perf_counter() - started, 1)
+        save()
+        if chunk % 16 == 15:
+            print(f"{proof:5} {chunk + 1:3}/{CHUNKS}  {entry['seconds']:7.1f} s  wrong {entry['wrong']}", flush=True)
+
+
+def environment() -> dict[str, str]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return {
+        "machine": f"{platform.machine()}, {next(names, 'unknown processor')}",
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("proofs", nargs="*", metavar="PROOF", help=f"of {' '.join(PROOFS)}; default: all")
+    parser.add_argument("--again", action="store_true", help="run even what the record already holds")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.proofs) - set(PROOFS):
+        parser.error(f"unknown proof {sorted(unknown)}")
+    record: dict[str, Any] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+    def save() -> None:
+        temporary = RECORD.with_suffix(".tmp")
+        temporary.write_text(json.dumps(record, indent=1) + "\n")
+        temporary.replace(RECORD)
+
+    for proof in arguments.proofs or PROOFS:
+        if arguments.again or proof not in record or record[proof]["rules"] != rules_digest():
+            record[proof] = fresh_entry()
+        entry = record[proof]
+        if len(entry["checksums"]) < CHUNKS:
+            entry["environment"] = environment()
+            run_proof(proof, entry, save)
+        print(f"{proof}: {entry['cases']} cases, {entry['wrong']} wrong")
+    failed = [proof for proof, entry in record.items() if entry["wrong"]]
+    print(f"wrong: {failed}" if failed else "every narrow value that was tried is correctly rounded")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

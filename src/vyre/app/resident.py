@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _BYTE: Final = np.dtype(np.uint8)
 """The type of memory without an element type."""
+_WORD: Final = np.dtype(np.uint32)
+"""The type in device memory of the ``bool_`` arrays of NumPy, which become elements of type bool."""
 
 
 def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str | None) -> ResidentArray:
@@ -34,14 +36,15 @@ def make_resident(memory: ResidentMemory, data: ReadableBuffer | int, label: str
         raise InvalidInput(f"resident data is {kind_of(data)}", fix="pass an array, or a size in bytes as an int.")
     given = host_memory(data, "resident data")
     dtype, shape = (given.dtype, given.shape) if isinstance(given, np.ndarray) else (_BYTE, (given.nbytes,))
-    view = byte_view(_words(given), name="resident data")
+    stored = _WORD if dtype == np.bool_ else dtype
+    view = byte_view(_as_stored(given, stored), name="resident data")
     buffer = memory.allocate(view.nbytes, label=label)
     try:
         memory.upload([Upload(buffer, view)])
     except BaseException:
         buffer.close()
         raise
-    return ResidentArray(buffer, memory, dtype, shape)
+    return ResidentArray(buffer, memory, dtype, shape, stored)
 
 
 def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, label: str | None) -> ResidentArray:
@@ -51,9 +54,11 @@ def adopt_array(foreign: ForeignMemory, memory: ResidentMemory, array: object, l
     return ResidentArray(buffer, memory, np.dtype(interface["typestr"]), tuple(interface["shape"]))
 
 
-def _words(data: Array | memoryview) -> Array | memoryview:
-    """Returns ``bool_`` arrays as 32-bit words, their form in device memory, and any other array unchanged."""
-    return data.astype(np.uint32) if isinstance(data, np.ndarray) and data.dtype == np.bool_ else data
+def _as_stored(data: Array | memoryview, stored: np.dtype[Any]) -> Array | memoryview:
+    """Returns ``bool_`` arrays as 32-bit words, unless the memory holds bytes for them, and other data unchanged."""
+    if isinstance(data, np.ndarray) and data.dtype == np.bool_ and stored != np.bool_:
+        return data.astype(_WORD)
+    return data
 
 
 class ResidentArray:
@@ -63,15 +68,22 @@ class ResidentArray:
     place.  Close it, or use it in a ``with`` block; closing its session closes it too.
     """
 
-    __slots__ = ("__weakref__", "_memory", "buffer", "dtype", "shape")
+    __slots__ = ("__weakref__", "_memory", "buffer", "dtype", "shape", "stored")
 
     def __init__(
-        self, buffer: ResidentBuffer, memory: ResidentMemory, dtype: np.dtype[Any], shape: tuple[int, ...]
+        self,
+        buffer: ResidentBuffer,
+        memory: ResidentMemory,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        stored: np.dtype[Any] | None = None,
     ) -> None:
         self._memory = memory
         self.buffer: ResidentBuffer = buffer
         self.dtype: np.dtype[Any] = dtype
         self.shape: tuple[int, ...] = shape
+        self.stored: np.dtype[Any] = dtype if stored is None else stored
+        """The type in device memory: ``dtype``, but 32-bit words for ``bool_`` arrays that were uploaded."""
 
     @property
     def nbytes(self) -> int:
@@ -91,28 +103,31 @@ class ResidentArray:
         """
         expect("offset", offset, int, "an int", InvalidInput)
         given = host_memory(data, "upload")
-        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self._word_dtype) and self.dtype != _BYTE:
+        if isinstance(given, np.ndarray) and given.dtype not in (self.dtype, self.stored) and self.dtype != _BYTE:
             raise InvalidInput(
                 f"upload holds {given.dtype}, and the memory {self.dtype}",
                 fix=f"pass an array of {self.dtype}, or bytes if it is raw memory.",
             )
-        view = byte_view(_words(given), name="upload")
+        view = byte_view(_as_stored(given, self.stored), name="upload")
         self._check_range(offset, view.nbytes, "upload")
         self._memory.upload([Upload(self.buffer, view, offset)])
 
     def download(self) -> npt.NDArray[Any]:
         """Returns a new array with the present content."""
-        array = np.empty(self.shape, self._word_dtype)
+        array = np.empty(self.shape, self.stored)
         if array.size:
             into = memoryview(array).cast("B")  # type: ignore[arg-type]  # ndarray has __buffer__ in stubs from 3.12 on
             self._memory.download([Readback(self.buffer, into)])
-        return array != 0 if self.dtype == np.bool_ else array
+        if self.dtype != np.bool_:
+            return array
+        # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
+        return np.not_equal(array.view(_BYTE if self.stored == np.bool_ else _WORD), 0)
 
     # ---- for other libraries, if they can use the addresses of the backend's memory
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         interface: dict[str, Any] = self.buffer.__cuda_array_interface__  # type: ignore[attr-defined]
-        return interface | {"shape": self.shape, "typestr": self._word_dtype.str}
+        return interface | {"shape": self.shape, "typestr": self.stored.str}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         device: tuple[int, int] = self.buffer.__dlpack_device__()  # type: ignore[attr-defined]
@@ -122,12 +137,7 @@ class ResidentArray:
         """Returns a DLPack capsule; no work on the memory is pending, so there is nothing to synchronize with
         ``stream``.
         """
-        return self.buffer.dlpack(self.shape, self._word_dtype.str)  # type: ignore[attr-defined]
-
-    @property
-    def _word_dtype(self) -> np.dtype[Any]:
-        """The type in device memory: ``bool_`` is stored as 32-bit words."""
-        return np.dtype(np.uint32) if self.dtype == np.bool_ else self.dtype
+        return self.buffer.dlpack(self.shape, self.stored.str)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Frees the memory; idempotent."""

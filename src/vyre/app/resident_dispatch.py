@@ -284,3 +284,11 @@ def _check_type(buffer: Buffer, array: ResidentArray) -> None:
             f"`{buffer.name}` holds {buffer.element.text}, got resident memory of {array.dtype}",
             fix="make it resident from an array of that type, or from bytes.",
         )
+    if array.dtype == np.bool_ and array.stored.itemsize != buffer.element.size:
+        raise InvalidInput(
+            f"`{buffer.name}` holds {buffer.element.text}, of {buffer.element.size} bytes, and the resident memory "
+            f"truth values of {array.stored.itemsize} bytes",
+            fix="declare the buffer as bool, or make the memory from x.view(numpy.uint8)."
+            if array.stored.itemsize == 4
+            else "declare the buffer as bool8.",
+        )

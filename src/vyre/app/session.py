@@ -375,7 +375,8 @@ class Session(ForeignSessionUse):
     def resident(self, data: ReadableBuffer | int, *, label: str | None = None) -> ResidentArray:
         """Allocates device memory with a copy of ``data``, or with that many zero bytes.
 
-        Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Raises
+        Memory with an element type keeps it; raw bytes and a size may be bound to a buffer of any.  Truth values of
+        NumPy become 32-bit words, for buffers of bool; for bool8 pass ``x.view(numpy.uint8)``.  Raises
         ``InvalidInput`` for anything else, ``UnsupportedFeature`` on a backend without device memory, and
         ``DeviceOutOfMemory`` if it is full.
         """

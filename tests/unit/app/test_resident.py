@@ -110,6 +110,24 @@ def test_bools_are_words_in_device_memory(session: vyre.Session) -> None:
         assert y_.download().tolist() == [False, True, False]
 
 
+def test_words_of_bools_are_no_bytes_of_bools(session: vyre.Session) -> None:
+    """Memory made from a bool array holds words, so a buffer of bool8 would read other elements from it."""
+    with ProgramBuilder("invert", workgroup=1) as p:
+        x = p.input("x", vyre.bool8)
+        y = p.output("y", vyre.bool8, like=x)
+        y[p.global_id()] = ~x[p.global_id()]
+    program, values = p.build(), np.array([True, False, True])
+    with (
+        session.resident(values) as words,
+        pytest.raises(InvalidInput, match=r"`x` holds bool8.*4 bytes.*Fix: .*bool") as error,
+    ):
+        session.dispatch(program, {"x": words})
+    assert "view(numpy.uint8)" in error.value.fix
+    with session.resident(values.view(np.uint8)) as raw:
+        assert session.dispatch(program, {"x": raw})["y"].tolist() == [False, True, False]
+    assert session.dispatch(program, {"x": values})["y"].dtype == np.bool_
+
+
 def test_one_memory_bound_twice_and_written(session: vyre.Session) -> None:
     with session.resident(X) as both, pytest.raises(InvalidResource, match=r"`x` and `y`.*same memory.*Fix:"):
         session.dispatch(saxpy_program(), {"a": 1.0, "x": both, "y": both})

@@ -17,7 +17,7 @@ from vyre import ProgramBuilder, u32
 from vyre.adapters.reference.engine import NO_OPTIONS
 from vyre.adapters.reference.race_report import race_report
 from vyre.adapters.reference.races import LISTED, RaceReport, RaceTracer
-from vyre.adapters.reference.scalar_state import Workgroup
+from vyre.adapters.reference.scalar_state import ElementBuffer, Workgroup
 from vyre.adapters.reference.vector.engine import VectorEngine
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import DataRaceError, TrapError
@@ -73,11 +73,14 @@ def by_definition(trace: list[Access], *, equal_stores: bool) -> set[int]:
     return found
 
 
+def no_memory(name: str) -> ElementBuffer:
+    raise AssertionError(f"{name} is not declared")
+
+
 def watched(groups: list[list[list[Access]]]) -> tuple[list[Access], RaceReport]:
     tracer = RaceTracer({"y": 1}, {"y": 1}, frozenset())
-    workgroup = Workgroup(
-        {}, Launch((len(groups), 1, 1), (LANES, 1, 1), 1, (), (), (), ()), NO_OPTIONS, None, size=LANES
-    )
+    launch = Launch((len(groups), 1, 1), (LANES, 1, 1), 1, (), (), (), ())
+    workgroup = Workgroup({}, launch, NO_OPTIONS, None, no_memory, size=LANES)
     trace: list[Access] = []
     for group, parts in enumerate(groups):
         workgroup.group = (group, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from vyre.adapters.reference.scalar_state import Evaluate, Lanes, Location, Values, Workgroup
@@ -35,11 +36,33 @@ def load(name: str, index: Evaluate, loc: Location) -> Evaluate:
         buffer, indices = wg.buffers[name], index(wg, lanes)
         if wg.tracer is not None:
             for lane, i in zip(lanes, indices, strict=True):
-                if i < buffer.count:
+                if 0 <= i < buffer.count:
                     wg.tracer.load(name, i * buffer.size, buffer.size, lane, loc)
         return [buffer.load(i) for i in indices]
 
     return evaluate
+
+
+def private_load(name: str, index: Evaluate) -> Evaluate:
+    """Returns elements of the lanes' own memory."""
+
+    def evaluate(wg: Workgroup, lanes: Lanes) -> Values:
+        return [wg.private_buffer(name, lane).load(i) for lane, i in zip(lanes, index(wg, lanes), strict=True)]
+
+    return evaluate
+
+
+def integers(evaluate: Evaluate, dtype: ScalarType) -> Evaluate:
+    """Returns the numbers whose bit patterns of an integer type are given."""
+    if not dtype.is_signed:
+        return evaluate
+    sign, turn = 1 << (dtype.bits - 1), 1 << dtype.bits
+    return map_values(lambda bits: bits - turn if bits & sign else bits, evaluate)
+
+
+def map_values(rule: Callable[[int], int], operand: Evaluate) -> Evaluate:
+    """Returns a function of each lane's value."""
+    return lambda wg, lanes: [rule(a) for a in operand(wg, lanes)]
 
 
 def launch_id(kind: IdKind, axis: int) -> Evaluate:

@@ -18,9 +18,12 @@ from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.scalar_expressions import (
     SUBGROUP,
     constant,
+    integers,
     launch_id,
     load,
     local,
+    map_values,
+    private_load,
     subgroup_add,
     subgroup_ballot,
     subgroup_shuffle,
@@ -31,12 +34,14 @@ from vyre.adapters.reference.scalar_statements import (
     async_store,
     async_wait,
     barrier,
-    branch,
+    branches,
     break_rounds,
     continue_rounds,
     loop,
+    private_store,
     set_local,
     store,
+    switch,
     trap,
 )
 from vyre.domain.errors import DispatchTimeout, UnsupportedFeature
@@ -87,6 +92,7 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
+    if_chain,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
@@ -104,7 +110,8 @@ class ScalarKernel:
         self._spec = spec
         self._shared = tuple(b for b in program.buffers if b.is_workgroup)
         self._elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
-        self._execute = ScalarCompiler(self._elements, spec).body(program.body)
+        self._counts = {b.name: b.count for b in program.buffers}
+        self._execute = ScalarCompiler(program, spec).body(program.body)
 
     def run(self, memory: Memory, launch: Launch, options: RunOptions, tracer: Tracer | None = None, /) -> None:
         """Runs every workgroup in ascending linear id.
@@ -116,7 +123,7 @@ class ScalarKernel:
                 feature="several workgroups at once", backend="reference-scalar", fix="leave chunk_workgroups out."
             )
         buffers = {name: ElementBuffer(data.data, self._elements[name]) for name, data in memory.items()}
-        state = Workgroup(buffers, launch, options, tracer)
+        state = Workgroup(buffers, launch, options, tracer, self._zeros)
         state.size = launch.workgroup[0] * launch.workgroup[1] * launch.workgroup[2]
         gx, gy, gz = launch.grid
         for linear in range(gx * gy * gz):
@@ -128,10 +135,15 @@ class ScalarKernel:
         if failures:
             raise min(failures, key=lambda failure: failure[0])[1]
 
+    def _zeros(self, name: str) -> ElementBuffer:
+        """Returns new memory for a workgroup or private buffer."""
+        element = self._elements[name]
+        return ElementBuffer(memoryview(bytearray(self._counts[name] * element.size)), element)
+
     def _run_workgroup(self, state: Workgroup) -> None:
         for buffer in self._shared:
-            element = self._elements[buffer.name]
-            state.buffers[buffer.name] = ElementBuffer(memoryview(bytearray(buffer.count * element.size)), element)
+            state.buffers[buffer.name] = self._zeros(buffer.name)
+        state.private.clear()
         state.locals.clear()
         state.pending.clear()
         state.broke.clear()
@@ -153,8 +165,9 @@ class ScalarEngine:
 class ScalarCompiler:
     """Compiles statements and expressions to closures; records the type of every compiled local."""
 
-    def __init__(self, elements: dict[str, ScalarType], spec: Mapping[str, Literal]) -> None:
-        self.elements = elements
+    def __init__(self, program: Program, spec: Mapping[str, Literal]) -> None:
+        self.elements = {b.name: b.element for b in program.buffers if isinstance(b.element, ScalarType)}
+        self.private = {b.name: b.count for b in program.buffers if b.is_private}
         self.spec = spec
         self.types: ScopedNames[ScalarType] = ScopedNames()
 
@@ -185,18 +198,19 @@ class ScalarCompiler:
             case Assign(name, value):
                 return set_local(name, self.expr(value)[0])
             case Store(buffer, index, value):
-                return store(buffer, self.expr(index)[0], self.expr(value)[0], stmt.loc)
-            case If(condition, then, otherwise):
-                return branch(self.expr(condition)[0], self.body(then), self.body(otherwise))
-            case Switch():
-                raise UnsupportedFeature(feature="switch", backend="reference-scalar")
-            case Loop(var, start, stop, step, body):
-                bounds = [self.expr(e)[0] for e in (start, stop, step)]
-                mark = self.types.mark
-                self.types.declare(var, U32)
-                inner = self.body(body)
-                self.types.leave(mark)
-                return loop(var, bounds[0], bounds[1], bounds[2], inner)
+                if buffer in self.private:
+                    return private_store(buffer, self._integers(index), self.expr(value)[0])
+                return store(buffer, self._integers(index), self.expr(value)[0], stmt.loc)
+            case If():
+                links, otherwise = if_chain(stmt)
+                parts = [(self.expr(link.condition)[0], self.body(link.then)) for link in links]
+                return branches(parts, self.body(otherwise))
+            case Switch(selector, arms, default):
+                choose = self.expr(selector)[0]
+                arm_of = {label.bits: number for number, arm in enumerate(arms) for label in arm.labels}
+                return switch(choose, arm_of, [self.body(arm.body) for arm in arms], self.body(default))
+            case Loop():
+                return self._loop(stmt)
             case Break():
                 return break_rounds
             case Continue():
@@ -218,7 +232,20 @@ class ScalarCompiler:
             case IndirectDispatch():
                 raise UnsupportedFeature(feature="indirect dispatch", backend="reference-scalar")
 
+    def _loop(self, stmt: Loop) -> Execute:
+        start, dtype = self.expr(stmt.start)
+        bounds = integers(start, dtype), self._integers(stmt.stop), self._integers(stmt.step)
+        mark = self.types.mark
+        self.types.declare(stmt.var, dtype)
+        inner = self.body(stmt.body)
+        self.types.leave(mark)
+        return loop(stmt.var, dtype, bounds, inner)
+
     # -- expressions ----------------------------------------------------------------------------------
+
+    def _integers(self, expr: Expr) -> Evaluate:
+        """Compiles an expression of an integer type; its closure returns numbers, negative ones among them."""
+        return integers(*self.expr(expr))
 
     def expr(self, expr: Expr) -> tuple[Evaluate, ScalarType]:
         """Compiles an expression; returns its closure and its type."""
@@ -231,8 +258,13 @@ class ScalarCompiler:
             case Var(name):
                 return local(name), self.types[name]
             case Load(buffer, index):
-                return load(buffer, self.expr(index)[0], expr.loc), self.elements[buffer].widened
+                loaded = self.elements[buffer].widened
+                if buffer in self.private:
+                    return private_load(buffer, self._integers(index)), loaded
+                return load(buffer, self._integers(index), expr.loc), loaded
             case BufferLength(buffer):
+                if buffer in self.private:
+                    return constant(self.private[buffer]), U32
                 return (lambda wg, lanes: [wg.buffers[buffer].count] * len(lanes)), U32
             case LaunchId(kind, axis):
                 return launch_id(kind, axis), U32
@@ -246,17 +278,24 @@ class ScalarCompiler:
                 evaluate, dtype = self.expr(operand)
                 result = unary_result(op, dtype)
                 assert result is not None
-                return (lambda wg, lanes: [scalar.unary(op, dtype, a) for a in evaluate(wg, lanes)]), result
+                return map_values(lambda a: scalar.unary(op, dtype, a), evaluate), result
             case Select(condition, on_true, on_false):
                 return self._select(condition, on_true, on_false)
             case Cast(target, operand):
                 evaluate, source = self.expr(operand)
-                return (lambda wg, lanes: [scalar.cast(source, target, a) for a in evaluate(wg, lanes)]), target
+                return map_values(lambda a: scalar.cast(source, target, a), evaluate), target
             case Bitcast(target, operand):
                 evaluate, source = self.expr(operand)
-                return (lambda wg, lanes: [scalar.bitcast(source, target, a) for a in evaluate(wg, lanes)]), target
-            case Narrow() | Pack() | Unpack() | WrapCast():
-                raise UnsupportedFeature(feature="narrow values", backend="reference-scalar")
+                return map_values(lambda a: scalar.bitcast(source, target, a), evaluate), target
+            case Narrow(target, operand):
+                return map_values(lambda a: scalar.narrow(target, a), self.expr(operand)[0]), target.widened
+            case Pack(target, operand):
+                return map_values(lambda a: scalar.pack(target, a), self.expr(operand)[0]), U32
+            case Unpack(target, operand):
+                return map_values(lambda a: scalar.unpack(target, a), self.expr(operand)[0]), target.widened
+            case WrapCast(target, operand):
+                evaluate, source = self.expr(operand)
+                return map_values(lambda a: scalar.wrap_cast(source, target, a), evaluate), target
             case Fma(a, b, c):
                 return self._fma(a, b, c)
             case Atomic():
@@ -303,7 +342,7 @@ class ScalarCompiler:
 
     def _atomic(self, node: Atomic) -> tuple[Evaluate, ScalarType]:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
-        index = self.expr(node.index)[0]
+        index = self._integers(node.index)
         expected = self.expr(node.expected)[0] if node.expected is not None else constant(0)
         value = self.expr(node.value)[0]
         assert op is not AtomicOp.COMPARE_EXCHANGE or node.expected is not None
@@ -314,7 +353,7 @@ class ScalarCompiler:
             for lane, i, e, v in zip(lanes, indices, wanted, values, strict=True):
                 old = buffer.load(i)
                 olds.append(old)
-                if i < buffer.count:
+                if 0 <= i < buffer.count:
                     if wg.tracer is not None:
                         wg.tracer.atomic(name, i * buffer.size, buffer.size, lane, node.loc)
                     buffer.store(i, scalar.atomic(op, dtype, old, e, v))

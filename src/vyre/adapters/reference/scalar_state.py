@@ -49,7 +49,10 @@ class Tracer(Protocol):
 
 
 class ElementBuffer:
-    """Typed element access to bytes: loads widen, stores narrow; loads out of range are zero, stores are dropped."""
+    """Typed element access to bytes: loads widen, stores narrow; loads out of range are zero, stores are dropped.
+
+    Indices are numbers, negative ones among them, not bit patterns.
+    """
 
     __slots__ = ("count", "data", "element", "size")
 
@@ -61,26 +64,30 @@ class ElementBuffer:
 
     def load(self, index: int) -> int:
         """Returns the bits of an element."""
-        if index >= self.count:
+        if not 0 <= index < self.count:
             return 0
         start = index * self.size
         return scalar.load_element(self.element, bytes(self.data[start : start + self.size]))
 
     def store(self, index: int, bits: int) -> None:
         """Stores the bits of an element."""
-        if index < self.count:
+        if 0 <= index < self.count:
             start = index * self.size
             self.data[start : start + self.size] = scalar.store_element(self.element, bits)
 
 
 @dataclass(slots=True)
 class Workgroup:
-    """State of the running workgroup; lanes are linear local ids."""
+    """State of the running workgroup; lanes are linear local ids.
+
+    ``zeros``: returns new memory for a private buffer.  ``private``: that of the lanes that have used theirs.
+    """
 
     buffers: dict[str, ElementBuffer]
     launch: Launch
     options: RunOptions
     tracer: Tracer | None
+    zeros: Callable[[str], ElementBuffer]
     group: Dim3 = (0, 0, 0)
     size: int = 0
     locals: dict[str, Values] = field(default_factory=dict)
@@ -88,8 +95,16 @@ class Workgroup:
     continued: set[int] = field(default_factory=set)
     pending: dict[tuple[str, int], tuple[str, int, bytes, Location]] = field(default_factory=dict)
     steps: dict[int, int] = field(default_factory=dict)
+    private: dict[tuple[str, int], ElementBuffer] = field(default_factory=dict)
     trap: tuple[int, TrapError] | None = None
     over_budget: tuple[int, StepBudgetExceeded] | None = None
+
+    def private_buffer(self, name: str, lane: int) -> ElementBuffer:
+        """Returns the memory of a lane for a private buffer, zeros when the lane uses it first."""
+        found = self.private.get((name, lane))
+        if found is None:
+            found = self.private[name, lane] = self.zeros(name)
+        return found
 
     def local_id(self, lane: int) -> Dim3:
         """Returns the local id of a lane along x, y, z."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 
 from vyre.adapters.reference.scalar_state import Evaluate, Execute, Lanes, Location, Workgroup
 from vyre.domain.errors import DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
 
@@ -30,7 +32,7 @@ def store(name: str, index: Evaluate, value: Evaluate, loc: Location) -> Execute
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
         indices, values, buffer = index(wg, lanes), value(wg, lanes), wg.buffers[name]
         for lane, i, v in zip(lanes, indices, values, strict=True):
-            if wg.tracer is not None and i < buffer.count:
+            if wg.tracer is not None and 0 <= i < buffer.count:
                 wg.tracer.store(name, i * buffer.size, scalar.store_element(buffer.element, v), lane, loc)
             buffer.store(i, v)
         return lanes
@@ -38,40 +40,72 @@ def store(name: str, index: Evaluate, value: Evaluate, loc: Location) -> Execute
     return execute
 
 
-def branch(condition: Evaluate, then: Execute, otherwise: Execute) -> Execute:
-    """Runs one body for the lanes where the condition holds, then the other one for the rest."""
+def private_store(name: str, index: Evaluate, value: Evaluate) -> Execute:
+    """Writes elements of the lanes' own memory, which no other lane sees."""
 
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
-        taken = condition(wg, lanes)
-        yes = [lane for lane, c in zip(lanes, taken, strict=True) if c]
-        no = [lane for lane, c in zip(lanes, taken, strict=True) if not c]
-        return sorted(then(wg, yes) + otherwise(wg, no))
+        indices, values = index(wg, lanes), value(wg, lanes)
+        for lane, i, v in zip(lanes, indices, values, strict=True):
+            wg.private_buffer(name, lane).store(i, v)
+        return lanes
 
     return execute
 
 
-def loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execute) -> Execute:
-    """Runs a body until no lane is left in the loop."""
+def branches(links: Sequence[tuple[Evaluate, Execute]], otherwise: Execute) -> Execute:
+    """Runs the body of each link of a chain for the lanes where its condition is the first that holds, then the last
+    one for the rest.
+    """
 
     def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
-        first, last, by = (dict(zip(lanes, e(wg, lanes), strict=True)) for e in (start, stop, step))
+        left: Lanes = []
+        for condition, then in links:
+            if not lanes:
+                break
+            taken = condition(wg, lanes)
+            yes = [lane for lane, c in zip(lanes, taken, strict=True) if c]
+            lanes = [lane for lane, c in zip(lanes, taken, strict=True) if not c]
+            left += then(wg, yes)
+        return sorted(left + otherwise(wg, lanes))
+
+    return execute
+
+
+def switch(selector: Evaluate, arm_of: Mapping[int, int], arms: Sequence[Execute], default: Execute) -> Execute:
+    """Runs the arms in order, each for the lanes whose selector is among its labels, then the default for the rest."""
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        chosen: dict[int, Lanes] = {}
+        for lane, value in zip(lanes, selector(wg, lanes), strict=True):
+            chosen.setdefault(arm_of.get(value, len(arms)), []).append(lane)
+        bodies = (*arms, default)
+        return sorted(lane for number in sorted(chosen) for lane in bodies[number](wg, chosen[number]))
+
+    return execute
+
+
+def loop(var: str, dtype: ScalarType, bounds: tuple[Evaluate, Evaluate, Evaluate], body: Execute) -> Execute:
+    """Runs a body until no lane is left in the loop; ``bounds`` return numbers, ``dtype`` is that of the variable."""
+    mask = (1 << dtype.bits) - 1
+
+    def execute(wg: Workgroup, lanes: Lanes) -> Lanes:
+        first, last, by = (dict(zip(lanes, e(wg, lanes), strict=True)) for e in bounds)
         outer_broke, outer_continued = wg.broke, wg.continued
         wg.broke, wg.continued = set(), set()
         counter = dict(first)
-        active = [lane for lane in lanes if by[lane] and first[lane] < last[lane]]
-        done = [lane for lane in lanes if not (by[lane] and first[lane] < last[lane])]
+        active = [lane for lane in lanes if _in_range(first[lane], last[lane], by[lane])]
+        done = [lane for lane in lanes if not _in_range(first[lane], last[lane], by[lane])]
         slots = wg.locals[var] = [0] * wg.size
         while active:
             for lane in active:
-                slots[lane] = counter[lane]
+                slots[lane] = counter[lane] & mask
             through = sorted(set(body(wg, active)) | wg.continued)
             done += wg.broke
             wg.broke, wg.continued = set(), set()
             active = []
             for lane in through:
-                # in unbounded arithmetic: the next value may exceed 32 bits
-                counter[lane] += by[lane]
-                if counter[lane] >= last[lane]:
+                counter[lane] += by[lane]  # in unbounded arithmetic: the next value may not fit its type
+                if not _in_range(counter[lane], last[lane], by[lane]):
                     done.append(lane)
                 elif _take_step(wg, lane):
                     active.append(lane)
@@ -79,6 +113,10 @@ def loop(var: str, start: Evaluate, stop: Evaluate, step: Evaluate, body: Execut
         return sorted(done)
 
     return execute
+
+
+def _in_range(value: int, stop: int, step: int) -> bool:
+    return value < stop if step > 0 else step < 0 and value > stop
 
 
 def _take_step(wg: Workgroup, lane: int) -> bool:

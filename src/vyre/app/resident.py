@@ -121,7 +121,8 @@ class ResidentArray:
         if self.dtype != np.bool_:
             return array
         # As bytes or words: NumPy's own test of a bool relies on the value being 0 or 1.
-        return np.not_equal(array.view(_BYTE if self.stored == np.bool_ else _WORD), 0)
+        truths: npt.NDArray[Any] = np.not_equal(array.view(_BYTE if self.stored == np.bool_ else _WORD), 0)
+        return truths
 
     # ---- for other libraries, if they can use the addresses of the backend's memory
     @property

@@ -5,31 +5,63 @@ Literals matter: compilers replace operations on them, and known miscompiles of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
-from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Fma, IdKind, LaunchId, Literal, Load, Select, Unary
+from vyre.domain.ir.expr import (
+    Binary,
+    Bitcast,
+    Cast,
+    Expr,
+    Fma,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    Narrow,
+    Pack,
+    Select,
+    Unary,
+    Unpack,
+    WrapCast,
+)
 from vyre.domain.ir.operators import (
     BINARY,
     UNARY,
     BinaryOp,
     RightOperand,
+    UnaryOp,
     binary_result,
     bitcast_is_legal,
     unary_result,
 )
 from vyre.domain.ir.program import Access, Buffer, Program
 from vyre.domain.ir.stmt import Store
-from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bf16, bool_, f16, f32, f64, i8, i16, u8, u16, u32
+from vyre.domain.ir.types import (
+    EXECUTABLE_TYPES,
+    NARROW_TYPES,
+    ScalarType,
+    bf16,
+    bool8,
+    bool_,
+    f16,
+    f32,
+    f64,
+    i32,
+    i64,
+    u32,
+    u64,
+)
 from vyre.domain.validation.validator import check_rules
+from vyre.testing.backend_contract.narrow_values import half_patterns, wide_samples, words_with
 from vyre.testing.backend_contract.operators import samples
 
 _LANE: Final = LaunchId(IdKind.GLOBAL, 0)
 _X: Final = Load("x0", _LANE)
 _Y: Final = Load("x1", _LANE)
-_STORAGE: Final = {u8: u32, u16: u32, i8: ScalarType.I32, i16: ScalarType.I32, f16: f32, bf16: f32}
-"""Storage types and the type that a load of them has."""
+_STORAGE: Final = (*NARROW_TYPES, bool8)
+_WRAPPED: Final = (u32, i32, u64, i64)
 
 
 class OperatorCase(NamedTuple):
@@ -72,9 +104,106 @@ def operator_cases() -> Iterator[OperatorCase]:
             yield _case(f"multiply and add {dtype.text}", (dtype, dtype), forms)
         chosen = Select(Binary(BinaryOp.EQ, _X, _Y), _Y, _X)
         yield _case(f"select {dtype.text}", (dtype, dtype), {"y": (dtype, chosen)})
-    for storage, wide in _STORAGE.items():
-        yield _case(f"load {storage.text}", (storage,), {"y": (wide, _X)})
-        yield _case(f"store {storage.text}", (wide,), {"y": (storage, _X)})
+    for storage in _STORAGE:
+        yield _case(f"load {storage.text}", (storage,), {"y": (storage.widened, _X)})
+        yield _case(f"store {storage.text}", (storage.widened,), {"y": (storage, _X)})
+    yield from _narrow_cases()
+    yield from _wrapping_cases()
+
+
+def _narrow_cases() -> Iterator[OperatorCase]:
+    """Roundings to narrow types, bits of narrow values, and arithmetic on values that are known to be narrow."""
+    for dtype in NARROW_TYPES:
+        wide = dtype.widened
+        values, words = _rows(wide_samples(wide)), _rows(words_with(dtype))
+        forms: dict[str, tuple[ScalarType, Expr]] = {
+            "narrow": (wide, Narrow(dtype, _X)),
+            "pack": (u32, Pack(dtype, _X)),
+            "stored": (dtype, Narrow(dtype, _X)),
+            "again": (wide, Unpack(dtype, Pack(dtype, _X))),
+            "doubled": (wide, Binary(BinaryOp.ADD, Narrow(dtype, _X), Narrow(dtype, _X))),
+        }
+        yield _case(f"narrow {dtype.text}", (wide,), forms, values)
+        unpacked: dict[str, tuple[ScalarType, Expr]] = {
+            "unpack": (wide, Unpack(dtype, _X)),
+            "repacked": (u32, Pack(dtype, Unpack(dtype, _X))),
+            "stored": (dtype, Unpack(dtype, _X)),
+        }
+        yield _case(f"unpack {dtype.text}", (u32,), unpacked, words)
+        literals: dict[str, tuple[ScalarType, Expr]] = {}
+        for number, bits in enumerate(wide_samples(wide)[::3]):
+            literals[f"narrow{number}"] = (wide, Narrow(dtype, Literal(wide, bits)))
+            literals[f"pack{number}"] = (u32, Pack(dtype, Literal(wide, bits)))
+        yield _case(f"narrow {dtype.text} literals", (u32,), literals, ((0,),))
+    for half in (f16, bf16):
+        yield from _half_cases(half)
+
+
+def _half_cases(half: ScalarType) -> Iterator[OperatorCase]:
+    """Operators on loaded, unpacked and narrowed values of a narrow float type, whose results become narrow."""
+    pairs = tuple(product(half_patterns(half), repeat=2))
+    wide_pairs = tuple(product(wide_samples(f32)[::2], repeat=2))
+    low, high = Unpack(half, _X), Unpack(half, Binary(BinaryOp.SHR, _X, Literal(u32, 16)))
+    for op in (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MIN, BinaryOp.MAX):
+        name = f"{op.name.lower()} {half.text}"
+        direct = Narrow(half, Binary(op, _X, _Y))
+        one = Literal(f32, 0x3F80_2000)  # 1 + 2^-10, a value of f16 and none of bf16
+        forms: dict[str, tuple[ScalarType, Expr]] = {
+            "narrow": (f32, direct),
+            "stored": (half, direct),
+            "kept": (f32, Binary(op, _X, _Y)),
+            "packed": (u32, Pack(half, Binary(op, _X, _Y))),
+            "literal": (f32, Narrow(half, Binary(op, _X, one))),
+            "twice": (f32, Narrow(half, Binary(op, direct, _Y))),
+            "once": (f32, Narrow(half, Binary(op, Binary(op, _X, _Y), _Y))),
+            "apart": (f32, Narrow(half, Binary(BinaryOp.ADD, Binary(op, _X, _Y), _Y))),
+        }
+        yield _case(f"{name} loaded", (half, half), forms, pairs)
+        both = Narrow(half, Binary(op, Narrow(half, _X), Narrow(half, _Y)))
+        wide: dict[str, tuple[ScalarType, Expr]] = {
+            "both": (f32, both),
+            "left": (f32, Narrow(half, Binary(op, Narrow(half, _X), _Y))),
+            "neither": (f32, Narrow(half, Binary(op, _X, _Y))),
+        }
+        yield _case(f"{name} narrowed", (f32, f32), wide, wide_pairs)
+        words = tuple((a | b << 16,) for a, b in pairs)
+        unpacked: dict[str, tuple[ScalarType, Expr]] = {
+            "narrow": (f32, Narrow(half, Binary(op, low, high))),
+            "packed": (u32, Pack(half, Binary(op, low, high))),
+        }
+        yield _case(f"{name} unpacked", (u32,), unpacked, words)
+    fused = Narrow(half, Fma(_X, _Y, _X))
+    apart = Narrow(half, Binary(BinaryOp.ADD, Binary(BinaryOp.MUL, _X, _Y), _X))
+    yield _case(f"multiply and add {half.text}", (half, half), {"fused": (f32, fused), "apart": (f32, apart)}, pairs)
+    unary: dict[str, tuple[ScalarType, Expr]] = {
+        op.name.lower(): (f32, Narrow(half, Unary(op, _X)))
+        for op in (UnaryOp.SQRT, UnaryOp.NEGATE, UnaryOp.ABS, UnaryOp.ROUND_EVEN, UnaryOp.RECIPROCAL, UnaryOp.FLOOR)
+    }
+    yield _case(f"functions {half.text}", (half,), unary)
+    other = bf16 if half is f16 else f16
+    conversions: dict[str, tuple[ScalarType, Expr]] = {
+        "other": (f32, Narrow(other, _X)),
+        "stored": (other, _X),
+        "integer": (i32, Cast(i32, _X)),
+        "wide": (f64, Cast(f64, _X)),
+        "less": (bool_, Binary(BinaryOp.LT, _X, Literal(f32, 0x3F80_0000))),
+    }
+    yield _case(f"conversions of {half.text}", (half,), conversions)
+
+
+def _wrapping_cases() -> Iterator[OperatorCase]:
+    for source in (f32, f64):
+        values = (*wide_samples(source), *(bits ^ 1 << (source.bits - 1) for bits in wide_samples(source)))
+        forms: dict[str, tuple[ScalarType, Expr]] = {
+            f"wrap_{target.text}": (target, WrapCast(target, _X)) for target in _WRAPPED
+        }
+        for number, bits in enumerate(values[::5]):
+            forms[f"literal{number}"] = (u64, WrapCast(u64, Literal(source, bits)))
+        yield _case(f"wrapping casts of {source.text}", (source,), forms, _rows(values))
+
+
+def _rows(values: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    return tuple((bits,) for bits in values)
 
 
 def _binary_case(op: BinaryOp, left: ScalarType, right: ScalarType) -> OperatorCase:
@@ -101,8 +230,14 @@ def _literals(dtype: ScalarType) -> tuple[int, ...]:
     return (0, 1, 3, 8, dtype.bits - 1, top, 1 << (dtype.bits - 1), 0x1234_5677)
 
 
-def _case(name: str, operands: tuple[ScalarType, ...], outputs: Mapping[str, tuple[ScalarType, Expr]]) -> OperatorCase:
-    rows = tuple(product(*map(_patterns, operands)))
+def _case(
+    name: str,
+    operands: tuple[ScalarType, ...],
+    outputs: Mapping[str, tuple[ScalarType, Expr]],
+    rows: tuple[tuple[int, ...], ...] | None = None,
+) -> OperatorCase:
+    if rows is None:
+        rows = tuple(product(*map(_patterns, operands)))
     inputs = [Buffer.make(f"x{k}", k, Access.READ_ONLY, dtype, len(rows)) for k, dtype in enumerate(operands)]
     results = [
         Buffer.make(output, len(operands) + k, Access.READ_WRITE, dtype, len(rows), is_output=True)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from support.cuda_scenarios import PROGRAM, X, Y
+from vyre import ProgramBuilder, bool8, bool_
 from vyre.adapters.cuda.runtime import interop
-from vyre.domain.errors import InvalidResource
+from vyre.domain.errors import InvalidInput, InvalidResource
 from vyre.testing import CudaMachine, cuda_machine
 
 
@@ -45,6 +46,27 @@ def test_an_array_of_another_library_is_used_in_place(machine: CudaMachine) -> N
         gc.collect()
         assert held() is None
         assert np.array_equal(theirs.download(), Y + 3 * X), "closing frees nothing that is not ours"
+
+
+def test_truth_values_of_another_library_are_bytes(machine: CudaMachine) -> None:
+    bits = np.arange(96) % 3 == 0
+    with ProgramBuilder("invert", workgroup=32) as p:
+        x = p.inout("x", bool8, 96)
+        x[p.global_id()] = ~x[p.global_id()]
+    with ProgramBuilder("invert", workgroup=32) as q:
+        words = q.inout("x", bool_, 96)
+        words[q.global_id()] = ~words[q.global_id()]
+    with machine.open() as session:
+        theirs = session.resident(bits.view(np.uint8))
+        with session.adopt(Exporter(data=theirs.__cuda_array_interface__["data"], typestr="|b1")) as adopted:
+            assert adopted.dtype == np.bool_ and adopted.nbytes == 96
+            session.dispatch(p.build(), {"x": adopted})
+            assert np.array_equal(adopted.download(), ~bits)
+            assert np.array_equal(theirs.download(), ~bits)
+            adopted.upload(bits)
+            assert np.array_equal(theirs.download(), bits)
+            with pytest.raises(InvalidInput, match=r"`x` holds bool, of 4 bytes.*Fix: declare the buffer as bool8"):
+                session.dispatch(q.build(), {"x": adopted})
 
 
 def test_the_interface_describes_the_array(machine: CudaMachine) -> None:

@@ -15,12 +15,15 @@ from vyre.testing.backend_contract.flow import FLOW
 from vyre.testing.backend_contract.foreign import FOREIGN
 from vyre.testing.backend_contract.geometry import GEOMETRY
 from vyre.testing.backend_contract.host_data import INPUTS, OUTPUTS
+from vyre.testing.backend_contract.indices import INDICES
 from vyre.testing.backend_contract.lifecycle import LIFECYCLE, METRICS
 from vyre.testing.backend_contract.memory import MEMORY
+from vyre.testing.backend_contract.narrow_values import NARROW
 from vyre.testing.backend_contract.operators import OPERATORS
 from vyre.testing.backend_contract.parallel import PARALLEL
 from vyre.testing.backend_contract.planning import PLANNING
 from vyre.testing.backend_contract.prepared import PREPARED
+from vyre.testing.backend_contract.private_memory import PRIVATE
 from vyre.testing.backend_contract.registration import PROFILE, REGISTRATION
 from vyre.testing.backend_contract.resident import BINDER, RESIDENT
 from vyre.testing.backend_contract.threads import THREADS
@@ -30,7 +33,10 @@ GROUPS: Final = (
     REGISTRATION,
     PROFILE,
     OPERATORS,
+    NARROW,
     ELEMENTS,
+    INDICES,
+    PRIVATE,
     FLOW,
     ATOMICS,
     PARALLEL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from vyre.domain.ir.types import ScalarType, i32, i64, u32, u64
 from vyre.testing.backend_contract.bench import Bench, words
 from vyre.testing.backend_contract.case import Group
 from vyre.testing.backend_contract.expect import equal
@@ -149,6 +150,213 @@ def branches(bench: Bench, known: Known) -> None:
 def loops(bench: Bench, known: Known) -> None:
     """A loop counts from start while below stop; bounds are read once, and each lane loops independently."""
     check_known(bench, known)
+
+
+_LOOP_TYPES: Final[dict[str, ScalarType]] = {dtype.text: dtype for dtype in (u32, i32, u64, i64)}
+_ROUNDS: Final = 6
+
+
+def _bounds(dtype: ScalarType) -> tuple[tuple[int, int, int], ...]:
+    """Start, stop and step of loops: ordinary ones, steps of zero, and those that would leave the type."""
+    least, greatest = (
+        (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)
+    )
+    rows = [
+        (0, 5, 1),
+        (2, 9, 3),
+        (9, 2, 3),
+        (4, 4, 1),
+        (0, 5, 0),
+        (greatest - 4, greatest, 3),
+        (greatest - 1, greatest, greatest),
+        (least, greatest, greatest // 2),
+        (least, least + 2, 1),
+        (greatest, greatest, 1),
+    ]
+    if dtype.is_signed:
+        rows += [
+            (5, 0, -1),
+            (9, -4, -5),
+            (0, 5, -1),
+            (-3, 3, 2),
+            (5, 1, 0),
+            (least + 4, least, -3),
+            (greatest, least, least),
+            (greatest, least, -greatest),
+            (least, greatest, greatest),
+            (-1, least, least // 2),
+            (least, least, -1),
+        ]
+    return tuple(rows)
+
+
+def _rounds(start: int, stop: int, step: int) -> list[int]:
+    values: list[int] = []
+    while len(values) < _ROUNDS and ((step > 0 and start < stop) or (step < 0 and start > stop)):
+        values.append(start)
+        start += step
+    return values
+
+
+@FLOW.table(_LOOP_TYPES)
+def loops_of_every_integer_type(bench: Bench, dtype: ScalarType) -> None:
+    """The variable has the type of the bounds; a negative step counts down, and no value wraps."""
+    kernel = f"""
+    workgroup_size 8, 1, 1
+    buffer from @0 read {dtype.text}[runtime]
+    buffer to @1 read {dtype.text}[runtime]
+    buffer by @2 read {dtype.text}[runtime]
+    buffer y @3 write {dtype.text}[{_ROUNDS * 32}]
+    buffer n @4 write u32[32]
+    body {{
+      let i = gid.x
+      let count = 0u
+      for k in from[i]..to[i] step by[i] {{
+        if count == {_ROUNDS}u {{ break }}
+        y[i * {_ROUNDS}u + count] = k
+        count := count + 1u
+      }}
+      n[i] = count
+    }}
+    """
+    rows, size = _bounds(dtype), dtype.size
+    mask = (1 << dtype.bits) - 1
+
+    def column(values: list[int]) -> bytes:
+        return b"".join((v & mask).to_bytes(size, "little") for v in values)
+
+    taken = [_rounds(*row) for row in rows] + [[]] * (32 - len(rows))
+    variables = [v for values in taken for v in (*values, *[0] * (_ROUNDS - len(values)))]
+    inputs = [column([row[k] for row in rows]) for k in range(3)]
+    found = bench.run(kernel, *inputs, grid=(4, 1, 1))
+    equal(found, (column(variables), words(*map(len, taken))))
+
+
+@FLOW.table(
+    {
+        "down": mapping("for k in 3i..-3i step -2i { y[i] = y[i] * 10u + cast<u32>(k + 5i) }", (0,), (864,)),
+        "down_to_a_loaded_bound": mapping(
+            "for k in 5i..bitcast<i32>(x[i]) step -2i { y[i] = y[i] * 10u + cast<u32>(k + 3i) }",
+            (0, 4, 5, 9, 0xFFFF_FFFE),
+            (864, 8, 0, 0, 8642),
+        ),
+        "wide": mapping(
+            "for k in 0xffffffffu64..0x100000003u64 step 1u64 { y[i] = y[i] * 16u + cast<u32>(k >> 30u) }",
+            (0,),
+            (0x3444,),
+        ),
+        "wide_below_zero": mapping(
+            "for k in -2i64..cast<i64>(x[i]) step 1i64 { y[i] = y[i] + cast<u32>(k * k) }", (0, 1, 3), (5, 5, 10)
+        ),
+        "down_past_the_least": mapping("for k in -2147483646i..-2147483648i step -3i { y[i] = y[i] + 1u }", (0,), (1,)),
+        "downward_with_break_and_continue": mapping(
+            "for k in 9i..-1i step -1i {"
+            " if k == 5i { continue } if k == bitcast<i32>(x[i]) { break } y[i] = y[i] + 1u }",
+            (0, 4, 9, 20),
+            (8, 4, 0, 9),
+        ),
+        "a_step_of_the_minimum": mapping(
+            "for k in 7i..-2147483648i step -2147483648i { y[i] = y[i] * 10u + cast<u32>(max(k, 0i)) + 1u }",
+            (0,),
+            (81,),
+        ),
+    }
+)
+def loops_that_count_down(bench: Bench, known: Known) -> None:
+    """Literal bounds and steps of other types than u32 follow the same rule."""
+    check_known(bench, known)
+
+
+_CASES: Final = " ".join(f"case {k * 3}u {{ y[i] = {k + 1}u }}" for k in range(256))
+
+
+@FLOW.table(
+    {
+        "arms": mapping(
+            "switch x[i] { case 1u, 2u { y[i] = 10u } case 4u { y[i] = 40u } else { y[i] = 99u } }",
+            _SIX,
+            (99, 10, 10, 99, 40, 99),
+        ),
+        "no_default": mapping("y[i] = 7u switch x[i] { case 3u { y[i] = 8u } }", _SIX, (7, 7, 7, 8, 7, 7)),
+        "a_default_alone": mapping("switch x[i] { else { y[i] = 5u } }", (1, 2), (5, 5)),
+        "empty_arms": mapping(
+            "y[i] = 1u switch x[i] { case 0u {} case 1u {} else { y[i] = 2u } }", (0, 1, 2), (1, 1, 2)
+        ),
+        "the_selector_is_read_once": mapping(
+            "let s = x[i] switch s { case 0u { s := 1u } case 1u { s := 2u } case 2u { s := 9u } else { s := 0u } }"
+            " y[i] = s",
+            (0, 1, 2, 3),
+            (1, 2, 9, 0),
+        ),
+        "signed": mapping(
+            "switch bitcast<i32>(x[i]) {"
+            " case -1i { y[i] = 1u } case -2147483648i, 5i { y[i] = 2u } else { y[i] = 3u } }",
+            (0xFFFF_FFFF, 0x8000_0000, 5, 1),
+            (1, 2, 2, 3),
+        ),
+        "wide": mapping(
+            "switch cast<u64>(x[i]) << 31u { case 0u64 { y[i] = 1u } case 0x100000000u64 { y[i] = 2u }"
+            " case 0x8000000080000000u64, 0x180000000u64 { y[i] = 3u } else { y[i] = 4u } }",
+            (0, 2, 3, 1),
+            (1, 2, 3, 4),
+        ),
+        "wide_and_signed": mapping(
+            "switch cast<i64>(bitcast<i32>(x[i])) { case -1i64 { y[i] = 1u } case 0xffffffffi64 { y[i] = 2u }"
+            " else { y[i] = 3u } }",
+            (0xFFFF_FFFF, 7),
+            (1, 3),
+        ),
+        "nested": mapping(
+            "switch x[i] % 2u { case 0u { switch x[i] { case 0u { y[i] = 1u } case 2u { y[i] = 2u } } }"
+            " case 1u { switch x[i] { case 3u { y[i] = 3u } else { y[i] = 4u } } } }",
+            _SIX,
+            (1, 4, 2, 3, 0, 4),
+        ),
+        "in_a_loop": mapping(
+            "for k in 0u..10u { switch k { case 2u { continue } case 7u { break }"
+            " else { if k == x[i] { continue } } } y[i] = y[i] * 10u + k }",
+            (4, 20),
+            (1356, 13456),
+        ),
+        "with_returns": mapping(
+            "y[i] = 1u switch x[i] { case 1u { return } case 2u { y[i] = 2u return } else {} } y[i] = y[i] + 5u",
+            (0, 1, 2, 3),
+            (6, 1, 2, 6),
+        ),
+        "locals_of_the_arms": mapping(
+            "let s = 0u switch x[i] {"
+            " case 0u { let t = 5u s := t } case 1u { let t = 6u s := t + 1u } else { let t = 8u s := t } } y[i] = s",
+            (0, 1, 2),
+            (5, 7, 8),
+        ),
+        "of_a_uniform_value": mapping(
+            "switch num_groups.x { case 1u { y[i] = 1u } case 2u { y[i] = 2u } else { y[i] = 3u } }", _SIX, (2,) * 6
+        ),
+        "loops_in_arms": mapping(
+            "switch x[i] { case 0u { for k in 0u..3u { y[i] = y[i] + 1u } }"
+            " else { for k in 0u..x[i] { y[i] = y[i] + 10u } } }",
+            (0, 1, 4),
+            (3, 10, 40),
+        ),
+        "256_arms": mapping(
+            f"switch x[i] {{ {_CASES} else {{ y[i] = 1000u }} }}",
+            (0, 3, 4, 300, 765, 766, 768, 0xFFFF_FFFF),
+            (1, 2, 1000, 101, 256, 1000, 1000, 1000),
+        ),
+    }
+)
+def switches(bench: Bench, known: Known) -> None:
+    """A lane runs the arm that has its selector among its labels, else the default."""
+    check_known(bench, known)
+
+
+@FLOW.table({"20": 20, "256": 256})
+def long_chains(bench: Bench, links: int) -> None:
+    """A chain of ``else if`` may be long: its links are not nested."""
+    chain = " else ".join(f"if x[i] < {3 * k + 3}u {{ y[i] = {k + 1}u }}" for k in range(links))
+    x = (0, 2, 3, 3 * links - 1, 3 * links, 31)
+    wanted = tuple(v // 3 + 1 if v < 3 * links else 7 for v in x)
+    check_known(bench, mapping(f"{chain} else {{ y[i] = 7u }}", x, wanted))
 
 
 @FLOW.table(

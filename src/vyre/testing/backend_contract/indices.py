@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from vyre.domain.ir.operators import INTEGERS
 from vyre.domain.ir.text_format import literal_text
@@ -171,6 +172,111 @@ def that_follow_the_lane(bench: Bench, name: str) -> None:
             wanted[index_of] = lane + 1
     found = bench.run(kernel, _stored(f64, values), grid=(1, 1, 1))
     equal(found, (_stored(f64, tuple(_at(values, k) for k in at)), words(*wanted)))
+
+
+_LANES: Final = 8
+
+
+class _Guarded(NamedTuple):
+    """Statements that store ``i + 1`` into ``z`` at indices, and these indices for lane ``i`` and its input ``v``."""
+
+    body: str
+    indices: Callable[[int, int], Iterable[int]]
+
+
+def _down(start: int, stop: int, step: int = -1) -> Callable[[int, int], Iterable[int]]:
+    return lambda i, v: range(start, stop, step)
+
+
+@INDICES.table(
+    {
+        "a_loop_from_below_zero": _Guarded("for k in -3i..4i step 1i { z[k] = i + 1u }", _down(-3, 4, 1)),
+        "a_loop_down_past_zero": _Guarded("for k in 9i..-4i step -2i { z[k] = i + 1u }", _down(9, -4, -2)),
+        "a_wide_loop_down_past_zero": _Guarded("for k in 6i64..-2i64 step -1i64 { z[k] = i + 1u }", _down(6, -2)),
+        "a_loop_above_2_to_the_32": _Guarded(
+            "for k in 0x100000000u64..0x100000003u64 step 1u64 { z[k] = i + 1u }", lambda i, v: ()
+        ),
+        "a_loop_across_2_to_the_32": _Guarded(
+            "for k in 1u64..0x100000003u64 step 0x80000000u64 { z[k] = i + 1u }", lambda i, v: (1,)
+        ),
+        "a_loop_to_a_loaded_bound": _Guarded(
+            "for k in bitcast<i32>(v) - 2i..bitcast<i32>(v) step 1i { z[k] = i + 1u }", lambda i, v: range(v - 2, v)
+        ),
+        "a_signed_comparison": _Guarded(
+            "let k = bitcast<i32>(v) - 3i if k < 5i { z[k] = i + 1u }", lambda i, v: (v - 3,)
+        ),
+        "a_comparison_with_the_length": _Guarded(
+            "let k = bitcast<i32>(v) - 3i if k < bitcast<i32>(len(z)) { z[k] = i + 1u }", lambda i, v: (v - 3,)
+        ),
+        "a_comparison_of_the_low_half": _Guarded(
+            "let k = cast<u64>(v) << 32u | cast<u64>(v) if cast<u32>(k) < 5u { z[k] = i + 1u }",
+            lambda i, v: (v << 32 | v,),
+        ),
+        "a_local_assigned_by_a_switch": _Guarded(
+            "let k = 0u switch v { case 1u { k := 4u } case 2u { k := 0x20000000u } else { k := 5u } } z[k] = i + 1u",
+            lambda i, v: ({1: 4, 2: 1 << 29}.get(v, 5),),
+        ),
+        "a_local_assigned_by_a_switch_in_a_loop": _Guarded(
+            "let k = 0u for n in 0u..4u { z[k] = i + 1u switch n { case 1u { k := k + v } else { k := k + 1u } } }",
+            lambda i, v: (0, 1, 1 + v, 2 + v),
+        ),
+        "a_local_assigned_by_a_long_chain": _Guarded(
+            "let k = 0u "
+            + " else ".join(f"if v == {n}u {{ k := {n * 3}u }}" for n in range(1, 70))
+            + " else { k := 1u } z[k] = i + 1u",
+            lambda i, v: (v * 3 if v else 1,),
+        ),
+        "the_end_of_a_switch_that_returns": _Guarded(
+            "switch v { case 0u, 1u, 2u { return } else {} } z[v + 1u] = i + 1u",
+            lambda i, v: (v + 1,) if v > 2 else (),
+        ),
+        "a_narrow_value": _Guarded(
+            "let k = narrow<u8>(v + 253u) z[k] = i + 1u z[narrow<i8>(bitcast<i32>(v) + 253i)] = i + 1u",
+            lambda i, v: ((v + 253) % 256, v - 3),
+        ),
+        "an_unpacked_value": _Guarded(
+            "z[unpack<u16>(v | 0x30000u)] = i + 1u z[unpack<i8>(v | 0xf8u)] = i + 1u",
+            lambda i, v: (v, (v | 0xF8) - 256),
+        ),
+        "a_cast_that_wraps": _Guarded(
+            "z[wrap_cast<u32>(cast<f32>(v) * -1.0f)] = i + 1u z[wrap_cast<i64>(cast<f32>(v) - 2.0f)] = i + 1u",
+            lambda i, v: (-v % (1 << 32), v - 2),
+        ),
+    }
+)
+def that_look_bounded(bench: Bench, guarded: _Guarded) -> None:
+    """An index that loops, conditions and assignments seem to bound is checked where they do not."""
+    kernel = f"""
+    workgroup_size {_LANES}, 1, 1
+    buffer x @0 read u32[{_LANES}]
+    buffer w @1 write u32[{_LANES * _COUNT}]
+    buffer z @- private u32[{_COUNT}]
+    body {{
+      let i = gid.x
+      let v = x[i]
+      for once in 0u..1u {{ {guarded.body.replace("return", "continue")} }}
+      for j in 0u..{_COUNT}u {{ w[i * {_COUNT}u + j] = z[j] }}
+    }}
+    """
+    shared = f"""
+    workgroup_size 1, 1, 1
+    buffer x @0 read u32[{_LANES}]
+    buffer z @1 write u32[{_COUNT}]
+    body {{ let i = gid.x let v = x[i] {guarded.body} }}
+    """
+    x = (0, 1, 2, 3, 4, 5, 6, 2)
+    private, last = [], [0] * _COUNT
+    for i, v in enumerate(x):
+        own = [0] * _COUNT
+        for index in guarded.indices(i, v):
+            if 0 <= index < _COUNT:
+                own[index] = i + 1
+        private += own
+    equal(bench.words(kernel, words(*x), grid=(1, 1, 1)), private, "private memory")
+    for index in guarded.indices(0, x[3]):
+        if 0 <= index < _COUNT:
+            last[index] = 1
+    equal(bench.words(shared, words(x[3], *x[1:]), grid=(1, 1, 1)), last, "a buffer")
 
 
 @INDICES.case()

@@ -3,8 +3,9 @@
 A chunk of workgroups has four axes: w (workgroup in the chunk), z, y, x (position in the workgroup); lanes are numbered
 in C order, which is ascending linear id.  ``Affine`` is ``base + sum(c * position)`` in unbounded arithmetic; its u32
 value is that modulo 2^32, which addition, subtraction and multiplication respect, so numbers that grow too long are
-reduced.  Where the values are used, ``settled`` proves that none of them wraps, and an index becomes a strided view
-instead of a gather.  Comparing an affine value with a number splits a box of lanes into boxes instead of making a mask.
+reduced.  As a value of another integer type it is exact: it fits the type for all lanes.  Where the values are used,
+``settled`` proves that none of them wraps, and an index becomes a strided view instead of a gather.  Comparing an
+affine value with a number splits a box of lanes into boxes instead of making a mask.
 """
 
 from __future__ import annotations

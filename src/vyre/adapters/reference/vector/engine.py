@@ -17,6 +17,7 @@ from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures
 from vyre.adapters.reference.vector.lanes_context import Grid
+from vyre.adapters.reference.vector.private_storage import PrivateStorage
 from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
 from vyre.adapters.reference.vector.storage import ElementRules, Storage
@@ -34,6 +35,10 @@ CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer have more overhead of Python, more exceed the cache and the allocator's pools."""
 CHUNK_BYTES: Final = 32 << 20
 """Bound on the bytes of locals and workgroup memory of a chunk; one workgroup may exceed it."""
+PRIVATE_CHUNK_BYTES: Final = 128 << 20
+"""Bound on the bytes of private memory of a chunk.  One workgroup may exceed it."""
+_KEPT_PRIVATE_BYTES: Final = 1 << 20
+"""Larger private memory is new in each chunk: of new memory, only what is used gets written with zeros."""
 _LANE_BYTES: Final = 8
 _TEMPORARIES: Final = 4
 
@@ -50,6 +55,8 @@ class VectorKernel:
         self._loops = compiler.loop_count
         self._order_sensitive = check_rules(program).order_sensitive
         self._any_chunk = not self._order_sensitive or touches_written_buffers_once(program)
+        self._private = tuple(b for b in program.buffers if b.is_private)
+        self._private_nbytes = sum(b.static_nbytes or 0 for b in self._private)
         self._shared_nbytes = sum(b.static_nbytes or 0 for b in self._shared)
         self._rules = {name: ElementRules.of(element) for name, element in elements.items()}
         self._grids: dict[tuple[int, int, int, int], Grid] = {}
@@ -67,7 +74,12 @@ class VectorKernel:
                 grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
                 for buffer in self._shared:
                     name, count = buffer.name, buffer.count
-                    buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
+                    zeros = self._zeros(name, grid.dims[0] * count, shared)
+                    buffers[name] = Storage(zeros, count, self._rules[name], per_group=True)
+                for buffer in self._private:
+                    name, count = buffer.name, buffer.count
+                    zeros = self._zeros(name, grid.lanes * count, shared, _KEPT_PRIVATE_BYTES)
+                    buffers[name] = PrivateStorage(zeros, count, self._rules[name], grid)
                 chunk = Chunk(
                     grid,
                     group,
@@ -97,7 +109,10 @@ class VectorKernel:
             sx, sy, sz = launch.workgroup
             lanes = sx * sy * sz
             nbytes = lanes * _LANE_BYTES * (self._slots + self._loops + _TEMPORARIES) + self._shared_nbytes
-            wanted = max(1, min(CHUNK_LANES // lanes, CHUNK_BYTES // nbytes)) if self._any_chunk else 1
+            limits = [CHUNK_LANES // lanes, CHUNK_BYTES // nbytes]
+            if self._private:
+                limits.append(PRIVATE_CHUNK_BYTES // (lanes * self._private_nbytes))
+            wanted = max(1, min(limits)) if self._any_chunk else 1
         return along, min(wanted, extents[along])
 
     def _grid(self, dims: tuple[int, int, int, int]) -> Grid:
@@ -115,15 +130,17 @@ class VectorKernel:
             raise ValueError(f"memory of `{name}` is not aligned to {rules.stored.itemsize} bytes")
         return Storage(array, len(array), rules, per_group=False)
 
-    def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Lanes]) -> Storage:
-        """Returns zeroed memory for a chunk; the array of the previous chunk is reused."""
+    def _zeros(self, name: str, count: int, arrays: dict[str, Lanes], kept_nbytes: int | None = None) -> Lanes:
+        """Returns zeroed memory for a chunk; the array of the previous chunk is reused, if it is not too large."""
         array = arrays.get(name)
-        if array is None or len(array) < groups * count:
-            array = arrays[name] = np.zeros(groups * count, self._rules[name].stored)
-        else:
-            array = array[: groups * count]
+        if array is not None and len(array) >= count and (kept_nbytes is None or array.nbytes <= kept_nbytes):
+            array = array[:count]
             array.fill(0)
-        return Storage(array, count, self._rules[name], per_group=True)
+            return array
+        arrays.pop(name, None)
+        del array  # before the new one is made
+        found = arrays[name] = np.zeros(count, self._rules[name].stored)
+        return found
 
 
 class VectorEngine:

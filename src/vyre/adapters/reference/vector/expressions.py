@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from vyre.adapters.lanes.types import InPlaceRule, Lanes, UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Split
 from vyre.adapters.reference.vector.atomics import COMMUTATIVE
 from vyre.adapters.reference.vector.chunk import Chunk, Local
+from vyre.adapters.reference.vector.integers import has_affine_values, index_words, integer_binary, integer_cast
 from vyre.adapters.reference.vector.lanes_context import Context, restrict
 from vyre.adapters.reference.vector.subgroups import subgroup_add, subgroup_ballot, subgroup_shuffle
 from vyre.adapters.reference.vector.value_types import Value
@@ -28,7 +30,6 @@ from vyre.adapters.reference.vector.values import (
     simplest,
 )
 from vyre.adapters.reference.vector.words import COMPARISONS, INT_RULES, bool_binary, word_binary, word_with_constant
-from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -106,7 +107,7 @@ class ExpressionCompiler:
             case Var(name):
                 return Compiled(_local(self.slots[name]), self.types[name])
             case Load(buffer, index):
-                return Compiled(_load(buffer, self.compile(index).words), self.elements[buffer].widened)
+                return Compiled(_load(buffer, index_words(self.compile(index))), self.elements[buffer].widened)
             case BufferLength(buffer):
                 return Compiled(lambda chunk, ctx: chunk.buffers[buffer].count, U32)
             case LaunchId(kind, axis):
@@ -126,8 +127,18 @@ class ExpressionCompiler:
             case Bitcast(target, operand):
                 inner, source, _, _ = self.compile(operand)
                 return Compiled(_apply_one(lanes.bitcast(source, target), inner, source), target)
-            case Narrow() | Pack() | Unpack() | WrapCast():
-                raise UnsupportedFeature(feature="narrow values", backend="reference")
+            case Narrow(target, operand):
+                inner, source, _, _ = self.compile(operand)
+                return Compiled(_apply_one(lanes.narrow(target), inner, source), source)
+            case Pack(target, operand):
+                inner, source, _, _ = self.compile(operand)
+                return Compiled(_apply_one(lanes.pack(target), inner, source), U32)
+            case Unpack(target, operand):
+                inner, source, _, _ = self.compile(operand)
+                return Compiled(_apply_one(lanes.unpack(target), inner, source), target.widened)
+            case WrapCast(target, operand):
+                inner, source, _, _ = self.compile(operand)
+                return Compiled(_apply_one(lanes.wrap_cast(source, target), inner, source), target)
             case Fma(a, b, c):
                 return self._fma(a, b, c)
             case Atomic():
@@ -194,6 +205,8 @@ class ExpressionCompiler:
             if constant is not None and op not in COMPARISONS:
                 return Compiled(word_with_constant(op, rule, first.words, constant, reuse=reuse), result, fresh, into)
             return Compiled(word_binary(op, rule, first.words, second.words, reuse=reuse), result, fresh, into)
+        if has_affine_values(dtype):
+            return Compiled(integer_binary(op, dtype, rule, a, b, other, reuse=reuse), result, fresh, into)
 
         def evaluate(chunk: Chunk, ctx: Context) -> Value:
             x = a(chunk, ctx)
@@ -238,7 +251,10 @@ class ExpressionCompiler:
         inner, source, _, _ = compiled = self.compile(operand)
         if source is target:
             return compiled
-        return Compiled(_apply_one(lanes.cast(source, target), inner, source), target)
+        rule = lanes.cast(source, target)
+        if source.is_integer and target.is_integer:
+            return Compiled(integer_cast(source, target, rule, inner), target)
+        return Compiled(_apply_one(rule, inner, source), target)
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Compiled:
         compile_part = self.held if _has_atomic(c) or _has_atomic(b) else self.compile
@@ -264,7 +280,7 @@ class ExpressionCompiler:
 
     def _atomic(self, node: Atomic) -> Compiled:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
-        index = self.held(node.index).words
+        index = index_words(self.held(node.index))
         expected = self.held(node.expected).evaluate if node.expected is not None else None
         value = self.held(node.value).evaluate
 
@@ -281,13 +297,16 @@ class ExpressionCompiler:
         name, op, dtype = node.buffer, node.op, self.elements[node.buffer]
         if op not in COMMUTATIVE:
             return None
-        index, value = self.held(node.index).words, self.held(node.value).evaluate
+        index, value = index_words(self.held(node.index)), self.held(node.value).evaluate
 
         def execute(chunk: Chunk, ctx: Context) -> None:
             at = index(chunk, ctx)
             chunk.buffers[name].update(ctx, op, at, dense(value(chunk, ctx), ctx, dtype))
 
         return execute
+
+
+_WORTH_KEEPING: Final = (Binary, Unary, Cast, Fma, Load, Narrow, Pack, Unpack, WrapCast)
 
 
 class Invariants:
@@ -311,7 +330,7 @@ class Invariants:
 
     def keeps(self, expr: Expr) -> bool:
         """Returns whether an operation is worth keeping and has the same value in every round."""
-        return isinstance(expr, Binary | Unary | Cast | Fma | Load) and self._same(expr)
+        return isinstance(expr, _WORTH_KEEPING) and self._same(expr)
 
     def _same(self, root: Expr) -> bool:
         known, stack = self._known, [root]

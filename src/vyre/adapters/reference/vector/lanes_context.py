@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from vyre.adapters.lanes.types import Dense, Lanes
+from vyre.adapters.lanes.types import LANE_DTYPE, Dense, Lanes
 from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes, Extent, Split, compare_with_zero
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.program import Dim3
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch import Launch
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Indices: TypeAlias = "NDArray[np.intp]"
 CACHED: Final = 256
+U32: Final = ScalarType.U32
 
 
 class Grid:
@@ -100,16 +102,16 @@ class Box:
         """Returns ``value.settled`` over the box."""
         return value.settled(*self.extent)
 
-    def materialise(self, value: Affine) -> Lanes:
-        """Returns the values as u32 lanes."""
-        total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
+    def materialise(self, value: Affine, dtype: ScalarType = U32) -> Lanes:
+        """Returns the values as lanes of an integer type."""
+        total = _base(value, dtype)
         for axis, c in enumerate(value.c):
             if c:
                 shape = [1, 1, 1, 1]
                 shape[axis] = self.shape[axis]
                 line = np.arange(self.extent.lo[axis], self.extent.hi[axis], dtype=np.int64) * c
                 total = total + line.reshape(shape)
-        return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
+        return np.broadcast_to(np.asarray(total).astype(LANE_DTYPE[dtype]), self.shape)
 
 
 class Gather:
@@ -124,9 +126,9 @@ class Gather:
         self.shape: tuple[int, ...] = (self.size,)
         self._relative: dict[int, tuple[Context, Indices]] = {}
 
-    def materialise(self, value: Affine) -> Lanes:
-        """Returns the values as u32 lanes."""
-        total: NDArray[np.int64] | np.int64 = np.int64(value.base % LIMIT)
+    def materialise(self, value: Affine, dtype: ScalarType = U32) -> Lanes:
+        """Returns the values as lanes of an integer type."""
+        total = _base(value, dtype)
         cw, cz, cy, cx = value.c
         dims = self.grid.dims
         if dims[1] == dims[2] == 1 and cw == cx * dims[3] and not (cz or cy):
@@ -135,7 +137,7 @@ class Gather:
             for c, line in zip(value.c, self.grid.coordinates(), strict=True):
                 if c:
                     total = total + line[self.numbers] * c
-        return np.broadcast_to(np.asarray(total).astype(np.uint32), self.shape)
+        return np.broadcast_to(np.asarray(total).astype(LANE_DTYPE[dtype]), self.shape)
 
     def positions_in(self, outer: Context) -> Indices:
         """Returns the positions of these lanes in the flattened arrays of an enclosing context."""
@@ -150,6 +152,11 @@ class Gather:
 
 
 Context: TypeAlias = Box | Gather
+
+
+def _base(value: Affine, dtype: ScalarType) -> NDArray[np.int64] | np.int64:
+    """Returns the base as a number of 64 bits, to which products that wrap may be added."""
+    return np.int64(value.base % LIMIT if dtype is U32 else value.base)
 
 
 def select(ctx: Context, mask: Lanes) -> Context | None:

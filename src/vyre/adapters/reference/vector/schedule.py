@@ -16,7 +16,7 @@ def touches_written_buffers_once(program: Program) -> bool:
     """
     touched: Counter[str] = Counter()
     written: set[str] = set()
-    shared = {b.name for b in program.buffers if b.is_workgroup}
+    apart = {b.name for b in program.buffers if not b.is_bound}
     repeated = {id(s) for loop in walk_statements(program.body) if isinstance(loop, Loop) for s in _inside(loop)}
     for stmt in walk_statements(program.body):
         weight = 2 if id(stmt) in repeated else 1
@@ -34,7 +34,7 @@ def touches_written_buffers_once(program: Program) -> bool:
                 touched[expr.buffer] += weight
                 if isinstance(expr, Atomic):
                     written.add(expr.buffer)
-    return all(touched[name] == 1 for name in written - shared)
+    return all(touched[name] == 1 for name in written - apart)
 
 
 def _inside(loop: Loop) -> list[Stmt]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
-import numpy as np
-
-from vyre.adapters.lanes.types import Lanes
-from vyre.adapters.reference.vector.affine import Extent, Split, share_workgroups
 from vyre.adapters.reference.vector.async_copies import async_load, async_store, async_wait
+from vyre.adapters.reference.vector.branches import Execute, branch, chain, switch
 from vyre.adapters.reference.vector.chunk import Chunk, Local
 from vyre.adapters.reference.vector.expressions import ExpressionCompiler, Invariants
-from vyre.adapters.reference.vector.lanes_context import Context, merge, select, union, without
-from vyre.adapters.reference.vector.value_types import Word
-from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateTruth, EvaluateWord, dense, full
+from vyre.adapters.reference.vector.integers import index_words, numbers
+from vyre.adapters.reference.vector.lanes_context import Context, merge
+from vyre.adapters.reference.vector.loops import CountedLoop, Rounds
+from vyre.adapters.reference.vector.values import U32, Compiled, Evaluate, EvaluateWord, dense, full
 from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.ir.expr import Atomic, Expr, Literal, Var
 from vyre.domain.ir.program import Program
@@ -38,12 +35,12 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
+    if_chain,
+    is_chained,
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_expressions
-
-Execute: TypeAlias = Callable[[Chunk, Context], "Context | None"]
 
 
 class StatementCompiler:
@@ -55,7 +52,7 @@ class StatementCompiler:
         self.used |= {s.name for s in walk_statements(program.body) if isinstance(s, Assign)}
         self.slot_count: int = 0
         self.loop_count: int = 0
-        self.loops: list[_Rounds] = []
+        self.loops: list[Rounds] = []
 
     def body(self, body: Body) -> Execute:
         """Compiles a scope: each statement runs for the lanes that are still active."""
@@ -98,12 +95,18 @@ class StatementCompiler:
                 return _assign(self.expressions.slots[name], evaluate, dtype)
             case Store(buffer, index, value):
                 unread = not self.expressions.reads(value, buffer)
-                return self._store(buffer, held(index).words, held(value), unread=unread)
+                return self._store(buffer, index_words(held(index)), held(value), unread=unread)
             case If(condition, then, otherwise):
+                if is_chained(otherwise):
+                    return self._chain(stmt)
                 taken = compile_expr(condition).truths
-                return _branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
-            case Switch():
-                raise UnsupportedFeature(feature="switch", backend="reference")
+                return branch(taken, self.body(then), self.body(otherwise) if otherwise else None)
+            case Switch(selector, arms, default):
+                chosen = compile_expr(selector)
+                labels = [[int(label.value) for label in arm.labels] for arm in arms]
+                return switch(
+                    numbers(chosen), chosen.dtype, labels, [self.body(a.body) for a in arms], self.body(default)
+                )
             case Loop():
                 return self._loop(stmt)
             case Break():
@@ -168,20 +171,28 @@ class StatementCompiler:
 
         return execute
 
+    def _chain(self, stmt: If) -> Execute:
+        links, last = if_chain(stmt)
+        parts = [(self.expressions.compile(link.condition).truths, self.body(link.then)) for link in links]
+        return chain(parts, self.body(last) if last else None)
+
     def _loop(self, loop: Loop) -> Execute:
-        start, stop, step = (self.expressions.held(e).words for e in (loop.start, loop.stop, loop.step))
+        start, stop, step = (self.expressions.held(e) for e in (loop.start, loop.stop, loop.step))
+        dtype = start.dtype
         mark = self.expressions.slots.mark
         around = self.expressions.loop
         kept = self.expressions.loop = Invariants(_varying(loop), self.expressions.written, self._new_slot)
-        slot = self.declare(loop.var, U32)
-        rounds = _Rounds(self.loop_count)
+        slot = self.declare(loop.var, dtype)
+        rounds = Rounds(self.loop_count)
         self.loop_count += 1
         self.loops.append(rounds)
         body = self.body(loop.body)
         self.loops.pop()
         self.expressions.loop = around
         self._leave(mark)
-        return _Loop((start, stop, step), slot, rounds, tuple(kept.slots), body).run
+        return CountedLoop(
+            (numbers(start), numbers(stop), numbers(step)), dtype, slot, rounds, tuple(kept.slots), body
+        ).run
 
     def _new_slot(self) -> int:
         self.slot_count += 1
@@ -217,14 +228,6 @@ def _varying(loop: Loop) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Rounds:
-    """The number of a loop, and whether lanes may leave a round of it for the next one."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.continued = False
-
-
 def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
     def execute(chunk: Chunk, ctx: Context) -> Context:
         local, value = chunk.locals[slot], evaluate(chunk, ctx)
@@ -235,56 +238,6 @@ def _assign(slot: int, evaluate: Evaluate, dtype: ScalarType) -> Execute:
             old = full(local.value, local.home, dtype)
             local.value = merge(old, local.home, dense(value, ctx, dtype), ctx)
         return ctx
-
-    return execute
-
-
-def _parts(chunk: Chunk, boxes: tuple[Extent, ...]) -> list[Context]:
-    """Returns the boxes, one after another; as one where a workgroup in two of them would fall out of phase."""
-    if len(boxes) < 2 or not chunk.in_phase:
-        return [chunk.grid.box(box) for box in boxes]
-    parts: list[Context] = [chunk.grid.box(box) for box in sorted(boxes)]
-    if not share_workgroups(boxes):
-        return parts
-    whole = union(parts)
-    assert whole is not None
-    return [whole]
-
-
-def _branch(condition: EvaluateTruth, then: Execute, otherwise: Execute | None) -> Execute:
-    def execute(chunk: Chunk, ctx: Context) -> Context | None:
-        taken = condition(chunk, ctx)
-        if taken is True:
-            return then(chunk, ctx)
-        if taken is False:
-            return ctx if otherwise is None else otherwise(chunk, ctx)
-        if isinstance(taken, Split):
-            yes = _parts(chunk, taken.true)
-            no: list[Context] | None = None
-        else:
-            chosen = select(ctx, taken)
-            yes = [] if chosen is None else [chosen]
-            no = None
-            if otherwise is not None or chosen is None:
-                rest = select(ctx, ~taken)
-                no = [] if rest is None else [rest]
-        left = [then(chunk, part) for part in yes]
-        lost = any(a is not b for a, b in zip(left, yes, strict=True))
-        if otherwise is None and not lost:
-            return ctx
-        if no is None:
-            if isinstance(taken, Split):
-                no = _parts(chunk, taken.false)
-            else:
-                rest = select(ctx, ~taken)
-                no = [] if rest is None else [rest]
-        if otherwise is None:
-            after: list[Context | None] = list(no)
-        else:
-            after = [otherwise(chunk, part) for part in no]
-            if not lost and all(a is b for a, b in zip(after, no, strict=True)):
-                return ctx
-        return union([part for part in left + after if part is not None])
 
     return execute
 
@@ -309,98 +262,3 @@ def _trap(address: EvaluateWord, tag: str) -> Execute:
         chunk.trap(ctx, dense(address(chunk, ctx), ctx, U32), tag)
 
     return execute
-
-
-class _Loop:
-    """A counted loop: plain while all lanes agree on the bounds, else on the lanes that are still in it."""
-
-    def __init__(
-        self,
-        bounds: tuple[EvaluateWord, EvaluateWord, EvaluateWord],
-        slot: int,
-        rounds: _Rounds,
-        kept: tuple[int, ...],
-        body: Execute,
-    ) -> None:
-        self.bounds = bounds
-        self.slot = slot
-        self.rounds = rounds
-        self.kept = kept
-        self.body = body
-
-    def run(self, chunk: Chunk, ctx: Context) -> Context | None:
-        """Runs the loop; returns the lanes that continue after it."""
-        start, stop, step = (bound(chunk, ctx) for bound in self.bounds)
-        for slot in self.kept:
-            chunk.locals[slot] = None
-        chunk.locals[self.slot] = Local(start, ctx)
-        ended = len(chunk.ended)
-        if type(start) is int and type(stop) is int and type(step) is int:
-            self._uniform(chunk, ctx, start, stop, step)
-        else:
-            self._divergent(chunk, ctx, *(full(v, ctx, U32).reshape(-1) for v in (start, stop, step)))
-        gone = chunk.ended[ended:]
-        return without(ctx, gone) if gone else ctx
-
-    def _round(self, chunk: Chunk, lanes: Context, value: Word) -> Context | None:
-        """Runs one iteration; returns the lanes that may take another."""
-        counter = chunk.locals[self.slot]
-        assert counter is not None
-        counter.value, counter.home = value, lanes
-        if not self.rounds.continued:
-            return self.body(chunk, lanes)
-        continuing: list[Context] = []
-        chunk.continuing[self.rounds.number] = continuing
-        left = self.body(chunk, lanes)
-        if continuing:
-            return union(([left] if left is not None else []) + continuing)
-        return left
-
-    def _uniform(self, chunk: Chunk, ctx: Context, start: int, stop: int, step: int) -> None:
-        if not step:
-            return
-        watched = chunk.options.step_budget is not None or chunk.options.deadline_ns is not None
-        counter = chunk.locals[self.slot]
-        assert counter is not None
-        if not (watched or self.rounds.continued):
-            body = self.body
-            for counter.value in range(start, stop, step):
-                lanes = body(chunk, ctx)
-                if lanes is None:
-                    return
-                counter.home = ctx = lanes
-            return
-        value = start
-        while value < stop:
-            lanes = self._round(chunk, ctx, value)
-            value += step
-            if lanes is None or value >= stop:
-                return
-            if watched:
-                lanes = chunk.take_step(lanes)
-                if lanes is None:
-                    return
-            ctx = lanes
-
-    def _divergent(self, chunk: Chunk, ctx: Context, start: Lanes, stop: Lanes, step: Lanes) -> None:
-        lanes: Context | None = select(ctx, ((start < stop) & (step != 0)).reshape(ctx.shape))
-        if lanes is None:
-            return
-        outer: Context = ctx
-        value, stop, step = (np.asarray(v, np.int64) for v in (start, stop, step))
-        while lanes is not None:
-            if lanes is not outer:
-                chosen = np.searchsorted(outer.numbers, lanes.numbers)
-                value, stop, step = value[chosen], stop[chosen], step[chosen]
-                outer = lanes
-            left = self._round(chunk, lanes, value.astype(np.uint32).reshape(lanes.shape))
-            if left is None:
-                return
-            if left is not lanes:
-                chosen = np.searchsorted(outer.numbers, left.numbers)
-                value, stop, step = value[chosen], stop[chosen], step[chosen]
-                outer = left
-            value = value + step  # may exceed 32 bits where the loop ends
-            lanes = select(left, (value < stop).reshape(left.shape))
-            if lanes is not None:
-                lanes = chunk.take_step(lanes)

@@ -1,5 +1,7 @@
 """Buffers as typed arrays: total loads, stores and atomics for all lanes of a context at once.
 
+An index is a u32, or an array of any integer type.
+
 An affine index that stays in range is a strided view; any other is a gather or scatter with the lanes that are out of
 range masked off.  Scatters write ascending lanes, so the highest lane wins.
 """
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 U32 = ScalarType.U32
 _NOWHERE: Final = (0, 0, 0, 0)
+_SIGN: Final = 1 << 31
 
 
 class ElementRules(NamedTuple):
@@ -42,7 +45,10 @@ class ElementRules(NamedTuple):
 
 
 class Storage:
-    """One buffer: ``array`` of stored elements; workgroup memory has ``count`` elements for each workgroup."""
+    """One buffer: ``array`` of stored elements; workgroup memory has ``count`` elements for each workgroup.
+
+    ``per_group``: an index that all lanes agree on may select different elements for them.
+    """
 
     __slots__ = ("array", "count", "dtype", "element", "itemsize", "load_rule", "per_group", "store_rule")
 
@@ -75,18 +81,24 @@ class Storage:
         strides = along_w * size, c[1] * size, c[2] * size, c[3] * size
         return np.ndarray(ctx.shape, self.dtype, self.array, start * size, strides)
 
-    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
-        """Returns element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
+    def _elements(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        """Returns indices of the lanes in range, as a new array, and a mask of them (None if all are); both
+        flattened.
+        """
         if isinstance(index, Affine):
             index = ctx.materialise(index)
         elif isinstance(index, int):
             index = np.full(ctx.size, index, np.uint32)
-        flat = index.reshape(-1)
+        flat = _unsigned(index.reshape(-1), self.count)
         inside = None
         if flat.size and int(flat.max()) >= self.count:
             inside = flat < self.count
             flat = flat[inside]
-        numbers: Indices = flat.astype(np.intp)
+        return flat.astype(np.intp), inside
+
+    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        """Returns element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
+        numbers, inside = self._elements(ctx, index)
         if self.per_group:
             groups = ctx.numbers // (ctx.grid.lanes // ctx.grid.dims[0])
             numbers += (groups if inside is None else groups[inside]) * self.count
@@ -117,7 +129,7 @@ class Storage:
         values = self.load_rule(self.array[index : index + 1] if inside else np.zeros(1, self.array.dtype))
         if self.element.widened is U32:
             return int(values.item())
-        return bool(values.item()) if self.element is ScalarType.BOOL else values.reshape(-1)[0]
+        return bool(values.item()) if self.element.widened is ScalarType.BOOL else values.reshape(-1)[0]
 
     # -- stores ---------------------------------------------------------------------------------------
 
@@ -179,6 +191,15 @@ class Storage:
         found = np.zeros(ctx.size, self.array.dtype)
         found[inside] = olds
         return found.reshape(ctx.shape)
+
+
+def _unsigned(index: Lanes, count: int) -> Lanes:
+    """Returns indices of any integer type as unsigned ones, of which those of negative indices are out of range."""
+    if index.dtype.kind == "u":
+        return index
+    if index.itemsize == 4:
+        return index.view(np.uint32) if count <= _SIGN else index.astype(np.int64).view(np.uint64)
+    return index.view(np.uint64)
 
 
 def _lane_dtype(element: ScalarType) -> np.dtype[np.generic]:

@@ -58,7 +58,7 @@ def dense(value: Value, ctx: Context, dtype: ScalarType) -> Dense:
         scalar: LaneScalar = LANE_DTYPE[dtype].type(value)
         return scalar
     if isinstance(value, Affine):
-        return ctx.materialise(value)
+        return ctx.materialise(value, dtype)
     if isinstance(value, Split):
         return mask_of(value, ctx)
     return value

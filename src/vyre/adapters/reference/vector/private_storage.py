@@ -1,0 +1,68 @@
+"""Private memory: every lane has the elements for itself, so that any index is in order and no two lanes collide.
+
+Element ``e`` of lane ``n`` has the number ``e * lanes + n``: an index that all lanes agree on selects a row, whose
+elements lie side by side.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre.adapters.lanes.types import Lanes
+from vyre.adapters.reference.vector.affine import Affine, Axes
+from vyre.adapters.reference.vector.lanes_context import Box, Context, Grid, Indices
+from vyre.adapters.reference.vector.storage import ElementRules, Storage
+from vyre.adapters.reference.vector.value_types import Word
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class PrivateStorage(Storage):
+    """One private buffer of a chunk: ``array`` has ``count`` elements for each lane of the grid."""
+
+    __slots__ = ("_lanes", "_strides")
+
+    def __init__(self, array: Lanes, count: int, rules: ElementRules, grid: Grid) -> None:
+        super().__init__(array, count, rules, per_group=True)
+        self._lanes = grid.lanes
+        _, sz, sy, sx = grid.dims
+        self._strides = (sz * sy * sx, sy * sx, sx, 1)
+
+    def view(self, ctx: Box, index: Affine) -> Lanes | None:
+        """Returns a strided view of the elements that an affine index selects, or None if one is out of range."""
+        base, c = index
+        least, greatest, first = ctx.reach(c)
+        if base + least < 0 or base + greatest >= self.count:
+            settled = ctx.settled(index)
+            if settled is None or settled is index:
+                return None
+            return self.view(ctx, settled)
+        lanes, size = self._lanes, self.itemsize
+        s = self._strides
+        own = sum(low * step for low, step in zip(ctx.extent.lo, s, strict=True))
+        strides = (
+            (c[0] * lanes + s[0]) * size,
+            (c[1] * lanes + s[1]) * size,
+            (c[2] * lanes + s[2]) * size,
+            (c[3] * lanes + s[3]) * size,
+        )
+        return np.ndarray(ctx.shape, self.dtype, self.array, ((base + first) * lanes + own) * size, strides)
+
+    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        numbers = ctx.numbers
+        if isinstance(index, Affine) and not any(index.c):
+            index = index.base
+        if isinstance(index, int):
+            if index < self.count:
+                return numbers + index * self._lanes, None
+            return numbers[:0], np.zeros(ctx.size, np.bool_)
+        elements, inside = self._elements(ctx, index)
+        elements *= self._lanes
+        elements += numbers if inside is None else numbers[inside]
+        return elements, inside
+
+    def _distinct(self, ctx: Box, c: Axes) -> bool:
+        return True

@@ -11,6 +11,7 @@ from vyre.adapters.cuda.machine.instructions import atomics, convert, copies, fl
 from vyre.adapters.cuda.machine.instructions.lanewise import Step, guarded, lanewise
 from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Operation
 from vyre.adapters.cuda.machine.operands import Operands, Patch, Symbol, parse_integer
+from vyre.adapters.cuda.machine.paths import Paths, paths
 from vyre.adapters.lanes.types import Dense
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Code(NamedTuple):
     def paths(self) -> Paths:
         """Returns the control flow between the blocks."""
         edges = ((block.then,) if block.guard is None else (block.then, block.following) for block in self.blocks)
-        return _paths(tuple(edges))
+        return paths(tuple(edges))
 
 
 @lru_cache(maxsize=256)
@@ -255,32 +256,3 @@ def _local_places(blocks: list[Block]) -> set[int]:
                 shared.add(place)
     return set(writers) - shared
 
-
-class Paths(NamedTuple):
-    """The control flow of an entry.
-
-    For each block, ``reachable`` has a bit for every later block that can follow it, other than by another round of a
-    loop around both.  ``loops`` maps each header to the last block that jumps back to it.
-    """
-
-    reachable: tuple[int, ...]
-    loops: dict[int, int]
-
-
-@lru_cache(maxsize=256)
-def _paths(edges: tuple[tuple[int, ...], ...]) -> Paths:
-    reachable = [0] * len(edges)
-    loops: dict[int, int] = {}
-    for number in range(len(edges) - 1, -1, -1):
-        bits = 0
-        for target in edges[number]:
-            if target > number:
-                bits |= 1 << target | reachable[target]
-        reachable[number] = bits
-    for number, targets in enumerate(edges):
-        loops |= {target: number for target in targets if target <= number and target != END}
-    for header, last in loops.items():
-        beyond = reachable[header] >> last + 1 << last + 1
-        for number in range(header, last + 1):
-            reachable[number] |= beyond
-    return Paths(tuple(reachable), loops)

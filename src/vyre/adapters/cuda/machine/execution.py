@@ -36,6 +36,8 @@ __all__ = ["KernelReport", "RunOptions", "run_kernel"]
 
 _LANES_AT_ONCE: Final = 8192
 _SHUFFLED_LANES: Final = 2048
+_REGISTER_BYTES: Final = 1 << 29
+"""Bound on the bytes of registers of the lanes that start together; one block may exceed it."""
 _SHUFFLED_STRANDS: Final = 3
 _BURST: Final = 6
 _PATIENCE: Final = 64
@@ -118,6 +120,7 @@ class _Scheduler:
         launch, options = self._launch, self._launch.options
         count = launch.block_count
         lanes = _SHUFFLED_LANES if self._schedule == "shuffled" else _LANES_AT_ONCE
+        lanes = min(lanes, _REGISTER_BYTES // (8 * len(launch.registers) or 1))
         together = options.workgroups_at_once
         if together is None:
             sequential = launch.code.order_sensitive and self._schedule != "shuffled"
@@ -202,28 +205,29 @@ class _Scheduler:
         if len(groups) == 1:
             (number,) = groups
             return None if number in spinning else (number, groups.pop(number))
-        reachable, loops = self._launch.paths
+        paths = self._launch.paths
+        loops = paths.loops
         free: list[int] = []
         patient: list[int] = []
-        behind = behind_spinning = 0
+        behind, behind_spinning = paths.front(), paths.front()
         for number in sorted(groups):
             if number in spinning:
-                behind_spinning |= reachable[number]
+                behind_spinning.add(number)
                 continue
+            lingers = False
             if number in loops:
                 # A new round begins when all lanes of the last one have returned to the header, or left the loop.
                 inside = {other for other in groups if number < other <= loops[number]}
                 if not inside <= spinning:
                     continue
-                if inside:
-                    behind_spinning |= 1 << number
-            if not behind >> number & 1:
-                (patient if behind_spinning >> number & 1 else free).append(number)
-            behind |= reachable[number]
+                lingers = bool(inside)
+            if not behind.may_reach(number):
+                (patient if lingers or behind_spinning.may_reach(number) else free).append(number)
+            behind.add(number)
         if not free:
-            apart = self._apart(strand)
-            if apart is not None:
-                return apart
+            taken = self._apart(strand)
+            if taken is not None:
+                return taken
             if strand.idle > _PATIENCE:
                 # A lane further on may hold the lock that these wait for; but a warp must not be split if it gathers.
                 free = [number for number in patient if not self._blocks[number].gathers]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 WARP: Final = 32
 _Element = TypeVar("_Element", bound=np.generic)
+FEW_REGISTERS: Final = 512
+"""The largest number of registers and constants of which a subset of lanes gets a whole file."""
 Positions: TypeAlias = "NDArray[np.int64] | None"
 """Lanes of a strand, in its order; None means all of them."""
 Numbers: TypeAlias = "NDArray[np.int64] | np.int64"
@@ -194,10 +196,10 @@ class Frame:
 
     __slots__ = ("_lanes", "launch", "positions", "registers", "size", "strand")
 
-    def __init__(self, strand: Strand, registers: list[Dense], positions: Positions, size: int) -> None:
+    def __init__(self, strand: Strand, registers: Registers, positions: Positions, size: int) -> None:
         self.strand: Strand = strand
         self.launch: Launch = strand.launch
-        self.registers: list[Dense] = registers
+        self.registers: Registers = registers
         self.positions: Positions = positions
         self.size: int = size
         self._lanes: NDArray[np.uint64] | None = None
@@ -231,11 +233,28 @@ class Frame:
         scatter(self.registers, subset.registers, where, writes, self.size)
 
 
-def gathered(
-    template: list[Dense], registers: list[Dense], where: NDArray[np.int64], reads: Iterable[int]
-) -> list[Dense]:
+class FewRegisters(dict[int, Dense]):
+    """The registers of a subset that are in use; others have the value that ``template`` gives them.
+
+    In an entry of many registers a whole file for every subset would cost more than its instructions.
+    """
+
+    __slots__ = ("_template",)
+
+    def __init__(self, template: list[Dense]) -> None:
+        super().__init__()
+        self._template = template
+
+    def __missing__(self, register: int) -> Dense:
+        return self._template[register]
+
+
+Registers: TypeAlias = "list[Dense] | FewRegisters"
+
+
+def gathered(template: list[Dense], registers: Registers, where: NDArray[np.int64], reads: Iterable[int]) -> Registers:
     """Returns the registers of a subset.  ``template`` has the constants."""
-    result = list(template)
+    result: Registers = list(template) if len(template) <= FEW_REGISTERS else FewRegisters(template)
     for register in reads:
         value = registers[register]
         result[register] = value[where] if isinstance(value, np.ndarray) and value.ndim else value
@@ -243,7 +262,7 @@ def gathered(
 
 
 def scatter(
-    registers: list[Dense], source: list[Dense], where: NDArray[np.int64], writes: Iterable[int], size: int
+    registers: Registers, source: Registers, where: NDArray[np.int64], writes: Iterable[int], size: int
 ) -> None:
     """Writes the registers of a subset back."""
     for register in writes:

@@ -16,9 +16,10 @@ from vyre.adapters.lanes.types import Dense
 from vyre.domain.races import LanePlace
 
 if TYPE_CHECKING:
-    from vyre.adapters.cuda.machine.compilation import Code, Paths
+    from vyre.adapters.cuda.machine.compilation import Code
     from vyre.adapters.cuda.machine.module import MachineEntry
     from vyre.adapters.cuda.machine.options import RunOptions
+    from vyre.adapters.cuda.machine.paths import Paths
     from vyre.adapters.cuda.machine.ptx_syntax import Instruction
     from vyre.adapters.cuda.seam import LaunchShape
 

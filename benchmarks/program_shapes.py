@@ -108,7 +108,7 @@ def choices(nodes: int) -> Program:
 def guards(nodes: int) -> Program:
     """Conditions that end lanes."""
     b = _events("guards")
-    for i in range((nodes - 3) // 5):
+    for i in range((nodes - 4) // 6):
         b.open_if(_binary(BinaryOp.EQ, Load("x", _LANE), _number(i + 1000)))
         b.return_()
         b.close()
@@ -142,7 +142,7 @@ def nested(nodes: int) -> Program:
     """Towers of nested loops and conditions, 60 bodies high."""
     b = _events("nested")
     b.let("a", _LANE)
-    for _ in range(max(1, nodes // 330)):
+    for _ in range(max(1, (nodes - 5) // 360)):
         for level in range(30):
             b.open_loop(f"k{level}", _number(0), _number(1), _number(1))
             b.open_if(_binary(BinaryOp.LE, Var(f"k{level}"), _number(level)))

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.program_size``: seconds and memory of every phase for programs of 2^12 to 2^18 nodes.
+"""``python -m benchmarks.program_size``: processor time and memory of every phase for programs of 2^12 to 2^18 nodes.
 
 Each shape of ``program_shapes`` is made in every size in a process of its own and taken through building, validation,
 digest, written forms, both reference engines, emission and the emulated device.  A phase is given a copy of the
@@ -47,9 +47,9 @@ class Phases:
     def run(self, name: str, work: Callable[[], Any]) -> Any:
         """Returns the result of ``work``."""
         before = _forget_peak()
-        start = time.perf_counter()
+        start = time.process_time()
         result = work()
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         peak = _resident("VmHWM:")
         self.taken[name] = (seconds, None if peak is None or before is None else peak - before)
         return result

@@ -255,4 +255,3 @@ def _local_places(blocks: list[Block]) -> set[int]:
             if writers.setdefault(place, number) != number:
                 shared.add(place)
     return set(writers) - shared
-

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vyre.adapters.cuda.machine.frame import Frame
     from vyre.adapters.cuda.machine.ptx_syntax import EntryText, Instruction
 
-_OPERATIONS: Final = integer.TABLE | floating.TABLE
+_OPERATIONS: Final = integer.TABLE | floating.TABLE | convert.TABLE
 _BUILDERS: Final[dict[str, Callable[[Operands], Step]]] = {
     "mov": moves.build_mov,
     "cvta": moves.build_cvta,
@@ -39,9 +39,10 @@ _BUILDERS: Final[dict[str, Callable[[Operands], Step]]] = {
     "cp": copies.build_copy,
 }
 _BRANCHES: Final = frozenset({"bra", "bra.uni"})
+_TABLE_BRANCHES: Final = frozenset({"brx.idx", "brx.idx.uni"})
 _EXITS: Final = frozenset({"ret", "exit"})
 _BARRIERS: Final = frozenset({"bar.sync", "barrier.sync", "barrier.sync.aligned"})
-_ENDING: Final = _BRANCHES | _EXITS | _BARRIERS
+_ENDING: Final = _BRANCHES | _TABLE_BRANCHES | _EXITS | _BARRIERS
 _STRONG_WORDS: Final = frozenset({"volatile", "relaxed", "acquire", "release"})
 _DECIDING_ATOMICS: Final = frozenset({"exch", "cas"})
 _BARRIER_IDS: Final = range(16)
@@ -53,9 +54,11 @@ class Block(NamedTuple):
     """A basic block: steps that lanes execute together, then a branch, a barrier or the end.
 
     ``then`` is the block for lanes whose ``guard`` holds (all lanes without a guard), ``following`` the block for the
-    others.  ``size`` counts its instructions.  ``barrier`` is the id of a barrier that ends the block, None without
-    one. ``gathers`` tells that a warp must be complete somewhere in the block.  ``reads`` are the registers that it
-    reads before it writes them; ``writes`` are those that it writes for later blocks.
+    others.  ``table`` holds the blocks that a branch by index goes to, and ``selector`` is the register with the index;
+    ``table`` is empty if the block has no such branch.  ``size`` counts its instructions.  ``barrier`` is the id of a
+    barrier that ends the block, None without one.  ``gathers`` tells that a warp must be complete somewhere in the
+    block.  ``reads`` are the registers that it reads before it writes them; ``writes`` are those that it writes for
+    later blocks.
     """
 
     steps: tuple[Step, ...]
@@ -70,6 +73,8 @@ class Block(NamedTuple):
     barrier: int | None
     aligned: bool
     gathers: bool
+    table: tuple[int, ...] = ()
+    selector: int = 0
 
 
 class Code(NamedTuple):
@@ -97,8 +102,12 @@ class Code(NamedTuple):
 
     def paths(self) -> Paths:
         """Returns the control flow between the blocks."""
-        edges = ((block.then,) if block.guard is None else (block.then, block.following) for block in self.blocks)
-        return paths(tuple(edges))
+        return paths(tuple(map(_targets, self.blocks)))
+
+
+def _targets(block: Block) -> tuple[int, ...]:
+    ways = tuple(dict.fromkeys(block.table)) or (block.then,)
+    return ways if block.guard is None else (*ways, block.following)
 
 
 @lru_cache(maxsize=256)
@@ -149,11 +158,13 @@ def compile_entry(
         following = number + 1 if number + 1 < len(ordered) else END
         block = _Open()
         ending: Instruction | None = None
+        index: int | None = None
         for instruction in instructions[start:stop]:
             ops.begin(instruction)
             guard = None if instruction.guard is None else ops.guard(instruction.guard)
             if instruction.opcode in _ENDING:
                 ending = instruction
+                index = _index(ops, entry) if instruction.opcode in _TABLE_BRANCHES else None
                 block.note(ops.reads, [])
                 break
             step = _build(ops)
@@ -170,7 +181,10 @@ def compile_entry(
             block.steps.append(step)
             block.gathers |= ".sync." in instruction.opcode
             block.note(reads, writes)
-        blocks.append(_close(block, ending or instructions[stop - 1], ending, following, labels, ops))
+        closed = _close(block, ending or instructions[stop - 1], ending, following, labels, ops)
+        if ending is not None and index is not None:
+            closed = closed._replace(table=_table(ops, entry, labels), selector=index)
+        blocks.append(closed)
     local = _local_places(blocks)
     blocks = [block._replace(writes=tuple(place for place in block.writes if place not in local)) for block in blocks]
     mixed = len(operators) > 1  # an operator commutes with itself, not with others
@@ -192,7 +206,7 @@ def _build(ops: Operands) -> Step:
     opcode = ops.instruction.opcode
     operation = _operation(opcode)
     if operation is not None:
-        return lanewise(operation, ops, wider=opcode.startswith("cvt."))
+        return lanewise(operation, ops, wider=opcode.startswith("cvt.") and opcode not in convert.TABLE)
     if opcode == "trap":
         return _trap(ops.instruction)
     builder = _BUILDERS.get(opcode.split(".")[0])
@@ -222,7 +236,7 @@ def _close(
             then = labels[label]
         elif ending.opcode in _EXITS:
             then = END
-        else:
+        elif ending.opcode not in _TABLE_BRANCHES:
             if guard is not None:
                 raise ops.error("a barrier under a predicate")
             (operand,) = ops.expect(1)
@@ -243,6 +257,23 @@ def _close(
         last.opcode != "barrier.sync",
         block.gathers or (barrier is not None and last.opcode != "barrier.sync"),
     )
+
+
+def _index(ops: Operands, entry: EntryText) -> int:
+    """Returns the register with the index of a branch by table."""
+    index, table = ops.expect(2)
+    if table not in entry.tables:
+        raise ops.error(f"there is no list of branch targets {table}")
+    return ops.source(index, "u32")
+
+
+def _table(ops: Operands, entry: EntryText, labels: dict[str, int]) -> tuple[int, ...]:
+    """Returns the blocks that the list of a branch by table names."""
+    names = entry.tables[ops.instruction.operands[1]]
+    missing = [name for name in names if name not in labels]
+    if missing:
+        raise ops.error(f"there is no label {missing[0]}")
+    return tuple(labels[name] for name in names)
 
 
 def _local_places(blocks: list[Block]) -> set[int]:

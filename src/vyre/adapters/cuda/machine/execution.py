@@ -38,6 +38,8 @@ _LANES_AT_ONCE: Final = 8192
 _SHUFFLED_LANES: Final = 2048
 _REGISTER_BYTES: Final = 1 << 29
 """Bound on the bytes of registers of the lanes that start together; one block may exceed it."""
+_LOCAL_BYTES: Final = 64 << 20
+"""Bound on the bytes of local memory of the lanes that start together; one block may exceed it."""
 _SHUFFLED_STRANDS: Final = 3
 _BURST: Final = 6
 _PATIENCE: Final = 64
@@ -121,6 +123,7 @@ class _Scheduler:
         count = launch.block_count
         lanes = _SHUFFLED_LANES if self._schedule == "shuffled" else _LANES_AT_ONCE
         lanes = min(lanes, _REGISTER_BYTES // (8 * len(launch.registers) or 1))
+        lanes = min(lanes, _LOCAL_BYTES // max(1, launch.local_stride))
         together = options.workgroups_at_once
         if together is None:
             sequential = launch.code.order_sensitive and self._schedule != "shuffled"
@@ -279,6 +282,8 @@ class _Scheduler:
             raise launch.fault(FaultKind.STEP_LIMIT, block.last, frame, detail=detail)
         if block.barrier is not None:
             self._arrive(strand, number, block, frame)
+        elif block.table:
+            self._branch_by_table(strand, number, block, frame)
         elif block.guard is None:
             self._go(strand, number, block.then, positions)
         else:
@@ -305,6 +310,31 @@ class _Scheduler:
             for target, mask in ((block.then, jumps), (block.following, ~jumps)):
                 where = np.flatnonzero(mask)
                 self._go(strand, number, target, where if positions is None else positions[where])
+
+    def _branch_by_table(self, strand: Strand, number: int, block: Block, frame: Frame) -> None:
+        """Moves lanes to the blocks that a table holds at their indices."""
+        size = frame.size
+        chosen = np.broadcast_to(frame.registers[block.selector], (size,))
+        taken = np.ones(size, np.bool_)
+        if block.guard is not None:
+            taken = np.broadcast_to(frame.registers[block.guard], (size,)) != block.negated
+        outside = np.flatnonzero(taken & (chosen >= len(block.table)))
+        if len(outside):
+            where = int(outside[0])
+            detail = f"index {int(chosen[where])} of {len(block.table)} branch targets"
+            raise self._launch.fault(FaultKind.BAD_BRANCH, block.last, frame, where, detail=detail)
+        goes = np.where(taken, np.array(block.table)[np.where(taken, chosen, 0)], block.following)
+        targets = np.unique(goes)
+        if block.last.opcode == "brx.idx.uni" and len(targets) > 1:
+            for target in targets:
+                self._check_uniform(block, frame, goes == target)
+        positions = frame.positions
+        for target in targets.tolist():
+            lanes = np.flatnonzero(goes == target)
+            if len(lanes) == size:
+                self._go(strand, number, target, positions)
+            else:
+                self._go(strand, number, target, lanes if positions is None else positions[lanes])
 
     def _check_uniform(self, block: Block, frame: Frame, jumps: NDArray[np.bool_]) -> None:
         """Checks that the lanes of a warp that take ``bra.uni`` together go to the same block."""

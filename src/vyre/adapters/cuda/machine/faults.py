@@ -25,6 +25,7 @@ class FaultKind(Enum):
     READ_ONLY_WRITTEN = "non-coherent load of memory that the launch writes"
     DIVERGENT_BARRIER = "divergent barrier"
     DIVERGENT_UNIFORM_BRANCH = "divergent uniform branch"
+    BAD_BRANCH = "index beyond the branch targets"
     BAD_MASK = "bad member mask"
     DEADLOCK = "deadlock"
     STEP_LIMIT = "step limit"

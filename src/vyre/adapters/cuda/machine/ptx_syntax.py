@@ -116,7 +116,8 @@ class EntryText(NamedTuple):
     """A kernel.
 
     ``labels`` maps a label to the index of the instruction that follows; ``registers`` maps a name to the declared
-    type; ``variables`` are those of its body, shared and local.
+    type; ``variables`` are those of its body, shared and local; ``tables`` maps the label of a ``.branchtargets`` list
+    to its labels.
     """
 
     line: int
@@ -127,6 +128,7 @@ class EntryText(NamedTuple):
     variables: list[Variable]
     instructions: list[Instruction]
     labels: dict[str, int]
+    tables: dict[str, tuple[str, ...]]
 
 
 class ModuleText(NamedTuple):
@@ -166,6 +168,7 @@ _VARIABLE: Final = re.compile(
     (?P<name>[\w$%]+)\s*(?P<array>\[\s*(?P<count>\w*)\s*\])?\s*(?:=\s*(?P<values>.*))?\s*\Z""",
     re.X | re.S,
 )
+_TABLE: Final = re.compile(r"\s*\.branchtargets\s+([^;]+);")
 _REGISTER: Final = re.compile(r"(%[\w$]+)(?:<(\d+)>)?\Z")
 _HEADER: Final = {
     ".version": re.compile(r"\.version\s+(\d+)\.(\d+)"),
@@ -282,7 +285,7 @@ class _Parser:
                 block = sizes[0], sizes[1], sizes[2]
             elif attribute not in ("minnctapersm", "maxnctapersm", "maxntid", "maxnreg"):
                 raise self._error(f"unknown attribute .{attribute} of {name}", start)
-        entry = EntryText(self._line(start), name, tuple(declared), block, {}, [], [], {})
+        entry = EntryText(self._line(start), name, tuple(declared), block, {}, [], [], {}, {})
         self._body(entry)
         return entry
 
@@ -307,9 +310,14 @@ class _Parser:
                 instructions.append(Instruction(line, opcode, parts, name, negated == "!"))
             elif kind == "label":
                 label = match["label"]
-                if label in labels:
+                if label in labels or label in entry.tables:
                     raise self._error(f"label {label} is defined twice", match.start("label"))
-                labels[label] = len(instructions)
+                table = _TABLE.match(text, at)
+                if table is None:
+                    labels[label] = len(instructions)
+                else:
+                    entry.tables[label] = tuple(name.strip() for name in table[1].split(","))
+                    at = table.end()
             elif kind == "brace":
                 depth += 1 if match["brace"] == "{" else -1
             else:

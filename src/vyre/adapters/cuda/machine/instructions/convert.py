@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule, bits_of
+from vyre.adapters.cuda.machine.instructions.operation import LANE_DTYPE, Noise, Operation, Rule, Table, bits_of
 
 _TO_INTEGRAL: Final[dict[str, Callable[[Any], Any]]] = {
     "rni": np.rint,
@@ -175,6 +175,23 @@ def _clamped(x: Any) -> Any:
     """Clamps to [+0, 1]; NaN gives 0."""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     return np.where(x >= one, one, np.where(x > zero, x, zero))
+
+
+def _pair(to_word: Rule) -> Rule:
+    """Returns a rule that converts two numbers to the halves of a word, the first one to the upper half."""
+
+    def rule(upper: Any, lower: Any) -> Any:
+        high, low = (to_word(x).view(np.uint16).astype(np.uint32) for x in (upper, lower))
+        return high << np.uint32(16) | low
+
+    return rule
+
+
+TABLE: Final[Table] = {
+    "cvt.rn.f16x2.f32": Operation("b32", ("f32", "f32"), _pair(_to_half)),
+    "cvt.rn.bf16x2.f32": Operation("b32", ("f32", "f32"), _pair(_to_bf16)),
+}
+"""Conversions of two numbers to the halves of a word."""
 
 
 def _same_float(kind: str, rounding: str | None) -> Rule | None:

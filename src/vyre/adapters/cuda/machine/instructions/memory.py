@@ -261,7 +261,7 @@ def _store(
                 store_checked(region, index, value, frame, instruction, plain=plain)
             else:
                 put(region, index, value, word)
-        if not region.complete:
+        if raced and not region.complete:  # local memory ends with its lanes
             launch.touched.add(region)
 
     return step

@@ -7,10 +7,11 @@ from typing import Final
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx.floating import bits_of, canonical
 from vyre.adapters.cuda.ptx.integer import IntegerWriter
-from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register
+from vyre.adapters.cuda.ptx.operands import Immediate, Operand, Register, hexadecimal
 from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
 from vyre.adapters.cuda.ptx.writer import CLASS_OF, Writer
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
 
 _S = ScalarType
 _ONE: Final = {_S.F32: 0x3F80_0000, _S.F64: 0x3FF0_0000_0000_0000}
@@ -80,6 +81,53 @@ def _float_to_integer(w: Writer, target: ScalarType, a: Value) -> Value:
     return _new(w, target, f"selp.b{target.bits}", 0, converted.operand, nan)
 
 
+_LARGEST_CONVERTIBLE: Final = immediate(_S.F32, 0x5F00_0000)
+"""2^63 as an f32: from there on the f32 are multiples of 2^40."""
+_BIAS: Final = {_S.F32: 127, _S.F64: 1023}
+
+
+def wrap_cast(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
+    """Truncates toward zero, modulo 2^width; infinities and NaN give 0."""
+    if a.bits is not None:
+        return literal(target, scalar.wrap_cast(a.dtype, target, a.bits))
+    if a.dtype is _S.F32 and target.bits == 32:
+        w = x.w
+        low = w.emit("r", "cvt.u32.u64", w.emit("rd", "cvt.rzi.s64.f32", a.operand))
+        low = x.fences.around(w, Fence.NARROWING, low)
+        known = w.emit("p", "setp.lt.f32", w.emit("f", "abs.f32", a.operand), _LARGEST_CONVERTIBLE)
+        return _new(w, target, "selp.b32", low, 0, known)
+    return _shifted_mantissa(x, target, a)
+
+
+def _shifted_mantissa(x: IntegerWriter, target: ScalarType, a: Value) -> Value:
+    """Shifts the mantissa to its place by both the distance to the left and that to the right.
+
+    The wrong one of the two is a huge unsigned count, which shifts everything out, as does the distance of infinities,
+    NaN, zeros and subnormal numbers.
+    """
+    w, size = x.w, a.dtype.bits
+    places = 23 if size == 32 else 52
+    pattern, kind = bits_of(w, a), "r" if size == 32 else "rd"
+    exponent = w.emit(kind, f"shr.u{size}", pattern, places)
+    if size == 64:
+        exponent = w.emit("r", "cvt.u32.u64", exponent)
+    exponent = w.emit("r", "and.b32", exponent, 2 * _BIAS[a.dtype] + 1)
+    fraction = w.emit(kind, f"and.b{size}", pattern, hexadecimal((1 << places) - 1))
+    mantissa = w.emit(kind, f"or.b{size}", fraction, hexadecimal(1 << places))
+    if size == 32:
+        mantissa = w.emit("rd", "cvt.u64.u32", mantissa)
+    point = _BIAS[a.dtype] + places
+    left = w.emit("rd", "shl.b64", mantissa, w.emit("r", "sub.u32", exponent, point))
+    right = w.emit("rd", "shr.u64", mantissa, w.emit("r", "sub.u32", w.emit("r", "mov.b32", point), exponent))
+    magnitude = w.emit("rd", "or.b64", left, right)
+    negated = w.emit("rd", "sub.u64", w.emit("rd", "mov.b64", 0), magnitude)
+    negative = w.emit("p", f"setp.lt.s{size}", pattern, 0)
+    whole = w.emit("rd", "selp.b64", negated, magnitude, negative)
+    if target.bits == 64:
+        return Value(whole, target)
+    return Value(x.fences.around(w, Fence.NARROWING, w.emit("r", "cvt.u32.u64", whole)), target)
+
+
 def bitcast(w: Writer, target: ScalarType, a: Value) -> Value:
     """Returns the same bits as another type; NaN is made canonical first."""
     if target is a.dtype:
@@ -116,13 +164,14 @@ ACCESS: Final[dict[ScalarType, Access]] = {
     _S.I16: Access("s16", "r"),
     _S.F16: Access("b16", "h"),
     _S.BF16: Access("u16", "r"),
+    _S.BOOL8: Access("u8", "r"),
 }
 
 
 def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
     """Returns the value of an element from the register that it was loaded into."""
     match element:
-        case _S.BOOL:
+        case _S.BOOL | _S.BOOL8:
             return _new(w, _S.BOOL, "setp.ne.u32", raw, 0)
         case _S.F16:
             return _new(w, _S.F32, "cvt.f32.f16", raw)
@@ -135,7 +184,7 @@ def loaded(w: Writer, element: ScalarType, raw: Register) -> Value:
 def storable(w: Writer, element: ScalarType, value: Value) -> Register:
     """Returns a register with the bits to store, which are observable from now on."""
     match element:
-        case _S.BOOL:
+        case _S.BOOL | _S.BOOL8:
             return w.emit("r", "selp.b32", 1, 0, in_register(w, value))
         case _S.F16:
             half = w.emit("h", "cvt.rn.f16.f32", in_register(w, value))
@@ -151,12 +200,16 @@ def storable(w: Writer, element: ScalarType, value: Value) -> Register:
             return in_register(w, value)
 
 
-def _bf16(w: Writer, value: Value) -> Register:
-    """Rounds to nearest even on the bit pattern: adds 0x7FFF and the bit that becomes the last one."""
+def halfword_of_bf16(w: Writer, value: Value) -> Register:
+    """Returns the bits of a number rounded to bf16: the pattern plus 0x7FFF and the bit that becomes the last one."""
     bits = bits_of(w, value)
     last = w.emit("r", "and.b32", w.emit("r", "shr.u32", bits, 16), 1)
     rounded = w.emit("r", "add.u32", w.emit("r", "add.u32", bits, Immediate("0x7FFF")), last)
-    upper = w.emit("r", "shr.u32", rounded, 16)
+    return w.emit("r", "shr.u32", rounded, 16)
+
+
+def _bf16(w: Writer, value: Value) -> Register:
+    upper = halfword_of_bf16(w, value)
     if value.number:
         return upper
     x = in_register(w, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, subgroups
+from vyre.adapters.cuda.ptx import atomics, conversion, division, floating, integer, memory, narrowing, subgroups
 from vyre.adapters.cuda.ptx.context import AXES, Kernel
 from vyre.adapters.cuda.ptx.sites import Site
 from vyre.adapters.cuda.ptx.values import Value, counted, in_register, literal
@@ -22,6 +22,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -30,7 +32,9 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
@@ -162,6 +166,22 @@ def _bitcast(k: Kernel, expr: Bitcast) -> Value:
     return conversion.bitcast(k.w, expr.dtype, evaluate(k, expr.operand))
 
 
+def _narrow(k: Kernel, expr: Narrow) -> Value:
+    return narrowing.narrow(k.w, k.options.target, expr.dtype, evaluate(k, expr.operand))
+
+
+def _pack(k: Kernel, expr: Pack) -> Value:
+    return narrowing.pack(k.w, k.options.target, expr.dtype, evaluate(k, expr.operand))
+
+
+def _unpack(k: Kernel, expr: Unpack) -> Value:
+    return narrowing.unpack(k.w, expr.dtype, evaluate(k, expr.operand))
+
+
+def _wrap_cast(k: Kernel, expr: WrapCast) -> Value:
+    return conversion.wrap_cast(k.integers, expr.dtype, evaluate(k, expr.operand))
+
+
 def _fma(k: Kernel, expr: Fma) -> Value:
     return floating.fma(k.w, evaluate(k, expr.a), evaluate(k, expr.b), evaluate(k, expr.c))
 
@@ -210,6 +230,10 @@ _RULES: Final[dict[type[Node], Callable[[Kernel, Any], Value]]] = {
     Select: _select,
     Cast: _cast,
     Bitcast: _bitcast,
+    Narrow: _narrow,
+    Pack: _pack,
+    Unpack: _unpack,
+    WrapCast: _wrap_cast,
     Fma: _fma,
     Atomic: _atomic,
     SubgroupAdd: _subgroup_add,

@@ -169,6 +169,7 @@ UNARY: Final[dict[UnaryOp, UnaryRow]] = {
     UnaryOp.CEIL: _to_integral("rpi"),
     UnaryOp.TRUNC: _to_integral("rzi"),
     UnaryOp.ROUND: _round,
+    UnaryOp.ROUND_EVEN: _to_integral("rni"),
     UnaryOp.SIGN: _sign,
     UnaryOp.IS_NAN: _is_nan,
     UnaryOp.IS_INF: _magnitude_test("eq"),

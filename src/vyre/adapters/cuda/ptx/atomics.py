@@ -34,7 +34,7 @@ _SEMANTICS: Final = {
 def atomic(k: Kernel, expr: Atomic, index: Value, expected: Value | None, value: Value, *, used: bool) -> Value:
     """Returns the old value; out of range it is 0 and memory is unchanged."""
     w, element = k.w, memory.element_of(k.buffers[expr.buffer])
-    kind = "r" if element.bits == 32 else "rd"
+    kind, index = "r" if element.bits == 32 else "rd", memory.index_of(index)
     guard = memory.in_range(k, expr, index)
     if guard is memory.Certain.OUTSIDE:
         return literal(element, 0)

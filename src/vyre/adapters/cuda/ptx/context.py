@@ -78,6 +78,8 @@ class Kernel:
         self.facts: Final = Facts(program, options, self.inlined, sink)
         self.assumptions: Final = Assumptions(options.assume)
         self.shared: Final = SharedLayout(program, self.facts.zeroed)
+        self.private_arrays: Final[dict[str, Symbol]] = {}
+        """The arrays in local memory that hold private buffers, by buffer."""
         self.table: Final = uses_table(program, self.inlined, options, sink)
         self.integers: Final = IntegerWriter(self.w, Fences(self.zero, self.facts.fences))
         self.functions: Final = FunctionWriter(self.w, self.zero)

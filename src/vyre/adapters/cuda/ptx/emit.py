@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from vyre.adapters.cuda.decisions.ptx_target import Feature, TargetInputs, select_target
-from vyre.adapters.cuda.ptx import abi, barriers
+from vyre.adapters.cuda.ptx import abi, barriers, memory
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.kernel import EmittedKernel, EmittedModule
 from vyre.adapters.cuda.ptx.memory import element_of, shared_symbol
@@ -137,6 +137,7 @@ def _kernel(
     traced: bool,
 ) -> _Written:
     k = Kernel(entry, program, options, spec, sink, traced=traced)
+    memory.begin_private(k)
     barriers.zero_shared(k)
     write_body(k, program.body)
     features = abi.Features(trap=k.uses_trap, barrier=k.uses_grid_barrier, zero=k.uses_zero)

@@ -9,13 +9,14 @@ from typing import Final
 from vyre.adapters.cuda.decisions.ptxas_hazards import AssemblerInputs, fences_needed
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.private_layout import PrivateLayout
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
 from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
 from vyre.domain.ir.expr import Atomic, Load, Var
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import If, Let, Loop, Store, operands, walk_statements
+from vyre.domain.ir.stmt import If, Let, Loop, Store, Switch, operands, walk_statements
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.validation.validator import order_sensitive
 from vyre.policies.journal import DecisionSink, decide
@@ -75,13 +76,13 @@ class Facts:
 
     def wide(self, access: Load | Store) -> WideAccess | None:
         """Returns the group of accesses that ``access`` is combined with, or None."""
-        if self._wide is None or access.buffer in self._inlined:
+        if self._wide is None or access.buffer in self._inlined or access.buffer in self.in_registers:
             return None
         return self._wide.of(access)
 
     def rests_on(self, access: Load | Store) -> frozenset[Assumption]:
         """Returns permitted assumptions under which ``access`` is part of a group."""
-        return NOTHING if self._program.buffer(access.buffer).is_workgroup else self._permitted & OF_GROUPS
+        return self._permitted & OF_GROUPS if self._program.buffer(access.buffer).is_bound else NOTHING
 
     @cached_property
     def zeroed(self) -> frozenset[str]:
@@ -89,6 +90,21 @@ class Facts:
         if self._switches.shared_zeroing:
             return needs_zeroing(self._program, self._bounds)
         return frozenset(buffer.name for buffer in self._program.buffers if buffer.is_workgroup)
+
+    @cached_property
+    def private(self) -> PrivateLayout:
+        """Returns the places of the private buffers."""
+        return PrivateLayout(self._program)
+
+    @property
+    def in_registers(self) -> Collection[str]:
+        """Returns the private buffers whose elements are registers."""
+        return self.private.in_registers
+
+    @cached_property
+    def private_zeroed(self) -> tuple[str, ...]:
+        """Returns the private buffers in local memory whose initial zeros the program could observe."""
+        return tuple(name for name in self.private.arrays if name in self.private.read)
 
     @cached_property
     def _bounds(self) -> BoundsFacts:
@@ -109,8 +125,10 @@ class Facts:
         return wide_facts(self._program, self._bounds, aligned16=aligned, noalias=apart)
 
     # ---- flow
-    def branches_together(self, stmt: If | Loop) -> bool:
+    def branches_together(self, stmt: If | Loop | Switch) -> bool:
         """Returns whether all lanes of a subgroup take the branch together."""
+        if isinstance(stmt, Switch):
+            return False
         return self._switches.uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
 
     def counts_together(self, stmt: Loop) -> bool:

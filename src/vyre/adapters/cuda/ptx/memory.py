@@ -9,22 +9,29 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, Literal, TypeAlias
 
+from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.conversion import ACCESS, loaded, storable
 from vyre.adapters.cuda.ptx.kernel import Assumption
-from vyre.adapters.cuda.ptx.operands import Address, Register, Symbol
+from vyre.adapters.cuda.ptx.narrowing import narrow
+from vyre.adapters.cuda.ptx.operands import Address, Operand, Register, Symbol, Word, hexadecimal
+from vyre.adapters.cuda.ptx.private_layout import ALIGNMENT
 from vyre.adapters.cuda.ptx.sites import Site
-from vyre.adapters.cuda.ptx.values import Value, immediate, in_register, literal
-from vyre.adapters.cuda.ptx.writer import MOVE
+from vyre.adapters.cuda.ptx.values import Value, copy_of, immediate, in_register, literal
+from vyre.adapters.cuda.ptx.writer import CLASS_OF, MOVE
 from vyre.domain.analysis.wide_access import WideAccess
 from vyre.domain.ir.expr import Atomic, Load
 from vyre.domain.ir.program import Access, Buffer
 from vyre.domain.ir.stmt import Store
-from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.types import NARROW_TYPES, ScalarType
 
 _S = ScalarType
 _U32: Final = _S.U32
 _IMMEDIATE_LIMIT: Final = 1 << 31
+_UNROLLED: Final = 64
+"""The bytes of local memory that one round of a loop zeroes."""
+LARGEST_COUNT: Final = (1 << 32) - 1
+"""The most elements of a buffer."""
 SHARED_BASE: Final = Symbol("smem")
 
 
@@ -61,17 +68,55 @@ Reachable: TypeAlias = Register | Literal[Certain.INSIDE]
 """The guard of an access that may happen."""
 
 
+def index_of(value: Value) -> Value:
+    """Returns an index of any integer type; one that is known is a u32, unless no buffer has such an element."""
+    if value.bits is None or value.dtype is _U32:
+        return value
+    number = value.bits
+    if value.dtype.is_signed and number >> (value.dtype.bits - 1):
+        return value
+    return literal(_U32, number) if number <= LARGEST_COUNT else value
+
+
 def in_range(k: Kernel, access: Load | Store | Atomic, index: Value) -> Guard:
     """Returns whether the index is in range.  If that is certain only under an assumption, the assumption is
     recorded.
     """
     buffer = k.buffers[access.buffer]
-    if index.bits is not None and buffer.count:
-        return Certain.INSIDE if index.bits < buffer.count else Certain.OUTSIDE
+    if index.bits is not None:
+        if index.dtype is not _U32:
+            return Certain.OUTSIDE
+        if buffer.count:
+            return Certain.INSIDE if index.bits < buffer.count else Certain.OUTSIDE
     grounds = k.facts.proven(access)
     if grounds is not None and k.assumptions.make(*grounds):
         return Certain.INSIDE
-    return k.w.emit("p", "setp.lt.u32", in_register(k.w, index), k.length(access.buffer))
+    register = in_register(k.w, index)
+    if index.dtype.bits == 64:  # a negative index is a large unsigned one
+        return k.w.emit("p", "setp.lt.u64", register, _wide_length(k, access.buffer))
+    length = _signed_length(k, access.buffer) if index.dtype.is_signed else k.length(access.buffer)
+    return k.w.emit("p", "setp.lt.u32", register, length)
+
+
+def _wide_length(k: Kernel, name: str) -> Word:
+    """Returns the number of elements, in 64 bits."""
+    length = k.length(name)
+    if isinstance(length, int):
+        return length
+    return k.w.once(f"wide {length}", lambda: k.w.emit("rd", "cvt.u64.u32", length))
+
+
+def _signed_length(k: Kernel, name: str) -> Word:
+    """Returns the number of elements that an i32 can reach, so that a negative one is no index as a u32 either."""
+    length, most = k.length(name), 1 << 31
+    if isinstance(length, int):
+        return min(length, most)
+
+    def make() -> Register:
+        reached = k.w.emit("p", "setp.lt.u32", length, hexadecimal(most))
+        return k.w.emit("r", "selp.b32", length, hexadecimal(most), reached)
+
+    return k.w.once(f"signed {length}", make)
 
 
 def predicate(guard: Reachable) -> str:
@@ -85,12 +130,38 @@ def address(k: Kernel, name: str, index: Value) -> tuple[str, Address]:
     size = element_of(buffer).size
     if buffer.is_workgroup:
         return "shared", _shared_address(k, name, index, size)
+    if buffer.is_private:
+        return "local", _private_address(k, name, index, size)
     if name in k.inlined:
         return "param", _inlined_address(k, name, index, size)
     base = k.base(name)
     if index.bits is not None and index.bits * size < _IMMEDIATE_LIMIT:
         return "global", Address(base, index.bits * size or None)
-    return "global", Address(k.w.emit("rd", "mad.wide.u32", in_register(k.w, index), size, base))
+    return "global", _element(k, base, index, size)
+
+
+def _element(k: Kernel, base: Register, index: Value, size: int) -> Address:
+    """Returns the address of an element of an array at a 64-bit address."""
+    register = in_register(k.w, index)
+    if index.dtype.bits == 32:
+        return Address(k.w.emit("rd", "mad.wide.u32", register, size, base))
+    offset = register if size == 1 else k.w.emit("rd", "shl.b64", register, size.bit_length() - 1)
+    return Address(k.w.emit("rd", "add.u64", base, offset))
+
+
+def _in_word(k: Kernel, index: Value) -> Operand:
+    """Returns an index of an area with 32-bit addresses."""
+    if index.dtype.bits == 32:
+        return index.operand
+    return k.integers.fences.around(k.w, Fence.NARROWING, k.w.emit("r", "cvt.u32.u64", index.operand))
+
+
+def _private_address(k: Kernel, name: str, index: Value, size: int) -> Address:
+    base = k.private_arrays[name]
+    if index.bits is not None:
+        return Address(base, index.bits * size)
+    start = k.w.once(f"private {base}", lambda: k.w.emit("r", "mov.u32", base))
+    return Address(k.w.emit("r", "mad.lo.u32", _in_word(k, index), size, start))
 
 
 def _shared_address(k: Kernel, name: str, index: Value, size: int) -> Address:
@@ -99,7 +170,7 @@ def _shared_address(k: Kernel, name: str, index: Value, size: int) -> Address:
     if index.bits is not None:
         return Address(base, offset + index.bits * size)
     start = k.w.once(f"shared {offset}", lambda: _shared_start(k, base, offset))
-    return Address(k.w.emit("r", "mad.lo.u32", index.operand, size, start))
+    return Address(k.w.emit("r", "mad.lo.u32", _in_word(k, index), size, start))
 
 
 def _shared_start(k: Kernel, base: Symbol, offset: int) -> Register:
@@ -117,7 +188,7 @@ def _inlined_address(k: Kernel, name: str, index: Value, size: int) -> Address:
     if index.bits is not None:
         return Address(parameter, index.bits * size)
     base = k.w.once(f"&{parameter}", lambda: k.w.emit("rd", "mov.b64", parameter))
-    return Address(k.w.emit("rd", "mad.wide.u32", index.operand, size, base))
+    return _element(k, base, index, size)
 
 
 def load_space(k: Kernel, name: str, space: str) -> str:
@@ -128,7 +199,7 @@ def load_space(k: Kernel, name: str, space: str) -> str:
 
 def load(k: Kernel, expr: Load, index: Value) -> Value:
     """Returns element ``index``, widened; zero if it is out of range."""
-    w, element = k.w, element_of(k.buffers[expr.buffer])
+    w, element, index = k.w, element_of(k.buffers[expr.buffer]), index_of(index)
     wide = grouped(k, expr)
     if wide is not None:
         if w.traced:
@@ -137,6 +208,8 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
     guard = in_range(k, expr, index)
     if guard is Certain.OUTSIDE:
         return literal(element.widened, 0)
+    if expr.buffer in k.facts.in_registers:
+        return _kept_element(k, expr.buffer, element, index)
     if w.traced:
         w.mark(Site((expr.loc,), expr.buffer))
     access = ACCESS[element]
@@ -151,7 +224,7 @@ def load(k: Kernel, expr: Load, index: Value) -> Value:
 
 def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     """Writes one element; does nothing if the index is out of range."""
-    element = element_of(k.buffers[stmt.buffer])
+    element, index = element_of(k.buffers[stmt.buffer]), index_of(index)
     wide = grouped(k, stmt)
     if wide is not None:
         keep_for_wide_store(k, stmt, wide, value)
@@ -160,12 +233,68 @@ def store(k: Kernel, stmt: Store, index: Value, value: Value) -> None:
     guard = in_range(k, stmt, index)
     if guard is Certain.OUTSIDE:
         return
+    if stmt.buffer in k.facts.in_registers:
+        _keep_element(k, stmt.buffer, element, index, value)
+        return
     if k.w.traced:
         k.w.mark(Site((stmt.loc,), stmt.buffer))
     source = storable(k.w, element, value)
     space, where = address(k, stmt.buffer, index)
     operation = f"st.{space}.{ACCESS[element].suffix}".replace(".s8", ".u8").replace(".s16", ".u16")
     k.w.line(f"{predicate(guard)}{operation} {where}, {source};")
+
+
+# ---- private buffers
+def begin_private(k: Kernel) -> None:
+    """Declares the private buffers of a lane, and zeroes those whose zeros the program could observe."""
+    for name, nbytes in k.facts.private.arrays.items():
+        k.private_arrays[name] = k.w.array(nbytes, ALIGNMENT)
+    for name in k.facts.private_zeroed:
+        _zero(k, k.private_arrays[name], k.facts.private.arrays[name])
+
+
+def _zero(k: Kernel, array: Symbol, nbytes: int) -> None:
+    w = k.w
+    zero = w.emit("r", "mov.b32", 0)
+    zeros, rest = f"{{{zero}, {zero}, {zero}, {zero}}}", nbytes % _UNROLLED
+    if nbytes > 4 * _UNROLLED:
+        at, again = w.emit("r", "mov.u32", array), w.label()
+        end = w.emit("r", "add.u32", at, nbytes - rest)
+        w.place(again)
+        for offset in range(0, _UNROLLED, ALIGNMENT):
+            w.line(f"st.local.v4.b32 [{at}+{offset}], {zeros};")
+        w.line(f"add.u32 {at}, {at}, {_UNROLLED};")
+        more = w.emit("p", "setp.lt.u32", at, end)
+        w.line(f"@{more} bra.uni {again};")
+        first = nbytes - rest
+    else:
+        first = 0
+    for offset in range(first, nbytes, ALIGNMENT):
+        w.line(f"st.local.v4.b32 [{array}+{offset}], {zeros};")
+
+
+def _element_register(k: Kernel, name: str, element: ScalarType, index: Value) -> Register:
+    """Returns the register of an element, which is zero before the body."""
+    assert index.bits is not None, "all indices of the buffer are known"
+    dtype, kind = element.widened, CLASS_OF[element.widened]
+    return k.w.once(f"{name}[{index.bits}]", lambda: k.w.emit(kind, MOVE[kind], immediate(dtype, 0)))
+
+
+def _kept_element(k: Kernel, name: str, element: ScalarType, index: Value) -> Value:
+    """Returns a copy, because a later store changes the register."""
+    register = _element_register(k, name, element, index)
+    return Value(copy_of(k.w, Value(register, element.widened)), element.widened)
+
+
+def _keep_element(k: Kernel, name: str, element: ScalarType, index: Value, value: Value) -> None:
+    """Puts the value that a load of the stored element gives into the element's register.
+
+    A NaN keeps its bits, which nothing observes before they are made canonical.
+    """
+    if element in NARROW_TYPES:
+        value = narrow(k.w, k.options.target, element, value)
+    register = _element_register(k, name, element, index)
+    k.w.line(f"{MOVE[CLASS_OF[value.dtype]]} {register}, {value.operand};")
 
 
 # ---- groups

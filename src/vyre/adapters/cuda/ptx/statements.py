@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from vyre.adapters.cuda.decisions.ptxas_hazard_table import Fence
-from vyre.adapters.cuda.ptx import async_copies, barriers, memory, traps
+from vyre.adapters.cuda.ptx import async_copies, barriers, counting, memory, switches, traps
 from vyre.adapters.cuda.ptx.context import Kernel
 from vyre.adapters.cuda.ptx.expressions import atomic, evaluate
 from vyre.adapters.cuda.ptx.sites import Site
@@ -36,12 +36,11 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Store,
+    Switch,
     Trap,
+    if_chain,
     operands,
 )
-from vyre.domain.ir.types import ScalarType
-
-_U32: Final = ScalarType.U32
 
 
 def write_body(k: Kernel, body: Body) -> None:
@@ -92,28 +91,48 @@ def _store(k: Kernel, stmt: Store) -> None:
 
 
 def _if(k: Kernel, stmt: If) -> None:
-    condition = evaluate(k, stmt.condition)
-    if not stmt.then and not stmt.otherwise:
+    """Writes a chain of ``else if``; a link's condition is evaluated where those of all earlier links were false."""
+    w, ends = k.w, list[str]()
+    links, otherwise = if_chain(stmt)
+    for number, link in enumerate(links):
+        if number:
+            k.known.clear()
+            if w.traced:
+                w.mark(Site((link.loc,)))
+        condition = evaluate(k, link.condition)
+        if not link.then and not link.otherwise:
+            break
+        bra = "bra.uni" if k.facts.branches_together(link) else "bra"
+        if w.traced:
+            w.mark(Site((link.loc,)))
+        predicate = in_register(w, condition)
+        ends.append(w.label())
+        if not link.otherwise:
+            w.line(f"@!{predicate} {bra} {ends[-1]};")
+            write_body(k, link.then)
+        elif not link.then:
+            w.line(f"@{predicate} {bra} {ends[-1]};")
+        else:
+            following = w.label()
+            w.line(f"@!{predicate} {bra} {following};")
+            write_body(k, link.then)
+            w.line(f"bra.uni {ends[-1]};")
+            w.place(following)
+    write_body(k, otherwise)
+    for end in reversed(ends):
+        w.place(end)
+
+
+def _switch(k: Kernel, stmt: Switch) -> None:
+    """Writes the bodies of the arms in order, each behind its label, and before them the way to the right one."""
+    selector = _kept(k, evaluate(k, stmt.selector))
+    arms = [arm for arm in stmt.arms if arm.labels]
+    if not any(arm.body for arm in arms) and not stmt.default:
         return
-    w, bra = k.w, "bra.uni" if k.facts.branches_together(stmt) else "bra"
-    if w.traced:
-        w.mark(Site((stmt.loc,)))
-    predicate = in_register(w, condition)
-    end = w.label()
-    if not stmt.otherwise:
-        w.line(f"@!{predicate} {bra} {end};")
-        write_body(k, stmt.then)
-    elif not stmt.then:
-        w.line(f"@{predicate} {bra} {end};")
-        write_body(k, stmt.otherwise)
-    else:
-        otherwise = w.label()
-        w.line(f"@!{predicate} {bra} {otherwise};")
-        write_body(k, stmt.then)
-        w.line(f"bra.uni {end};")
-        w.place(otherwise)
-        write_body(k, stmt.otherwise)
-    w.place(end)
+    if k.w.traced:
+        k.w.mark(Site((stmt.loc,)))
+    uniform = ".uni" if k.facts.branches_together(stmt) else ""
+    switches.write(k, selector, arms, stmt.default, uniform, write_body)
 
 
 def _loop(k: Kernel, stmt: Loop) -> None:
@@ -123,25 +142,25 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     iteration.
     """
     start, stop, step = (_kept(k, evaluate(k, bound)) for bound in (stmt.start, stmt.stop, stmt.step))
-    if not stmt.body or _runs_never(start, stop, step):
+    if not stmt.body or counting.runs_never(start, stop, step):
         return
     w = k.w
     again, advance, end = w.label(), w.label(), w.label()
     bra = "bra.uni" if k.facts.branches_together(stmt) else "bra"
-    first, last, stride = in_register(w, start), in_register(w, stop), in_register(w, step)
-    never = w.emit("p", "setp.ge.u32", first, last)
-    w.line(f"@{never} {bra} {end};")
-    if step.bits is None:
-        stuck = w.emit("p", "setp.eq.u32", stride, 0)
-        w.line(f"@{stuck} {bra} {end};")
+    bounds = counting.begin(w, start, stop, step)
+    for never in bounds.never():
+        w.line(f"@{never} {bra} {end};")
+    dtype = start.dtype
     if Fence.LOOPS in k.facts.fences and not k.facts.counts_together(stmt):
         nothing = w.emit("r", "and.b32", k.zero(), w.special("%tid.x"))
-        counter = w.emit("r", "add.u32", first, nothing)
+        if dtype.bits == 64:
+            nothing = w.emit("rd", "cvt.u64.u32", nothing)
+        counter = w.emit(CLASS_OF[dtype], f"add.u{dtype.bits}", bounds.first, nothing)
     else:
-        counter = w.emit("r", "mov.b32", first)
+        counter = w.emit(CLASS_OF[dtype], f"mov.b{dtype.bits}", bounds.first)
     w.place(again)
     mark = k.locals.mark
-    k.locals.declare(stmt.var, Value(counter, _U32))
+    k.locals.declare(stmt.var, Value(counter, dtype))
     k.loops.append((advance, end))
     write_body(k, stmt.body)
     k.loops.pop()
@@ -149,16 +168,10 @@ def _loop(k: Kernel, stmt: Loop) -> None:
     if w.traced:
         w.mark(Site((stmt.loc,)))
     w.place(advance)
-    left = w.emit("r", "sub.u32", last, counter)
-    more = w.emit("p", "setp.gt.u32", left, stride)
-    w.line(f"add.u32 {counter}, {counter}, {stride};")
+    more = bounds.more(counter)
+    w.line(f"add.u{dtype.bits} {counter}, {counter}, {bounds.stride};")
     w.line(f"@{more} bra {again};")
     w.place(end)
-
-
-def _runs_never(start: Value, stop: Value, step: Value) -> bool:
-    known = start.bits is not None and stop.bits is not None and start.bits >= stop.bits
-    return known or stop.bits == 0 or step.bits == 0
 
 
 def _break(k: Kernel, stmt: Break) -> None:
@@ -206,6 +219,7 @@ _RULES: Final[dict[type[Node], Callable[[Kernel, Any], None]]] = {
     Assign: _assign,
     Store: _store,
     If: _if,
+    Switch: _switch,
     Loop: _loop,
     Break: _break,
     Continue: _continue,

@@ -101,9 +101,14 @@ class Writer:
 
     def local_array(self, nbytes: int) -> Register:
         """Returns a register with the address of an array in local memory, for ``ld.local`` and ``st.local``."""
-        name = Symbol(f"local{len(self.arrays)}")
-        self.arrays.append(f".local .align 8 .b8 {name}[{nbytes}];")
+        name = self.array(nbytes, 8)
         return self.once(name, lambda: self.emit("rd", "mov.u64", name))
+
+    def array(self, nbytes: int, align: int) -> Symbol:
+        """Declares an array in local memory, at a multiple of ``align`` bytes, and returns its name."""
+        name = Symbol(f"local{len(self.arrays)}")
+        self.arrays.append(f".local .align {align} .b8 {name}[{nbytes}];")
+        return name
 
     def special(self, name: str) -> Register:
         """Returns a special register such as ``%tid.x``, which is read once."""

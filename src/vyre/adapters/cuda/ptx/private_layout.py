@@ -1,0 +1,57 @@
+"""The places of private buffers: registers where every index is known, else arrays in local memory."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.domain.ir.expr import Cast, Expr, Literal, Load
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Store, operands, walk_statements
+from vyre.domain.ir.walk import unique_nodes
+
+ALIGNMENT: Final = 16
+REGISTERS: Final = 64
+"""The most elements that a lane keeps in registers, of all its private buffers together."""
+
+
+class PrivateLayout:
+    """The private buffers that a program accesses.
+
+    ``in_registers``: names of those whose elements are registers.  ``arrays``: the bytes of each of the others, a
+    multiple of 16.  ``read``: names of those that are loaded from; nothing else can observe what they hold.
+    """
+
+    def __init__(self, program: Program) -> None:
+        private = {buffer.name: buffer for buffer in program.buffers if buffer.is_private}
+        self.read: Final[set[str]] = set()
+        known: dict[str, set[int] | None] = {}
+        """The elements of each buffer that are accessed; None if an index is computed."""
+        for stmt in walk_statements(program.body) if private else ():
+            for node in unique_nodes(operands(stmt)):
+                if type(node) is Load and node.buffer in private:
+                    self.read.add(node.buffer)
+                    _note(known, node.buffer, node.index)
+            if type(stmt) is Store and stmt.buffer in private:
+                _note(known, stmt.buffer, stmt.index)
+        self.in_registers: Final[set[str]] = set()
+        self.arrays: Final[dict[str, int]] = {}
+        room = REGISTERS
+        for name in known:
+            elements = known[name]
+            if elements is not None and len(elements) <= room:
+                self.in_registers.add(name)
+                room -= len(elements)
+            else:
+                self.arrays[name] = -(-(private[name].static_nbytes or 0) // ALIGNMENT) * ALIGNMENT
+
+
+def _note(known: dict[str, set[int] | None], name: str, index: Expr) -> None:
+    found = known.setdefault(name, set())
+    if found is None:
+        return
+    while isinstance(index, Cast) and index.dtype.is_integer:
+        index = index.operand
+    if isinstance(index, Literal) and index.dtype.is_integer:
+        found.add(index.bits)
+    else:
+        known[name] = None

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_runs.check.operator_programs import OperatorCase
 from support.op_matrix import op_matrix
-from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, UNARY, AtomicOp
+from vyre.domain.ir.operators import ATOMIC_ELEMENTS, BINARY, INTEGERS, UNARY, AtomicOp
 from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 from vyre.testing.execution import execute, open_backend
 
@@ -33,6 +33,8 @@ def test_nothing_of_the_language_is_left_out() -> None:
     for dtype in ScalarType:
         if not dtype.is_executable:
             assert {f"load {dtype.text}", f"store {dtype.text}"} <= names
+    for dtype in INTEGERS:
+        assert f"quotients of {dtype.text} by zero" in names
     for dtype in NARROW_TYPES:
         assert {f"narrow {dtype.text}", f"unpack {dtype.text}", f"narrow {dtype.text} literals"} <= names
     assert {"wrapping casts of f32", "wrapping casts of f64", "add f16 loaded", "sub bf16 unpacked"} <= names

@@ -101,6 +101,27 @@ def _check_tickets(keys: Array, cells: int, counters: Array, taken: Array) -> No
         raise AssertionError("tickets: a number was taken twice or out of order")
 
 
+def _narrow(rounds: int) -> Samples:
+    """Rounding to f16, less the time of a kernel that copies, against NumPy's conversion there and back."""
+    inputs = {"x": np.random.default_rng(6).standard_normal(_OUR_LANES, np.float32)}
+    narrowing, copying = kernels.mapped("narrow<f16>(x[gid.x])"), kernels.mapped("x[gid.x]")
+
+    def by_hand() -> Array:
+        return inputs["x"].astype(np.float16).astype(np.float32)
+
+    ours: list[float] = []
+    theirs: list[float] = []
+    with vyre.open(backend="reference") as session:
+        if not np.array_equal(np.asarray(session.dispatch(narrowing, inputs)["y"]), by_hand()):
+            raise AssertionError("narrow: the two sides disagree")
+        for _ in range(rounds):
+            sample = compare(lambda: session.dispatch(narrowing, inputs), by_hand, 1)
+            copied = measure(lambda: session.dispatch(copying, inputs), 1)
+            ours.append(sample.ours[0] - copied.ours[0])
+            theirs.append(sample.theirs[0])
+    return Samples(ours, theirs)
+
+
 def _numba_simulator(rounds: int) -> Samples:
     """Seconds a lane of saxpy; the simulator runs in a process of its own, a launch of ours between two of its."""
     command = [sys.executable, str(Path(__file__).with_name("numba_simulator.py")), str(_SIMULATED_LANES)]
@@ -133,6 +154,7 @@ ROWS: Final = (
     Row("fnv1a-4096x256", Metric.RATIO, "x NumPy", 2.0, 1.3, _fnv1a, _COMPILED),
     Row("histogram-1e6", Metric.RATIO, "x NumPy", 2.5, 1.5, _histogram, _COMPILED),
     Row("tree-reduction-2^22", Metric.RATIO, "x NumPy", 25.0, 8.0, _tree_reduction, _COMPILED),
+    Row("narrow-f16-1e6", Metric.RATIO, "x NumPy, net of a copying kernel", 1.5, 1.0, _narrow, _COMPILED),
     Row("used-atomics-1e6", Metric.COST, "ms", 400.0, None, _used_atomics, _COMPILED, scale=1e3),
     Row("numba-simulator", Metric.SPEEDUP, "x faster a lane", 200.0, None, _numba_simulator, _COMPILED),
 )

@@ -22,6 +22,16 @@ def saxpy() -> Program:
     return p.build()
 
 
+def mapped(expression: str) -> Program:
+    """``y[i] = expression``, text over the element ``x[i]`` of a buffer of f32."""
+    return Program.from_text(f"""
+        workgroup_size 256, 1, 1
+        buffer x @0 read f32[runtime]
+        buffer y @1 write f32[runtime] like x
+        body {{ y[gid.x] = {expression} }}
+    """)
+
+
 def fnv1a(lanes: int, length: int) -> Program:
     """FNV-1a of one message of ``length`` bytes a lane."""
     with ProgramBuilder("fnv1a", workgroup=64) as p:

@@ -9,8 +9,10 @@ from random import Random
 
 from support.kernels import (
     BARRIER,
+    BUFFERS,
     GRID_SYNC,
     LID,
+    OWN,
     WGID,
     add,
     equal,
@@ -27,6 +29,7 @@ from vyre.domain.ir.expr import Atomic, Expr
 from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
+    Arm,
     Assign,
     AsyncLoad,
     AsyncWait,
@@ -39,6 +42,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Stmt,
+    Switch,
 )
 
 
@@ -50,6 +54,10 @@ class Extra(Enum):
     ATOMICS = 2
     COPIES = 3
     RETURNS = 4
+    CHOICES = 5
+    """Switches and chains of ``else if``."""
+    PRIVATE = 6
+    """A private buffer."""
 
 
 @dataclass
@@ -121,6 +129,10 @@ class _Writer:
                 return [self.copy, self.wait]
             case Extra.RETURNS:
                 return [self.end] if self.depth > 1 else []
+            case Extra.CHOICES:
+                return [self.switch, self.chain] if self.depth < 4 else []
+            case Extra.PRIVATE:
+                return [self.private_store, self.private_load]
 
     def let(self) -> Stmt:
         value, name = self.number(), self.fresh()
@@ -148,6 +160,30 @@ class _Writer:
     def branch(self) -> Stmt:
         return when(self.condition(), *self.body(), otherwise=self.body(2))
 
+    def switch(self) -> Stmt:
+        labels = self.random.sample(range(5), self.random.randint(0, 4))
+        arms: list[Arm] = []
+        while labels:
+            few = labels[: self.random.randint(1, 2)]
+            del labels[: len(few)]
+            arms.append(Arm(tuple(map(lit, few)), self.body(2)))
+        return Switch(self.number(), tuple(arms), self.body(2))
+
+    def chain(self) -> Stmt:
+        tests = [(self.condition(), self.body(2)) for _ in range(self.random.randint(2, 4))]
+        otherwise = self.body(2)
+        for condition, body in reversed(tests):
+            otherwise = (when(condition, *body, otherwise=otherwise),)
+        return otherwise[0]
+
+    def private_store(self) -> Stmt:
+        return store(self.number(), "own", lit(self.random.randrange(2)))
+
+    def private_load(self) -> Stmt:
+        name = self.fresh()
+        self.visible.append(name)
+        return Let(name, load("own", lit(self.random.randrange(2))))
+
     def scope(self) -> Stmt:
         body = self.body()
         return Block(body) if self.random.random() < 0.5 else Region("g", body)
@@ -173,4 +209,5 @@ class _Writer:
 
 def flow_program(seed: int, *extras: Extra) -> Program:
     """The program of a seed, with four lanes a workgroup."""
-    return kernel(*_Writer(Random(seed), frozenset(extras)).body(8), workgroup=(4, 1, 1))
+    buffers = (*BUFFERS, OWN) if Extra.PRIVATE in extras else BUFFERS
+    return kernel(*_Writer(Random(seed), frozenset(extras)).body(8), buffers=buffers, workgroup=(4, 1, 1))

@@ -24,6 +24,8 @@ INP: Final = Buffer.make("inp", 0, Access.READ_ONLY, u32)
 OUT: Final = Buffer.make("out", 1, Access.READ_WRITE, u32)
 FLT: Final = Buffer.make("flt", 2, Access.READ_WRITE, f32)
 SH: Final = Buffer.make("sh", 0, Access.WORKGROUP, u32, 64)
+OWN: Final = Buffer.make("own", 0, Access.PRIVATE, u32, 8)
+"""A private buffer, which is not among ``BUFFERS``."""
 BUFFERS: Final = (INP, OUT, FLT, SH)
 
 

@@ -30,6 +30,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
 )
 
 Event: TypeAlias = tuple[Any, ...]
@@ -116,6 +117,9 @@ class _Lane:
                 self._note("store", buffer, at, stored)
             case If(condition, then, otherwise):
                 self._body(then if self._value(condition) else otherwise)
+            case Switch(selector, arms, default):
+                chosen = self._value(selector)
+                self._body(next((arm.body for arm in arms if chosen in (x.bits for x in arm.labels)), default))
             case Loop():
                 self._loop(stmt)
             case Break() | Continue() | Return():

@@ -4,7 +4,7 @@
 
     ; run: [input=value ...] [option=value ...] -> [output=value ...]
     ; run: ... -> error CODE ["part of the message"] [attribute=value ...]
-    ; error: V010 [V044 ...]
+    ; error: V010 [V045 ...]
     ; warning: V101 [...]
     ; check ptx: TEXT
     ; check-not ptx: TEXT

@@ -13,7 +13,7 @@ from vyre.domain.ir.buffers import MemoryKind
 from vyre.domain.ir.expr import Atomic, BufferLength, Expr, Load
 from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access, Buffer, Program
-from vyre.domain.ir.stmt import Assign, Block, Let, Return, Stmt, Store
+from vyre.domain.ir.stmt import Arm, Assign, Block, Body, If, Let, Return, Stmt, Store, Switch, walk_statements
 from vyre.domain.ir.types import u32
 from vyre.domain.validation.validator import validate
 
@@ -206,6 +206,86 @@ def test_a_branch_that_comes_back_says_nothing_behind_it(inside: Stmt) -> None:
     assert flow_of(*locals_, when(outside, inside, Return()), store(read)).proven[id(read)]
     inside_range = less(var("x"), lit(100))
     assert not flow_of(*locals_, when(inside_range, inside), store(read)).proven[id(read)]
+
+
+def _chain(*links: tuple[Expr, Stmt], otherwise: Body = ()) -> If:
+    for condition, stmt in reversed(links):
+        otherwise = (when(condition, stmt, otherwise=otherwise),)
+    (first,) = otherwise
+    assert isinstance(first, If)
+    return first
+
+
+def test_a_link_knows_its_condition_and_that_those_before_it_failed() -> None:
+    middle, last = Load("table", var("x")), Load("table", op(B.SUB, var("x"), lit(300)))
+    x = Let("x", load(0, "inp"))
+    far, near = op(B.GE, var("x"), lit(400)), less(var("x"), lit(300))
+    made = _chain((far, store(lit(1))), (near, store(middle)), otherwise=(store(last),))
+    flow = flow_of(x, made)
+    assert flow.proven[id(last)] and not flow.proven[id(middle)]
+    flow = flow_of(x, _chain((op(B.GE, var("x"), lit(100)), store(lit(1))), (near, store(middle))))
+    assert flow.proven[id(middle)]
+    read = Load("table", var("x"))
+    assert not flow_of(x, made, store(read)).proven[id(read)]
+
+
+@pytest.mark.parametrize("ends", range(4))
+def test_behind_a_chain_holds_what_all_links_that_come_back_know(ends: int) -> None:
+    """``x`` is below 100 behind it if the first link ends; below 50 if the second one does, too."""
+    small, smaller = Load("table", var("x")), Load("table", op(B.ADD, var("x"), lit(50)))
+    over, half = op(B.GE, var("x"), lit(100)), op(B.GE, var("x"), lit(50))
+    first = Return() if ends & 1 else store(lit(1))
+    second = Return() if ends & 2 else store(lit(2))
+    flow = flow_of(Let("x", load(0, "inp")), _chain((over, first), (half, second)), store(small), store(smaller))
+    assert flow.proven[id(small)] is (ends in (1, 3))
+    assert flow.proven[id(smaller)] is (ends == 3)
+
+
+def test_only_the_link_that_comes_back_is_known_behind_a_chain() -> None:
+    read = Load("table", var("x"))
+    in_range, x = less(var("x"), lit(100)), Let("x", load(0, "inp"))
+    other = less(load(1, "inp"), lit(3))
+    assert flow_of(x, _chain((other, Return()), (in_range, store(lit(1))), otherwise=(Return(),)), store(read)).proven[
+        id(read)
+    ]
+    kept = _chain((other, store(lit(1))), (in_range, store(lit(1))), otherwise=(Return(),))
+    assert not flow_of(x, kept, store(read)).proven[id(read)]
+
+
+def _switch(*bodies: Body, default: Body = ()) -> Switch:
+    return Switch(load(0, "inp"), tuple(Arm((lit(n),), body) for n, body in enumerate(bodies)), default)
+
+
+def test_accesses_in_all_bodies_of_a_switch_are_found_and_the_selector_s() -> None:
+    reads = [load(n) for n in (0, 99)]
+    made = _switch((store(reads[0]),), default=(store(reads[1]),))
+    flow = flow_of(made)
+    assert all(flow.proven[id(access)] for access in reads)
+    assert id(made.selector) in flow.indices
+
+
+def test_what_an_arm_assigns_is_unknown_behind_a_switch() -> None:
+    read = Load("table", var("x"))
+    far: Body = (Assign("x", lit(200)),)
+    for made, proven in (
+        (_switch(far), False),
+        (_switch((), far), False),
+        (_switch(default=far), False),
+        (_switch((*far, Return())), True),
+        (_switch((Let("y", lit(1)), Assign("y", lit(200)))), True),
+    ):
+        assert flow_of(Let("x", lit(5)), made, store(read)).proven[id(read)] is proven
+        again = loop("k", lit(2), store(read), made)
+        assert flow_of(Let("x", lit(5)), again).proven[id(read)] is not any(
+            isinstance(s, Assign) and s.name == "x" for s in walk_statements((made,))
+        )
+
+
+def test_what_an_arm_assigned_is_known_in_it_and_not_in_the_next_one() -> None:
+    first, second = Load("table", var("x")), Load("table", var("x"))
+    made = _switch((Assign("x", lit(7)), store(first)), (store(second),))
+    flow = flow_of(Let("x", lit(200)), made)
+    assert flow.proven[id(first)] and not flow.proven[id(second)]
 
 
 # ---- loops

@@ -20,6 +20,7 @@ from vyre.domain.ir.operators import AtomicOp, BinaryOp
 from vyre.domain.ir.program import Access as BufferAccess
 from vyre.domain.ir.program import Buffer, Dim3, Program
 from vyre.domain.ir.stmt import (
+    Arm,
     Assign,
     AsyncStore,
     AsyncWait,
@@ -33,6 +34,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
 )
 from vyre.domain.ir.types import u32
 from vyre.domain.validation.validator import validate
@@ -71,6 +73,12 @@ def lanes_first(factor: int) -> Expr:
 
 def at(base: Expr, offset: int) -> Expr:
     return add(base, lit(offset))
+
+
+def switch(*bodies: Body) -> Switch:
+    """The last body is the default."""
+    *arms, default = bodies
+    return Switch(LaunchId(IdKind.GROUP, 0), tuple(Arm((lit(n),), body) for n, body in enumerate(arms)), default)
 
 
 ROW_MAJOR: Final = add(op(B.MUL, local(1), lit(8)), local(0))
@@ -125,6 +133,24 @@ ROWS: Final = (
     Row("stored and waited for in one branch", {"s"}, (when(UNIFORM, put(), BARRIER), use())),
     Row("stored and read in one branch", set(), (when(UNIFORM, put(), BARRIER, use()),)),
     Row("the other branch returns", set(), (when(UNIFORM, put(), BARRIER, otherwise=(Return(),)), use())),
+    Row("stored and waited for in every arm", set(), (switch((put(), BARRIER), (put(), BARRIER)), use())),
+    Row("stored and waited for in every arm but the default", {"s"}, (
+        switch((put(), BARRIER), (put(), BARRIER), ()), use(),
+    )),
+    Row("an arm returns", set(), (switch((put(), BARRIER), (Return(),)), use())),
+    Row("read in an arm", {"s"}, (switch((put(), BARRIER), (use(),)), put())),
+    Row("read by a selector", {"s"}, (Switch(Load("s", LID), (), (put(),)),)),
+    Row("stored before the switch with the barrier", set(), (put(), switch((BARRIER, use()), ()))),
+    Row("stored and waited for in every link", set(), (
+        when(UNIFORM, put(), BARRIER, otherwise=(when(less(GROUPS, lit(2)), put(), BARRIER, otherwise=(
+            put(), BARRIER)),)), use(),
+    )),
+    Row("stored and waited for in two links of three", {"s"}, (
+        when(UNIFORM, put(), BARRIER, otherwise=(when(less(GROUPS, lit(2)), put(), BARRIER),)), use(),
+    )),
+    Row("read by the condition of a link", {"s"}, (
+        when(UNIFORM, put(), BARRIER, otherwise=(when(less(Load("s", LID), lit(2)), put()),)),
+    )),
     Row("stored before the branch with the barrier", set(), (put(), when(UNIFORM, BARRIER, use()))),
     Row("and read behind it", {"s"}, (put(), when(UNIFORM, BARRIER), use())),
     Row("a tile in each round", set(), (loop("k", lit(4), put(), BARRIER, use(), BARRIER),)),

@@ -13,11 +13,15 @@ from vyre.domain.validation.validator import validate
 
 _GROUPS, _LANES = 2, 4
 _SEEDS = range(2500)
+_WIDE = (Extra.CHOICES, Extra.PRIVATE)
 
 
 def _accepted(codes: set[str], *extras: Extra) -> Iterator[Program]:
-    """Random programs that validation refuses for none of ``codes``; most are accepted, but not all."""
-    made = [flow_program(seed, *extras) for seed in _SEEDS]
+    """Random programs that validation refuses for none of ``codes``; most are accepted, but not all.
+
+    Every second one also has switches, chains of ``else if`` and private memory.
+    """
+    made = [flow_program(seed, *extras, *(_WIDE if seed % 2 else ())) for seed in _SEEDS]
     kept = [program for program in made if not {found.code for found in validate(program).errors} & codes]
     assert len(made) // 5 < len(kept) < len(made)
     yield from kept

@@ -44,6 +44,7 @@ buffer y @3 read_write u32[runtime]
 buffer four @4 read_write u32[4]
 buffer out @5 write u32[runtime] like y
 buffer tile @- workgroup u32[64]
+buffer own @- private u32[64]
 body {{
 let i = gid.x
 let l = lid.x
@@ -154,6 +155,34 @@ ROWS = (
         "y[i] = cast<u32>(-0.0f / h)"),
     Row("L011", "for k in 4u .. 4u { y[i] = k }", "the loop over `k` from 4 to 4 never runs",
         "for k in 4u .. 5u { y[i] = k }"),
+    Row("L011", "for k in 4i .. 2i step 1i { y[i] = 1u }", "the loop over `k` from 4 to 2 never runs",
+        "for k in 4i .. 2i step -1i { y[i] = 1u }"),
+    Row("L011", "for k in -2i .. 2i step -1i { y[i] = 1u }", "the loop over `k` from -2 to 2 by -1 never runs",
+        "for k in -2i .. 2i step 1i { y[i] = 1u }"),
+    Row("L011", "for k in 7u64 .. 7u64 step q { y[i] = 1u }", "the loop over `k` from 7 to 7 never runs",
+        "for k in 7i64 .. 6i64 step cast<i64>(q) { y[i] = 1u }"),
+    Row("L001", "switch tiny[i] { case 255u, 256u { y[i] = 1u } }", "the label 256 never matches a value of u8",
+        "switch x[i] { case 255u, 256u { y[i] = 1u } }"),
+    Row("L003", "switch n { case 5u { y[n] = i } }",
+        "lanes that differ along x store their own values to one element of `y`",
+        "switch x[i] { case 5u { y[n] = i } }"),
+    Row("L003", "switch n { case 1u { return } case 2u { y[i + 9u] = 1u } } y[n] = i",
+        "lanes that differ along x store their own values to one element of `y`",
+        "switch i { case 0u { } else { return } } y[n] = i"),
+    Row("L003", "if i < 1u { return } else if n < 8u { y[n] = i }",
+        "lanes that differ along x store their own values to one element of `y`",
+        "if i >= 1u { return } else if n < 8u { y[n] = i }"),
+    Row("L006", "switch n { case 1u { } }", "this `switch` has no statement", "switch n { case 1u { y[i] = 1u } }"),
+    Row("L006", "if n < 1u { y[i] = 1u } else if n < 2u { }", "this `if` has no statement",
+        "if n < 1u { y[i] = 1u } else if n < 2u { y[i] = 2u }"),
+    Row("L008", "switch 1u { case 1u { y[i] = 1u } }", "the selector of this `switch` is 1",
+        "switch spec(c, 1u) { case 1u { y[i] = 1u } }"),
+    Row("L008", "if n < 1u { y[i] = 1u } else if true { y[i] = 2u }", "the condition of this `if` is true",
+        "if n < 1u { y[i] = 1u } else { y[i] = 2u }"),
+    Row("L013", "y[i] = n / 0u", "the divisor of `/` is the literal 0", "y[i] = n / spec(c, 0u)"),
+    Row("L013", "y[i] = n % cast<u32>(0i)", "the divisor of `%` is the literal 0",
+        "y[i] = n % cast<u32>(0.0f)"),
+    Row("L013", "y[i] = cast<u32>(q / 0u64)", "the divisor of `/` is the literal 0", "y[i] = cast<u32>(q / 1u64)"),
 )  # fmt: skip
 _ROWS = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.code} {row.noted}")
 
@@ -261,6 +290,11 @@ def test_what_is_noted_as_a_race_is_one(row: Row) -> None:
         named = {buffer.name for buffer in made.buffers if f"`{buffer.name}`" in row.message}
         report = races(made, {**inputs, "y": np.zeros(200, np.uint32), "four": np.zeros(4, np.uint32)})
         assert bool({race.buffer for race in report.races} & named) is is_race
+
+
+@pytest.mark.parametrize("body", ["own[0u] = i", "own[l] = own[l + 1u]", "own[n] = 1u own[n + 1u] = 2u"])
+def test_private_memory_never_races(body: str) -> None:
+    assert validate(program(f"{body} y[i] = own[n]")).lints == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from support.kernels import located
 from support.rule_cases import RULE_CASES, RuleCase
+from support.wide_rule_cases import WIDE_RULE_CASES
 from vyre.domain.diagnostics import Severity
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.validation import rules
@@ -16,7 +17,8 @@ from vyre.domain.validation.report import Report
 from vyre.domain.validation.rules import RETIRED, RULES, render_catalogue
 from vyre.domain.validation.validator import validate
 
-_EVERY_CASE = pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: f"{case.code} {case.what}")
+_CASES = RULE_CASES + WIDE_RULE_CASES
+_EVERY_CASE = pytest.mark.parametrize("case", _CASES, ids=lambda case: f"{case.code} {case.what}")
 
 
 def _codes(report: Report) -> set[str]:
@@ -53,7 +55,7 @@ def test_diagnostics_say_where_and_what_to_do(case: RuleCase) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {case.code for case in RULE_CASES} == set(RULES)
+    assert {case.code for case in _CASES} == set(RULES)
 
 
 def test_the_catalogue_lists_exactly_what_the_checks_report() -> None:

@@ -53,7 +53,7 @@ def _covered(program: Program) -> tuple[str, ...]:
     """Returns the buffers that have an element for each lane of an exact grid; none if several lengths drive the
     inference.
     """
-    bound = [buffer for buffer in program.buffers if not buffer.is_workgroup]
+    bound = [buffer for buffer in program.buffers if buffer.is_bound]
     returned = [buffer for buffer in bound if buffer.is_returned]
     by_input = uses_atomics(program) or any(buffer.is_workgroup for buffer in program.buffers)
     drivers = returned if returned and not by_input else bound

@@ -16,6 +16,7 @@ from vyre.domain.analysis.index_meanings import Meanings, Version
 from vyre.domain.analysis.index_proofs import Fact, Proofs
 from vyre.domain.analysis.index_values import Atom, Value
 from vyre.domain.identity_enum import IdentityEnum
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -45,6 +46,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Store,
+    Switch,
     Trap,
     bodies,
     operands,
@@ -329,16 +331,50 @@ class _Walk:
         return True
 
     def _if(self, stmt: If) -> bool:
-        self._visit(stmt.condition)
-        self._end_run()
-        holds, fails = self._meanings.facts(stmt.condition, True), self._meanings.facts(stmt.condition, False)
-        then_changed, then_alive = self._branch(stmt.then, holds)
-        else_changed, else_alive = self._branch(stmt.otherwise, fails)
-        self._blur(sorted((then_changed if then_alive else set()) | (else_changed if else_alive else set())))
-        if then_alive is not else_alive:  # only one branch reaches its end
-            for fact in holds if then_alive else fails:
+        """Walks a chain of ``else if``, each body under the facts of its condition and of those that failed before."""
+        learnt = self._proofs.mark
+        changed: set[str] = set()
+        passed: list[Fact] = []
+        certain: list[Fact] = []
+        """Facts that hold behind the statement, at the end of every body that has one."""
+        ends = before = 0
+        for body, number, link in branches(stmt):
+            test = stmt if number == 0 else link
+            holds: list[Fact] = []
+            fails: list[Fact] = []
+            if test is not None:
+                self._visit(test.condition)
+                self._end_run()
+                holds, fails = self._meanings.facts(test.condition, True), self._meanings.facts(test.condition, False)
+            assigned, alive = self._branch(body, holds)
+            if alive:
+                ends += 1
+                changed |= assigned
+                if ends == 1:
+                    before, certain = len(passed), [*passed, *holds]
+                elif ends == 2:
+                    certain = passed[:before]
+            passed += fails
+            for fact in fails:
                 self._proofs.learn(fact)
-        return then_alive or else_alive
+        self._proofs.forget(learnt)
+        self._blur(sorted(changed))
+        for fact in certain:
+            self._proofs.learn(fact)
+        return ends > 0
+
+    def _switch(self, stmt: Switch) -> bool:
+        self._visit(stmt.selector)
+        self._end_run()
+        changed: set[str] = set()
+        ends = 0
+        for branch in branches(stmt):
+            assigned, alive = self._branch(branch.body, [])
+            if alive:
+                ends += 1
+                changed |= assigned
+        self._blur(sorted(changed))
+        return ends > 0
 
     def _loop(self, stmt: Loop) -> bool:
         self._visit(stmt.start, stmt.stop, stmt.step)
@@ -410,12 +446,13 @@ def _assigned_names(body: Body) -> set[str]:
     return names
 
 
-_NESTED: Final = frozenset({If, Loop, Block, Region})
+_NESTED: Final = frozenset({If, Switch, Loop, Block, Region})
 _HANDLERS: Final[dict[type[Node], Callable[[_Walk, Any], bool]]] = {
     Let: _Walk._let,
     Assign: _Walk._assign,
     Store: _Walk._store,
     If: _Walk._if,
+    Switch: _Walk._switch,
     Loop: _Walk._loop,
     Break: _Walk._leave,
     Continue: _Walk._leave,

@@ -43,7 +43,9 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
+    bodies,
     operands,
     walk_statements,
 )
@@ -78,7 +80,7 @@ class LaneFacts:
     ``order_sensitive``: results depend on the order of atomics.
     ``shared_writes``: written buffers in which lanes may access the same element other than by atomics.
     ``stride``: the largest factor of a lane's id in an index that keeps lanes apart.
-    ``bounds``: each effect of a lane is behind one of them, unless ``unbounded``.
+    ``bounds``: each effect of a lane is behind one of them, unless ``unbounded``.  A store to private memory is none.
     ``unbounded``: a lane may have an effect, or a loop of unforeseeable length, whatever its id.
     """
 
@@ -177,12 +179,15 @@ class _Scan:
         self._atomics = {e.buffer for e in expressions if isinstance(e, Atomic)}
         stored = {stmt.buffer for stmt in statements if isinstance(stmt, Store)}
         self._written = stored | self._atomics
-        self._indices: dict[str, set[_Affine | None]] = {name: set() for name in self._written}
+        self._private = {buffer.name: buffer.count for buffer in program.buffers if buffer.is_private}
+        self._indices: dict[str, set[_Affine | None]] = {
+            name: set() for name in self._written if name not in self._private
+        }
         for expr in expressions:
-            if isinstance(expr, Load) and expr.buffer in self._written:
+            if isinstance(expr, Load) and expr.buffer in self._indices:
                 self._indices[expr.buffer].add(self._affine(expr.index))
         for stmt in statements:
-            if isinstance(stmt, Store):
+            if isinstance(stmt, Store) and stmt.buffer in self._indices:
                 self._indices[stmt.buffer].add(self._affine(stmt.index))
 
     def shared_writes(self) -> tuple[str, ...]:
@@ -208,7 +213,9 @@ class _Scan:
                 stmt = statements[at]
                 at += 1
                 self._effects(stmt, guard)
-                if isinstance(stmt, If):
+                if isinstance(stmt, Switch):
+                    stack += ((body, 0, guard) for body in bodies(stmt))
+                elif isinstance(stmt, If):
                     inside, behind = self._guards(stmt, guard)
                     stack.append((stmt.then, 0, inside))
                     stack.append((stmt.otherwise, 0, behind))
@@ -220,7 +227,8 @@ class _Scan:
     # ---- effects
     def _effects(self, stmt: Stmt, guard: _Guard) -> None:
         if isinstance(stmt, Store):
-            self._effect(stmt.buffer, stmt.index, guard)
+            if stmt.buffer not in self._private:
+                self._effect(stmt.buffer, stmt.index, guard)
         elif isinstance(stmt, Loop) and not all(map(self._is_uniform, (stmt.start, stmt.stop, stmt.step))):
             self._bounded(guard)  # a lane without an element may read arbitrary bounds
         for node in unique_nodes(operands(stmt)):
@@ -266,7 +274,8 @@ class _Scan:
             return None
         limit = self._resolved(high)
         if isinstance(limit, BufferLength):
-            return LaneBound(limit.buffer)
+            count = self._private.get(limit.buffer)
+            return LaneBound(limit.buffer) if count is None else LaneBound(lanes=count)
         return LaneBound(lanes=limit.bits) if isinstance(limit, Literal) else None
 
     # ---- expressions

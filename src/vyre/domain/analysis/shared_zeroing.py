@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from vyre.domain.analysis.bounds_checks import BoundsFacts
 from vyre.domain.analysis.index_flow import Bounds, IndexFlow
 from vyre.domain.analysis.index_values import Atom, Value
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import Expr
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
@@ -38,6 +39,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
     bodies,
     operands,
@@ -126,7 +128,7 @@ class _Walk:
                 case Block(inner) | Region(_, inner):
                     if not self._body(inner, follows=follows):
                         return False
-                case If():
+                case If() | Switch():
                     if not self._branches(stmt):
                         return False
                 case Loop():
@@ -137,15 +139,22 @@ class _Walk:
                     return False
         return True
 
-    def _branches(self, stmt: If) -> bool:
+    def _branches(self, stmt: If | Switch) -> bool:
         follows = id(stmt) in self._synchronised
-        ends = [self._apart(branch, follows=follows) for branch in (stmt.then, stmt.otherwise)]
-        alive = [written for written in ends if written is not None]
-        if alive and alive[0]:
-            for name in alive[0]:
-                if all(name in written for written in alive):
-                    self._write(name)
-        return bool(alive)
+        ends = 0
+        writers: dict[str, int] = {}
+        for branch in branches(stmt):
+            if branch.link is not None:
+                self._reads(branch.link)
+            written = self._apart(branch.body, follows=follows)
+            if written is not None:
+                ends += 1
+                for name in written:
+                    writers[name] = writers.get(name, 0) + 1
+        for name, number in writers.items():
+            if number == ends:
+                self._write(name)
+        return ends > 0
 
     def _apart(self, body: Body, *, follows: bool) -> list[str] | None:
         """Walks a body and undoes its effects.
@@ -269,5 +278,5 @@ def _factor(term: tuple[Atom, int]) -> int:
 
 
 _ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})
-_NESTED: Final[frozenset[type[Node]]] = frozenset({If, Loop, Block, Region})
+_NESTED: Final[frozenset[type[Node]]] = frozenset({If, Switch, Loop, Block, Region})
 _PLAIN: Final[frozenset[type[Node]]] = frozenset({Let, Store})

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import (
     Atomic,
     Expr,
@@ -47,6 +48,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Stmt,
+    Switch,
     Trap,
     operands,
     walk_statements,
@@ -74,8 +76,11 @@ class UniformityFacts:
         self._conditions = conditions
         self._iterations = iterations
 
-    def condition(self, stmt: If | Loop) -> Uniformity:
-        """Returns which of the lanes that reach the statement agree on its condition, or on all its bounds."""
+    def condition(self, stmt: If | Switch | Loop) -> Uniformity:
+        """Returns which of the lanes that reach the statement agree on its condition or selector, or on all bounds.
+
+        An ``else if`` is reached by the lanes that took no earlier link of the chain.
+        """
         return self._conditions[id(stmt)]
 
     def iterations(self, stmt: Loop) -> Uniformity:
@@ -84,7 +89,7 @@ class UniformityFacts:
 
 
 def uniformity(program: Program) -> UniformityFacts:
-    """Returns facts about every ``If`` and ``Loop`` of a program within the depth limits."""
+    """Returns facts about every ``If``, ``Switch`` and ``Loop`` of a program within the depth limits."""
     found = program._cache.get(_CACHED)
     if not isinstance(found, UniformityFacts):
         found = program._cache[_CACHED] = _Analysis(program).facts()
@@ -209,8 +214,8 @@ class _LoopState(NamedTuple):
     continues: list[dict[str, int]]
 
 
-class _Branch(NamedTuple):
-    """The versions that a branch changed, whether its end is reached, and the lanes that have ended by then."""
+class _End(NamedTuple):
+    """The end of a branch: the versions changed in it, whether it is reached, and the lanes that have ended by then."""
 
     changed: dict[str, int]
     alive: bool
@@ -298,7 +303,7 @@ class _Analysis:
         del self._path[-2:]
         return alive
 
-    def _branch(self, body: Body, branch: int, condition: int) -> _Branch:
+    def _branch(self, body: Body, branch: int, condition: int) -> _End:
         """Walks a body under a condition and undoes its effects on the locals."""
         mark, ended = len(self._undo), self._ended
         self._enter(condition)
@@ -306,7 +311,7 @@ class _Analysis:
         self._leave()
         declared = self._declared_since(mark)
         changed = {name: self._env[name].node for name, _ in self._undo[mark:] if name not in declared}
-        result = _Branch(changed, alive, self._ended)
+        result = _End(changed, alive, self._ended)
         self._rewind(mark)
         self._ended = ended
         return result
@@ -351,16 +356,35 @@ class _Analysis:
             self._update(stmt.name, self._graph.node(needed.union(self._conditions[version.depth :])))
         return True
 
-    def _if(self, stmt: If) -> bool:
-        condition = self._graph.node(self._evaluate(stmt, (stmt.condition,)))
-        self._condition_of.setdefault(id(stmt), []).append(condition)
-        branches = (self._branch(stmt.then, 0, condition), self._branch(stmt.otherwise, 1, condition))
-        self._ended = self._graph.node(branch.ended for branch in branches)
-        open_ends = [branch.changed for branch in branches if branch.alive]
-        for name in dict.fromkeys(name for changed in open_ends for name in changed):
-            current = self._env[name].node
-            self._update(name, self._graph.node(changed.get(name, current) for changed in open_ends))
+    def _select(self, stmt: If | Switch) -> bool:
+        """Walks all bodies of a branching statement; ``passed`` stands for all conditions evaluated so far."""
+        passed = self._condition(stmt)
+        ends: list[_End] = []
+        for body, number, link in branches(stmt):
+            if link is not None:
+                self._path.append(number - 1)
+                self._enter(passed)
+                condition = self._condition(link)
+                self._leave()
+                self._path.pop()
+                passed = self._graph.node((passed, condition))
+            ends.append(self._branch(body, number, passed))
+        self._ended = self._graph.node(end.ended for end in ends)
+        open_ends = [end.changed for end in ends if end.alive]
+        versions: dict[str, list[int]] = {}
+        for changed in open_ends:
+            for name, node in changed.items():
+                versions.setdefault(name, []).append(node)
+        for name, nodes in versions.items():
+            if len(nodes) < len(open_ends):
+                nodes.append(self._env[name].node)
+            self._update(name, self._graph.node(nodes))
         return bool(open_ends)
+
+    def _condition(self, stmt: If | Switch) -> int:
+        condition = self._graph.node(self._evaluate(stmt, operands(stmt)))
+        self._condition_of.setdefault(id(stmt), []).append(condition)
+        return condition
 
     def _loop(self, stmt: Loop) -> bool:
         graph = self._graph
@@ -429,7 +453,8 @@ class _Analysis:
 _HANDLERS: Final[dict[type[Node], Callable[[_Analysis, Any], bool]]] = {
     Let: _Analysis._let,
     Assign: _Analysis._assign,
-    If: _Analysis._if,
+    If: _Analysis._select,
+    Switch: _Analysis._select,
     Loop: _Analysis._loop,
     Break: _Analysis._break,
     Continue: _Analysis._break,

@@ -21,7 +21,7 @@ _CATALOGUE: Final = (
         "comparison with one outcome",
         "A comparison with a literal is always true or always false: no value of the other operand's type lies on the "
         "other side, or the literal is NaN. An operand that is loaded from a narrow buffer has the range of its "
-        "elements.",
+        "elements. So has the selector of a `switch`, where a label beyond the range matches no value.",
         "compare with a value that the operand can pass, compare before a wrap-around can happen, or remove the "
         "comparison.",
     ),
@@ -51,7 +51,7 @@ _CATALOGUE: Final = (
     _lint(
         "L006",
         "branch or loop without statements",
-        "An `if` has no statement in either branch, or a loop has none in its body.",
+        "An `if` has no statement in either branch, a `switch` has none in any of its bodies, or a loop has none.",
         "leave it out; in Python, `c += 1` records a statement only if c is a p.var.",
     ),
     _lint(
@@ -64,7 +64,8 @@ _CATALOGUE: Final = (
     _lint(
         "L008",
         "condition that is a literal",
-        "The condition of an `if` or a `select` is written as true or false.",
+        "The condition of an `if` or a `select` is written as true or false, or the selector of a `switch` is a "
+        "literal.",
         "choose in the program that builds the kernel, or use a parameter or a specialization constant.",
     ),
     _lint(
@@ -82,14 +83,22 @@ _CATALOGUE: Final = (
     _lint(
         "L011",
         "loop that never runs",
-        "The bounds of a loop are literals, and the first is not below the last.",
-        "correct the bounds, or remove the loop.",
+        "The bounds of a loop are literals, and the last is not beyond the first: not above it for a positive step, "
+        "not below it for a negative one.",
+        "correct the bounds or the sign of the step, or remove the loop.",
     ),
     _lint(
         "L012",
         "output that is never written",
         "A program has statements, and none of them stores to an output, which comes back as zeros.",
         "store to it, or remove it.",
+    ),
+    _lint(
+        "L013",
+        "division of integers by a written zero",
+        "The divisor of an integer `/` or `%` is the literal 0, possibly inside casts: the result is what the operator "
+        "gives for 0, whatever the dividend is.",
+        "guard the division, or correct the divisor.",
     ),
 )
 

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from vyre.domain.analysis.index_flow import IndexFlow, survey
 from vyre.domain.diagnostics import Diagnostic
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.program import Program
@@ -25,13 +26,15 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
+    bodies,
     operands,
 )
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.lints.catalogue import LINTS
 from vyre.domain.lints.expressions import ExpressionLints
-from vyre.domain.lints.lanes import ALL, Lanes, Reach
+from vyre.domain.lints.lanes import ALL, UNKNOWN, Lanes, Reach
 from vyre.domain.lints.races import near_races, one_element
 from vyre.domain.validation.findings import Findings, Path
 from vyre.domain.validation.typing import ExpressionTyper, Local
@@ -80,6 +83,8 @@ class _Checker:
     def _check_near_races(self) -> None:
         for race in near_races(self._flow, self._program.workgroup_size):
             place = self._stores.get(id(race.store))
+            if self._buffers[race.store.buffer].is_private:
+                continue
             if place is not None and abs(race.distance) < place.reach.lanes(race.axis):
                 self.findings.add("L003", str(race), race.store, race.other, path=place.path)
 
@@ -144,7 +149,7 @@ class _Checker:
         occurs_again = id(stmt) in self._stores
         self._stores[id(stmt)] = _Place(tuple(self.findings.path), reach.narrow(ALL) if occurs_again else reach)
         self._in_range(stmt, stmt)
-        message = one_element(stmt, self._lanes, reach)
+        message = None if self._buffers[stmt.buffer].is_private else one_element(stmt, self._lanes, reach)
         if message is not None:
             self.findings.add("L003", message, stmt)
         return reach
@@ -154,27 +159,73 @@ class _Checker:
         return reach
 
     def _if(self, stmt: If, reach: Reach) -> Reach | None:
+        """Walks a chain of ``else if``; ``reach`` becomes that of each link in turn, and of the last ``otherwise``."""
+        joined, narrowed = reach, False
+        ends: list[Reach] = []
+        for body, number, link in branches(stmt):
+            test = stmt if number == 0 else link
+            holds = reach
+            if test is not None:
+                self._condition(test, number)
+                holds = self._lanes.behind(reach, test.condition, True)
+            if not ends:
+                joined, narrowed = reach, False
+            narrowed |= self._end_of(body, number, holds, ends)
+            if test is not None:
+                reach = self._lanes.behind(reach, test.condition, False)
+        return _joined(ends, joined, narrowed)
+
+    def _end_of(self, body: Body, number: int, reach: Reach, ends: list[Reach]) -> bool:
+        """Adds the lanes at the end of a body to ``ends``; returns whether lanes of ``reach`` may be missing there."""
+        before = self._ended, self._left
+        end = self._body(body, number, reach)
+        if end is not None:
+            ends.append(end)
+        return (self._ended, self._left) != before
+
+    def _condition(self, stmt: If, number: int) -> None:
+        path = self.findings.path
+        if number:
+            path.append(number - 1)
+            self._typer.begin(stmt)
+            self._operands(stmt)
         if isinstance(stmt.condition, Literal):
             self.findings.add("L008", f"the condition of this `if` is {str(bool(stmt.condition.value)).lower()}", stmt)
         if not stmt.then and not stmt.otherwise:
             self.findings.add("L006", "this `if` has no statement", stmt)
-        before = self._ended, self._left
-        holds = self._lanes.behind(reach, stmt.condition, True)
-        fails = self._lanes.behind(reach, stmt.condition, False)
-        then, otherwise = self._body(stmt.then, 0, holds), self._body(stmt.otherwise, 1, fails)
-        if then is None or otherwise is None:
-            return otherwise if then is None else then
-        return reach if (self._ended, self._left) == before else reach.narrow(ALL)
+        if number:
+            path.pop()
+
+    def _switch(self, stmt: Switch, reach: Reach) -> Reach | None:
+        if isinstance(stmt.selector, Literal):
+            self.findings.add("L008", f"the selector of this `switch` is {stmt.selector.value}", stmt)
+        if not any(bodies(stmt)):
+            self.findings.add("L006", "this `switch` has no statement", stmt)
+        for arm in stmt.arms:
+            for label in arm.labels:
+                lint = self._expressions.of_label(stmt.selector, label)
+                if lint is not None:
+                    self.findings.add(lint.code, lint.message, label, arm, stmt)
+        differs = self._lanes.differs(stmt.selector)
+        inside = reach.narrow(ALL if differs & UNKNOWN else differs)
+        ends: list[Reach] = []
+        narrowed = False
+        for branch in branches(stmt):
+            known = len(ends)
+            leaves = self._end_of(branch.body, branch.number, inside, ends)
+            narrowed |= leaves and (differs != 0 or len(ends) > known)  # else no lane of the workgroup gets here
+        return _joined(ends, reach, narrowed)
 
     def _loop(self, stmt: Loop, reach: Reach) -> Reach:
-        start, stop = stmt.start, stmt.stop
+        start = stmt.start
         if not stmt.body:
             self.findings.add("L006", f"the loop over `{stmt.var}` has no statement", stmt)
-        if isinstance(start, Literal) and isinstance(stop, Literal) and start.bits >= stop.bits:
-            message = f"the loop over `{stmt.var}` from {start.value} to {stop.value} never runs"
-            self.findings.add("L011", message, stmt)
+        if _never_runs(stmt):
+            bounds = f"from {start.value} to {stmt.stop.value}"  # type: ignore[union-attr]
+            step = f" by {stmt.step.value}" if isinstance(stmt.step, Literal) and stmt.step.value != 1 else ""
+            self.findings.add("L011", f"the loop over `{stmt.var}` {bounds}{step} never runs", stmt)
         ended, left = self._ended, self._left
-        differs = self._lanes.differs(start) | self._lanes.differs(stop) | self._lanes.differs(stmt.step)
+        differs = self._lanes.differs(start) | self._lanes.differs(stmt.stop) | self._lanes.differs(stmt.step)
         mark = self._typer.locals.mark
         self._typer.locals.declare(stmt.var, Local(self._typer.type_of(start), is_counter=True))
         self._lanes.declare_counter(stmt.var, start, stmt.step)
@@ -193,6 +244,28 @@ class _Checker:
         self._ended += 1
 
 
+def _joined(ends: list[Reach], joined: Reach, narrowed: bool) -> Reach | None:
+    """Returns the lanes behind a branching statement from those at the ends of its bodies.
+
+    ``joined`` are the lanes that reach the first of these bodies or a later one; ``narrowed``: some may have ended.
+    """
+    if len(ends) < 2:
+        return ends[0] if ends else None
+    return joined.narrow(ALL) if narrowed else joined
+
+
+def _never_runs(stmt: Loop) -> bool:
+    """Returns whether the bounds are literals, and the last is not beyond the first in the direction of the step."""
+    start, stop, step = stmt.start, stmt.stop, stmt.step
+    if not isinstance(start, Literal) or not isinstance(stop, Literal):
+        return False
+    if start.value == stop.value:
+        return True
+    if not isinstance(step, Literal):
+        return start.value > stop.value and not start.dtype.is_signed
+    return start.value > stop.value if step.value > 0 else start.value < stop.value
+
+
 _HANDLERS: Final[dict[type[Node], Callable[[_Checker, Any, Reach], Reach | None]]] = {
     Let: _Checker._let,
     Assign: _Checker._assign,
@@ -200,6 +273,7 @@ _HANDLERS: Final[dict[type[Node], Callable[[_Checker, Any, Reach], Reach | None]
     AsyncLoad: _Checker._copy,
     AsyncStore: _Checker._copy,
     If: _Checker._if,
+    Switch: _Checker._switch,
     Loop: _Checker._loop,
     Block: _Checker._scope,
     Region: _Checker._scope,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.ir.bits import integer_range
-from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Select, Unary
+from vyre.domain.ir.expr import Binary, Cast, Expr, Literal, Load, Select, Unary
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, BinaryOp, UnaryOp
 from vyre.domain.ir.program import Buffer
@@ -95,9 +95,22 @@ class ExpressionLints:
 
     def _division(self, expr: Binary) -> Lint | None:
         divisor = expr.right
-        if isinstance(divisor, Literal) and divisor.dtype.is_float and divisor.value == 0:
-            return Lint("L010", f"every quotient by {divisor.value} is infinite or NaN")
-        return None
+        if isinstance(divisor, Literal) and divisor.dtype.is_float:
+            return Lint("L010", f"every quotient by {divisor.value} is infinite or NaN") if not divisor.value else None
+        return self._remainder(expr)
+
+    def _remainder(self, expr: Binary) -> Lint | None:
+        dtype = self._type_of(expr.right) if _is_written_zero(expr.right) else None
+        if dtype is None or not dtype.is_integer:
+            return None
+        return Lint("L013", f"the divisor of `{BINARY[expr.op].text}` is the literal 0")
+
+    def of_label(self, selector: Expr, label: Literal) -> Lint | None:
+        """Returns the lint on a label of a ``switch``, or None."""
+        limits = self._range(selector)
+        if limits is None or isinstance(selector, Literal) or limits[0] <= int(label.value) <= limits[1]:
+            return None
+        return Lint("L001", f"the label {label.value} never matches a value of {self._type_text(selector, label)}")
 
     def _select(self, expr: Select) -> Lint | None:
         if isinstance(expr.condition, Literal):
@@ -117,6 +130,13 @@ class ExpressionLints:
     def _type_text(self, other: Expr, literal: Literal) -> str:
         """Returns the type whose range decided."""
         return self._buffers[other.buffer].element.text if isinstance(other, Load) else literal.dtype.text
+
+
+def _is_written_zero(expr: Expr) -> bool:
+    """Returns whether an expression is an integer literal 0, also inside casts."""
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return isinstance(expr, Literal) and expr.dtype.is_integer and expr.bits == 0
 
 
 def _less(left: tuple[int, int], right: tuple[int, int]) -> bool | None:
@@ -149,6 +169,7 @@ _OF_OPERATOR: Final[dict[BinaryOp, Callable[[ExpressionLints, Binary], Lint | No
     BinaryOp.SHL: ExpressionLints._shift,
     BinaryOp.SHR: ExpressionLints._shift,
     BinaryOp.DIV: ExpressionLints._division,
+    BinaryOp.MOD: ExpressionLints._remainder,
 }
 _CHECKS: Final[dict[type[Node], Callable[[ExpressionLints, Any], Lint | None]]] = {
     Binary: ExpressionLints._binary,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
@@ -20,6 +21,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Stmt,
+    Switch,
     Trap,
     walk_statements,
 )
@@ -88,8 +90,8 @@ class _Pairing:
                 if self._heads:
                     self._require_same(pending, self._heads[-1], "where a loop is left or restarted")
                 return None
-            case If(_, then, otherwise):
-                return self._if(then, otherwise, pending)
+            case If() | Switch():
+                return self._branches(stmt, pending)
             case Loop(body=body):
                 self._loop(body, pending)
             case Block(body) | Region(body=body):
@@ -105,13 +107,17 @@ class _Pairing:
             self._error(f"asynchronous copy `{stmt.tag}` is started again before its wait", stmt)
         pending[stmt.tag] = stmt
 
-    def _if(self, then: Body, otherwise: Body, pending: _Pending) -> _Pending | None:
-        first = self._body(then, 0, dict(pending))
-        second = self._body(otherwise, 1, dict(pending))
-        if first is None or second is None:
-            return second if first is None else first
-        self._require_same(first, second, "after an `if`")
-        return second | first
+    def _branches(self, stmt: If | Switch, pending: _Pending) -> _Pending | None:
+        joined: _Pending | None = None
+        where = "after a `switch`" if isinstance(stmt, Switch) else "after an `if`"
+        for branch in branches(stmt):
+            end = self._body(branch.body, branch.number, dict(pending))
+            if joined is not None and end is not None:
+                self._require_same(joined, end, where)
+                joined = end | joined
+            elif end is not None:
+                joined = end
+        return joined
 
     def _loop(self, body: Body, pending: _Pending) -> None:
         self._heads.append(pending)

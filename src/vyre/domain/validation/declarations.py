@@ -150,7 +150,10 @@ def _check_like(buffer: Buffer, program: Program, findings: Findings) -> None:
     elif _is_cyclic(buffer, program):
         defect = "which leads back to it"
     if defect is not None:
-        findings.add("V214", f"buffer `{buffer.name}` is sized like `{buffer.like}`, {defect}", buffer)
+        message = f"buffer `{buffer.name}` is sized like `{buffer.like}`, {defect}"
+        findings.add(
+            "V214", message, buffer, fix="name a declared buffer of the interface, on an output without a count."
+        )
 
 
 def _is_cyclic(buffer: Buffer, program: Program) -> bool:

@@ -13,7 +13,8 @@ from vyre.domain.validation.rules import RULES, Rule
 Path: TypeAlias = tuple[int, ...]
 """The position of a statement: for each enclosing body, the number of that body in its parent and the index in it.
 
-Paths compare in program order; the empty path is the header."""
+The links of a chain of ``else if`` are bodies of its first ``if``, numbered as by ``branches``; a link itself, that is
+its condition, has a number of its own and no index.  Paths compare in program order; the empty path is the header."""
 
 
 class Findings:

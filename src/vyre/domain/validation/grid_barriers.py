@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import Atomic, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import Ordering
-from vyre.domain.ir.program import Program
+from vyre.domain.ir.program import Access, Program
 from vyre.domain.ir.stmt import (
     Assign,
     Barrier,
@@ -20,6 +21,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Stmt,
+    Switch,
     Trap,
     operands,
     walk_statements,
@@ -29,6 +31,7 @@ from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings, Path
 
 _SUBGROUP_OPERATIONS: Final = (SubgroupAdd, SubgroupBallot, SubgroupShuffle)
+_MEMORY: Final = {Access.WORKGROUP: "workgroup memory", Access.PRIVATE: "private memory"}
 
 
 def is_grid_barrier(stmt: Stmt) -> bool:
@@ -37,7 +40,7 @@ def is_grid_barrier(stmt: Stmt) -> bool:
 
 
 def check_grid_barriers(program: Program, findings: Findings) -> None:
-    """Reports grid barriers, locals and workgroup memory that prevent splitting the program."""
+    """Reports grid barriers, locals, and workgroup and private memory that prevent splitting the program."""
     if any(map(is_grid_barrier, walk_statements(program.body))):
         _GridBarriers(program, findings)
 
@@ -70,9 +73,10 @@ class _GridBarriers:
             for buffer, touch in accesses(stmt)
             if touch is not Touch.READ
         }
-        self._shared = {buffer.name for buffer in program.buffers if buffer.is_workgroup}
+        self._unbound = {buffer.name: _MEMORY[buffer.access] for buffer in program.buffers if not buffer.is_bound}
+        """The kinds of memory, in words, of the buffers that start at zero in every segment."""
         self._home: dict[str, int] = {}
-        """The segment in which each workgroup buffer was first accessed."""
+        """The segment in which each of these buffers was first accessed."""
         self._segment = 0
         self._ended: Stmt | None = None
         self._visible: ScopedNames[_Declaration] = ScopedNames()
@@ -96,9 +100,8 @@ class _GridBarriers:
                     self._declare(stmt)
                 case Block(nested) | Region(body=nested):
                     self._scope(nested)
-                case If(_, then, otherwise):
-                    self._inside(then, 0)
-                    self._inside(otherwise, 1)
+                case If() | Switch():
+                    self._branches(stmt)
                 case Loop(body=nested):
                     self._inside(nested, 0)
                 case Barrier(Ordering.GRID_SYNC):
@@ -109,22 +112,29 @@ class _GridBarriers:
         self._visible.leave(mark)
 
     def _inside(self, body: Body, branch: int) -> None:
-        """Checks a body under an ``if`` or a loop, where no grid barrier is allowed."""
+        """Checks a body under an ``if``, a ``switch`` or a loop, where no grid barrier is allowed."""
         self._path += (branch, 0)
         for index, stmt in enumerate(body):
             self._path[-1] = index
             self._use(stmt)
             if is_grid_barrier(stmt):
-                self._error("V207", "grid barrier inside an `if` or a loop", stmt)
+                self._error("V207", "grid barrier inside an `if`, a `switch` or a loop", stmt)
             match stmt:
-                case If(_, then, otherwise):
-                    self._inside(then, 0)
-                    self._inside(otherwise, 1)
+                case If() | Switch():
+                    self._branches(stmt)
                 case Loop(body=nested) | Block(nested) | Region(body=nested):
                     self._inside(nested, 0)
                 case _:
                     pass
         del self._path[-2:]
+
+    def _branches(self, stmt: If | Switch) -> None:
+        for body, number, link in branches(stmt):
+            if link is not None:
+                self._path.append(number - 1)
+                self._use(link)
+                self._path.pop()
+            self._inside(body, number)
 
     def _cut(self, stmt: Barrier) -> None:
         self._segment += 1
@@ -147,14 +157,14 @@ class _GridBarriers:
             return f"it depends on an atomic on `{node.buffer}`"
         if isinstance(node, _SUBGROUP_OPERATIONS):
             return "it depends on a subgroup operation"
-        if isinstance(node, Load) and node.buffer in self._shared:
-            return f"it depends on workgroup memory `{node.buffer}`"
+        if isinstance(node, Load) and node.buffer in self._unbound:
+            return f"it depends on {self._unbound[node.buffer]} `{node.buffer}`"
         if isinstance(node, Load) and node.buffer in self._written:
             return f"it depends on `{node.buffer}`, which the program writes"
         return None
 
     def _use(self, stmt: Stmt) -> None:
-        """Notes the locals and the workgroup memory that the statement itself uses."""
+        """Notes the locals and the workgroup and private memory that the statement itself uses."""
         names = [node.name for node in unique_nodes(operands(stmt)) if isinstance(node, Var)]
         if isinstance(stmt, Assign):
             names.append(stmt.name)
@@ -166,8 +176,8 @@ class _GridBarriers:
                 declaration.survives |= declaration.segment < self._segment
                 declaration.is_assigned |= isinstance(stmt, Assign) and name == stmt.name
         for buffer, _ in accesses(stmt):
-            if buffer in self._shared and self._home.setdefault(buffer, self._segment) != self._segment:
-                message = f"workgroup memory `{buffer}` is accessed before and after a grid barrier"
+            if buffer in self._unbound and self._home.setdefault(buffer, self._segment) != self._segment:
+                message = f"{self._unbound[buffer]} `{buffer}` is accessed before and after a grid barrier"
                 self._error("V209", message, stmt)
                 self._home[buffer] = self._segment
 

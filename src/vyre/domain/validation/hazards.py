@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     AsyncLoad,
@@ -21,6 +22,7 @@ from vyre.domain.ir.stmt import (
     Region,
     Return,
     Stmt,
+    Switch,
     Trap,
     walk_statements,
 )
@@ -103,9 +105,8 @@ class _Hazards:
             case Continue():
                 self._continues.append(state)
                 return None
-            case If(_, then, otherwise):
-                ends = (self._body(then, 0, dict(state)), self._body(otherwise, 1, dict(state)))
-                return None if ends == (None, None) else _join(ends)
+            case If() | Switch():
+                return self._branches(stmt, state)
             case Loop(body=body):
                 return self._loop(body, state)
             case Block(body) | Region(body=body):
@@ -113,6 +114,18 @@ class _Hazards:
             case _:
                 pass
         return state
+
+    def _branches(self, stmt: If | Switch, state: _State) -> _State | None:
+        ends: list[_State] = []
+        for body, number, link in branches(stmt):
+            if link is not None:
+                self._path.append(number - 1)
+                self._touch(link, state)
+                self._path.pop()
+            end = self._body(body, number, dict(state))
+            if end is not None:
+                ends.append(end)
+        return _join(ends) if ends else None
 
     def _touch(self, stmt: Stmt, state: _State) -> None:
         kinds = _kinds(stmt)

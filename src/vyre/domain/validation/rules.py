@@ -127,12 +127,6 @@ _CATALOGUE: Final = (
         "use acquire, release, acq_rel or seq_cst, or remove the barrier.",
     ),
     Rule(
-        "V044",
-        "division by a written zero",
-        "The divisor of an integer `/` or `%` is the literal 0, possibly inside casts.",
-        "guard the division, or correct the divisor.",
-    ),
-    Rule(
         "V045",
         "assignment changes the type",
         "The type of an assigned value differs from that of the local.",
@@ -323,21 +317,21 @@ _CATALOGUE: Final = (
     Rule(
         "V207",
         "grid barrier below the top level",
-        "A `grid_sync` barrier is inside an `if` or a loop.",
+        "A `grid_sync` barrier is inside an `if`, a `switch` or a loop.",
         "move it to the top level; blocks and regions around it are allowed.",
     ),
     Rule(
         "V208",
         "local does not survive a grid barrier",
         "A local declared before a grid barrier and used after it cannot be computed again: it is assigned, or depends "
-        "on an atomic, a subgroup operation, workgroup memory, or a buffer that the program writes.",
+        "on an atomic, a subgroup operation, workgroup or private memory, or a buffer that the program writes.",
         "compute it after the barrier, or keep it in a buffer.",
     ),
     Rule(
         "V209",
-        "workgroup memory does not survive a grid barrier",
-        "A workgroup buffer is accessed both before and after a grid barrier.",
-        "use a workgroup buffer for each part, or keep the data in a storage buffer.",
+        "workgroup or private memory does not survive a grid barrier",
+        "A workgroup or private buffer is accessed both before and after a grid barrier.",
+        "use a buffer for each part, or keep the data in a storage buffer.",
     ),
     Rule(
         "V210",
@@ -371,7 +365,7 @@ _CATALOGUE: Final = (
         "bad `like` reference, or private memory that other lanes would have to see",
         "`like` names no buffer of the interface, leads back to itself, or is given for a buffer that has a count or "
         "takes an input; or an atomic or an asynchronous copy names private memory.",
-        "name a declared buffer of the interface, on an output without a count; load and store private memory.",
+        "use plain loads and stores for private memory; let `like` name a declared buffer of the interface.",
     ),
     Rule(
         "V215",
@@ -438,6 +432,7 @@ RETIRED: Final[dict[str, str]] = {
     "V031": "there are no opaque statements",
     "V034": "a backend that cannot cast raises UnsupportedFeature",
     "V041": "every backend has subgroup operations",
+    "V044": "a written zero divisor is the lint L013",
     "V046": "collectives are lowered or refused at import",
     "V101": "a root region is optional",
     "V106": "element types are V201",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import Atomic, Expr, Literal
 from vyre.domain.ir.limits import U32_MAX, U64_MAX
 from vyre.domain.ir.node import Node
@@ -30,8 +31,6 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
-    bodies,
-    if_chain,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.findings import Findings, Path
@@ -163,18 +162,18 @@ class StatementChecker:
             self._error("V112", f"{what} `{name}`, which is {access}", stmt)
 
     def _if(self, stmt: If) -> None:
-        path = self._findings.path
-        links, otherwise = if_chain(stmt)
-        depth = len(path)
-        for link in links:
-            if link is not stmt:
-                path += (1, 0)
+        self._condition(stmt)
+        for body, number, link in branches(stmt):
+            if link is not None:
+                self._findings.path.append(number - 1)
                 self._typer.begin(link)
-            self._typer.require(link.condition, ScalarType.BOOL, "V115", "the condition of `if`")
-            self._note_atomics(link)
-            self._body(link.then, 0)
-        self._body(otherwise, 1)
-        del path[depth:]
+                self._condition(link)
+                self._findings.path.pop()
+            self._body(body, number)
+
+    def _condition(self, link: If) -> None:
+        self._typer.require(link.condition, ScalarType.BOOL, "V115", "the condition of `if`")
+        self._note_atomics(link)
 
     def _switch(self, stmt: Switch) -> None:
         dtype = self._typer.require_integer(stmt.selector, "V221", "the selector of `switch`")
@@ -190,8 +189,8 @@ class StatementChecker:
                 elif label.bits in seen:
                     self._error("V221", f"`switch` has the label {label.value} twice", label, arm, stmt)
                 seen.add(label.bits)
-        for branch, body in enumerate(bodies(stmt)):
-            self._body(body, branch)
+        for branch in branches(stmt):
+            self._body(branch.body, branch.number)
 
     def _loop(self, stmt: Loop) -> None:
         dtype: ScalarType | None = None
@@ -245,7 +244,8 @@ class StatementChecker:
         for name in (stmt.source, stmt.destination):
             buffer = self._buffers.get(name)
             if buffer is not None and buffer.is_private:
-                self._error("V214", f"{what} with `{name}`, which is private memory", stmt)
+                message = f"{what} with `{name}`, which is private memory"
+                self._findings.add("V214", message, stmt, fix="copy the elements by loads and stores.")
 
     def _async_wait(self, stmt: AsyncWait) -> None:
         """Does nothing: the pairing of a wait is checked with the flow."""

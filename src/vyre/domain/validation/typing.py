@@ -59,6 +59,7 @@ from vyre.domain.scoped_names import ScopedNames
 from vyre.domain.validation.findings import Findings
 
 _U32: Final = ScalarType.U32
+_PRIVATE_FIX: Final = "no other lane sees private memory: load the element and store it."
 _SPEC_TYPES: Final = frozenset({ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL})
 
 
@@ -112,10 +113,10 @@ class ExpressionTyper:
         result = self._known[key] = _RULES[type(expr)](self, expr)
         return result
 
-    def error(self, code: str, message: str, node: Expr) -> None:
+    def error(self, code: str, message: str, node: Expr, fix: str | None = None) -> None:
         """Reports a violated rule at an expression."""
         nodes = (node,) if self._statement is None else (node, self._statement)
-        self._findings.add(code, message, *nodes)
+        self._findings.add(code, message, *nodes, fix=fix)
 
     def require(self, expr: Expr, wanted: ScalarType, code: str, what: str) -> None:
         """Reports ``code`` if the expression has a type other than ``wanted``."""
@@ -173,8 +174,6 @@ class ExpressionTyper:
         row = BINARY[expr.op]
         result = binary_result(expr.op, left, right)
         if result is not None:
-            if expr.op in (BinaryOp.DIV, BinaryOp.MOD) and left.is_integer and _is_written_zero(expr.right):
-                self.error("V044", f"the divisor of `{row.text}` is the literal 0", expr)
             return result
         if expr.op is BinaryOp.MOD and left.is_float and left is right:
             self.error("V211", f"`{row.text}` is not defined for {left.text}", expr)
@@ -297,7 +296,7 @@ class ExpressionTyper:
             self.error("V127", f"{what} on `{expr.buffer}`, which is no buffer", expr)
             return None
         if buffer.is_private:
-            self.error("V214", f"{what} on `{expr.buffer}`, which is private memory", expr)
+            self.error("V214", f"{what} on `{expr.buffer}`, which is private memory", expr, _PRIVATE_FIX)
         elif buffer.access not in (Access.READ_WRITE, Access.WORKGROUP):
             access = buffer.access.name.lower().replace("_", "-")
             self.error("V009", f"{what} on `{expr.buffer}`, which is {access}", expr)
@@ -348,13 +347,6 @@ class ExpressionTyper:
 
 def _first_atomic(operands: tuple[Expr, ...]) -> Atomic | None:
     return next((node for node in unique_nodes(operands) if isinstance(node, Atomic)), None)
-
-
-def _is_written_zero(expr: Expr) -> bool:
-    """Returns whether an expression is an integer literal 0, also inside casts."""
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return isinstance(expr, Literal) and expr.dtype.is_integer and expr.bits == 0
 
 
 def _names(types: frozenset[ScalarType]) -> str:

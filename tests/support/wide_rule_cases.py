@@ -1,0 +1,299 @@
+"""Rule cases of private memory, switches, chains of ``else if``, indices of every integer type and narrow values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from support.kernels import (
+    BARRIER,
+    BUFFERS,
+    DIVERGENT,
+    GRID_SYNC,
+    LID,
+    OWN,
+    SH,
+    TRUE,
+    UNIFORM,
+    WGID,
+    equal,
+    kernel,
+    lit,
+    load,
+    loop,
+    store,
+    var,
+    when,
+)
+from support.rule_cases import RuleCase
+from vyre.domain.ir.expr import Atomic, Expr, Literal, Narrow, Pack, SubgroupAdd, Unpack, WrapCast
+from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
+from vyre.domain.ir.stmt import (
+    Arm,
+    Assign,
+    AsyncLoad,
+    AsyncWait,
+    Body,
+    Break,
+    If,
+    Let,
+    Return,
+    Stmt,
+    Switch,
+)
+from vyre.domain.ir.types import ScalarType, f16, f32, f64, i8, i32, i64, u8, u16, u32, u64
+
+_CASES: Final[list[RuleCase]] = []
+_WITH_OWN: Final = (*BUFFERS, OWN)
+_ONE: Final = lit(1)
+_X: Final = var("x")
+_READ: Final = Let("r", load("out"))
+_COPY: Final = AsyncLoad("inp", "out", lit(0), lit(4), "t")
+_WAIT: Final = AsyncWait("t")
+
+
+def _case(code: str, what: str, broken: Program | Stmt, legal: Program | Stmt) -> None:
+    _CASES.append(RuleCase(code, what, _program(broken), _program(legal)))
+
+
+def _program(made: Program | Stmt) -> Program:
+    return made if isinstance(made, Program) else _kernel(made)
+
+
+def _kernel(*body: Stmt) -> Program:
+    return kernel(*body, buffers=_WITH_OWN)
+
+
+def _atomic(buffer: str = "out", index: Expr | None = None) -> Let:
+    return Let("o", Atomic(AtomicOp.ADD, buffer, index or lit(0), None, _ONE))
+
+
+def _switch(selector: Expr, *arms: Body, default: Body = ()) -> Switch:
+    """The n-th arm is for the value n."""
+    return Switch(selector, tuple(Arm((lit(n),), body) for n, body in enumerate(arms)), default)
+
+
+def _chain(first: Expr, second: Expr, *bodies: Body) -> If:
+    """``if first {} else if second {} else {}``; bodies that are left out are empty."""
+    a, b, c = (*bodies, (), (), ())[:3]
+    return If(first, a, (If(second, b, c),))
+
+
+def _labelled(*labels: Literal, selector: Expr = LID) -> Switch:
+    return Switch(selector, (Arm(labels, ()),))
+
+
+def _private(*counts: int, element: ScalarType = u32) -> Program:
+    buffers = (Buffer.make(f"p{n}", 0, Access.PRIVATE, element, count) for n, count in enumerate(counts))
+    return kernel(buffers=tuple(buffers))
+
+
+# Uniform flow.
+_case("V010", "an arm of a divergent switch", _switch(LID, (BARRIER,)), _switch(WGID, (BARRIER,)))
+_case(
+    "V010", "the default of a divergent switch", _switch(LID, (), default=(BARRIER,)), _switch(WGID, default=(BARRIER,))
+)
+_case("V010", "behind a divergent link", _chain(DIVERGENT, TRUE, (), (BARRIER,)), _chain(UNIFORM, TRUE, (), (BARRIER,)))
+_case("V010", "a divergent last link", _chain(TRUE, DIVERGENT, (), (BARRIER,)), _chain(TRUE, DIVERGENT, (BARRIER,), ()))
+_case(
+    "V010",
+    "a value that an arm assigns",
+    _kernel(Let("x", WGID), _switch(LID, (Assign("x", _ONE),)), when(equal(_X, _ONE), BARRIER)),
+    _kernel(Let("x", WGID), _switch(WGID, (Assign("x", _ONE),)), when(equal(_X, _ONE), BARRIER)),
+)
+_case(
+    "V010",
+    "a value that every arm assigns",
+    _kernel(
+        Let("x", WGID),
+        _switch(LID, (Assign("x", _ONE),), default=(Assign("x", lit(2)),)),
+        when(equal(_X, _ONE), BARRIER),
+    ),
+    _kernel(
+        Let("x", LID),
+        _switch(WGID, (Assign("x", _ONE),), default=(Assign("x", lit(2)),)),
+        when(equal(_X, _ONE), BARRIER),
+    ),
+)
+_case(
+    "V010",
+    "after a break in an arm",
+    loop("k", lit(3), _switch(LID, (Break(),)), BARRIER),
+    loop("k", lit(3), _switch(WGID, (Break(),)), BARRIER),
+)
+_case("V010", "private memory decides", when(equal(load("own"), _ONE), BARRIER), when(equal(WGID, _ONE), BARRIER))
+_case(
+    "V203",
+    "a condition behind a divergent link",
+    _chain(DIVERGENT, equal(SubgroupAdd(LID), _ONE)),
+    _chain(UNIFORM, equal(SubgroupAdd(LID), _ONE)),
+)
+_case("V203", "an arm", _switch(LID, (Let("x", SubgroupAdd(LID)),)), _switch(SubgroupAdd(LID), (Let("x", _ONE),)))
+_case(
+    "V210",
+    "a return in an arm",
+    _kernel(_switch(LID, (Return(),)), BARRIER),
+    _kernel(_switch(WGID, (Return(),)), BARRIER),
+)
+
+# Atomics and copies.
+_case("V123", "an arm", _kernel(_READ, _switch(LID, (_atomic(),))), _kernel(_READ, BARRIER, _switch(LID, (_atomic(),))))
+_case(
+    "V123",
+    "after one arm of several",
+    _kernel(_switch(LID, (), (_atomic(),), ()), _READ),
+    _kernel(_switch(LID, (), (_atomic(),), ()), BARRIER, _READ),
+)
+_case(
+    "V123",
+    "an arm that ends the lane",
+    _kernel(_switch(LID, (_atomic(), Return()), (_atomic(),)), _READ),
+    _kernel(_switch(LID, (_atomic(), Return())), _READ),
+)
+_case(
+    "V123",
+    "the condition of a second link",
+    _kernel(_atomic("sh"), _chain(UNIFORM, equal(load("sh"), _ONE))),
+    _kernel(_atomic("sh"), _chain(UNIFORM, TRUE, (Let("r", load("inp")),))),
+)
+_case(
+    "V123",
+    "the selector",
+    _kernel(_atomic("sh"), _switch(load("sh"))),
+    _kernel(_atomic("sh"), BARRIER, _switch(load("sh"))),
+)
+_case(
+    "V122",
+    "a wait in one arm",
+    _kernel(_COPY, _switch(WGID, (_WAIT,), (_WAIT,))),
+    _kernel(_COPY, _switch(WGID, (_WAIT,), (_WAIT,), default=(_WAIT,))),
+)
+_case(
+    "V122",
+    "a copy in one arm",
+    _kernel(_switch(WGID, (_COPY,), ()), _WAIT),
+    _kernel(_switch(WGID, (_COPY,), default=(_COPY,)), _WAIT),
+)
+_case(
+    "V122",
+    "a wait in one link",
+    _kernel(_COPY, _chain(UNIFORM, TRUE, (_WAIT,), (_WAIT,))),
+    _kernel(_COPY, _chain(UNIFORM, TRUE, (_WAIT,), (_WAIT,), (_WAIT,))),
+)
+
+# Grid barriers.
+_case("V207", "an arm", _switch(WGID, (GRID_SYNC,)), _kernel(_switch(WGID, ()), GRID_SYNC))
+_case("V207", "a link", _chain(UNIFORM, TRUE, (), (GRID_SYNC,)), _kernel(_chain(UNIFORM, TRUE), GRID_SYNC))
+_case(
+    "V208",
+    "private memory",
+    _kernel(Let("x", load("own")), GRID_SYNC, store(_X)),
+    _kernel(Let("x", load("inp")), GRID_SYNC, store(_X)),
+)
+_case(
+    "V209",
+    "private memory",
+    _kernel(store(_ONE, "own"), GRID_SYNC, Let("x", load("own"))),
+    _kernel(store(_ONE, "own"), Let("x", load("own")), GRID_SYNC),
+)
+_case(
+    "V209",
+    "private memory in a second link",
+    _kernel(store(_ONE, "own"), GRID_SYNC, _chain(UNIFORM, equal(load("own"), _ONE))),
+    _kernel(GRID_SYNC, store(_ONE, "own"), _chain(UNIFORM, equal(load("own"), _ONE))),
+)
+_case("V210", "a return in an arm before a grid barrier", _kernel(_switch(WGID, (Return(),)), GRID_SYNC), GRID_SYNC)
+
+# Scopes and types.
+_case("V115", "a second link", _chain(TRUE, LID), _chain(TRUE, UNIFORM))
+_case("V107", "a local of another arm", _switch(LID, (Let("x", LID),), (store(_X),)), _switch(LID, (_READ,), (_READ,)))
+_case("V205", "in an arm", _switch(LID, (Break(),)), loop("k", lit(2), _switch(LID, (Break(),))))
+_case("V027", "an f32 index", _atomic(index=lit(0.0, f32)), _atomic(index=lit(0, i64)))
+_case("V027", "a bool index", _atomic(index=TRUE), _atomic(index=lit(0, i32)))
+_case("V114", "a float index of a load", Let("x", load("inp", lit(0.0, f64))), Let("x", load("inp", lit(0, u64))))
+_case("V114", "a bool index of a store", store(_ONE, index=TRUE), store(_ONE, index=lit(0, i32)))
+_case("V116", "bool bounds", loop("k", TRUE, start=TRUE, step=TRUE), loop("k", lit(2)))
+_case(
+    "V116",
+    "a step of another type",
+    loop("k", lit(2, i64), start=lit(0, i64), step=lit(1, i32)),
+    loop("k", lit(-2, i64), start=lit(0, i64), step=lit(-1, i64)),
+)
+_case(
+    "V113",
+    "the variable of a loop over i32",
+    loop("k", lit(2, i32), store(var("k")), start=lit(0, i32), step=lit(1, i32)),
+    loop("k", lit(2), store(var("k"))),
+)
+_case(
+    "V206",
+    "i64",
+    loop("k", lit(2, i64), start=lit(0, i64), step=lit(0, i64)),
+    loop("k", lit(2, i64), start=lit(0, i64), step=lit(-1, i64)),
+)
+_case(
+    "V036",
+    "a negative index",
+    store(_ONE, "own", lit(-1, i32)),
+    store(_ONE, "own", lit(7, i32)),
+)
+_case("V036", "an index of 2^32", store(_ONE, index=lit(1 << 32, u64)), store(_ONE, index=lit((1 << 32) - 2, u64)))
+_case("V221", "an f32 selector", _switch(lit(1.0, f32)), _switch(lit(1, i64)))
+_case("V221", "an arm without labels", _labelled(), _labelled(_ONE))
+_case("V221", "a label of another type", _labelled(lit(1, i32)), _labelled(lit(1, i32), selector=lit(0, i32)))
+_case("V221", "a label twice in an arm", _labelled(_ONE, _ONE), _labelled(_ONE, lit(2)))
+_case(
+    "V221",
+    "a label in two arms",
+    Switch(LID, (Arm((_ONE,), ()), Arm((lit(2), _ONE), ()))),
+    Switch(LID, (Arm((_ONE,), ()), Arm((lit(2),), ()))),
+)
+_case("V219", "narrow to f32", Let("x", Narrow(f32, lit(1.0, f32))), Let("x", Narrow(f16, lit(1.0, f32))))
+_case("V219", "narrow of a u32 to i8", Let("x", Narrow(i8, _ONE)), Let("x", Narrow(u8, _ONE)))
+_case("V219", "pack of an f64", Let("x", Pack(f16, lit(1.0, f64))), Let("x", Pack(f16, lit(1.0, f32))))
+_case("V219", "pack to bool8", Let("x", Pack(ScalarType.BOOL8, TRUE)), Let("x", Pack(u16, _ONE)))
+_case("V219", "unpack of an i32", Let("x", Unpack(i8, lit(1, i32))), Let("x", Unpack(i8, _ONE)))
+_case("V219", "unpack to u32", Let("x", Unpack(u32, _ONE)), Let("x", Unpack(u16, _ONE)))
+_case("V219", "wrapping cast of an integer", Let("x", WrapCast(u32, _ONE)), Let("x", WrapCast(u32, lit(1.0, f64))))
+_case(
+    "V219", "wrapping cast to a float", Let("x", WrapCast(f64, lit(1.0, f32))), Let("x", WrapCast(i64, lit(1.0, f32)))
+)
+
+# Private memory.
+_case("V105", "private memory", _private(0), _private(1))
+_case("V214", "an atomic on private memory", _atomic("own"), _atomic("sh"))
+_case(
+    "V214",
+    "a copy to private memory",
+    _kernel(AsyncLoad("inp", "own", lit(0), lit(4), "t"), _WAIT),
+    _kernel(AsyncLoad("inp", "sh", lit(0), lit(4), "t"), _WAIT),
+)
+_case(
+    "V214",
+    "a copy from private memory",
+    _kernel(AsyncLoad("own", "out", lit(0), lit(4), "t"), _WAIT),
+    _kernel(_COPY, _WAIT),
+)
+_case(
+    "V214",
+    "the count of private memory",
+    kernel(buffers=(*_WITH_OWN, Buffer.make("b", 7, Access.READ_WRITE, u32, is_output=True, like="own"))),
+    kernel(buffers=(*_WITH_OWN, Buffer.make("b", 7, Access.READ_WRITE, u32, is_output=True, like="inp"))),
+)
+_case(
+    "V216",
+    "private memory of kind shared",
+    kernel(buffers=(Buffer("p", 0, Access.PRIVATE, u32, 4, kind=MemoryKind.SHARED),)),
+    _private(4),
+)
+_case(
+    "V216",
+    "storage of kind private",
+    kernel(buffers=(Buffer("p", 0, Access.READ_ONLY, u32, 4, kind=MemoryKind.PRIVATE),)),
+    _private(4),
+)
+_case("V220", "one buffer", _private(16385), _private(16384))
+_case("V220", "two buffers", _private(8192, 1, element=u64), _private(8191, 1, element=u64))
+_case("V103", "private memory", kernel(buffers=(SH, OWN, OWN)), kernel(buffers=(SH, OWN)))
+
+WIDE_RULE_CASES: Final = tuple(_CASES)

@@ -27,7 +27,7 @@ def issue(k: Kernel, stmt: AsyncLoad | AsyncStore, offset: Value, size: Value) -
     """Starts a copy: clips it to the destination and records it under its tag."""
     w = k.w
     selector, copies = _tag(k, stmt.tag)
-    number, copy = next((n, c) for n, c in enumerate(copies) if c.stmt is stmt)
+    number, copy = copies[id(stmt)]
     room = _nbytes(k, stmt.destination)
     w.line(f"cvt.u64.u32 {copy.start}, {in_register(w, offset)};")
     w.line(f"cvt.u64.u32 {copy.nbytes}, {in_register(w, size)};")
@@ -45,12 +45,14 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
     """Writes the captured bytes of the copy that this lane started, even if several copies share the tag."""
     w = k.w
     selector, copies = _tag(k, stmt.tag)
-    if len(copies) == 1:
-        if not copies[0].at_once:
-            _copy(k, copies[0])
+    sole = k.copy_spans.sole(stmt)
+    if sole is not None or len(copies) == 1:
+        (_, copy) = next(iter(copies.values())) if sole is None else copies[id(sole)]
+        if not copy.at_once:
+            _copy(k, copy)
         return
     end = w.label()
-    for number, copy in enumerate(copies):
+    for number, copy in copies.values():
         if copy.at_once:
             continue
         following = w.label()
@@ -65,7 +67,8 @@ def wait(k: Kernel, stmt: AsyncWait) -> None:
 def _tag(k: Kernel, tag: str) -> Tag:
     found = k.copies.get(tag)
     if found is None:
-        copies = tuple(_plan(k, stmt) for stmt in k.copy_spans.by_tag[tag])
+        starts = k.copy_spans.by_tag[tag]
+        copies = {id(stmt): (number, _plan(k, stmt)) for number, stmt in enumerate(starts)}
         found = k.copies[tag] = Tag(k.w.register("r"), copies)
     return found
 

@@ -46,10 +46,13 @@ class Copy(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """All starts of a copy under one tag; the selector holds the number of the start that this lane executed."""
+    """All starts of a copy under one tag, each with its number, by the identity of its statement.
+
+    The selector holds the number of the start that this lane executed.
+    """
 
     selector: Register
-    copies: tuple[Copy, ...]
+    copies: dict[int, tuple[int, Copy]]
 
 
 class Kernel:

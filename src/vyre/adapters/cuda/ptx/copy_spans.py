@@ -34,6 +34,8 @@ class CopySpans:
     def __init__(self, program: Body) -> None:
         self.by_tag: Final[dict[str, list[AsyncCopy]]] = {}
         """The different copies under each tag, in program order."""
+        self._sole: dict[int, AsyncCopy | None] = {}
+        """By wait: the copy for which it certainly waits, or None."""
         self._starts: dict[int, list[_Start]] = {}
         """By copy."""
         self._touches: dict[tuple[str, Touch], list[int]] = {}
@@ -57,6 +59,8 @@ class CopySpans:
     def _walk(self, program: Body) -> list[tuple[int, str]]:
         """Numbers the statements; returns the place and tag of every wait."""
         waits: list[tuple[int, str]] = []
+        latest: dict[str, tuple[_Start, AsyncCopy]] = {}
+        """By tag: the last statement with the tag, unless it is a wait."""
         open_bodies: list[tuple[Iterator[Stmt], dict[str, list[_Start]]]] = [(iter(program), {})]
         place = 0
         while open_bodies:
@@ -70,6 +74,7 @@ class CopySpans:
                 self._touches.setdefault(use, []).append(place)
             if isinstance(stmt, AsyncLoad | AsyncStore):
                 start = _Start(place)
+                latest[stmt.tag] = start, stmt
                 started.setdefault(stmt.tag, []).append(start)
                 if id(stmt) not in self._starts:
                     self.by_tag.setdefault(stmt.tag, []).append(stmt)
@@ -78,11 +83,21 @@ class CopySpans:
                 self._own.update((id(stmt), use.buffer, use.touch) for use in uses)
             elif isinstance(stmt, AsyncWait):
                 waits.append((place, stmt.tag))
-                for start in started.pop(stmt.tag, ()):
+                found, here = latest.pop(stmt.tag, None), started.pop(stmt.tag, None)
+                sole = found[1] if found is not None and here is not None and here[-1] is found[0] else None
+                self._sole[id(stmt)] = sole if self._sole.get(id(stmt), sole) is sole else None
+                for start in here or ():
                     start.wait = place
             open_bodies += [(iter(nested), {}) for nested in reversed(bodies(stmt))]
             place += 1
         return waits
+
+    def sole(self, stmt: AsyncWait) -> AsyncCopy | None:
+        """Returns the copy for which a wait of the program certainly waits; None if it depends on the path.
+
+        It is certain where the last statement with the tag, in program order, is a start in the same body.
+        """
+        return self._sole[id(stmt)]
 
     def left_alone(self, stmt: AsyncCopy, name: str, touches: tuple[Touch, ...]) -> bool:
         """Returns whether a buffer is free of these accesses from the start of a copy of the program to its wait.

@@ -84,14 +84,54 @@ _Elements: TypeAlias = dict[int, list[Event]]
 """Accesses by their distance from the first element, in program order."""
 
 
+class _Candidates:
+    """Accesses that may form groups, by buffer and form of the index."""
+
+    def __init__(self, bindings: frozenset[str]) -> None:
+        self._open: dict[str, dict[Form, dict[_Key, _Elements]]] = {}
+        self._bindings = bindings
+        self.bound: Final[set[str]] = set()
+        """The buffers among them to which the caller binds memory."""
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Returns the buffers."""
+        return tuple(self._open)
+
+    def elements(self, key: _Key) -> _Elements:
+        """Returns the accesses of a candidate, which may be new."""
+        name, form, _, _ = key
+        if name not in self._open and name in self._bindings:
+            self.bound.add(name)
+        return self._open.setdefault(name, {}).setdefault(form, {}).setdefault(key, {})
+
+    def take(self, name: str, *, but: Form | None = None) -> list[tuple[_Key, _Elements]]:
+        """Removes the candidates of a buffer, except those with the form ``but``, and returns them."""
+        forms = self._open.pop(name, {})
+        kept = None if but is None else forms.pop(but, None)
+        if but is not None and kept is not None:
+            self._open[name] = {but: kept}
+        else:
+            self.bound.discard(name)
+        return [item for found in forms.values() for item in found.items()]
+
+    def take_one(self, key: _Key) -> list[tuple[_Key, _Elements]]:
+        """Removes one candidate and returns it."""
+        return [(key, self._open[key[0]][key[1]].pop(key))]
+
+
 class _Grouping:
     def __init__(self, program: Program, bounds: BoundsFacts, aligned16: bool, noalias: bool) -> None:
         self._buffers = program.buffers_by_name
         self._indices = bounds.flow.indices
         self._aligned16 = aligned16
         self._noalias = noalias
-        self._loads: dict[_Key, _Elements] = {}
-        self._stores: dict[_Key, _Elements] = {}
+        self._bindings = frozenset(b.name for b in program.buffers if b.is_bound)
+        self._loads = _Candidates(self._bindings)
+        self._stores = _Candidates(self._bindings)
         self._positions: dict[int, int] = {}
         """The position of each node in its run."""
         self.members: dict[int, WideAccess] = {}
@@ -101,7 +141,7 @@ class _Grouping:
             self._positions[id(event.node)] = position
             match event.step:
                 case Step.ASSIGN:
-                    self._close(self._stores, list(self._stores))
+                    self._close_all(self._stores)
                 case Step.LOAD:
                     self._close_touched(self._stores, event.node.buffer)  # type: ignore[union-attr]
                     self._add(self._loads, event)
@@ -109,25 +149,24 @@ class _Grouping:
                     self._store(event)
                 case _:  # pragma: no cover
                     assert_never(event.step)
-        self._close(self._loads, list(self._loads))
-        self._close(self._stores, list(self._stores))
+        self._close_all(self._loads)
+        self._close_all(self._stores)
 
     def _store(self, event: Event) -> None:
         assert isinstance(event.node, Store) and event.at is not None
         name, form = event.node.buffer, event.at.form
         self._close_touched(self._loads, name)
         # Elements that differ from this one by a constant other than 0 are other elements.
-        others = [key for key in self._stores if self._may_meet(key[0], name) and key[:2] != (name, form)]
-        self._close(self._stores, others)
+        self._close_touched(self._stores, name, but=form)
         key = self._key(event)
-        if key is not None and event.at.constant - key[2] in self._stores.get(key, ()):
-            self._close(self._stores, [key])
+        if key is not None and event.at.constant - key[2] in self._stores.elements(key):
+            self._close(self._stores.take_one(key))
         self._add(self._stores, event)
 
-    def _add(self, groups: dict[_Key, _Elements], event: Event) -> None:
+    def _add(self, groups: _Candidates, event: Event) -> None:
         key = self._key(event)
         if key is not None and event.at is not None:
-            groups.setdefault(key, {}).setdefault(event.at.constant - key[2], []).append(event)
+            groups.elements(key).setdefault(event.at.constant - key[2], []).append(event)
 
     def _key(self, event: Event) -> _Key | None:
         """Returns the key of the group to which the access can belong; None if there is none."""
@@ -140,20 +179,21 @@ class _Grouping:
             return None
         return node.buffer, index.form, index.constant & -width, width
 
-    def _close_touched(self, groups: dict[_Key, _Elements], name: str) -> None:
+    def _close_touched(self, groups: _Candidates, name: str, but: Form | None = None) -> None:
+        """Ends the candidates in memory that the buffer may share, except its own with the form ``but``."""
         if groups:
-            self._close(groups, [key for key in groups if self._may_meet(key[0], name)])
+            if not self._noalias and name in self._bindings:
+                for other in groups.bound - {name}:
+                    self._close(groups.take(other))
+            self._close(groups.take(name, but=but))
 
-    def _may_meet(self, one: str, other: str) -> bool:
-        """Returns whether the two buffers may share memory."""
-        if one == other:
-            return True
-        return not (self._noalias or self._buffers[one].is_workgroup or self._buffers[other].is_workgroup)
+    def _close_all(self, groups: _Candidates) -> None:
+        for name in groups.names:
+            self._close(groups.take(name))
 
-    def _close(self, groups: dict[_Key, _Elements], keys: list[_Key]) -> None:
-        """Ends these candidates; those that are complete become groups."""
-        for key in keys:
-            elements = groups.pop(key)
+    def _close(self, candidates: list[tuple[_Key, _Elements]]) -> None:
+        """Makes groups of the candidates that are complete."""
+        for key, elements in candidates:
             name, _, _, widest = key
             if not self._group(name, elements, 0, widest) and widest > _PAIR:
                 self._group(name, elements, 0, _PAIR)

@@ -74,12 +74,10 @@ class VectorKernel:
                 grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
                 for buffer in self._shared:
                     name, count = buffer.name, buffer.count
-                    zeros = self._zeros(name, grid.dims[0] * count, shared)
-                    buffers[name] = Storage(zeros, count, self._rules[name], per_group=True)
+                    buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
                 for buffer in self._private:
-                    name, count = buffer.name, buffer.count
-                    zeros = self._zeros(name, grid.lanes * count, shared, _KEPT_PRIVATE_BYTES)
-                    buffers[name] = PrivateStorage(zeros, count, self._rules[name], grid)
+                    buffers.pop(buffer.name, None)  # before there is memory for another chunk
+                    buffers[buffer.name] = self._private_memory(buffer.name, buffer.count, grid, shared)
                 chunk = Chunk(
                     grid,
                     group,
@@ -130,17 +128,25 @@ class VectorKernel:
             raise ValueError(f"memory of `{name}` is not aligned to {rules.stored.itemsize} bytes")
         return Storage(array, len(array), rules, per_group=False)
 
-    def _zeros(self, name: str, count: int, arrays: dict[str, Lanes], kept_nbytes: int | None = None) -> Lanes:
-        """Returns zeroed memory for a chunk; the array of the previous chunk is reused, if it is not too large."""
+    def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Lanes]) -> Storage:
+        """Returns zeroed memory for a chunk; the array of the previous chunk is reused."""
+        return Storage(self._zeros(name, groups * count, arrays), count, self._rules[name], per_group=True)
+
+    def _private_memory(self, name: str, count: int, grid: Grid, arrays: dict[str, Lanes]) -> PrivateStorage:
+        """Returns zeroed memory for the lanes of a chunk."""
+        kept = arrays.get(name)
+        if kept is not None and kept.nbytes > _KEPT_PRIVATE_BYTES:
+            del arrays[name], kept
+        return PrivateStorage(self._zeros(name, grid.lanes * count, arrays), count, self._rules[name], grid)
+
+    def _zeros(self, name: str, count: int, arrays: dict[str, Lanes]) -> Lanes:
         array = arrays.get(name)
-        if array is not None and len(array) >= count and (kept_nbytes is None or array.nbytes <= kept_nbytes):
+        if array is None or len(array) < count:
+            array = arrays[name] = np.zeros(count, self._rules[name].stored)
+        else:
             array = array[:count]
             array.fill(0)
-            return array
-        arrays.pop(name, None)
-        del array  # before the new one is made
-        found = arrays[name] = np.zeros(count, self._rules[name].stored)
-        return found
+        return array
 
 
 class VectorEngine:

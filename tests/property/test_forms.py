@@ -82,9 +82,9 @@ def decode_or_refuse(data: bytes) -> None:
     assert program.to_wire() == data, "two encodings of one program"
 
 
-def sealed(body: bytes, names: bytes) -> bytes:
+def sealed(body: bytes, names: bytes, version: int = 1) -> bytes:
     """A file whose digests fit, so that the decoder looks at the content."""
-    header = wire_format.MAGIC + bytes((wire_format.VERSION,)) + body_digest(body) + names_digest(names)
+    header = wire_format.MAGIC + bytes((version,)) + body_digest(body) + names_digest(names)
     return header + uleb(len(body)) + body + names
 
 

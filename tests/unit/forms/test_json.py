@@ -11,7 +11,7 @@ from support.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import MalformedJson
 from vyre.domain.ir import json_tree
 from vyre.domain.ir.expr import Literal
-from vyre.domain.ir.json_form import FORMAT, to_json
+from vyre.domain.ir.json_form import FORMATS, to_json
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Loop
 from vyre.domain.ir.types import ScalarType, f64
@@ -48,14 +48,14 @@ def test_the_shape() -> None:
 
 
 def test_optional_keys() -> None:
-    small = {"format": FORMAT, "workgroup_size": [1, 1, 1], "buffers": [], "entry": []}
+    small = {"format": FORMATS[1], "workgroup_size": [1, 1, 1], "buffers": [], "entry": []}
     assert from_json(small).name is None
     buffer = {**to_json(program(buffers=(storage("y", 0),)))["buffers"][0], "like": None, "output_byte_range": None}
     assert from_json({**small, "buffers": [buffer]}).buffers == (storage("y", 0),)
 
 
 def with_entry(*entry: object) -> dict[str, Any]:
-    return {"format": FORMAT, "workgroup_size": [1, 1, 1], "buffers": [], "entry": list(entry)}
+    return {"format": FORMATS[1], "workgroup_size": [1, 1, 1], "buffers": [], "entry": list(entry)}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def with_entry(*entry: object) -> dict[str, Any]:
         ({"workgroup_size": [1, 1, 1], "buffers": [], "entry": []}, "$", "import programs of vyre-driver"),
         ({**with_entry(), "format": "vyre-program/2"}, "$", "no program of format"),
         ({**with_entry(), "extra": 1}, "$", "unknown key 'extra'"),
-        ({"format": FORMAT}, "$", "missing key"),
+        ({"format": FORMATS[1]}, "$", "missing key"),
         ({**with_entry(), "workgroup_size": [1, 1]}, "$.workgroup_size", "three integers"),
         ({**with_entry(), "buffers": {}}, "$.buffers", "expected a list"),
         ({**with_entry(), "buffers": [1]}, "$.buffers[0]", "expected an object, found 1"),

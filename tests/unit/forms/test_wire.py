@@ -30,9 +30,9 @@ VALID: Final = encode(SHIFT)
 BODY, NAMES = encode_sections(SHIFT)
 
 
-def sealed(body: bytes = BODY, names: bytes = NAMES) -> bytes:
+def sealed(body: bytes = BODY, names: bytes = NAMES, version: int = 1) -> bytes:
     """A file with fitting digests."""
-    header = w.MAGIC + bytes((w.VERSION,)) + body_digest(body) + names_digest(names)
+    header = w.MAGIC + bytes((version,)) + body_digest(body) + names_digest(names)
     return header + uleb(len(body)) + body + names
 
 

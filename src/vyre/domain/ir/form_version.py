@@ -44,7 +44,7 @@ def form_version(program: Program) -> int:
 
 def _needs_second(program: Program) -> bool:
     for buffer in program.buffers:
-        if buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or _has_later_type(buffer.element):
+        if buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element):
             return True
     pending: list[tuple[Body, int]] = [(program.body, 0)]
     while pending:
@@ -65,8 +65,8 @@ def _needs_second(program: Program) -> bool:
     return False
 
 
-def _has_later_type(found: object) -> bool:
+def has_later_type(found: object) -> bool:
     """Returns whether version 1 lacks a type or one inside it; ``MAX_TYPE_DEPTH`` bounds the nesting."""
     if isinstance(found, ReservedType):
-        return any(map(_has_later_type, found.args))
+        return any(map(has_later_type, found.args))
     return isinstance(found, ScalarType) and found in LATER_TYPES

@@ -1,8 +1,8 @@
 """Programs as JSON values: ``from_json(to_json(p)) == p``.
 
 The format is ``"vyre-program/1"``, or ``/2`` for what the first version does not hold; docs/json-format.md describes
-both.  Programs without a ``format`` key are those of
-vyre-driver, the Rust system; ``upstream.import_upstream`` reads them.
+both.  Programs without a ``format`` key are those of vyre-driver, the Rust system; ``upstream.import_upstream`` reads
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from vyre.domain.ir import stmt as s
 from vyre.domain.ir.bits import bits_value, integer_range
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.expr import Expr, IdKind, Literal
-from vyre.domain.ir.form_version import FIRST, SECOND, form_version
+from vyre.domain.ir.form_version import (
+    FIRST,
+    LATER_ACCESSES,
+    LATER_EXPRESSIONS,
+    LATER_KINDS,
+    LATER_OPERATORS,
+    LATER_TYPES,
+    SECOND,
+    form_version,
+    has_later_type,
+)
 from vyre.domain.ir.json_tree import (
     Child,
     Grammar,
@@ -36,7 +46,7 @@ from vyre.domain.ir.limits import MAX_BUFFERS, check_names, check_writable
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import type_from_json, type_to_json
-from vyre.domain.ir.types import SCALAR_BY_TEXT, ScalarType
+from vyre.domain.ir.types import SCALAR_BY_TEXT, DataType, ScalarType
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
@@ -147,23 +157,6 @@ def _switch(selector: Expr, default: s.Body, *arms: Any) -> s.Switch:
     return s.Switch(selector, tuple(map(s.Arm, arms[::2], arms[1::2])), default)
 
 
-def _labels(value: object) -> tuple[Literal, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"expected a list of literals, found {brief(value)}")
-    return tuple(map(_label, value))
-
-
-def _label(value: object) -> Literal:
-    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str) or value[0] not in LITERALS:
-        raise ValueError(f'expected a literal such as ["u32", 1], found {brief(value)}')
-    production = LITERALS[value[0]]
-    (read,) = production.fields
-    assert callable(read)
-    found = production.build(read(value[1]))
-    assert isinstance(found, Literal)
-    return found
-
-
 _STEP_ONE: Final = Literal(ScalarType.U32, 1)
 _COPY: Final = (text, text, _EXPR, _EXPR, text)
 
@@ -172,8 +165,8 @@ _STATEMENTS: Final[dict[str, Production]] = {
     "assign": Production((text, _EXPR), s.Assign),
     "store": Production((text, _EXPR, _EXPR), s.Store),
     "if": Production((_EXPR, _BODY, _BODY), s.If),
-    "if_chain": Production((_BODY,), _if_chain, repeated=(_EXPR, _BODY)),
-    "switch": Production((_EXPR, _BODY), _switch, repeated=(_labels, _BODY)),
+    "if_chain": Production((_BODY,), _if_chain, repeated=(_EXPR, _BODY), nodes=0),
+    "switch": Production((_EXPR, _BODY), _switch, repeated=(Child.LABELS, _BODY)),
     "loop": Production((text, _EXPR, _EXPR, _BODY, _EXPR), _loop, optional=1),
     "break": Production((), s.Break),
     "continue": Production((), s.Continue),
@@ -189,7 +182,29 @@ _STATEMENTS: Final[dict[str, Production]] = {
     "trap": Production((_EXPR, text), s.Trap),
     "indirect_dispatch": Production((text, _U64), s.IndirectDispatch),
 }
-_GRAMMAR: Final = Grammar(_EXPRESSIONS, _STATEMENTS)
+
+
+def _first_expressions() -> dict[str, Production]:
+    """Returns the expressions of the first version."""
+    later = {tag for tag, production in _EXPRESSIONS.items() if production.build in LATER_EXPRESSIONS}
+    first_unary = {name: op for name, op in by_camel_case(UnaryOp).items() if op not in LATER_OPERATORS}
+    return {
+        **{tag: production for tag, production in _EXPRESSIONS.items() if tag not in later},
+        "un": Production((choice(first_unary, "a unary operator"), _EXPR), x.Unary),
+        **{tag: Production((choice(_FIRST_SCALARS, "a scalar type"), _EXPR), node) for tag, node in _CASTS.items()},
+    }
+
+
+_CASTS: Final = {"cast": x.Cast, "bitcast": x.Bitcast}
+_FIRST_SCALARS: Final = {name: dtype for name, dtype in SCALAR_BY_TEXT.items() if dtype not in LATER_TYPES}
+_LATER_STATEMENTS: Final = ("if_chain", "switch")
+_GRAMMARS: Final = {
+    FIRST: Grammar(
+        _first_expressions(),
+        {tag: production for tag, production in _STATEMENTS.items() if tag not in _LATER_STATEMENTS},
+    ),
+    SECOND: Grammar(_EXPRESSIONS, _STATEMENTS, labels=LITERALS),
+}
 
 
 def to_json(program: Program) -> dict[str, Any]:
@@ -389,15 +404,33 @@ def hints(value: object) -> BufferHints:
     )
 
 
-BUFFER_FIELDS: Final[dict[str, Leaf]] = {
+def first_type(value: object) -> DataType:
+    """Reads an element type of the first version; raises ``ValueError``."""
+    found = type_from_json(value)
+    if has_later_type(found):
+        raise ValueError(f"expected a type of the first version, found {brief(value)}")
+    return found
+
+
+_ACCESSES: Final = by_camel_case(Access)
+_KINDS: Final = by_camel_case(MemoryKind)
+_BUFFER_FIELDS: Final[dict[str, Leaf]] = {
     "name": text,
     "binding": _U32,
-    "access": choice(by_camel_case(Access), "an access"),
-    "kind": choice(by_camel_case(MemoryKind), "a memory kind"),
+    "access": choice(_ACCESSES, "an access"),
+    "kind": choice(_KINDS, "a memory kind"),
     "dtype": type_from_json,
     "count": _U32,
     "is_output": boolean,
 }
+FIRST_BUFFER_FIELDS: Final[dict[str, Leaf]] = {
+    **_BUFFER_FIELDS,
+    "access": choice({name: access for name, access in _ACCESSES.items() if access not in LATER_ACCESSES}, "an access"),
+    "kind": choice({name: kind for name, kind in _KINDS.items() if kind not in LATER_KINDS}, "a memory kind"),
+    "dtype": first_type,
+}
+"""The fields of a buffer in the first version of the format."""
+_FIELDS_OF_BUFFER: Final = {FIRST: FIRST_BUFFER_FIELDS, SECOND: _BUFFER_FIELDS}
 _BUFFER_OPTIONS: Final[dict[str, Leaf]] = {"like": optional_text, "output_byte_range": byte_range, "hints": hints}
 PROGRAM_FIELDS: Final[dict[str, Leaf]] = {
     "workgroup_size": _axes,
@@ -410,7 +443,7 @@ LABELS: Final[dict[str, Leaf]] = {"entry_op_id": optional_text, "non_composable_
 def from_json(value: object, make: type[Program]) -> Program:
     """Returns the program that a JSON value describes, as an instance of ``make``.
 
-    Raises ``MalformedJson`` with the path of the first defect.
+    Raises ``MalformedJson`` with the path of the first defect, such as a word that its version of the format lacks.
     """
     version = _VERSIONS.get(value["format"]) if isinstance(value, dict) and _is_named(value) else None
     if version is None or not isinstance(value, dict):
@@ -420,20 +453,14 @@ def from_json(value: object, make: type[Program]) -> Program:
             "vyre.import_upstream.",
         )
     fields = record(value, "$", {"format": text, **PROGRAM_FIELDS}, LABELS)
-    program = make(
-        tuple(_buffer_from_json(raw, f"$.buffers[{i}]") for i, raw in enumerate(buffer_list(fields["buffers"]))),
+    buffers = enumerate(buffer_list(fields["buffers"]))
+    return make(
+        tuple(_buffer_from_json(raw, f"$.buffers[{i}]", version) for i, raw in buffers),
         fields["workgroup_size"],
-        fold(fields["entry"], _GRAMMAR),
+        fold(fields["entry"], _GRAMMARS[version]),
         name=fields.get("entry_op_id"),
         non_composable=fields.get("non_composable_with_self", False),
     )
-    if version == FIRST and form_version(program) != FIRST:
-        raise MalformedJson(
-            f'the format "{FORMATS[FIRST]}" does not hold all of the program',
-            path="$.format",
-            fix=f'write "{FORMATS[SECOND]}".',
-        )
-    return program
 
 
 _VERSIONS: Final = {name: version for version, name in FORMATS.items()}
@@ -450,8 +477,8 @@ def buffer_list(raw: object) -> list[Any]:
     return raw
 
 
-def _buffer_from_json(raw: object, path: str) -> Buffer:
-    fields = record(raw, path, BUFFER_FIELDS, _BUFFER_OPTIONS)
+def _buffer_from_json(raw: object, path: str, version: int) -> Buffer:
+    fields = record(raw, path, _FIELDS_OF_BUFFER[version], _BUFFER_OPTIONS)
     return Buffer(
         fields["name"],
         fields["binding"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vyre.domain.errors import MalformedJson
@@ -29,6 +30,7 @@ class Child(Enum):
     EXPR = "an expression"
     OPTIONAL_EXPR = "an expression or null"
     BODY = "a list of statements"
+    LABELS = "a list of literals"
 
 
 Leaf: TypeAlias = Callable[[object], Any]
@@ -39,13 +41,15 @@ Field: TypeAlias = Child | Leaf
 class Production(NamedTuple):
     """The fields of a node and the function that builds it; the last ``optional`` fields may be missing.
 
-    After ``fields`` those of ``repeated`` may follow any number of times.
+    After ``fields`` those of ``repeated`` may follow any number of times.  The node counts as ``nodes`` nodes, and one
+    more for each repetition.
     """
 
     fields: tuple[Field, ...]
     build: Callable[..., Any]
     optional: int = 0
     repeated: tuple[Field, ...] = ()
+    nodes: int = 1
 
     def fields_of(self, count: int) -> tuple[Field, ...]:
         """Returns the kinds of the fields of a node that has this number of them."""
@@ -66,7 +70,7 @@ def _ignore(*_: object) -> None:
 
 
 class Grammar(NamedTuple):
-    """Productions by tag.
+    """Productions by tag; ``labels`` are those of literals, for lists of them.
 
     ``enter(tag, fields so far)`` and ``leave()`` surround every nested body.  A statement's ``build`` may return
     None, which drops the statement.
@@ -76,18 +80,20 @@ class Grammar(NamedTuple):
     statements: Mapping[str, Production]
     enter: Callable[[str, list[Any]], None] = _ignore
     leave: Callable[[], None] = _ignore
+    labels: Mapping[str, Production] = MappingProxyType({})
 
 
 class _Frame:
-    """A list being read: a body, or the fields of one node."""
+    """A list being read: the fields of one node, or, without a production, a body or labels."""
 
-    __slots__ = ("depth", "fields", "items", "next", "production", "tag", "values")
+    __slots__ = ("depth", "fields", "is_body", "items", "next", "production", "tag", "values")
 
     def __init__(self, tag: str, production: Production | None, items: list[Any], depth: int) -> None:
         self.tag, self.production, self.items, self.depth = tag, production, items, depth
         self.next = 0 if production is None else 1
         self.values: list[Any] = []
         self.fields = () if production is None else production.fields_of(len(items) - 1)
+        self.is_body = production is None
 
 
 _ROOT: Final = "$.entry"
@@ -110,7 +116,8 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
             if not frames:
                 return tuple(result)
             if frame.production is None:
-                grammar.leave()
+                if frame.is_body:
+                    grammar.leave()
                 result = tuple(result)
             if result is not None:
                 frames[-1].values.append(result)
@@ -118,8 +125,14 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
         item = frame.items[frame.next]
         frame.next += 1
         if frame.production is None:
-            nodes += 1
-            frames.append(_open(item, grammar.statements, "statement", _STATEMENT, frames))
+            if frame.is_body:
+                opened = _open(item, grammar.statements, "statement", _STATEMENT, frames)
+            else:
+                opened = _open(item, grammar.labels, "literal", 0, frames)
+            nodes += _nodes(opened)
+            if nodes > MAX_NODES:
+                raise _too_large(frames)
+            frames.append(opened)
             continue
         kind = frame.fields[frame.next - 2]
         if kind is Child.EXPR or (kind is Child.OPTIONAL_EXPR and item is not None):
@@ -128,12 +141,14 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
         elif kind is Child.BODY:
             frames.append(_open_body(item, frames))
             grammar.enter(frame.tag, frame.values)
+        elif kind is Child.LABELS:
+            frames.append(_open_labels(item, frames))
         elif isinstance(kind, Child):
             frame.values.append(None)
         else:
             frame.values.append(_guard(kind, (item,), frames))
         if nodes > MAX_NODES:
-            raise MalformedJson(f"the program has more than {MAX_NODES} nodes", path=_path(frames))
+            raise _too_large(frames)
 
 
 def _open(item: object, table: Mapping[str, Production], what: str, depth: int, frames: list[_Frame]) -> _Frame:
@@ -156,10 +171,35 @@ def _open(item: object, table: Mapping[str, Production], what: str, depth: int, 
     return _Frame(item[0], production, item, depth)
 
 
+def _nodes(opened: _Frame) -> int:
+    """Returns the nodes that a statement or label adds besides the expressions, labels and statements written in it.
+
+    A missing field stands for a node.
+    """
+    production = opened.production
+    assert production is not None
+    further = len(opened.items) - 1 - len(production.fields)
+    if not further:
+        return production.nodes
+    return production.nodes + (further // len(production.repeated) if further > 0 else -further)
+
+
+def _too_large(frames: list[_Frame]) -> MalformedJson:
+    return MalformedJson(f"the program has more than {MAX_NODES} nodes", path=_path(frames))
+
+
+def _open_labels(item: object, frames: list[_Frame]) -> _Frame:
+    if not isinstance(item, list):
+        raise MalformedJson(f"expected a list of literals, found {brief(item)}", path=_path(frames))
+    opened = _Frame("", None, item, _STATEMENT)
+    opened.is_body = False
+    return opened
+
+
 def _open_body(item: object, frames: list[_Frame]) -> _Frame:
     if not isinstance(item, list):
         raise MalformedJson(f"expected a list of statements, found {brief(item)}", path=_path(frames))
-    if item and sum(frame.production is None for frame in frames) > MAX_STATEMENT_DEPTH:
+    if item and sum(frame.is_body for frame in frames) > MAX_STATEMENT_DEPTH:
         raise MalformedJson(
             f"statements are nested more than {MAX_STATEMENT_DEPTH} deep",
             path=_path(frames),

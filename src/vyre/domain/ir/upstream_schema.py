@@ -7,11 +7,12 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from vyre.domain.errors import UnsupportedFeature
-from vyre.domain.ir.json_form import BUFFER_FIELDS, by_camel_case, byte_range, hints
+from vyre.domain.ir.form_version import LATER_ACCESSES, LATER_KINDS, LATER_OPERATORS, LATER_TYPES
+from vyre.domain.ir.json_form import FIRST_BUFFER_FIELDS, by_camel_case, byte_range, first_type, hints
 from vyre.domain.ir.json_tree import Leaf, boolean, brief, choice, hex_bits, integer
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, BufferHints, CacheLocality, MemoryKind
-from vyre.domain.ir.type_forms import argument_kinds, type_from_json
+from vyre.domain.ir.type_forms import argument_kinds
 from vyre.domain.ir.types import RESERVED_TAGS, SCALAR_BY_TAG, DataType, ReservedType
 
 
@@ -70,7 +71,7 @@ class Schema(NamedTuple):
 
 def _tagged_type(value: object) -> DataType:
     if type(value) is int:
-        if value in SCALAR_BY_TAG:
+        if value in SCALAR_BY_TAG and SCALAR_BY_TAG[value] not in LATER_TYPES:
             return SCALAR_BY_TAG[value]
         for name, tag in RESERVED_TAGS.items():
             if tag == value and not argument_kinds(name):
@@ -92,15 +93,19 @@ def _tagged_hints(value: object) -> BufferHints:
             raise ValueError(f"expected [coalesce axis, alignment, locality], found {brief(value)}")
 
 
+_LATER: Final = LATER_ACCESSES | LATER_KINDS | LATER_OPERATORS
+
+
 def _by_name(*families: type[Enum]) -> Leaf:
     table: dict[str, Enum] = {}
     for family in families:
-        table |= by_camel_case(family)
+        table |= {name: member for name, member in by_camel_case(family).items() if member not in _LATER}
     return choice(table, f"the name of {families[0].__name__}")
 
 
 def _by_value(*families: type[Enum]) -> Leaf:
-    return choice({m.value: m for family in families for m in family}, f"the tag of {families[0].__name__}")
+    table = {member.value: member for family in families for member in family if member not in _LATER}
+    return choice(table, f"the tag of {families[0].__name__}")
 
 
 def _float_tag(digits: int) -> Leaf:
@@ -110,13 +115,13 @@ def _float_tag(digits: int) -> Leaf:
 NAMED: Final = Schema(
     keys={},
     tags={},
-    buffer_fields=BUFFER_FIELDS,
+    buffer_fields=FIRST_BUFFER_FIELDS,
     hints=hints,
     binary=_by_name(BinaryOp, UpstreamBinary),
     unary=_by_name(UnaryOp, UpstreamUnary),
     atomic=_by_name(AtomicOp, UpstreamAtomic),
     ordering=_by_name(Ordering),
-    dtype=type_from_json,
+    dtype=first_type,
     float_bits=hex_bits,
     ordering_precedes_buffer=False,
 )
@@ -149,7 +154,7 @@ TAGGED: Final = Schema(
         "broadcast": "bcast",
     },
     buffer_fields={
-        **BUFFER_FIELDS,
+        **FIRST_BUFFER_FIELDS,
         "access": _by_value(Access),
         "kind": _by_value(MemoryKind),
         "dtype": _tagged_type,

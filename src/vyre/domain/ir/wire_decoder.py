@@ -6,35 +6,25 @@ compared with the bytes present, and everything that is accepted is what the enc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir import wire_format as w
-from vyre.domain.ir.buffers import Access, Buffer, BufferHints, CacheLocality, MemoryKind
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Expr, IdKind, Literal
-from vyre.domain.ir.form_version import (
-    FIRST,
-    LATER_ACCESSES,
-    LATER_KINDS,
-    LATER_OPERATORS,
-    LATER_TYPES,
-    SECOND,
-)
+from vyre.domain.ir.form_version import FIRST, LATER_OPERATORS, SECOND
 from vyre.domain.ir.limits import MAX_BUFFERS, MAX_EXPRESSION_DEPTH, MAX_NODES, MAX_STATEMENT_DEPTH, U64_MAX
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
-from vyre.domain.ir.types import SCALAR_BY_TAG, DataType, ScalarType
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.wire_declarations import WORDS, Labels, Words, by_value, member, read_record
 from vyre.domain.ir.wire_reader import WireReader
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
-
-_E = TypeVar("_E", bound=Enum)
 
 
 @collector_paused()
@@ -45,9 +35,9 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], ve
     """
     size_x, size_y, size_z = body.uleb(), body.uleb(), body.uleb()
     count = body.uleb(MAX_BUFFERS)
-    words = _WORDS[version]
-    records = [_record(body, count, words) for _ in range(count)]
-    labels = _Labels(names, records)
+    words = WORDS[version]
+    records = [read_record(body, count, words) for _ in range(count)]
+    labels = Labels(names, records)
     decoder = _Decoder(body, labels, words)
     statements = decoder.run()
     labels.finish()
@@ -60,191 +50,9 @@ def decode_sections(body: WireReader, names: WireReader, make: type[Program], ve
     )
 
 
-def _member(reader: WireReader, table: dict[int, _E], what: str) -> _E:
-    tag = reader.byte()
-    member = table.get(tag)
-    if member is None:
-        raise reader.fail(f"unknown {what} {tag:#04x}")
-    return member
-
-
-def _by_value(members: type[_E]) -> dict[int, _E]:
-    return {member.value: member for member in members}
-
-
-_E2 = TypeVar("_E2", bound=Enum)
-
-
-def _without(members: type[_E2], later: Collection[_E2]) -> dict[int, _E2]:
-    return {member.value: member for member in members if member not in later}
-
-
-class _Words(NamedTuple):
-    """What a version of the format has, by tag."""
-
-    version: int
-    access: dict[int, Access]
-    kind: dict[int, MemoryKind]
-    scalar: dict[int, ScalarType]
-    later_opcodes: frozenset[int]
-    """The opcodes that the version does not have."""
-
-
-_LATER_OPCODES: Final = frozenset(
-    {w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT}
-    | {w.UNARY + op.value for op in LATER_OPERATORS}
-)
-_WORDS: Final = {
-    FIRST: _Words(
-        FIRST,
-        _without(Access, LATER_ACCESSES),
-        _without(MemoryKind, LATER_KINDS),
-        _without(ScalarType, LATER_TYPES),
-        _LATER_OPCODES,
-    ),
-    SECOND: _Words(SECOND, _by_value(Access), _by_value(MemoryKind), SCALAR_BY_TAG, frozenset()),
-}
-_LOCALITY: Final = _by_value(CacheLocality)
-_ID_KIND: Final = _by_value(IdKind)
-_ATOMIC: Final = _by_value(AtomicOp)
-_ORDERING: Final = _by_value(Ordering)
-
-
-class _Record(NamedTuple):
-    """The semantic part of a buffer; ``raw`` are its bytes."""
-
-    access: Access
-    is_output: bool
-    kind: MemoryKind
-    element: DataType
-    elements: int
-    like: int | None
-    output_range: tuple[int, int] | None
-    raw: bytes
-
-    @property
-    def is_bound(self) -> bool:
-        return self.access not in _UNBOUND
-
-
-_UNBOUND: Final = (Access.WORKGROUP, Access.PRIVATE)
-
-
-def _record(reader: WireReader, buffers: int, words: _Words) -> _Record:
-    start = reader.position
-    access = _member(reader, words.access, "access")
-    flags = reader.byte()
-    if flags > w.IS_OUTPUT | w.HAS_LIKE | w.HAS_RANGE:
-        raise reader.fail("unknown flags of a buffer")
-    kind = _member(reader, words.kind, "memory kind")
-    element, count = reader.type(words.scalar), reader.uleb()
-    like = output_range = None
-    if flags & w.HAS_LIKE:
-        like = reader.uleb()
-        if like >= buffers or access in _UNBOUND:
-            raise reader.fail("a buffer is sized like one that does not exist")
-    if flags & w.HAS_RANGE:
-        output_range = (reader.uleb(U64_MAX), reader.uleb(U64_MAX))
-    raw = reader.since(start)
-    return _Record(access, bool(flags & w.IS_OUTPUT), kind, element, count, like, output_range, raw)
-
-
-class _Labels:
-    """The names section: buffers are read at once, the names of locals, tags and blocks as the body needs them."""
-
-    def __init__(self, reader: WireReader, records: list[_Record]) -> None:
-        self._reader = reader
-        flags = reader.byte()
-        if flags > w.HAS_NAME | w.NON_COMPOSABLE:
-            raise reader.fail("unknown flags of the names section")
-        self.program_name = reader.string() if flags & w.HAS_NAME else None
-        self.non_composable = bool(flags & w.NON_COMPOSABLE)
-        self.records = records
-        self.buffer_names: list[str] = []
-        self._places: list[int] = []
-        self._buffers = self._read_buffers()
-        self._locals = [reader.string() for _ in range(reader.uleb())]
-        self.tags = [reader.string() for _ in range(reader.uleb())]
-        if len(set(self.tags)) < len(self.tags):
-            raise reader.fail("two async tags have the same name")
-        self._blocks = [self._block() for _ in range(reader.uleb())]
-        if not reader.at_end:
-            raise reader.fail("bytes follow the names section")
-        self._next_local = self._next_block = 0
-
-    def _read_buffers(self) -> list[tuple[int, BufferHints]]:
-        reader = self._reader
-        facts = []
-        previous = -1
-        for i, record in enumerate(self.records):
-            self.buffer_names.append(reader.string())
-            binding = reader.uleb()
-            if not record.is_bound:
-                previous = -1
-            elif binding <= previous or (i and not self.records[i - 1].is_bound):
-                raise reader.fail("buffers are not in the order of their bindings")
-            else:
-                previous = binding
-            axis = reader.uleb(256)
-            alignment = reader.uleb()
-            locality = _member(reader, _LOCALITY, "cache locality")
-            facts.append((binding, BufferHints(axis - 1 if axis else None, alignment, locality)))
-            self._places.append(reader.uleb())
-        if len(set(self.buffer_names)) < len(self.records):
-            raise reader.fail("two buffers have the same name")
-        if set(self._places) != set(range(len(self.records))):
-            raise reader.fail("the declaration order is not a permutation")
-        return facts
-
-    def _block(self) -> tuple[str, str | None] | None:
-        reader = self._reader
-        kind = reader.byte()
-        if kind > w.SOURCED_REGION:
-            raise reader.fail(f"unknown kind of block {kind:#04x}")
-        if kind == w.PLAIN_BLOCK:
-            return None
-        return reader.string(), reader.string() if kind == w.SOURCED_REGION else None
-
-    def next_local(self) -> str:
-        if self._next_local == len(self._locals):
-            raise self._reader.fail("too few names of locals")
-        self._next_local += 1
-        return self._locals[self._next_local - 1]
-
-    def next_block(self) -> tuple[str, str | None] | None:
-        if self._next_block == len(self._blocks):
-            raise self._reader.fail("too few labels of blocks")
-        self._next_block += 1
-        return self._blocks[self._next_block - 1]
-
-    def finish(self) -> None:
-        if self._next_local != len(self._locals) or self._next_block != len(self._blocks):
-            raise self._reader.fail("more names than the body declares")
-
-    def require_sorted(self, first: int) -> None:
-        """Checks that buffers from number ``first`` on, which nothing uses, are in the order of their records."""
-        keys = [(record.raw, place) for record, place in zip(self.records, self._places, strict=True)][first:]
-        if keys != sorted(keys):
-            raise self._reader.fail("unused workgroup or private buffers are out of order")
-
-    def declared(self) -> tuple[Buffer, ...]:
-        """Returns the buffers in declaration order."""
-        names = self.buffer_names
-        by_place: dict[int, Buffer] = {}
-        for i, (record, (binding, hints)) in enumerate(zip(self.records, self._buffers, strict=True)):
-            by_place[self._places[i]] = Buffer(
-                names[i],
-                binding,
-                record.access,
-                record.element,
-                record.elements,
-                record.is_output,
-                record.kind,
-                None if record.like is None else names[record.like],
-                record.output_range,
-                hints,
-            )
-        return tuple(by_place[place] for place in range(len(by_place)))
+_ID_KIND: Final = by_value(IdKind)
+_ATOMIC: Final = by_value(AtomicOp)
+_ORDERING: Final = by_value(Ordering)
 
 
 class _Open(NamedTuple):
@@ -266,7 +74,7 @@ class _Open(NamedTuple):
 class _Decoder:
     """Runs the stack machine over the statements of a body."""
 
-    def __init__(self, reader: WireReader, labels: _Labels, words: _Words) -> None:
+    def __init__(self, reader: WireReader, labels: Labels, words: Words) -> None:
         self._reader = reader
         self._labels = labels
         self._words = words
@@ -279,7 +87,8 @@ class _Decoder:
         self._visible: list[str] = []
         self._visible_names: set[str] = set()
         self._used_tags = 0
-        self._labels_read = 0
+        self._most_nodes = MAX_NODES
+        """The limit of nodes, less the labels of arms read so far."""
         self._specs: dict[tuple[str, ScalarType, int], x.SpecConst] = {}
         self._spec_list: list[x.SpecConst] = []
         shared = [i for i, record in enumerate(labels.records) if not record.is_bound]
@@ -288,15 +97,15 @@ class _Decoder:
     def run(self) -> tuple[Stmt, ...]:
         reader = self._reader
         nodes = 0
-        later = self._words.later_opcodes
+        handlers = _HANDLERS[self._words.version]
         while not reader.at_end:
             opcode = reader.byte()
-            handler = _HANDLERS[opcode]
-            if handler is None or opcode in later:
+            handler = handlers[opcode]
+            if handler is None:
                 raise reader.fail(f"unknown opcode {opcode:#04x}")
             handler(self, opcode)
             nodes += opcode not in _NO_NODE
-            if nodes + self._labels_read > MAX_NODES:
+            if nodes > self._most_nodes:
                 raise reader.fail(f"the program has more than {MAX_NODES} nodes")
         if self._open or self._values:
             raise reader.fail("the body ends inside a statement")
@@ -365,7 +174,7 @@ class _Decoder:
         self._push(x.BufferLength(self._buffer()))
 
     def _launch_id(self, _: int) -> None:
-        kind = _member(self._reader, _ID_KIND, "launch id")
+        kind = member(self._reader, _ID_KIND, "launch id")
         axis = self._reader.byte()
         if axis > 2:
             raise self._reader.fail(f"unknown axis {axis}")
@@ -380,13 +189,13 @@ class _Decoder:
         self._replace(1, x.Unary(_UNARY_OP[opcode], operand))
 
     def _cast(self, opcode: int) -> None:
-        dtype = _member(self._reader, self._words.scalar, "scalar type")
+        dtype = member(self._reader, self._words.scalar, "scalar type")
         (operand,) = self._pop(1)
         self._replace(1, _CASTS[opcode](dtype, operand))
 
     def _atomic(self, _: int) -> None:
-        op = _member(self._reader, _ATOMIC, "atomic operator")
-        ordering = _member(self._reader, _ORDERING, "ordering")
+        op = member(self._reader, _ATOMIC, "atomic operator")
+        ordering = member(self._reader, _ORDERING, "ordering")
         buffer = self._buffer()
         if op is AtomicOp.COMPARE_EXCHANGE:
             index, expected, value = self._pop(3)
@@ -449,7 +258,7 @@ class _Decoder:
 
     def _barrier(self, _: int) -> None:
         self._operands(0)
-        self._statements.append(s.Barrier(_member(self._reader, _ORDERING, "ordering")))
+        self._statements.append(s.Barrier(member(self._reader, _ORDERING, "ordering")))
 
     def _async(self, opcode: int) -> None:
         offset, size = self._operands(2)
@@ -511,7 +320,7 @@ class _Decoder:
         labels = None
         if opcode == w.ARM:
             labels = tuple(self._label() for _ in range(self._reader.uleb()))
-        self._labels_read += len(labels or ())
+            self._most_nodes -= len(labels)
         self._open[-1].fields[1].append(labels)
 
     def _label(self) -> Literal:
@@ -615,8 +424,14 @@ _SIMPLE: Final[dict[int, Callable[[], Stmt]]] = {
 }
 
 
-def _handlers() -> tuple[_Handler | None, ...]:
-    """Returns handlers by opcode; None where an opcode has no meaning."""
+_LATER_OPCODES: Final = (
+    *(w.NARROW, w.PACK, w.UNPACK, w.WRAP_CAST, w.SWITCH, w.ARM, w.DEFAULT),
+    *(w.UNARY + op.value for op in LATER_OPERATORS),
+)
+
+
+def _handlers(missing: tuple[int, ...]) -> tuple[_Handler | None, ...]:
+    """Returns handlers by opcode; None where an opcode has no meaning, or is ``missing``."""
     table: dict[int, _Handler] = {
         **dict.fromkeys(_LITERAL_TYPE, _Decoder._literal),
         **dict.fromkeys(_BINARY_OP, _Decoder._binary),
@@ -654,7 +469,7 @@ def _handlers() -> tuple[_Handler | None, ...]:
         w.TRAP: _Decoder._trap,
         w.INDIRECT_DISPATCH: _Decoder._indirect_dispatch,
     }
-    return tuple(table.get(opcode) for opcode in range(256))
+    return tuple(None if opcode in missing else table.get(opcode) for opcode in range(256))
 
 
 def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
@@ -664,4 +479,4 @@ def _nary(count: int, node: Callable[..., Expr]) -> _Handler:
     return handle
 
 
-_HANDLERS: Final = _handlers()
+_HANDLERS: Final = {FIRST: _handlers(_LATER_OPCODES), SECOND: _handlers(())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from vyre.domain.ir.expr import Binary, Expr, Literal, Load, Unary, Var
 from vyre.domain.ir.limits import MAX_EXPRESSION_DEPTH, MAX_STATEMENT_DEPTH
 from vyre.domain.ir.operators import BinaryOp, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, Program
-from vyre.domain.ir.stmt import Block, Body, If, Let, Loop, Stmt, Store
+from vyre.domain.ir.stmt import Arm, Block, Body, If, Let, Loop, Stmt, Store, Switch, if_chain
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.validation.validator import validate
 
@@ -48,7 +49,11 @@ def statements(depth: int, shape: str, innermost: Stmt) -> Body:
             case "if":
                 stmt = If(TRUE, (stmt,))
             case "else":
-                stmt = If(TRUE, (), (stmt,))
+                stmt = If(TRUE, (), (Store("y", ZERO, ONE), stmt))
+            case "switch":
+                stmt = Switch(ZERO, (Arm((ONE,), (Store("y", ZERO, ONE),)), Arm((ZERO,), (stmt,))))
+            case "default":
+                stmt = Switch(ZERO, (Arm((ONE,), ()),), (stmt,))
             case "loop":
                 stmt = Loop(f"k{level}", ZERO, ONE, ONE, (stmt,))
             case _:
@@ -61,7 +66,9 @@ def program(statement_depth: int, expression_depth: int, shapes: tuple[str, str]
     return Program((BUFFER,), (1, 1, 1), statements(statement_depth, shapes[0], store))
 
 
-SHAPES = [(s, e) for s in ("if", "else", "loop", "block") for e in ("left", "right", "unary", "load")]
+SHAPES = [
+    (s, e) for s in ("if", "else", "loop", "block", "switch", "default") for e in ("left", "right", "unary", "load")
+]
 
 
 @pytest.mark.parametrize("shapes", SHAPES, ids="-".join)
@@ -96,6 +103,32 @@ def test_a_deeper_program_is_refused(depths: tuple[int, int], shapes: tuple[str,
     assert not validate(deep).ok
     with pytest.raises(InvalidProgram):
         FORMS[form](deep)
+
+
+def chain(links: int, around: int) -> Program:
+    body: Body = ()
+    for _ in range(links):
+        body = (If(TRUE, (Store("y", ZERO, ONE),), body),)
+    (stmt,) = body
+    return Program((BUFFER,), (1, 1, 1), statements(around, "block", stmt))
+
+
+@pytest.mark.parametrize("links", [256, 10_000])
+def test_a_chain_of_else_if_has_no_depth(links: int) -> None:
+    found = chain(links, MAX_STATEMENT_DEPTH - 1)
+    assert validate(found).ok, validate(found).render()
+    for again in (
+        Program.from_text(found.to_text()),
+        Program.from_wire(found.to_wire()),
+        Program.from_json(json.loads(json.dumps(found.to_json()))),
+        pickle.loads(pickle.dumps(found)),
+        copy.deepcopy(found),
+    ):
+        assert again == found and hash(again) == hash(found) and again.digest == found.digest
+    assert len(if_chain(chain(links, 0).body[0])[0]) == links  # type: ignore[arg-type]
+    for form in FORMS.values():
+        with pytest.raises(InvalidProgram):
+            form(chain(links, MAX_STATEMENT_DEPTH))
 
 
 @pytest.mark.parametrize("shapes", SHAPES[:4], ids="-".join)

@@ -150,7 +150,7 @@ def test_nothing_else_is_in_the_digest(case: Any, seed: int) -> None:
 
 def _unimportant(source: random.Random, buffer: Buffer) -> Buffer:
     hints = BufferHints(source.choice((None, 0, 2)), source.choice((0, 32)), source.choice(list(CacheLocality)))
-    binding = buffer.binding if buffer.is_workgroup else 2 * buffer.binding + 5
+    binding = buffer.binding if not buffer.is_bound else 2 * buffer.binding + 5
     return replace(buffer, hints=hints, binding=binding)
 
 

@@ -1,4 +1,7 @@
-"""Hand-made programs that between them hold every node, operator, enum member and buffer attribute."""
+"""Hand-made programs that between them hold every node, operator, enum member and buffer attribute.
+
+Those of ``LATER_CORPUS`` need the second version of the binary form and of JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Final
 from vyre.domain.ir import expr as x
 from vyre.domain.ir import stmt as s
 from vyre.domain.ir.expr import Expr, IdKind, Literal, Load, Var
+from vyre.domain.ir.form_version import LATER_KINDS, LATER_OPERATORS, LATER_TYPES
 from vyre.domain.ir.operators import BINARY, UNARY, AtomicOp, BinaryOp, Ordering, Result, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, BufferHints, CacheLocality, MemoryKind, Program
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ReservedType, ScalarType, f32, u8, u32, u64
@@ -61,7 +65,7 @@ def _operators() -> Program:
     names = (s.Let("a", lit(1)), s.Let("b", lit(2)))
     a, b = Var("a"), Var("b")
     binary = [store(x.Binary(op, a, b), i) for i, op in enumerate(BINARY)]
-    unary = [store(x.Unary(op, a), i) for i, op in enumerate(UNARY)]
+    unary = [store(x.Unary(op, a), i) for i, op in enumerate(op for op in UNARY if op not in LATER_OPERATORS)]
     nested = [
         store(x.Binary(outer, x.Binary(inner, a, b), x.Binary(inner, b, a)))
         for outer in BinaryOp
@@ -84,7 +88,7 @@ def _memory() -> Program:
         storage("table", 4, access=Access.UNIFORM, count=2),
         storage("a", 5, f32, access=Access.UNIFORM, count=1, kind=MemoryKind.PUSH),
         storage("b", 6, access=Access.UNIFORM, count=1, kind=MemoryKind.PUSH, hints=BufferHints(None, 4)),
-        *(storage(f"kind {kind.name}", 20 + kind.value, kind=kind) for kind in MemoryKind),
+        *(storage(f"kind {k.name}", 20 + k.value, kind=k) for k in MemoryKind if k not in LATER_KINDS),
         storage("spare", 3, access=Access.WORKGROUP, count=8),
         storage("spare too", 0, access=Access.WORKGROUP, count=8),
         storage("first", 0, access=Access.WORKGROUP, count=32),
@@ -117,7 +121,7 @@ def _expressions() -> Program:
         x.Unary(UnaryOp.POPCOUNT, lit(1)),
         x.Select(Literal(ScalarType.BOOL, 0), lit(1), lit(2)),
         x.Fma(*(Literal.of(f32, value) for value in (1.5, -2.0, 0.1))),
-        *(node(dtype, lit(1)) for node in (x.Cast, x.Bitcast) for dtype in ScalarType),
+        *(node(dtype, lit(1)) for node in (x.Cast, x.Bitcast) for dtype in ScalarType if dtype not in LATER_TYPES),
         *(tile, x.SpecConst("ratio", Literal.of(f32, -0.5)), x.SpecConst("on", Literal(ScalarType.BOOL, 1)), tile),
         x.SpecConst("low", Literal.of(ScalarType.I32, -3)),
     )
@@ -178,6 +182,88 @@ def deep_program(statements: int = 64, operators: int = 128) -> Program:
     return program(*body)
 
 
+def else_if(links: int, last: s.Body = ()) -> s.If:
+    """A chain of ``if`` and ``else if`` that stores the number of the link taken."""
+    otherwise = last
+    for i in reversed(range(links)):
+        otherwise = (s.If(x.Binary(BinaryOp.EQ, Var("n"), lit(i)), (store(lit(i)),), otherwise),)
+    (first,) = otherwise
+    assert isinstance(first, s.If)
+    return first
+
+
+def literals(dtype: ScalarType, *values: int) -> tuple[Literal, ...]:
+    return tuple(Literal.of(dtype, value) for value in values)
+
+
+def switch(arms: int) -> s.Switch:
+    """A switch over the local ``n`` in which every third arm has several labels."""
+    labels = [literals(u32, *range(8 * i, 8 * i + (5 if i % 3 == 0 else 1))) for i in range(arms)]
+    return s.Switch(Var("n"), tuple(s.Arm(found, (store(lit(i)),)) for i, found in enumerate(labels)), (s.Return(),))
+
+
+def _later_expressions() -> Program:
+    nodes = (x.Narrow, x.Pack, x.Unpack, x.WrapCast, x.Cast, x.Bitcast)
+    values = (
+        *(node(dtype, Var("n")) for node in nodes for dtype in ScalarType),
+        *(x.Unary(op, Var("n")) for op in UnaryOp),
+        x.Binary(BinaryOp.LT, x.Narrow(ScalarType.F16, Var("n")), x.Unpack(ScalarType.BF16, Var("n"))),
+    )
+    return program(s.Let("n", lit(1)), *(store(value, i) for i, value in enumerate(values)))
+
+
+def _later_memory() -> Program:
+    buffers = (
+        storage("stack", 3, access=Access.PRIVATE, count=64),
+        storage("flags", 0, ScalarType.BOOL8, count=9),
+        *(storage(f"kind {kind.name}", 20 + kind.value, kind=kind) for kind in MemoryKind),
+        storage("unused", 0, ScalarType.BF16, access=Access.PRIVATE, count=3),
+        storage("unused too", 0, ScalarType.BF16, access=Access.PRIVATE, count=3),
+        storage("tile", 0, access=Access.WORKGROUP, count=3),
+        storage("table", 0, ScalarType.BOOL8, access=Access.PRIVATE, count=2),
+        storage("vectors", 1, ReservedType("vec", (ScalarType.BOOL8, 4)), access=Access.READ_ONLY),
+        storage("y", 2),
+    )
+    return program(
+        s.Store("table", lit(1), Load("tile", lit(0))),
+        s.Store("stack", Literal.of(ScalarType.I64, -1), Load("flags", Literal.of(ScalarType.U64, 1 << 40))),
+        store(x.BufferLength("stack")),
+        buffers=buffers,
+    )
+
+
+def _later_statements() -> Program:
+    minus = Literal.of(ScalarType.I32, -1)
+    inner = s.Switch(Var("k"), (s.Arm((), ()), s.Arm(literals(ScalarType.I32, -(1 << 31)), (s.Break(),))))
+    declared = s.Switch(
+        Var("n"), (s.Arm((lit(1),), (s.Let("t", lit(1)),)), s.Arm((lit(2),), (s.Let("t", lit(2)),))), (else_if(3),)
+    )
+    mixed = (Literal(ScalarType.BOOL, 1), Literal.of(f32, 0.5), Literal.of(u64, 7), lit(7))
+    return program(
+        s.Let("n", lit(0)),
+        s.Switch(Var("n"), ()),
+        s.Switch(Var("n"), (), (store(lit(1)),)),
+        s.Switch(Var("n"), (s.Arm(mixed, (s.Assign("n", lit(2)),)), s.Arm((lit(1),), ()))),
+        declared,
+        s.Loop("k", minus, Literal.of(ScalarType.I32, -9), minus, (inner, s.Continue())),
+        s.Block((s.Block((switch(4), else_if(2, (s.Return(), s.Return())))),)),
+        else_if(100, (s.Block((s.Let("t", lit(1)),)),)),
+        s.If(Literal(ScalarType.BOOL, 1), (), (else_if(5, (switch(3),)),)),
+    )
+
+
+def _later_names() -> Program:
+    """Words of the second version, none of which is reserved."""
+    words = ("switch", "case", "narrow", "pack", "unpack", "wrap_cast", "round_even", "private", "bool8")
+    lets = [s.Let(word, lit(i)) for i, word in enumerate(words)]
+    uses: list[s.Stmt] = [s.Assign(word, Var(word)) for word in words]
+    uses += [s.Store(f"{word}s", Var(word), x.Binary(BinaryOp.LT, Var(word), Var("f16"))) for word in words]
+    uses += [s.Store("switch.", Var("case"), lit(1)), s.Store("case.", Var("case"), Load("switch.", lit(1)))]
+    over = s.Switch(Var("switch"), (s.Arm((lit(1),), (s.Assign("switch", Var("case")),)),))
+    buffers = tuple(storage(f"{word}{end}", 2 * i + (end == "s")) for i, word in enumerate(words) for end in ".s")
+    return program(*lets, s.Let("f16", lit(1)), *uses, over, buffers=buffers)
+
+
 CORPUS: Final[dict[str, Program]] = {
     "empty": Program((), (1, 1, 1), ()),
     "literals": _literals(),
@@ -200,6 +286,17 @@ RESERVED_ELEMENTS: Final = (
 CORPUS["reserved elements"] = program(
     buffers=tuple(storage(f"b{i}", i, element) for i, element in enumerate(RESERVED_ELEMENTS))
 )
+
+
+LATER_CORPUS: Final[dict[str, Program]] = {
+    "later expressions": _later_expressions(),
+    "later memory": _later_memory(),
+    "later statements": _later_statements(),
+    "later names": _later_names(),
+    "long chain": program(s.Let("n", lit(0)), else_if(256)),
+    "wide switch": program(s.Let("n", lit(0)), switch(256)),
+}
+CORPUS |= LATER_CORPUS
 
 
 def oracle_programs() -> list[dict[str, Any]]:

@@ -11,14 +11,14 @@ import pytest
 from blake3 import blake3
 
 from support.edits import Path, at, replaced, sites
-from support.form_corpus import CORPUS, RESERVED_ELEMENTS
+from support.form_corpus import CORPUS, LATER_CORPUS, RESERVED_ELEMENTS
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.identity import DIGEST_DOMAIN, program_digest
 from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Literal
 from vyre.domain.ir.node import Node, SourceLocation
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.program import Buffer, BufferHints, CacheLocality, Program
-from vyre.domain.ir.stmt import STMT_TYPES
+from vyre.domain.ir.stmt import STMT_TYPES, Arm
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire import semantic_body
 
@@ -47,6 +47,10 @@ INSIDE: Final = {
     "Unary": {"op"},
     "Cast": {"dtype"},
     "Bitcast": {"dtype"},
+    "Narrow": {"dtype"},
+    "Pack": {"dtype"},
+    "Unpack": {"dtype"},
+    "WrapCast": {"dtype"},
     "Atomic": {"op", "buffer", "ordering"},
     "SpecConst": {"name", "default"},
     "Assign": {"name"},
@@ -66,6 +70,10 @@ CHILDREN: Final = {
     "Select": {"condition", "on_true", "on_false"},
     "Cast": {"operand"},
     "Bitcast": {"operand"},
+    "Narrow": {"operand"},
+    "Pack": {"operand"},
+    "Unpack": {"operand"},
+    "WrapCast": {"operand"},
     "Fma": {"a", "b", "c"},
     "Atomic": {"index", "expected", "value"},
     "SubgroupAdd": {"value"},
@@ -75,6 +83,8 @@ CHILDREN: Final = {
     "Assign": {"value"},
     "Store": {"index", "value"},
     "If": {"condition", "then", "otherwise"},
+    "Switch": {"selector", "arms", "default"},
+    "Arm": {"labels", "body"},
     "Loop": {"start", "stop", "step", "body"},
     "Block": {"body"},
     "Region": {"body"},
@@ -83,8 +93,8 @@ CHILDREN: Final = {
     "Trap": {"address"},
 }
 """Fields that hold nodes, which are decided themselves."""
-CLASSES: Final = (Program, Buffer, *EXPR_TYPES, *STMT_TYPES)
-PROGRAMS: Final = [CORPUS[name] for name in ("memory", "expressions", "statements", "names")]
+CLASSES: Final = (Program, Buffer, Arm, *EXPR_TYPES, *STMT_TYPES)
+PROGRAMS: Final = [CORPUS[name] for name in ("memory", "expressions", "statements", "names", *LATER_CORPUS)]
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -187,7 +197,7 @@ def test_what_is_outside_does_not() -> None:
                 new = BufferHints(7, 4096, CacheLocality.STREAMING)
             case "binding":
                 new = old + 1000 if old == max(b.binding for b in program.buffers) else old
-                new = 77 if at(program, path[:-1]).is_workgroup else new
+                new = 77 if not at(program, path[:-1]).is_bound else new
             case "non_composable":
                 new = not old
             case _:

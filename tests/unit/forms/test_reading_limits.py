@@ -14,12 +14,12 @@ import pytest
 
 from support.form_corpus import CORPUS, lit, program, storage, store
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire, VyreError
-from vyre.domain.ir import text_expressions, text_printer, wire
+from vyre.domain.ir import json_tree, text_expressions, text_printer, wire, wire_decoder
 from vyre.domain.ir.collector import collector_paused
 from vyre.domain.ir.expr import Load, Var, walk
 from vyre.domain.ir.limits import MAX_NAME_BYTES
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Let, Region, Trap, operands, walk_statements
+from vyre.domain.ir.stmt import Let, Region, Trap, operands, own_size, walk_statements
 from vyre.domain.ir.text_format import quoted
 from vyre.domain.ir.text_lexer import tokenize
 from vyre.domain.ir.types import ReservedType, u32
@@ -92,6 +92,8 @@ STATEMENTS = {
     "chain": "let x{i} = x{i} + x{i} + x{i} - min(x{i}, 0x1fu)\n",
     "store": "y[{i}u] = select(true, y[a], -1.5f)\n",
     "nested": "if a < {i}u {{ for k in 0u .. 4u {{ y[k] = a }} }} else if true {{ return }} else {{ }}\n",
+    "else if": "if a < {i}u {{ }} else if a < 1u {{ y[0u] = a }} else if a < 2u {{ }}\n",
+    "switch": "switch a + {i}u {{ case {i}u, 3u {{ y[0u] = narrow<u8>(a) }} case 7u {{ }} else {{ return }} }}\n",
     "quoted": 'region "r\\u{{1b}}" {{ let "let {i}" = "let {i}" }}\n',
 }
 
@@ -103,7 +105,9 @@ def test_reading_and_writing_are_linear(name: str, form: str) -> None:
         text = HEAD + "".join(STATEMENTS[name].format(i=i) for i in range(statements)) + "}\n"
         if form == "text":
             return calls(lambda: Program.from_text(text)), calls(Program.from_text(text).to_text)
-        source = Program.from_text(HEAD + "y[0u] = a\n" * statements + "}\n")
+        if name in ("chain", "quoted"):  # their names do not resolve
+            text = HEAD + "y[0u] = a\n" * statements + "}\n"
+        source = Program.from_text(text)
         write: Callable[[], Any] = getattr(source, f"to_{form}")
         read: Callable[[Any], Program] = getattr(Program, f"from_{form}")
         written = write()
@@ -138,7 +142,9 @@ def test_printing_does_not_look_through_all_locals_for_a_parameter() -> None:
 
 def size(source: Program) -> int:
     """Nodes with shared ones written out."""
-    return sum(1 + sum(1 for e in operands(stmt) for _ in walk(e)) for stmt in walk_statements(source.body))
+    return sum(
+        own_size(stmt) + sum(1 for e in operands(stmt) for _ in walk(e)) for stmt in walk_statements(source.body)
+    )
 
 
 @pytest.mark.parametrize("name", CORPUS)
@@ -151,6 +157,21 @@ def test_text_has_as_many_nodes_as_its_program(name: str, monkeypatch: pytest.Mo
     if nodes:
         with pytest.raises(MalformedText, match=f"more than {nodes - 1} nodes"):
             Program.from_text(text)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize("form", ["wire", "json"])
+def test_other_forms_have_as_many_nodes_as_their_program(form: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = CORPUS[name].to_wire() if form == "wire" else CORPUS[name].to_json()
+    read: Callable[[Any], Program] = Program.from_wire if form == "wire" else Program.from_json
+    nodes = size(CORPUS[name])
+    module = wire_decoder if form == "wire" else json_tree
+    monkeypatch.setattr(module, "MAX_NODES", nodes)
+    assert read(written) == CORPUS[name]
+    monkeypatch.setattr(module, "MAX_NODES", nodes - 1)
+    if nodes:
+        with pytest.raises((MalformedWire, MalformedJson), match=f"more than {nodes - 1} nodes"):
+            read(written)
 
 
 def named(name: str) -> tuple[Program, ...]:

@@ -19,7 +19,7 @@ from vyre.domain.ir.expr import EXPR_TYPES, Binary, Expr, IdKind, LaunchId, Var
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, CacheLocality, MemoryKind, Program
-from vyre.domain.ir.stmt import STMT_TYPES, Break, Let
+from vyre.domain.ir.stmt import STMT_TYPES, Arm, Break, Let
 from vyre.domain.ir.upstream import import_upstream
 
 
@@ -82,7 +82,7 @@ def test_imported_programs() -> None:
 def test_the_corpus_holds_every_kind_of_value() -> None:
     values: list[Any] = [value for one in CORPUS.values() for _, value in sites(one)]
     types = {type(value) for value in values}
-    assert types >= {*EXPR_TYPES, *STMT_TYPES}
+    assert types >= {*EXPR_TYPES, *STMT_TYPES, Arm}
     members = {value for value in values if isinstance(value, Enum)}
     localities = {b.hints.locality for one in CORPUS.values() for b in one.buffers}
     assert localities == set(CacheLocality)

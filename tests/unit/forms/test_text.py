@@ -354,7 +354,8 @@ def test_redundant_parentheses_do_not_count_as_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["if true {" * 70 + "return" + "}" * 70, "if true { } else " * 70 + "{ return }", "block {" * 100_000]
+    "body",
+    ["if true {" * 70 + "return" + "}" * 70, "if true { } else { " * 70 + "return" + "}" * 70, "block {" * 100_000],
 )
 def test_statements_nested_too_deep(body: str) -> None:
     with pytest.raises(MalformedText, match="more than 64 deep"):

@@ -133,7 +133,7 @@ _EXPRESSIONS: Final[dict[str, Production]] = {
     "sg_add": Production((_EXPR,), x.SubgroupAdd),
     "sg_ballot": Production((_EXPR,), x.SubgroupBallot),
     "sg_shuffle": Production((_EXPR, _EXPR), x.SubgroupShuffle),
-    "spec": Production((text, _EXPR), _spec),
+    "spec": Production((text, _EXPR), _spec, nodes=0),
 }
 
 

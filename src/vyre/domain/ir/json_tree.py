@@ -86,7 +86,7 @@ class Grammar(NamedTuple):
 class _Frame:
     """A list being read: the fields of one node, or, without a production, a body or labels."""
 
-    __slots__ = ("depth", "fields", "is_body", "items", "next", "production", "tag", "values")
+    __slots__ = ("depth", "fields", "is_body", "items", "next", "nodes", "production", "tag", "values")
 
     def __init__(self, tag: str, production: Production | None, items: list[Any], depth: int) -> None:
         self.tag, self.production, self.items, self.depth = tag, production, items, depth
@@ -94,6 +94,7 @@ class _Frame:
         self.values: list[Any] = []
         self.fields = () if production is None else production.fields_of(len(items) - 1)
         self.is_body = production is None
+        self.nodes = 0 if production is None else production.nodes
 
 
 _ROOT: Final = "$.entry"
@@ -136,8 +137,9 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
             continue
         kind = frame.fields[frame.next - 2]
         if kind is Child.EXPR or (kind is Child.OPTIONAL_EXPR and item is not None):
-            nodes += 1
-            frames.append(_open(item, grammar.expressions, "expression", frame.depth + 1, frames))
+            opened = _open(item, grammar.expressions, "expression", frame.depth + 1, frames)
+            nodes += opened.nodes
+            frames.append(opened)
         elif kind is Child.BODY:
             frames.append(_open_body(item, frames))
             grammar.enter(frame.tag, frame.values)
@@ -180,8 +182,8 @@ def _nodes(opened: _Frame) -> int:
     assert production is not None
     further = len(opened.items) - 1 - len(production.fields)
     if not further:
-        return production.nodes
-    return production.nodes + (further // len(production.repeated) if further > 0 else -further)
+        return opened.nodes
+    return opened.nodes + (further // len(production.repeated) if further > 0 else -further)
 
 
 def _too_large(frames: list[_Frame]) -> MalformedJson:

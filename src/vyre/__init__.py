@@ -70,17 +70,19 @@ if TYPE_CHECKING:
     from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder,
-        TypeLike as TypeLike, Value as Value, Variable as Variable,
+        SwitchArms as SwitchArms, TypeLike as TypeLike, Value as Value, Variable as Variable,
+        View2d as View2d, View3d as View3d,
     )
     from vyre.domain.ir.functions import (
         abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
         cos as cos, cosh as cosh, ctz as ctz, exp as exp, exp2 as exp2, floor as floor, fma as fma,
         inverse_sqrt as inverse_sqrt, is_finite as is_finite, is_inf as is_inf, is_nan as is_nan, log as log,
-        log2 as log2, max_ as max_, min_ as min_, mulhi as mulhi, popcount as popcount, reciprocal as reciprocal,
-        reverse_bits as reverse_bits, rotl as rotl, rotr as rotr, round_ as round_, sat_add as sat_add,
-        sat_mul as sat_mul, sat_sub as sat_sub, select as select, sign as sign, sin as sin, sinh as sinh,
-        sqrt as sqrt, subgroup_add as subgroup_add, subgroup_ballot as subgroup_ballot,
-        subgroup_shuffle as subgroup_shuffle, tan as tan, tanh as tanh, trunc as trunc,
+        log2 as log2, max_ as max_, min_ as min_, mulhi as mulhi, narrow as narrow, pack as pack, popcount as popcount,
+        reciprocal as reciprocal, reverse_bits as reverse_bits, rotl as rotl, rotr as rotr, round_ as round_,
+        round_even as round_even, sat_add as sat_add, sat_mul as sat_mul, sat_sub as sat_sub, select as select,
+        sign as sign, sin as sin, sinh as sinh, sqrt as sqrt, subgroup_add as subgroup_add,
+        subgroup_ballot as subgroup_ballot, subgroup_shuffle as subgroup_shuffle, tan as tan, tanh as tanh,
+        trunc as trunc, unpack as unpack, wrap_cast as wrap_cast,
     )
     from vyre.domain.ir.operators import Ordering as Ordering
     from vyre.domain.ir.program import Buffer as Buffer, Program as Program
@@ -140,11 +142,12 @@ _HOME: Final[dict[str, str]] = {
         "UnusableCosts VyreError"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
-    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",
+    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder SwitchArms TypeLike Value Variable View2d View3d",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
-        "is_nan log log2 max_ min_ mulhi popcount reciprocal reverse_bits rotl rotr round_ sat_add sat_mul "
-        "sat_sub select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle tan tanh trunc"
+        "is_nan log log2 max_ min_ mulhi narrow pack popcount reciprocal reverse_bits rotl rotr round_ "
+        "round_even sat_add sat_mul sat_sub select sign sin sinh sqrt subgroup_add subgroup_ballot subgroup_shuffle "
+        "tan tanh trunc unpack wrap_cast"
     ),
     "vyre.domain.ir.operators": "Ordering",
     "vyre.domain.ir.program": "Buffer Program",

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64, i8 as i8, i16 as i16,
         i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
+    from vyre.domain.ir.views import view_index as view_index
     from vyre.domain.ir.walk import unique_expressions as unique_expressions
     from vyre.domain.names import Dim3 as Dim3
     from vyre.domain.validation.report import Report as Report
@@ -107,6 +108,7 @@ _HOME: Final[dict[str, str]] = {
         "EXECUTABLE_TYPES NARROW_TYPES SCALAR_BY_TEXT DataType ReservedType ScalarType TypeArg TypeKind bf16 bool8 "
         "bool_ f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64"
     ),
+    "vyre.domain.ir.views": "view_index",
     "vyre.domain.ir.walk": "unique_expressions",
     "vyre.domain.names": "Dim3",
     "vyre.domain.validation.report": "Report",

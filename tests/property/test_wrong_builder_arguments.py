@@ -78,6 +78,7 @@ ANY: Final = {*NUMERIC, *BOOLS, A_CONDITION}
 NAME: Final = {"none", *TEXTS} - {"no text"}
 FULL_NAME: Final = NAME - {"none"}
 COUNT: Final = {"none", *WHOLE}
+BOUND: Final = {*U32, "negative"}
 
 
 class Row(NamedTuple):
@@ -93,6 +94,28 @@ def entered(block: Callable[..., AbstractContextManager[Any]]) -> Callable[..., 
 
     def call(**arguments: Any) -> None:
         with block(**arguments):
+            pass
+
+    return call
+
+
+def after_if(kernel: Kernel) -> Callable[..., None]:
+    """Returns a function that adds a link to a chain."""
+
+    def call(test: Any) -> None:
+        with kernel.p.if_(kernel.number < 2):
+            pass
+        with kernel.p.elif_(test):
+            pass
+
+    return call
+
+
+def arm(kernel: Kernel) -> Callable[..., None]:
+    """Returns a function that opens one arm of a switch with two labels."""
+
+    def call(label: Any, second: Any) -> None:
+        with kernel.p.switch(kernel.number) as s, s.case(label, second):
             pass
 
     return call
@@ -114,6 +137,14 @@ def declarations() -> Iterator[tuple[str, Row]]:
     yield "output", Row(lambda k: k.p.output, fixed(**right, output_range=(0, 4)), takes | ranged)
     yield "output like", Row(lambda k: k.p.output, lambda k: right | {"count": None, "like": k.x}, takes | like)
     yield "workgroup", Row(lambda k: k.p.workgroup, fixed(**right), takes | {"count": {"one", "numpy int"}})
+    yield "array", Row(lambda k: k.p.array, fixed(**right), takes | {"count": {"one", "numpy int"}})
+    size = {"one", "numpy int", A_NUMBER}
+    yield (
+        "view2d",
+        Row(lambda k: k.p.view2d, lambda k: {"buffer": k.x, "width": 4}, {"buffer": {A_BUFFER}, "width": size}),
+    )
+    sizes = {"buffer": {A_BUFFER}, "height": size, "width": size}
+    yield "view3d", Row(lambda k: k.p.view3d, lambda k: {"buffer": k.x, "height": 4, "width": k.number}, sizes)
     yield "param", Row(lambda k: k.p.param, fixed(name="b", dtype=f32), takes)
     yield "spec", Row(lambda k: k.p.spec, fixed(name="b", default=1.0), {"name": FULL_NAME, "default": {
         *BOOLS, *WHOLE, *FLOATS - {"negative"}}})  # fmt: skip
@@ -141,12 +172,16 @@ def statements() -> Iterator[tuple[str, Row]]:
     for ids in ("global_id", "local_id", "group_id", "num_groups"):
         yield ids, Row(lambda k, ids=ids: getattr(k.p, ids), fixed(axis=2), {"axis": WHOLE})  # type: ignore[misc]
     yield "if_", Row(lambda k: entered(k.p.if_), lambda k: {"test": k.number < 3}, {"test": ANY})
+    yield "elif_", Row(after_if, lambda k: {"test": k.number < 3}, {"test": ANY})
+    yield "switch", Row(lambda k: entered(k.p.switch), lambda k: {"selector": k.number}, {"selector": U32})
+    labels = {"label": {*WHOLE}, "second": {*WHOLE}}
+    yield "SwitchArms.case", Row(arm, fixed(label=2, second=3), labels)
     yield (
         "for_",
         Row(
             lambda k: entered(k.p.for_),
             fixed(start=0, stop=4, step=1, name="b"),
-            {"start": U32, "stop": U32, "step": U32, "name": NAME},
+            {"start": BOUND, "stop": BOUND, "step": BOUND, "name": NAME},
         ),
     )
     yield (
@@ -195,6 +230,32 @@ def handles() -> Iterator[tuple[str, Row]]:
                     {"index": U32, "value": U32, "expected": U32, "ordering": {ORDERING}},
                 ),
             )
+    flat, cube = (lambda k: k.p.view2d(k.y, 2)), (lambda k: k.p.view3d(k.y, 2, 2))
+    for name, view, axes in (("View2d", flat, "yx"), ("View3d", cube, "zyx")):
+        yield (
+            f"{name}.__getitem__",
+            Row(
+                lambda k, view=view: lambda **at: view(k)[tuple(at.values())],  # type: ignore[misc]
+                fixed(**dict.fromkeys(axes, 1)),
+                dict.fromkeys(axes, U32),
+            ),
+        )
+        yield (
+            f"{name}.__setitem__",
+            Row(
+                lambda k, view=view, axes=axes: lambda i, value: view(k).__setitem__((*[0] * len(axes[1:]), i), value),  # type: ignore[misc]
+                fixed(i=1, value=2.0),
+                {"i": U32, "value": F32},
+            ),
+        )
+    yield (
+        "View2d.atomic_add",
+        Row(
+            lambda k: k.p.view2d(k.counts, 2).atomic_add,
+            fixed(index=(0, 1), value=1, ordering=vyre.Ordering.RELAXED),
+            {"index": set(), "value": U32, "ordering": {ORDERING}},
+        ),
+    )
     types = {"dtype": TYPES}
     yield "Value.cast", Row(lambda k: k.value.cast, fixed(dtype=u32), types)
     yield "Value.bitcast", Row(lambda k: k.value.bitcast, fixed(dtype=u32), types)
@@ -264,7 +325,18 @@ def expressions() -> Iterator[tuple[str, Row]]:
         "subgroup_shuffle",
         Row(lambda _: functions.subgroup_shuffle, fixed(value=1.0, lane=0), {"value": ANY, "lane": U32}),
     )
-    for name in sorted({*functions.__all__} - {"select", "fma"} - {n for n in functions.__all__ if "subgroup" in n}):
+    narrow = {"dtype": {"narrow numpy type", NARROW}, "x": U32, "word": U32}
+    for name in ("narrow", "pack", "unpack"):
+        operand = "word" if name == "unpack" else "x"
+        right = {"dtype": vyre.u8, operand: 5}
+        yield name, Row(lambda _, n=name: getattr(functions, n), fixed(**right), narrow)  # type: ignore[misc]
+    right = {"dtype": u32, "x": 1.0}
+    yield "wrap_cast", Row(lambda _: functions.wrap_cast, fixed(**right), {"dtype": TYPES, "x": F32})
+    for name in sorted(
+        {*functions.__all__}
+        - {"select", "fma", "narrow", "pack", "unpack", "wrap_cast"}
+        - {n for n in functions.__all__ if "subgroup" in n}
+    ):
         function = getattr(functions, name)
         names = [*inspect.signature(function).parameters]
         is_whole = takes_integers(function, names)
@@ -343,7 +415,8 @@ def public(cls: type) -> Iterator[str]:
 def test_no_public_method_or_function_is_left_out() -> None:
     tried = {label.partition(" of ")[0] for label in ROWS}
     tried |= {f"Variable.{label.partition('.')[2]}" for label in tried if label.startswith("Value.")}
-    every = {name for cls in (ProgramBuilder, vyre.BufferHandle, vyre.Value, vyre.Variable) for name in public(cls)}
+    classes = (ProgramBuilder, vyre.BufferHandle, vyre.Value, vyre.Variable, vyre.SwitchArms, vyre.View2d, vyre.View3d)
+    every = {name for cls in classes for name in public(cls)}
     assert len(every) > 60
     assert {*every, *functions.__all__} - tried == {"Value.is_local"}  # whose argument only the builder makes
 

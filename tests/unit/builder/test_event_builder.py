@@ -8,13 +8,14 @@ from typing import Any, Final
 import pytest
 
 from support.counting import at_most
-from vyre import BuildError, InvalidProgram, ProgramBuilder, UnfinishedBuild, u32
+from vyre import BuildError, InvalidProgram, ProgramBuilder, UnfinishedBuild, i32, u32
 from vyre.gallery.basics.p01_saxpy import saxpy
 from vyre.gallery.basics.p04_histogram import histogram
 from vyre.gallery.basics.p05_scan import scan
 from vyre.gallery.basics.p25_async_copy import async_copy
 from vyre.ir import (
     Access,
+    Arm,
     Atomic,
     AtomicOp,
     Barrier,
@@ -43,12 +44,15 @@ from vyre.ir import (
     ScalarType,
     SourceLocation,
     Store,
+    Switch,
     Trap,
     Var,
+    if_chain,
     validate,
 )
 
 U32: Final = ScalarType.U32
+I32: Final = ScalarType.I32
 F32: Final = ScalarType.F32
 GLOBAL: Final = LaunchId(IdKind.GLOBAL, 0)
 YES: Final = Literal.of(ScalarType.BOOL, True)
@@ -56,6 +60,10 @@ YES: Final = Literal.of(ScalarType.BOOL, True)
 
 def word(value: int) -> Literal:
     return Literal.of(U32, value)
+
+
+def signed(value: int) -> Literal:
+    return Literal.of(I32, value)
 
 
 def fused(op: BinaryOp, left: Expr, right: Expr) -> Binary:
@@ -189,6 +197,94 @@ def test_parameters_orderings_and_ends_of_lanes_are_those_of_the_calls() -> None
     assert program.digest == p.build().digest
 
 
+def test_chains_switches_and_private_memory_are_those_of_the_calls() -> None:
+    with ProgramBuilder("wide", workgroup=8) as p:
+        x, y = p.input("x", i32), p.inout("y", i32)
+        stack = p.array("stack", i32, 16)
+        i = p.let(p.global_id(), "i")
+        with p.for_(10, -1, -3, name="k") as k:
+            stack[k] = x[i]
+        with p.if_(x[i] > 5):
+            y[i] = 1
+        with p.elif_(x[i] > 3):
+            y[i] = 2
+        with p.elif_(x[i] > 1):
+            pass
+        with p.else_():
+            y[i] = 3
+        with p.switch(x[i]) as s:
+            with s.case(1, -2):
+                y[i] = stack[1]
+            with s.case(7):
+                p.return_()
+            with s.default(), p.if_(x[i] > 5):
+                y[i] = 4
+    b = EventBuilder("wide", workgroup=8)
+    b.buffer("x", I32)
+    b.buffer("y", I32, Access.READ_WRITE)
+    b.buffer("stack", I32, Access.PRIVATE, 16)
+    lane, read = Var("i"), Load("x", Var("i"))
+    b.let("i", GLOBAL)
+    b.open_loop("k", signed(10), signed(-1), signed(-3))
+    b.store("stack", Var("k"), read)
+    b.close()
+    b.open_if(fused(BinaryOp.GT, read, signed(5)))
+    b.store("y", lane, signed(1))
+    b.elif_(fused(BinaryOp.GT, read, signed(3)))
+    b.store("y", lane, signed(2))
+    b.elif_(fused(BinaryOp.GT, read, signed(1)))
+    b.else_()
+    b.store("y", lane, signed(3))
+    b.close()
+    b.open_switch(read)
+    b.case(signed(1), signed(-2))
+    b.store("y", lane, Load("stack", word(1)))
+    b.case(signed(7))
+    b.return_()
+    b.default()
+    b.open_if(fused(BinaryOp.GT, read, signed(5)))
+    b.store("y", lane, signed(4))
+    b.close()
+    b.close()
+    program = b.build()
+    assert program.to_text() == p.build().to_text()
+    assert program == p.build()
+    assert [(buffer.name, buffer.binding) for buffer in program.buffers] == [("x", 0), ("y", 1), ("stack", 0)]
+
+
+def test_a_switch_becomes_the_statement_that_close_returns() -> None:
+    at, arm = SourceLocation("k.src", 7), SourceLocation("k.src", 8)
+    b = EventBuilder(workgroup=1)
+    for arms in range(3):
+        for has_default in (False, True):
+            b.open_switch(GLOBAL, loc=at)
+            assert b.depth == 1
+            for label in range(arms):
+                b.case(word(label), loc=arm)
+                b.trap(word(label), "t")
+            if has_default:
+                b.default()
+                b.return_()
+            switch = b.close()
+            assert switch == Switch(
+                GLOBAL,
+                tuple(Arm((word(label),), (Trap(word(label), "t"),)) for label in range(arms)),
+                (Return(),) if has_default else (),
+            )
+            assert isinstance(switch, Switch)
+            assert (switch.loc, [made.loc for made in switch.arms]) == (at, [arm] * arms)
+
+
+def test_the_links_of_a_chain_know_their_positions() -> None:
+    b = EventBuilder(workgroup=1)
+    b.open_if(YES, loc=SourceLocation("k.src", 1))
+    b.elif_(YES, loc=SourceLocation("k.src", 2))
+    b.elif_(YES)
+    chain = b.close()
+    assert isinstance(chain, If)
+    assert [link.loc and link.loc.line for link in if_chain(chain)[0]] == [1, 2, None]
+
+
 def test_a_body_becomes_the_statement_that_close_returns() -> None:
     at = SourceLocation("k.src", 7)
     b = EventBuilder(workgroup=1, loc=at)
@@ -247,9 +343,28 @@ def in_else(b: EventBuilder) -> EventBuilder:
     return b
 
 
+def in_switch(b: EventBuilder) -> EventBuilder:
+    b.open_switch(GLOBAL, loc=SourceLocation("k.src", 5))
+    return b
+
+
+def in_case(b: EventBuilder) -> EventBuilder:
+    in_switch(b).case(word(1))
+    return b
+
+
+def in_default(b: EventBuilder) -> EventBuilder:
+    in_switch(b).default()
+    return b
+
+
 def built(b: EventBuilder) -> EventBuilder:
     b.build()
     return b
+
+
+def refused_by_type_checkers(value: object) -> Any:
+    return value
 
 
 MISUSE: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
@@ -257,6 +372,35 @@ MISUSE: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
     "else without open": (lambda b: b.else_(), r"else_\(\) has no `if`: no body is open"),
     "else in a loop": (lambda b: in_loop(b).else_(), r"the loop over `k` of k\.src:3 is open innermost"),
     "second else": (lambda b: in_else(b).else_(), r"the `else` is open innermost"),
+    "else-if without open": (lambda b: b.elif_(YES), r"elif_\(\) has no `if`: no body is open"),
+    "else-if after else": (lambda b: in_else(b).elif_(YES), r"elif_\(\) has no `if`: the `else` is open innermost"),
+    "else-if in a switch": (lambda b: in_case(b).elif_(YES), r"a case of the switch of k\.src:5 is open innermost"),
+    "else in a switch": (lambda b: in_switch(b).else_(), r"else_\(\) has no `if`: the switch of k\.src:5 is open"),
+    "a number as else-if": (lambda b: (b.open_if(YES), b.elif_(1)), r"the condition of an else-if is the number 1"),
+    "case without open": (lambda b: b.case(word(1)), r"case\(\) has no switch: no body is open"),
+    "case in a loop": (lambda b: in_loop(in_case(b)).case(word(2)), r"the loop over `k` of k\.src:3 is open innermost"),
+    "case after default": (lambda b: in_default(b).case(word(1)), r"the default of the switch of k\.src:5 is open"),
+    "second default": (lambda b: in_default(b).default(), r"default\(\) has no switch: the default of the switch"),
+    "default without open": (lambda b: b.default(), r"default\(\) has no switch: no body is open"),
+    "case without label": (lambda b: in_switch(b).case(), r"case\(\) has no label"),
+    "a number as label": (
+        lambda b: in_switch(b).case(refused_by_type_checkers(3)),
+        r"a label of a case is the number 3",
+    ),
+    "an expression as label": (
+        lambda b: in_switch(b).case(refused_by_type_checkers(GLOBAL)),
+        r"a label of a case is no literal but",
+    ),
+    "a float as label": (lambda b: in_switch(b).case(Literal.of(F32, 1.0)), r"a label of a case is f32"),
+    "a label twice": (lambda b: in_case(b).case(word(2), word(1)), r"stands in the switch twice"),
+    "a label twice in one arm": (lambda b: in_switch(b).case(word(2), word(2)), r"stands in the switch twice"),
+    "a statement before the first case": (lambda b: in_switch(b).return_(), r"a statement stands in the switch of k\."),
+    "a body before the first case": (lambda b: in_switch(b).open_block(), r"before its first case"),
+    "a number as selector": (lambda b: b.open_switch(3), r"the selector of a switch is the number 3"),
+    "late switch": (lambda b: built(b).open_switch(GLOBAL), r"built already"),
+    "late case": (lambda b: built(b).case(word(1)), r"built already"),
+    "late else-if": (lambda b: built(b).elif_(YES), r"built already"),
+    "private memory without count": (lambda b: b.buffer("z", U32, Access.PRIVATE), r"the count of `z` is None"),
     "late statement": (lambda b: built(b).return_(), r"built already"),
     "late body": (lambda b: built(b).open_if(YES), r"built already"),
     "late buffer": (lambda b: built(b).buffer("z", U32), r"built already"),
@@ -324,10 +468,6 @@ def test_a_program_that_breaks_a_rule_is_reported_with_its_position() -> None:
     assert "k.src:12" in str(report)
 
 
-def refused_by_type_checkers(value: object) -> Any:
-    return value
-
-
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -366,6 +506,25 @@ def calls_for(statements: int) -> int:
 def test_each_event_costs_the_same_however_many_came_before() -> None:
     """But for what other code of the process does meanwhile, such as callbacks of the garbage collector."""
     first, second, third = (calls_for(statements) for statements in (1000, 2000, 3000))
+    assert third - second == pytest.approx(second - first, rel=0.02)
+
+
+def test_each_link_and_each_arm_costs_the_same_however_many_came_before() -> None:
+    def calls(links: int) -> int:
+        b = EventBuilder(workgroup=1)
+        with at_most(200 * links) as work:
+            b.open_if(YES)
+            for _ in range(links):
+                b.elif_(YES)
+            b.close()
+            b.open_switch(GLOBAL)
+            for label in range(links):
+                b.case(word(label))
+            b.close()
+            b.build(check=False)
+        return work.calls
+
+    first, second, third = (calls(links) for links in (500, 1000, 1500))
     assert third - second == pytest.approx(second - first, rel=0.02)
 
 

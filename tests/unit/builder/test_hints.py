@@ -34,8 +34,11 @@ class Kernel:
 Use = Callable[[Kernel], object]
 
 ATTRIBUTES: list[tuple[Use, str]] = [
-    (lambda k: k.p.elif_, "with p.else_():` and inside it `with p.if_(...)"),
-    (lambda k: k.p.array, "p.workgroup"),
+    (lambda k: k.p.elseif, "with p.elif_(c):"),
+    (lambda k: k.p.match, "with p.switch(x) as s:"),
+    (lambda k: k.p.private, "p.array(name, type, count)"),
+    (lambda k: k.p.view, "p.view2d"),
+    (lambda k: k.p.ndarray, "p.workgroup"),
     (lambda k: k.p.shared_array, "p.workgroup(name, type, count)"),
     (lambda k: k.p.threadIdx, "p.local_id(axis)"),
     (lambda k: k.p.program_id, "p.group_id(axis)"),
@@ -47,13 +50,13 @@ ATTRIBUTES: list[tuple[Use, str]] = [
     (lambda k: k.p.sqrt, "sqrt(...), a function of vyre"),
     (lambda k: k.p.max, "max_(...), a function of vyre"),
     (lambda k: k.p.print, "a kernel prints nothing"),
-    (lambda k: k.p.qqq, "use one of async_load, "),
+    (lambda k: k.p.qqq, "use one of array, async_load, "),
     (lambda k: k.x.shape, "buffer.length"),
     (lambda k: k.x.lenght, "buffer.length"),
     (lambda k: k.x.load, "buffer[i]"),
     (lambda k: k.x.atomicCAS, "buffer.atomic_compare_exchange"),
     (lambda k: k.x.atomic_sub, "buffer.atomic_add(i, 0 - x)"),
-    (lambda k: k.x.reshape, "buffer[row * width + column]"),
+    (lambda k: k.x.reshape, "m = p.view2d(buffer, width), and m[row, column]"),
     (lambda k: k.x.astype, "buffer[i].cast(f32)"),
     (lambda k: k.a.astype, "x.cast(f32)"),
     (lambda k: k.a.view, "x.bitcast(u32)"),
@@ -178,7 +181,7 @@ USES: list[tuple[Use, str]] = [
     (lambda k: 1 in k.x, "p.for_"),
     (lambda k: reversed(k.x), "buffer.length - 1 - k"),
     (lambda k: operator.delitem(k.y, 0), "store"),
-    (lambda k: k.x[1, 2], "x[row * width + column]"),
+    (lambda k: k.x[1, 2], "m = p.view2d(x, width) and m[row, column]"),
     (lambda k: k.x[0:3], "p.for_(start, stop)"),
     (lambda k: operator.setitem(k.y, slice(None), 0.0), "y[k]"),
 ]
@@ -195,7 +198,7 @@ def test_what_only_a_number_or_an_array_can_do_is_answered_with_what_to_write(us
 
 MISTAKES: list[tuple[Use, str]] = [
     (lambda k: k.x[-1], "x[x.length - 1]"),
-    (lambda k: k.p.for_(9, 0, -1), "n - 1 - k"),
+    (lambda k: k.p.for_(k.n, 0, -1), "n.cast(i32) - 1, -1, -1"),
     (lambda k: k.x + "a" if k.p is None else k.a + k.x, "x[i]"),
     (lambda k: k.a.cast(int), "vyre.i32"),
     (lambda k: k.a.cast("float64"), "vyre.f64"),
@@ -300,7 +303,7 @@ def test_errors_call_things_what_the_user_calls_them() -> None:
     source: Any = p.input("x", f32)
     with pytest.raises(BuildError, match="`scale` is f32, `count` is u32"):
         scale + count
-    with pytest.raises(BuildError, match="an index of buffer `x` must be u32, not f32 \\(`scale` is f32\\)"):
+    with pytest.raises(BuildError, match="an index of buffer `x` must be an integer, not f32 \\(`scale` is f32\\)"):
         source[scale]
     with pytest.raises(BuildError, match="what is assigned to variable `total` must be u32"):
         total.assign(scale)
@@ -320,7 +323,7 @@ def test_objects_still_answer_pythons_own_questions() -> None:
     k = Kernel()
     for thing in (k.p, k.x, k.a, k.v):
         assert not hasattr(thing, "no_such_name")
-        assert getattr(thing, "elif_", None) is None
+        assert getattr(thing, "while", None) is None
         assert not hasattr(thing, "__array_interface__")
         assert not hasattr(thing, "_repr_html_")
         assert dir(thing) and repr(thing)

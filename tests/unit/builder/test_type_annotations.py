@@ -21,6 +21,7 @@ from vyre import (
     ScalarType,
     Value,
     bf16,
+    bool8,
     bool_,
     f16,
     f32,
@@ -66,7 +67,7 @@ def declared(p: ProgramBuilder, name: str, dtype: ScalarType) -> Value:
     return p.param(name, dtype)
 
 
-ALL = (bf16, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64)
+ALL = (bf16, bool8, bool_, f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64)
 
 
 def test_functions_of_a_kernel_are_annotated_with_them() -> None:

@@ -25,13 +25,15 @@ from typing import Final, Literal, Self, TypeAlias, TypeVar
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.expr import Expr, IdKind, LaunchId, SpecConst, SubgroupLane, SubgroupSize, Unary, children, walk
 from vyre.domain.ir.expr import Literal as LiteralExpr
 from vyre.domain.ir.foreign_calls import explain, explained
 from vyre.domain.ir.foreign_use import ForeignBuilderUse
 from vyre.domain.ir.handles import BufferHandle, Variable
+from vyre.domain.ir.loop_bounds import loop_bounds
 from vyre.domain.ir.numpy_scalars import NumpyInteger, Size
-from vyre.domain.ir.operators import Ordering, UnaryOp
+from vyre.domain.ir.operators import INTEGERS, Ordering, UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
 from vyre.domain.ir.recorder import BlockContext, Recorder
 from vyre.domain.ir.stmt import (
@@ -51,6 +53,7 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Trap,
 )
+from vyre.domain.ir.switching import SwitchArms, switch_block
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     NEVER_STALE,
@@ -65,9 +68,22 @@ from vyre.domain.ir.value import (
     type_error,
     typed,
 )
+from vyre.domain.ir.views import View2d, View3d
 from vyre.domain.shown import shown
 
-__all__ = ["BufferHandle", "Condition", "Operand", "ProgramBuilder", "TypeLike", "Value", "Variable", "literal"]
+__all__ = [
+    "BufferHandle",
+    "Condition",
+    "Operand",
+    "ProgramBuilder",
+    "SwitchArms",
+    "TypeLike",
+    "Value",
+    "Variable",
+    "View2d",
+    "View3d",
+    "literal",
+]
 
 Axis: TypeAlias = Literal[0, 1, 2] | NumpyInteger
 Condition: TypeAlias = Operand | Callable[[], Operand]
@@ -175,6 +191,24 @@ class ProgramBuilder(ForeignBuilderUse):
         """Declares memory that the lanes of a workgroup share, zeroed at the start of each workgroup."""
         return self._buffer(name, Access.WORKGROUP, dtype, count)
 
+    def array(self, name: str, dtype: TypeLike, count: Size) -> BufferHandle:
+        """Declares memory that every lane has for itself, zeroed at the start of each lane: at most 64 KiB in all."""
+        return self._buffer(name, Access.PRIVATE, dtype, count)
+
+    def view2d(self, buffer: BufferHandle, width: Operand) -> View2d:
+        """Returns a view of a buffer as rows of ``width`` elements (u32): ``m[y, x]`` is the element y * width + x.
+
+        ``x`` is checked against the width and ``y`` against the rows that exist, the last of which may be partial: what
+        is outside loads as zero and is not stored.
+        """
+        return View2d(self._recorder, self._viewed(buffer), width)
+
+    def view3d(self, buffer: BufferHandle, height: Operand, width: Operand) -> View3d:
+        """Returns a view of a buffer as planes of ``height`` rows of ``width`` elements (u32 both): ``m[z, y, x]`` is
+        the element (z * height + y) * width + x, with each coordinate checked.
+        """
+        return View3d(self._recorder, self._viewed(buffer), height, width)
+
     def param(self, name: str, dtype: TypeLike) -> Value:
         """Declares a scalar argument of the kernel; the caller passes a Python or NumPy scalar."""
         return self._buffer(name, Access.UNIFORM, dtype, 1, kind=MemoryKind.PUSH)[0]
@@ -243,49 +277,61 @@ class ProgramBuilder(ForeignBuilderUse):
         """Opens a branch: the body of ``with p.if_(c):`` runs where ``c`` holds (a number means ``!= 0``)."""
         expr, loc = self._recorder.consume(condition(test)), caller_location()
 
-        def finish(body: Body) -> Stmt:
-            made = If(expr, body, loc=loc)
-            self._recorder.frames[-1].last_if = made
-            return made
+        return self._block("p.if_", _nothing, lambda body: IfChain(Link(expr, body, loc)))
 
-        return self._block("p.if_", _nothing, finish)
+    def elif_(self, test: Operand) -> AbstractContextManager[None]:
+        """Opens another branch: ``with p.elif_(c):`` directly follows the block of an ``if_`` or ``elif_``.
+
+        Only lanes that took no earlier branch evaluate the condition.  A chain of any length is nested one deep.
+        """
+        chain = self._chain("p.elif_")
+        expr, loc = self._recorder.consume(condition(test)), caller_location()
+
+        def finish(body: Body) -> IfChain:
+            chain.links.append(Link(expr, body, loc))
+            return chain
+
+        return self._block("p.elif_", _nothing, finish)
 
     def else_(self) -> AbstractContextManager[None]:
-        """Opens the other branch: ``with p.else_():`` directly follows the ``if_`` block to which it belongs."""
-        self._recorder.check_entered()
-        frame = self._recorder.frames[-1]
-        opened = frame.last_if
-        if opened is None or not frame.body or frame.body[-1] is not opened:
-            fail("p.else_() does not follow a p.if_() block", "put it directly after the `with p.if_(...)` block.")
+        """Opens the other branch: ``with p.else_():`` directly follows the block of an ``if_`` or ``elif_``.
+
+        It runs where none of their conditions holds.
+        """
+        chain, frame = self._chain("p.else_"), self._recorder.frames[-1]
 
         def finish(body: Body) -> Stmt:
-            frame.body.pop()
-            return If(opened.condition, opened.then, body, loc=opened.loc)
+            frame.take_chain()
+            return chain.statement(body)
 
         return self._block("p.else_", _nothing, finish)
+
+    def switch(self, selector: Operand) -> AbstractContextManager[SwitchArms]:
+        """Opens a switch over an integer, which is evaluated once: ``with p.switch(x) as s:`` holds its arms,
+        ``with s.case(1, 2):`` and, at the end, ``with s.default():``.
+        """
+        value = as_value(selector)
+        if not value.dtype.is_integer:
+            type_error("switch", value.dtype, INTEGERS)
+        return self._opened(switch_block(self._recorder, value))
 
     def for_(
         self, start: Operand, stop: Operand, step: Operand = 1, name: str | None = None
     ) -> AbstractContextManager[Value]:
         """Opens a loop: in ``with p.for_(start, stop, step) as k:``, ``k`` counts up while ``k < stop``.
 
-        All bounds are u32 and read once, before the first round.
+        With a negative step it counts down while ``k > stop``.  The bounds are read once, before the first round, and
+        have one integer type, which ``k`` takes: that of the values among them; if all are numbers, i32 if one of them
+        is negative, and u32 if not.  Nothing wraps: a loop ends before ``k`` would leave its type.
         """
         hint = arguments.hint(name, "k")
-        if isinstance(step, int) and step < 0:
-            fail(
-                f"the step {shown(step)} of a loop is negative, and loops count up",
-                "count up, and compute the other way: `with p.for_(0, n) as k:` and n - 1 - k.",
-            )
-        first, last, stride = (
-            self._recorder.consume(typed(bound, _U32, f"the {role} of a loop"))
-            for bound, role in ((start, "start"), (stop, "stop"), (step, "step"))
-        )
-        unique = self._recorder.unique(hint)
+        bounds = loop_bounds(start, stop, step)
+        first, last, stride = map(self._recorder.consume, bounds)
+        unique, dtype = self._recorder.unique(hint), bounds[0].dtype
         loc = caller_location()
 
         def enter() -> Value:
-            return self._recorder.loop_variable(unique, _U32, loc)
+            return self._recorder.loop_variable(unique, dtype, loc)
 
         def finish(body: Body) -> Stmt:
             return Loop(unique, first, last, stride, body, loc=loc)
@@ -399,13 +445,37 @@ class ProgramBuilder(ForeignBuilderUse):
         self,
         what: str,
         enter: Callable[[], _T],
-        finish: Callable[[Body], Stmt],
+        finish: Callable[[Body], Stmt | IfChain],
         *,
         is_loop: bool = False,
         is_scope: bool = True,
     ) -> BlockContext[_T]:
         block = BlockContext(self._recorder, what, enter, finish, is_loop=is_loop, is_scope=is_scope)
+        return self._opened(block)
+
+    def _opened(self, block: BlockContext[_T]) -> BlockContext[_T]:
+        """Requires that a block is entered next, and that a statement may stand here."""
+        self._recorder.check_entered()
+        self._recorder.check_allowed()
         return self._recorder.announce(block)
+
+    def _chain(self, what: str) -> IfChain:
+        """Returns the chain of branches to which ``what`` adds one."""
+        self._recorder.check_entered()
+        chain = self._recorder.frames[-1].chain
+        if chain is None:
+            fail(
+                f"{what}() does not follow a p.if_() block",
+                "put it directly after the `with p.if_(...)` or `with p.elif_(...)` block"
+                + ("; a condition that records a statement belongs into p.else_." if what == "p.elif_" else "."),
+            )
+        return chain
+
+    def _viewed(self, buffer: BufferHandle) -> BufferHandle:
+        if not isinstance(buffer, BufferHandle):
+            fail(f"{shown(buffer)} is viewed", "give a buffer, as p.input or p.array returned it.")
+        self._recorder.check_readable(buffer.origin, NEVER_STALE)
+        return buffer
 
     def _recheckable(self, test: Operand) -> Callable[[], Value]:
         """Returns a condition, written before its loop, as a function that evaluates it in each round."""
@@ -455,13 +525,13 @@ class ProgramBuilder(ForeignBuilderUse):
         if self._recorder.closed:
             fail(f"`{name}` is declared after the builder was closed", "declare it inside the `with` block.")
         element = arguments.element(dtype, name, is_value=kind is MemoryKind.PUSH)
-        is_workgroup = access is Access.WORKGROUP
-        count = 0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup)
+        is_bound = access not in (Access.WORKGROUP, Access.PRIVATE)
+        count = 0 if count is None and is_bound else arguments.count(count, name, needed=not is_bound)
         if output_range is not None:
             output_range = arguments.output_range(output_range, name)
         model = None if like is None else self._model(like, name)
         self._recorder.reserve(name)
-        binding = 0 if is_workgroup else sum(not b.is_workgroup for b in self._buffers)
+        binding = sum(b.is_bound for b in self._buffers) if is_bound else 0
         buffer = Buffer.make(
             name,
             binding,
@@ -476,7 +546,7 @@ class ProgramBuilder(ForeignBuilderUse):
         )
         handle = BufferHandle(self._recorder, buffer, element)
         self._buffers.append(buffer)
-        if buffer.is_writable:
+        if buffer.is_writable and not buffer.is_private:
             self._writable.append(handle.origin)
         return handle
 

@@ -15,12 +15,13 @@ language are left to the validator, which ``build`` asks once for the whole prog
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import NO_HINTS, Access, Buffer, BufferHints, MemoryKind
 from vyre.domain.ir.caller import fail
+from vyre.domain.ir.chains import IfChain, Link
 from vyre.domain.ir.expr import EXPR_TYPES, Expr, Literal
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import Size, python_number
@@ -28,6 +29,7 @@ from vyre.domain.ir.operators import Ordering
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import (
     STMT_TYPES,
+    Arm,
     Assign,
     AsyncLoad,
     AsyncStore,
@@ -43,6 +45,7 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
 )
 from vyre.domain.ir.types import ScalarType
@@ -57,43 +60,109 @@ _SHOWN: Final = 8
 """The largest number of open bodies that an error names."""
 
 
-class _Open(NamedTuple):
+class _Open:
     """An open body: the statement that it becomes, whose own bodies are still empty, and its statements so far.
 
-    ``then`` is the finished first branch of an ``If`` whose second one is open, else None.
+    ``chain`` has the finished branches of an ``If`` whose second branch or ``else`` is open.
     """
 
-    head: If | Loop | Block | Region
-    body: list[Stmt]
-    then: tuple[Stmt, ...] | None = None
+    __slots__ = ("body", "chain", "head", "loc", "test")
+
+    def __init__(self, head: If | Loop | Block | Region) -> None:
+        self.head: If | Loop | Block | Region = head
+        self.body: list[Stmt] = []
+        self.chain: IfChain | None = None
+        self.test: Expr | None = head.condition if isinstance(head, If) else None
+        self.loc: SourceLocation | None = head.loc
 
     @property
     def text(self) -> str:
         """Returns the name of the body in messages."""
         match self.head:
             case If():
-                what = "the `if`" if self.then is None else "the `else`"
+                what = "the `if`" if self.chain is None else "the `else`" if self.test is None else "the `else if`"
             case Loop(var=var):
                 what = f"the loop over `{var}`"
             case Block():
                 what = "the block"
             case Region(generator=generator):
                 what = f"the region `{generator}`"
-        return what if self.head.loc is None else f"{what} of {self.head.loc}"
+        return what if self.loc is None else f"{what} of {self.loc}"
+
+    def branch(self, test: Expr | None, loc: SourceLocation | None) -> None:
+        """Ends the open branch of an ``If``, and opens the one with another condition, or with None the ``else``."""
+        self._end_branch()
+        self.test = test
+        self.loc = loc
 
     def closed(self) -> Stmt:
         """Returns the finished statement."""
         body, head = tuple(self.body), self.head
         match head:
             case If():
-                then, otherwise = (body, ()) if self.then is None else (self.then, body)
-                return If(head.condition, then, otherwise, loc=head.loc)
+                if self.test is None:
+                    assert self.chain is not None
+                    return self.chain.statement(body)
+                return self._end_branch().statement()
             case Loop():
                 return Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
             case Block():
                 return Block(body, loc=head.loc)
             case Region():
                 return Region(head.generator, body, head.source, loc=head.loc)
+
+    def _end_branch(self) -> IfChain:
+        assert self.test is not None
+        link = Link(self.test, tuple(self.body), self.loc)
+        if self.chain is None:
+            self.chain = IfChain(link)
+        else:
+            self.chain.links.append(link)
+        self.body = []
+        return self.chain
+
+
+class _OpenSwitch:
+    """An open ``Switch``: its finished arms, and the statements of the arm or the default that is open.
+
+    ``labels`` are those of the open arm; None before the first arm and in the default.
+    """
+
+    __slots__ = ("arm_loc", "arms", "body", "is_default", "known", "labels", "loc", "selector")
+
+    def __init__(self, selector: Expr, loc: SourceLocation | None) -> None:
+        self.selector = selector
+        self.loc: SourceLocation | None = loc
+        self.arms: list[Arm] = []
+        self.arm_loc: SourceLocation | None = None
+        self.body: list[Stmt] = []
+        self.is_default = False
+        self.known: set[Literal] = set()
+        self.labels: tuple[Literal, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """Returns the name of the body in messages."""
+        part = "the default of " if self.is_default else "" if self.labels is None else "a case of "
+        return f"{part}the switch" if self.loc is None else f"{part}the switch of {self.loc}"
+
+    @property
+    def takes_statements(self) -> bool:
+        """Returns whether an arm or the default is open."""
+        return self.is_default or self.labels is not None
+
+    def open_arm(self, labels: tuple[Literal, ...] | None, loc: SourceLocation | None) -> None:
+        """Ends the open arm, and opens the one with these labels, or with None the default."""
+        if self.labels is not None:
+            self.arms.append(Arm(self.labels, tuple(self.body), loc=self.arm_loc))
+            self.body = []
+        self.labels, self.arm_loc, self.is_default = labels, loc, labels is None
+
+    def closed(self) -> Stmt:
+        """Returns the finished statement."""
+        if not self.is_default:
+            self.open_arm(None, None)
+        return Switch(self.selector, tuple(self.arms), tuple(self.body), loc=self.loc)
 
 
 class EventBuilder:
@@ -118,7 +187,7 @@ class EventBuilder:
         self._buffers: dict[str, Buffer] = {}
         self._bindings = 0
         self._body: list[Stmt] = []
-        self._open: list[_Open] = []
+        self._open: list[_Open | _OpenSwitch] = []
         self._built = False
 
     # -- buffers --------------------------------------------------------------------------------------
@@ -131,7 +200,7 @@ class EventBuilder:
         if buffer.name in self._buffers:
             fail(f"there is a buffer `{buffer.name}` already", "give every buffer a name of its own.")
         self._buffers[buffer.name] = buffer
-        if not buffer.is_workgroup:
+        if buffer.is_bound:
             self._bindings = max(self._bindings, buffer.binding + 1)
         return buffer
 
@@ -157,7 +226,7 @@ class EventBuilder:
         ``output_range``: bytes [start, end) that are returned instead of all.
         """
         name = arguments.name(name, "the name of a buffer")
-        is_workgroup = access is Access.WORKGROUP
+        is_bound = access not in (Access.WORKGROUP, Access.PRIVATE)
         if like is not None:
             like = arguments.text(like, f"the buffer whose length `{name}` has")
         if output_range is not None:
@@ -165,10 +234,10 @@ class EventBuilder:
         return self.declare(
             Buffer.make(
                 name,
-                0 if is_workgroup else self._bindings,
+                self._bindings if is_bound else 0,
                 access,
                 arguments.element(element, name, is_value=kind is MemoryKind.PUSH),
-                0 if count is None and not is_workgroup else arguments.count(count, name, needed=is_workgroup),
+                0 if count is None and is_bound else arguments.count(count, name, needed=not is_bound),
                 is_output=is_output,
                 kind=kind,
                 like=like,
@@ -196,7 +265,7 @@ class EventBuilder:
         self._emit(Assign(name, _expression(value, "the value of an assignment"), loc=loc))
 
     def store(self, buffer: str, index: Expr, value: Expr, *, loc: SourceLocation | None = None) -> None:
-        """Writes the element ``index`` (u32) of a buffer; ``buffer`` is its name."""
+        """Writes the element ``index`` (any integer type) of a buffer; ``buffer`` is its name."""
         name = _buffer_name(buffer)
         self._emit(
             Store(name, _expression(index, "the index of a store"), _expression(value, "the value of a store"), loc=loc)
@@ -252,7 +321,8 @@ class EventBuilder:
     ) -> None:
         """Opens the body of a loop: ``Var(var)`` counts up from ``start`` by ``step`` while it is below ``stop``.
 
-        The bounds are u32 and read once, before the first round.
+        With a negative step it counts down while it is above ``stop``.  The bounds are read once, before the first
+        round, and have one integer type, which ``var`` takes; the step is the u32 1 unless another one is given.
         """
         bounds = (
             _expression(start, "the start of a loop"),
@@ -265,17 +335,53 @@ class EventBuilder:
         """Opens the body that runs where ``condition`` (bool) holds."""
         self._enter(If(_expression(condition, "the condition of an if"), (), loc=loc))
 
+    def elif_(self, condition: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Ends the body of the ``if`` that is open innermost, and opens the one that runs where ``condition`` (bool)
+        holds and no earlier condition did; only these lanes evaluate it.
+
+        One ``close()`` ends all bodies of the ``if``, however many there are.
+        """
+        self._open_if("elif_").branch(_expression(condition, "the condition of an else-if"), loc)
+
     def else_(self) -> None:
-        """Ends the first body of the ``if`` that is open innermost, and opens its other one.
+        """Ends the body of the ``if`` that is open innermost, and opens the one that runs where no condition held.
 
         One ``close()`` ends both.
         """
-        self._check_unbuilt()
-        last = self._open[-1] if self._open else None
-        if last is None or not isinstance(last.head, If) or last.then is not None:
-            inside = "no body is open" if last is None else f"{last.text} is open innermost"
-            fail(f"else_() has no `if`: {inside}", "call it between open_if(...) and its close().")
-        self._open[-1] = _Open(last.head, [], tuple(last.body))
+        opened = self._open_if("else_")
+        opened.branch(None, opened.head.loc)
+
+    def open_switch(self, selector: Expr, *, loc: SourceLocation | None = None) -> None:
+        """Opens a switch over ``selector``, of any integer type, which is evaluated once.
+
+        ``case(...)`` opens its first arm and each further one, ``default()`` the body for all other values; one
+        ``close()`` ends the switch.  No lane falls through from one arm to the next.
+        """
+        self._check_open()
+        self._open.append(_OpenSwitch(_expression(selector, "the selector of a switch"), loc))
+
+    def case(self, *labels: Literal, loc: SourceLocation | None = None) -> None:
+        """Opens the arm for the values ``labels``, literals of the selector's type, of the switch that is open
+        innermost.
+        """
+        opened = self._open_switch("case")
+        if not labels:
+            fail("case() has no label", "give it the literals that it is for: case(Literal.of(ScalarType.U32, 1)).")
+        for label in labels:
+            if type(label) is not Literal:
+                if type(label) in _EXPRESSIONS:
+                    fail(f"a label of a case is no literal but {label!r}", "compare other values in open_if(...).")
+                _refuse_operand(label, "a label of a case")
+            if not label.dtype.is_integer:
+                fail(f"a label of a case is {label.dtype.text}", "use literals of the selector's integer type.")
+        if len({*labels} - opened.known) < len(labels):
+            fail(f"a label of {[label.value for label in labels]} stands in the switch twice", "give it to one arm.")
+        opened.known |= {*labels}
+        opened.open_arm(labels, loc)
+
+    def default(self) -> None:
+        """Opens the body of the switch that is open innermost for the values that no arm has; it comes last."""
+        self._open_switch("default").open_arm(None, None)
 
     def open_block(self, *, loc: SourceLocation | None = None) -> None:
         """Opens a scope."""
@@ -330,13 +436,40 @@ class EventBuilder:
     # -- internals ------------------------------------------------------------------------------------
 
     def _emit(self, stmt: Stmt) -> None:
-        if self._built:
-            self._check_unbuilt()
+        self._check_open()
         (self._open[-1].body if self._open else self._body).append(stmt)
 
     def _enter(self, head: If | Loop | Block | Region) -> None:
+        self._check_open()
+        self._open.append(_Open(head))
+
+    def _open_if(self, event: str) -> _Open:
+        """Returns the ``if`` that is open innermost, to which an event adds a branch."""
         self._check_unbuilt()
-        self._open.append(_Open(head, []))
+        last = self._open[-1] if self._open else None
+        if not isinstance(last, _Open) or last.test is None:
+            inside = "no body is open" if last is None else f"{last.text} is open innermost"
+            fail(f"{event}() has no `if`: {inside}", "call it between open_if(...) and its close(), before else_().")
+        return last
+
+    def _open_switch(self, event: str) -> _OpenSwitch:
+        """Returns the switch that is open innermost, to which an event adds an arm."""
+        self._check_unbuilt()
+        last = self._open[-1] if self._open else None
+        if not isinstance(last, _OpenSwitch) or last.is_default:
+            inside = "no body is open" if last is None else f"{last.text} is open innermost"
+            fail(
+                f"{event}() has no switch: {inside}",
+                "call it between open_switch(...) and its close(), default() last.",
+            )
+        return last
+
+    def _check_open(self) -> None:
+        """Raises ``BuildError`` if no statement can be added: the program is built, or a switch has no arm yet."""
+        self._check_unbuilt()
+        last = self._open[-1] if self._open else None
+        if isinstance(last, _OpenSwitch) and not last.takes_statements:
+            fail(f"a statement stands in {last.text} before its first case", "call case(...) or default() first.")
 
     def _check_unbuilt(self) -> None:
         if self._built:

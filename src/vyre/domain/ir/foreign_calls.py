@@ -25,6 +25,8 @@ P = ParamSpec("P")
 _OWNERS: Final = {
     "ProgramBuilder": "p",
     "BufferHandle": "buffer",
+    "Atomics": "buffer",
+    "SwitchArms": "s",
     "Variable": "v",
     "Value": "x",
     "ScalarType": "f32",

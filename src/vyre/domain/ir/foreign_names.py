@@ -18,14 +18,21 @@ _SCALAR: Final = "a value is one scalar of the lane that runs; buffers hold many
 _UNKNOWN: Final = "a value is not known while the kernel is being built; store it to an output buffer to see it"
 _ASSIGN: Final = "write v = p.var(...), and v.assign(...) or v += ... to change it"
 _LENGTH: Final = "write buffer.length for the number of elements, a u32 value"
-_ONE_AXIS: Final = "a buffer has one axis: write buffer[row * width + column]"
+_ONE_AXIS: Final = "a buffer has one axis: write m = p.view2d(buffer, width), and m[row, column]"
 _LOAD: Final = "write buffer[i] to load an element"
 _STORE: Final = "write buffer[i] = x to store an element"
 _ELEMENTS: Final = "write the loop: with p.for_(0, buffer.length) as k: ... buffer[k]"
-_NEST: Final = "write `with p.else_():` and inside it `with p.if_(...):`"
+_ELIF: Final = "write `with p.elif_(c):` directly after the block of p.if_"
+_SWITCH: Final = "write `with p.switch(x) as s:`, and inside it `with s.case(1, 2):` and `with s.default():`"
 _LOOP: Final = "write `with p.for_(start, stop) as k:`"
-_MEMORY: Final = "declare p.input, p.inout or p.output for the caller's memory, p.workgroup for memory of a workgroup"
+_MEMORY: Final = (
+    "declare p.input, p.inout or p.output for the caller's memory, p.workgroup for memory of a workgroup, p.array for "
+    "memory of a lane"
+)
 _WORKGROUP: Final = "write p.workgroup(name, type, count)"
+_ARRAY: Final = (
+    "write p.array(name, type, count) for memory of a lane, p.workgroup(name, type, count) for a workgroup's"
+)
 _PARAM: Final = "write p.param(name, type)"
 _VAR: Final = "write p.var(value) for a local that changes, p.let(value) for one that does not"
 _LOCAL_ID: Final = "write p.local_id(axis)"
@@ -47,10 +54,13 @@ def _table(rows: Mapping[str, str]) -> Hints:
 
 BUILDER: Final = _table(
     {
-        "elif elseif elsif case switch match": _NEST,
+        "elif elseif elsif": _ELIF,
+        "case match default": _SWITCH,
+        "view view1d reshape matrix image": "write m = p.view2d(buffer, width), and m[row, column]",
         "range prange arange loop forrange foreach staticrange unroll": _LOOP,
-        "array buffer ndarray tensor zeros empty ones full field alloc pointer arg argument": _MEMORY,
-        "shared sharedarray sharedmemory sharedmem smem groupshared local localarray scratch": _WORKGROUP,
+        "buffer ndarray tensor zeros empty ones full field alloc pointer arg argument": _MEMORY,
+        "shared sharedarray sharedmemory sharedmem smem groupshared": _WORKGROUP,
+        "local localarray scratch private privatearray stack": _ARRAY,
         "scalar parameter": _PARAM,
         "variable mutable mut set assign register": _VAR,
         "const constant constexpr": _SPEC,
@@ -137,7 +147,7 @@ FUNCTION: Final = _table(
         "maximum fmax": "write max_(a, b)",
         "minimum fmin": "write min_(a, b)",
         "absolute fabs": "write abs_(x)",
-        "rint around": "write round_(x)",
+        "rint around": "write round_even(x)",
         "rsqrt": "write inverse_sqrt(x)",
         "popc bitcount bitwisecount": "write popcount(x)",
         "brev": "write reverse_bits(x)",

@@ -214,7 +214,9 @@ class ForeignValueUse(_NoArray):
         __matmul__ = __rmatmul__ = _refusing("@ cannot take", "write the loop over p.for_ that adds products.", _VALUE)
         __divmod__ = __rdivmod__ = _refusing("divmod() cannot take", "write a / b and a % b.", _VALUE)
         __pos__ = _refusing("unary + cannot take", "leave the + out.", _VALUE)
-        __round__ = _refusing("round() cannot take", "write round_(x), a function of vyre.", _VALUE)
+        __round__ = _refusing(
+            "round() cannot take", "write round_even(x), which rounds as Python does, or round_(x).", _VALUE
+        )
         __floor__ = _refusing("math.floor() cannot take", "write floor(x), a function of vyre.", _VALUE)
         __ceil__ = _refusing("math.ceil() cannot take", "write ceil(x), a function of vyre.", _VALUE)
         __trunc__ = _refusing("math.trunc() cannot take", "write trunc(x), a function of vyre.", _VALUE)

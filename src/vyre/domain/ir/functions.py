@@ -9,11 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from vyre.domain.ir.caller import caller_location
-from vyre.domain.ir.expr import Fma, Select, SubgroupAdd, SubgroupBallot, SubgroupShuffle
-from vyre.domain.ir.operators import BINARY, FLOATS, NUMBERS, UNARY, BinaryOp, UnaryOp
+from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.expr import (
+    Fma,
+    Narrow,
+    Pack,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+    Unpack,
+    WrapCast,
+)
+from vyre.domain.ir.operators import BINARY, FLOATS, INTEGERS, NUMBERS, UNARY, BinaryOp, UnaryOp, narrow_is_legal
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.ir.value import Operand, Value, as_value, binary, common, condition, derive, type_error, typed, unary
+from vyre.domain.ir.value import (
+    Operand,
+    TypeLike,
+    Value,
+    as_value,
+    binary,
+    common,
+    condition,
+    derive,
+    type_argument,
+    type_error,
+    typed,
+    unary,
+)
 
 UnaryFunction: TypeAlias = Callable[[Operand], Value]
 BinaryFunction: TypeAlias = Callable[[Operand, Operand], Value]
@@ -35,6 +58,59 @@ def fma(a: Operand, b: Operand, c: Operand) -> Value:
     if dtype not in FLOATS:
         type_error("fma", dtype, FLOATS)
     return derive(Fma(x.expr, y.expr, z.expr, loc=caller_location()), dtype, x, y, z)
+
+
+def narrow(dtype: TypeLike, x: Operand) -> Value:
+    """Returns the value that a load gives after ``x`` was stored to an element of the type ``dtype``.
+
+    ``dtype`` is u8, u16, i8, i16, f16 or bf16.  ``x`` and the result are u32 for u8 and u16, i32 for i8 and i16, f32
+    for f16 and bf16.  Integers wrap, floats are rounded to nearest even and overflow to infinity.
+    """
+    target = _narrow(dtype, "narrow")
+    v = typed(x, target.widened, f"the operand of narrow({target.text}, x)")
+    return derive(Narrow(target, v.expr, loc=caller_location()), v.dtype, v)
+
+
+def pack(dtype: TypeLike, x: Operand) -> Value:
+    """Returns the bits that a store of ``x`` leaves in an element of the type ``dtype``, as a u32.
+
+    ``dtype`` is u8, u16, i8, i16, f16 or bf16.  ``x`` is u32 for u8 and u16, i32 for i8 and i16, f32 for f16 and bf16.
+    The bits above the element's are 0.
+    """
+    target = _narrow(dtype, "pack")
+    v = typed(x, target.widened, f"the operand of pack({target.text}, x)")
+    return derive(Pack(target, v.expr, loc=caller_location()), ScalarType.U32, v)
+
+
+def unpack(dtype: TypeLike, word: Operand) -> Value:
+    """Returns the load of an element of the type ``dtype`` that holds the low bits of a u32.
+
+    ``dtype`` is u8, u16, i8, i16, f16 or bf16.  The result is u32, i32 or f32; the higher bits of ``word`` are ignored.
+    """
+    target = _narrow(dtype, "unpack")
+    v = typed(word, ScalarType.U32, f"the operand of unpack({target.text}, x)")
+    return derive(Unpack(target, v.expr, loc=caller_location()), target.widened, v)
+
+
+def wrap_cast(dtype: TypeLike, x: Operand) -> Value:
+    """Converts f32 or f64 to u32, i32, u64 or i64: truncated toward zero, modulo 2^width; infinities and NaN give 0.
+
+    ``x.cast(dtype)`` saturates instead.
+    """
+    target = type_argument(dtype, "wrap_cast")
+    if target not in INTEGERS:
+        fail(f"wrap_cast makes integers, and not {target.text}", "use u32, i32, u64 or i64.")
+    v = as_value(x)
+    if v.dtype not in FLOATS:
+        type_error("wrap_cast", v.dtype, FLOATS)
+    return derive(WrapCast(target, v.expr, loc=caller_location()), target, v)
+
+
+def _narrow(dtype: object, operation: str) -> ScalarType:
+    target = type_argument(dtype, operation)
+    if not narrow_is_legal(target):
+        fail(f"{operation} is not defined for {target.text}", "use u8, u16, i8, i16, f16 or bf16.")
+    return target
 
 
 def subgroup_add(value: Operand) -> Value:
@@ -97,6 +173,7 @@ reciprocal: Final = _unary(UnaryOp.RECIPROCAL, "reciprocal")
 floor: Final = _unary(UnaryOp.FLOOR, "floor")
 ceil: Final = _unary(UnaryOp.CEIL, "ceil")
 round_: Final = _unary(UnaryOp.ROUND, "round_")
+round_even: Final = _unary(UnaryOp.ROUND_EVEN, "round_even")
 trunc: Final = _unary(UnaryOp.TRUNC, "trunc")
 sign: Final = _unary(UnaryOp.SIGN, "sign")
 is_nan: Final = _unary(UnaryOp.IS_NAN, "is_nan")
@@ -140,12 +217,15 @@ __all__ = [
     "max_",
     "min_",
     "mulhi",
+    "narrow",
+    "pack",
     "popcount",
     "reciprocal",
     "reverse_bits",
     "rotl",
     "rotr",
     "round_",
+    "round_even",
     "sat_add",
     "sat_mul",
     "sat_sub",
@@ -160,4 +240,6 @@ __all__ = [
     "tan",
     "tanh",
     "trunc",
+    "unpack",
+    "wrap_cast",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from vyre.domain.ir import arguments
 from vyre.domain.ir.buffers import Access, Buffer
@@ -24,9 +25,11 @@ from vyre.domain.ir.value import (
     as_value,
     binary,
     check_in_scope,
+    integer,
     typed,
 )
 
+I = TypeVar("I", contravariant=True)  # noqa: E741
 _U32: Final = ScalarType.U32
 
 
@@ -102,11 +105,63 @@ class Variable(Value):
         return self._updated(BinaryOp.SHR, other)
 
 
-class BufferHandle(ForeignBufferUse):
+class Atomics(ForeignBufferUse, Generic[I]):
+    """Atomic updates of the elements of a buffer, at indices of type ``I``."""
+
+    __slots__ = ()
+
+    def atomic_add(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Adds to an element, wrapping; returns the old value.
+
+        Every atomic acts at the point of its call, whether or not its result is used; out of range it returns 0 and
+        changes nothing.  Elements: u32 i32 u64.
+        """
+        return self._update(AtomicOp.ADD, index, value, ordering)
+
+    def atomic_or(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Combines an element with ``value`` by bitwise or; returns the old value."""
+        return self._update(AtomicOp.OR, index, value, ordering)
+
+    def atomic_and(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Combines an element with ``value`` by bitwise and; returns the old value."""
+        return self._update(AtomicOp.AND, index, value, ordering)
+
+    def atomic_xor(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Combines an element with ``value`` by bitwise exclusive or; returns the old value."""
+        return self._update(AtomicOp.XOR, index, value, ordering)
+
+    def atomic_min(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores the smaller of element and ``value``; returns the old value."""
+        return self._update(AtomicOp.MIN, index, value, ordering)
+
+    def atomic_max(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores the larger of element and ``value``; returns the old value."""
+        return self._update(AtomicOp.MAX, index, value, ordering)
+
+    def atomic_exchange(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores ``value``; returns the old value."""
+        return self._update(AtomicOp.EXCHANGE, index, value, ordering)
+
+    def atomic_fetch_nand(self, index: I, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
+        """Stores ``~(old & value)``; returns the old value."""
+        return self._update(AtomicOp.FETCH_NAND, index, value, ordering)
+
+    def atomic_compare_exchange(
+        self, index: I, expected: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST
+    ) -> Value:
+        """Stores ``value`` if the element equals ``expected``, never failing spuriously; returns the old value."""
+        return self._update(AtomicOp.COMPARE_EXCHANGE, index, value, ordering, expected)
+
+    @abstractmethod
+    def _update(self, op: AtomicOp, index: I, value: Operand, ordering: Ordering, *expected: Operand) -> Value:
+        """Records an atomic operation, and returns the old value."""
+
+
+class BufferHandle(Atomics[Operand]):
     """A buffer of the program under construction: ``b[i]`` loads, ``b[i] = v`` stores.
 
-    Indices are u32.  A load out of range is zero, a store out of range is dropped.  Narrow elements are loaded and
-    stored as ``dtype``, the type to which they widen.
+    Indices have any integer type; numbers are u32.  Out of range, also at a negative index, a load is zero and a store
+    is dropped.  Narrow elements are loaded and stored as ``dtype``, the type to which they widen.
     """
 
     __slots__ = ("_buffer", "_dtype", "_origin", "_recorder")
@@ -158,52 +213,10 @@ class BufferHandle(ForeignBufferUse):
     def __repr__(self) -> str:
         return f"<{self._origin.label} of {self._buffer.element!r}>"
 
-    def atomic_add(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Adds to an element, wrapping; returns the old value.
-
-        Every atomic acts at the point of its call, whether or not its result is used; out of range it returns 0 and
-        changes nothing.  Elements: u32 i32 u64.
-        """
-        return self._atomic(AtomicOp.ADD, index, value, ordering)
-
-    def atomic_or(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Combines an element with ``value`` by bitwise or; returns the old value."""
-        return self._atomic(AtomicOp.OR, index, value, ordering)
-
-    def atomic_and(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Combines an element with ``value`` by bitwise and; returns the old value."""
-        return self._atomic(AtomicOp.AND, index, value, ordering)
-
-    def atomic_xor(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Combines an element with ``value`` by bitwise exclusive or; returns the old value."""
-        return self._atomic(AtomicOp.XOR, index, value, ordering)
-
-    def atomic_min(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Stores the smaller of element and ``value``; returns the old value."""
-        return self._atomic(AtomicOp.MIN, index, value, ordering)
-
-    def atomic_max(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Stores the larger of element and ``value``; returns the old value."""
-        return self._atomic(AtomicOp.MAX, index, value, ordering)
-
-    def atomic_exchange(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Stores ``value``; returns the old value."""
-        return self._atomic(AtomicOp.EXCHANGE, index, value, ordering)
-
-    def atomic_fetch_nand(self, index: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST) -> Value:
-        """Stores ``~(old & value)``; returns the old value."""
-        return self._atomic(AtomicOp.FETCH_NAND, index, value, ordering)
-
-    def atomic_compare_exchange(
-        self, index: Operand, expected: Operand, value: Operand, *, ordering: Ordering = Ordering.SEQ_CST
-    ) -> Value:
-        """Stores ``value`` if the element equals ``expected``, never failing spuriously; returns the old value."""
-        return self._atomic(AtomicOp.COMPARE_EXCHANGE, index, value, ordering, expected)
-
     def _index(self, index: Operand) -> Value:
         if not isinstance(index, Value):
             self._check_plain_index(index)
-        return typed(index, _U32, f"an index of {self._origin.label}")
+        return integer(index, f"an index of {self._origin.label}")
 
     def _check_plain_index(self, index: object) -> None:
         name = self.name
@@ -211,7 +224,7 @@ class BufferHandle(ForeignBufferUse):
             case tuple() as indices:
                 refuse(
                     f"{self._origin.label} has one axis, and {len(indices)} indices are given",
-                    f"compute the position: {name}[row * width + column].",
+                    f"write m = p.view2d({name}, width) and m[row, column], or compute the position.",
                 )
             case slice():
                 refuse(
@@ -224,14 +237,12 @@ class BufferHandle(ForeignBufferUse):
                     f"write {name}[{name}.length - {-position}].",
                 )
 
-    def _atomic(
-        self,
-        op: AtomicOp,
-        index: Operand,
-        value: Operand,
-        ordering: Ordering,
-        *expected: Operand,
-    ) -> Value:
+    def _update(self, op: AtomicOp, index: Operand, value: Operand, ordering: Ordering, *expected: Operand) -> Value:
+        if self._buffer.is_private:
+            fail(
+                f"{self._origin.label} is private memory, on which there are no atomics",
+                "write a[i] = a[i] + x: no other lane has the array.",
+            )
         if not self._buffer.is_writable or self._buffer.access is Access.WRITE_ONLY:
             fail(
                 f"{self._origin.label} is {self._buffer.access.name.lower()}; an atomic reads and writes it",

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from vyre.domain.errors import BuildError
 from vyre.domain.ir.caller import caller_location, fail
+from vyre.domain.ir.chains import IfChain
 from vyre.domain.ir.expr import Expr, Var
 from vyre.domain.ir.foreign_calls import explain
 from vyre.domain.ir.foreign_use import refuse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.rebinding import Bindings, Rebinding
 from vyre.domain.ir.scopes import Scope
-from vyre.domain.ir.stmt import Body, If, Let, Stmt
+from vyre.domain.ir.stmt import Body, Let, Stmt
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import NEVER_STALE, Origin, Value, check_in_scope, refuse_closed
 
@@ -28,23 +29,54 @@ T = TypeVar("T")
 
 
 class Frame:
-    """One open body.  In a loop, ``earlier_reads`` holds the reads in it of values that were written down before it."""
+    """One open body.
 
-    __slots__ = ("body", "earlier_reads", "is_loop", "last_if", "locals", "started")
+    ``chain`` is the ``if`` that was recorded last, as long as an ``else`` may follow it.  ``refusal`` says why no
+    statement can be recorded directly in the body, or is None.  In a loop, ``earlier_reads`` holds the reads in it of
+    values that were written down before it.
+    """
 
-    def __init__(self, started: int, *, is_loop: bool = False) -> None:
-        self.body: list[Stmt] = []
+    __slots__ = ("chain", "earlier_reads", "is_loop", "locals", "refusal", "started", "statements")
+
+    def __init__(self, started: int, *, is_loop: bool = False, refusal: tuple[str, str] | None = None) -> None:
+        self.statements: list[Stmt] = []
+        self.chain: IfChain | None = None
+        self.refusal: tuple[str, str] | None = refusal
         self.locals: list[Origin] = []
         self.is_loop: bool = is_loop
         self.started: int = started
         self.earlier_reads: dict[Origin, SourceLocation] = {}
-        self.last_if: If | None = None
+
+    def append(self, made: Stmt | IfChain) -> None:
+        """Adds a statement, or a chain to which links may still be added."""
+        if made is not self.chain:
+            self._end_chain()
+            if isinstance(made, IfChain):
+                self.chain = made
+            else:
+                self.statements.append(made)
+
+    def take_chain(self) -> IfChain | None:
+        """Returns the chain that was recorded last, which the caller has to finish, or None."""
+        chain, self.chain = self.chain, None
+        return chain
+
+    @property
+    def body(self) -> Body:
+        """Returns the statements; no ``else`` can follow them."""
+        self._end_chain()
+        return tuple(self.statements)
+
+    def _end_chain(self) -> None:
+        if (chain := self.take_chain()) is not None:
+            self.statements.append(chain.statement())
 
 
 class BlockContext(Generic[T]):
-    """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it.
+    """A ``with`` block: opens a body, and records the statement that ``finish`` makes of it, if it makes one.
 
     ``is_scope`` means that lanes may skip or repeat the body, so that values made in it cannot be used after it.
+    ``refusal``: message and fix for statements that are recorded directly in the body; None: they are allowed.
     """
 
     __slots__ = (
@@ -55,6 +87,7 @@ class BlockContext(Generic[T]):
         "_is_scope",
         "_opened",
         "_recorder",
+        "_refusal",
         "_scope",
         "loc",
         "what",
@@ -65,23 +98,25 @@ class BlockContext(Generic[T]):
         recorder: Recorder,
         what: str,
         enter: Callable[[], T],
-        finish: Callable[[Body], Stmt],
+        finish: Callable[[Body], Stmt | IfChain | None],
         *,
         is_loop: bool = False,
         is_scope: bool = True,
+        refusal: tuple[str, str] | None = None,
     ) -> None:
         self._recorder = recorder
         self._enter = enter
         self._finish = finish
         self._is_loop = is_loop
         self._is_scope = is_scope
+        self._refusal = refusal
         self._scope: Scope | None = None
         self._bindings: Bindings | None = None
         self.what: str = what
         self.loc: SourceLocation = caller_location()
 
     def __enter__(self) -> T:
-        self._opened = self._recorder.open(self, is_loop=self._is_loop)
+        self._opened = self._recorder.open(self, is_loop=self._is_loop, refusal=self._refusal)
         if self._is_scope:
             self._scope = Scope(self.what, self.loc)
             self._bindings = Bindings(sys._getframe(1))
@@ -111,7 +146,8 @@ class BlockContext(Generic[T]):
         body = self._end(None)
         if self._bindings is not None and (rebinding := self._bindings.rebound(frame)) is not None:
             self._refuse(rebinding, frame.f_code.co_filename)
-        self._recorder.emit(self._finish(body))
+        if (made := self._finish(body)) is not None:
+            self._recorder.emit(made)
 
     if not TYPE_CHECKING:  # type checkers see a context manager only
 
@@ -188,12 +224,18 @@ class Recorder:
         self.emit(Let(unique, expr, loc=loc))
         return Value(Var(unique, loc=loc), dtype, {origin: NEVER_STALE})
 
-    def emit(self, stmt: Stmt) -> None:
+    def emit(self, stmt: Stmt | IfChain) -> None:
         """Appends a statement to the open body."""
         self.check_entered()
         if self.closed:
             fail("a statement is recorded after the builder was closed", "write it inside the `with` block.")
-        self.frames[-1].body.append(stmt)
+        self.check_allowed()
+        self.frames[-1].append(stmt)
+
+    def check_allowed(self) -> None:
+        """Raises ``BuildError`` if the open body takes no statements."""
+        if (refusal := self.frames[-1].refusal) is not None:
+            fail(*refusal)
 
     def emit_in_loop(self, stmt: Stmt, what: str) -> None:
         """Appends a statement that is legal in loops only."""
@@ -224,13 +266,13 @@ class Recorder:
         """Remembers the first exception that ended a block, after which the recorded block is incomplete."""
         self.failure = self.failure or f"{block} ended with {type(error).__name__}"
 
-    def open(self, block: BlockContext[T], *, is_loop: bool) -> Frame:
+    def open(self, block: BlockContext[T], *, is_loop: bool, refusal: tuple[str, str] | None = None) -> Frame:
         """Opens a body; its locals end with it."""
         if self._pending is not block:
             fail(f"{block.what}(...) at {block.loc} is entered late or twice", f"write `with {block.what}(...):`.")
         self._pending = None
         self.clock += 1
-        frame = Frame(self.clock, is_loop=is_loop)
+        frame = Frame(self.clock, is_loop=is_loop, refusal=refusal)
         self.frames.append(frame)
         if is_loop:
             self._loops.append(frame)
@@ -244,7 +286,7 @@ class Recorder:
                 self._loops.remove(last)
             for origin in last.locals:
                 origin.closed = True
-        return tuple(frame.body)
+        return frame.body
 
     def consume(self, value: Value) -> Expr:
         """Returns the expression of a value that a statement evaluates at this point."""

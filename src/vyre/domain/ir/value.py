@@ -321,8 +321,19 @@ def typed(operand: Operand, dtype: ScalarType, role: str) -> Value:
     value = as_value(operand, dtype, role)
     if value.dtype is not dtype:
         fail(
-            f"{role} must be {dtype.text}, not {value.dtype.text}{_types_of(value)}",
+            f"{role} must be {dtype.text}, not {value.dtype.text}{types_of(value)}",
             f"convert it with .cast({_spelling(dtype)}).",
+        )
+    return value
+
+
+def integer(operand: Operand, role: str) -> Value:
+    """Returns ``operand``, which must have an integer type; numbers become u32.  ``role`` names it in the error."""
+    value = as_value(operand, ScalarType.U32, role)
+    if not value.dtype.is_integer:
+        fail(
+            f"{role} must be an integer, not {value.dtype.text}{types_of(value)}",
+            "convert it with .cast(u32), or .cast(i32).",
         )
     return value
 
@@ -340,7 +351,7 @@ def common(operands: tuple[Operand, ...], role: str) -> tuple[tuple[Value, ...],
     types = [v.dtype for v in values]
     if len(set(types)) > 1:
         fail(
-            f"{role} mixes the types {', '.join(t.text for t in types)}{_types_of(*values)}",
+            f"{role} mixes the types {', '.join(t.text for t in types)}{types_of(*values)}",
             f"convert with .cast(), for example .cast({_spelling(types[0])}).",
         )
     return values, types[0]
@@ -486,14 +497,25 @@ def _untypable(op: BinaryOp, a: Value, b: Value) -> NoReturn:
         target = "u32" if row.right is RightOperand.SHIFT else _spelling(left)
         fail(
             f"`{row.text}` mixes {left.text} and {right.text}: the right operand must be {row.right.value}"
-            f"{_types_of(a, b)}",
+            f"{types_of(a, b)}",
             f"convert one side, for example with .cast({target}).",
         )
     wrong = a if left not in row.operands else b
     type_error(row.text, wrong.dtype, row.operands)
 
 
-def _types_of(*values: Value) -> str:
+def type_argument(given: object, operation: str) -> ScalarType:
+    """Returns the type that ``operation(type, x)`` is given first: one of vyre, or one of NumPy."""
+    known = given if isinstance(given, ScalarType) else value_type(given)
+    if known is None:
+        meant = type_hint(given)
+        fix = type_fix(given) or (f"use vyre.{meant}" if meant else f"write {operation}(type, x)")
+        what = described(given) if isinstance(given, Value) else shown(given)
+        fail(f"{operation} takes a type first, and {what} is none", f"{fix}.")
+    return known
+
+
+def types_of(*values: Value) -> str:
     """Returns the types of those operands for which the user has names, in brackets."""
     names = ((users_name(lambda held, value=value: held is value), value) for value in values)  # type: ignore[misc]
     known = [f"`{name}` is {value.dtype.text}" for name, value in names if name is not None]
@@ -513,11 +535,15 @@ def _not_a_number(dtype: object, value: object) -> NoReturn:
     )
 
 
+_AXES: Final = {"BufferHandle": "i", "View2d": "y, x", "View3d": "z, y, x"}
+
+
 def _not_a_value(operand: object) -> NoReturn:
     kind = type(operand).__name__
-    if kind == "BufferHandle":
-        name = getattr(operand, "name", "buffer")
-        fail(f"a buffer is used where one element is needed: `{name}`", f"index it: {name}[i].")
+    if (axes := _AXES.get(kind)) is not None:
+        name = getattr(operand, "name", "buffer") if axes == "i" else "m"
+        what = "a buffer" if axes == "i" else "a view"
+        fail(f"{what} is used where one element is needed: `{name}`", f"index it: {name}[{axes}].")
     if is_numpy(operand):
         refuse_array(operand)
     fail(

@@ -13,7 +13,7 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
-from vyre import DispatchConfig, OutputArena, Program, ProgramBuilder, ScalarType, bf16, bool_, f32, u8, u32
+from vyre import DispatchConfig, OutputArena, Program, ProgramBuilder, ScalarType, bf16, bool8, bool_, f32, u8, u32
 
 Array = npt.NDArray[Any]
 WIDTH, HEIGHT = 3, 2
@@ -52,7 +52,15 @@ def session() -> Iterator[vyre.Session]:
 
 
 @pytest.mark.parametrize(
-    ("element", "dtype"), [(u32, np.uint32), (f32, np.float32), (u8, np.uint8), (bool_, np.bool_), (bf16, np.uint16)]
+    ("element", "dtype"),
+    [
+        (u32, np.uint32),
+        (f32, np.float32),
+        (u8, np.uint8),
+        (bool_, np.bool_),
+        (bool8, np.bool_),
+        (bf16, np.uint16),
+    ],
 )
 @pytest.mark.parametrize("shape", [(4,), (2, 3), (1, 5), (2, 1, 3), (0, 7), ()])
 def test_an_inout_returns_the_shape_that_came_in(

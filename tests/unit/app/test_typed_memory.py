@@ -18,6 +18,7 @@ from support.small_programs import saxpy_program
 from vyre.adapters.bundles.manifest import Loaded
 from vyre.adapters.cuda.aot.bundles import MACHINE_BUNDLES
 from vyre.app.bundle import LoadedBundle
+from vyre.app.host_arrays import HostInputs
 from vyre.domain.errors import InvalidInput, VyreError
 
 Make: TypeAlias = Callable[[npt.NDArray[np.float32]], Any]
@@ -185,6 +186,46 @@ def test_bools_are_bools_or_words(session: vyre.Session) -> None:
     for wrong in (array.array("i", [1, 0, 1]), array.array("f", [1, 0, 1]), np.ma.masked_array(flags)):
         with pytest.raises(InvalidInput, match=r"`x`.*Fix: "):
             session.dispatch(program, [wrong])
+
+
+def inverted() -> vyre.Program:
+    with vyre.ProgramBuilder("invert", workgroup=1) as p:
+        x = p.input("x", vyre.bool8)
+        y = p.output("y", vyre.bool8, like=x)
+        y[p.global_id()] = ~x[p.global_id()]
+    return p.build()
+
+
+def test_bytes_of_bools_are_bools_or_bytes(session: vyre.Session) -> None:
+    program, flags = inverted(), np.array([True, False, True])
+    for right in (flags, view(flags), flags.tobytes(), array.array("b", [1, 0, 2]), flags.reshape(1, 3), flags[::1]):
+        result = session.dispatch(program, [right])["y"]
+        assert result.dtype == np.bool_
+        assert result.ravel().tolist() == [False, True, False]
+        assert result.view(np.uint8).ravel().tolist() == [0, 1, 0]
+    for wrong in (
+        flags.astype(np.uint32),
+        flags.astype(np.uint8),
+        array.array("I", [1, 0, 1]),
+        np.ma.masked_array(flags),
+        flags[::2],
+        flags.tolist(),
+    ):
+        with pytest.raises(InvalidInput, match=r"`x`.*Fix: "):
+            session.dispatch(program, [wrong])
+    out = np.empty(3, np.bool_)
+    session.dispatch(program, [flags], out={"y": out})
+    assert out.tolist() == [False, True, False]
+    with pytest.raises(InvalidInput, match=r"out `y`.*numpy.bool_"):
+        session.dispatch(program, [flags], out={"y": np.empty(3, np.uint8)})
+
+
+def test_bytes_of_bools_are_bound_without_a_copy() -> None:
+    flags = np.zeros((4, 5), np.bool_)
+    (bound,) = HostInputs(inverted()).views([flags])
+    assert (bound.nbytes, bound.readonly) == (20, True)
+    flags[1, 2] = True
+    assert bound[7] == 1, "the array is not bound itself"
 
 
 @pytest.mark.parametrize("wrong", [True, np.int64(8), np.float32(8), 8.0, None, "8", [1, 2]])

@@ -50,6 +50,11 @@ APPLICATIONS: Final = (
     "mandelbrot",
     "game_of_life",
     "softmax",
+    "stack_machine",
+    "row_quicksort",
+    "half_matmul",
+    "blur",
+    "utf8_decode",
 )
 MODULES: Final = (*(f"basics.{name}" for name in BASICS), *(f"applications.{name}" for name in APPLICATIONS))
 

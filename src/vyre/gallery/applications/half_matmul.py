@@ -1,0 +1,59 @@
+"""Matrix product in binary16: every product and every sum is rounded to f16, as half-precision hardware does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vyre import DispatchConfig, Program, ProgramBuilder, f16, narrow, u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs, random_u32
+
+
+def half_matmul() -> Program:
+    """Builds the kernel: C = A B with A of rows x inner, B of inner x columns, all row-major f16."""
+    with ProgramBuilder("half_matmul", workgroup=(16, 4)) as p:
+        inner = p.param("inner", u32)
+        columns = p.param("columns", u32)
+        a = p.view2d(p.input("a", f16), inner)
+        b = p.view2d(p.input("b", f16), columns)
+        c = p.view2d(p.output("c", f16), columns)
+        x, y = p.global_id(0), p.global_id(1)
+        total = p.var(0.0, "total")
+        with p.for_(0, inner) as k:
+            # One f32 operator on f16 values, rounded to f16, is the f16 operator.
+            product = narrow(f16, a[y, k] * b[k, x])
+            total.assign(narrow(f16, total + product))
+        c[y, x] = total
+    return p.build()
+
+
+def matmul(session: Dispatcher, program: Program, a: Array, b: Array) -> Array:
+    """Returns the product of two f16 matrices."""
+    (rows, inner), columns = a.shape, b.shape[1]
+    config = DispatchConfig(extent=(columns, rows), output_counts={"c": rows * columns})
+    return session.dispatch(program, {"inner": inner, "columns": columns, "a": a, "b": b}, config)["c"]
+
+
+def matmul_by_numpy(a: Array, b: Array) -> Array:
+    """Returns the same product: a product and a sum of two f16 are exact in binary64 and then rounded once."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float16)
+    for k in range(a.shape[1]):
+        exact = np.outer(a[:, k].astype(np.float64), b[k].astype(np.float64))
+        product = exact.astype(np.float16).astype(np.float64)
+        total = (total.astype(np.float64) + product).astype(np.float16)
+    return total
+
+
+def case() -> Case:
+    """Returns random matrices, with subnormal elements among others, and their product from NumPy."""
+    bits = random_u32(59, 19 * 40 + 40 * 23) >> 16
+    halves = (bits & 0x8000 | (bits & 0x7FFF) % 0x4400).astype(np.uint16).view(np.float16)
+    a, b = halves[: 19 * 40].reshape(19, 40), halves[19 * 40 :].reshape(40, 23)
+    return Case({"a": a, "b": b}, {"c": matmul_by_numpy(a, b)})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Computes the product and returns it."""
+    return {"c": matmul(session, program, np.asarray(case.inputs["a"]), np.asarray(case.inputs["b"]))}
+
+
+EXAMPLE = Example("half-matmul", "matrix product in binary16", half_matmul, case, "NumPy in binary64", run)

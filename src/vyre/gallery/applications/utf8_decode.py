@@ -1,0 +1,65 @@
+"""UTF-8 to code points: each lane looks at one byte, and decodes the character that starts there, if one does."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vyre import Program, ProgramBuilder, Value, clz, u8, u32
+from vyre.gallery.example import Array, Case, Dispatcher, Example, Outputs
+
+NO_CHARACTER = 0xFFFF_FFFF
+"""The result at a byte at which no character starts."""
+
+
+def utf8_decode() -> Program:
+    """Builds the kernel: ``points`` holds the code point of the character that starts at each byte of a valid text."""
+    with ProgramBuilder("utf8_decode", workgroup=128) as p:
+        text = p.input("text", u8)
+        points = p.output("points", u32, like=text)
+        at = p.global_id()
+        lead = p.let(text[at], "lead")
+
+        def tail(position: int) -> Value:
+            """Returns the six bits that the byte ``position`` bytes after the first one contributes."""
+            return text[at + position] & 0x3F
+
+        leading_ones = p.let(clz(~(lead << 24)), "leading_ones")
+        with p.switch(leading_ones) as length:
+            with length.case(0):
+                points[at] = lead
+            with length.case(1):
+                points[at] = NO_CHARACTER
+            with length.case(2):
+                points[at] = (lead & 0x1F) << 6 | tail(1)
+            with length.case(3):
+                points[at] = (lead & 0x0F) << 12 | tail(1) << 6 | tail(2)
+            with length.case(4):
+                points[at] = (lead & 0x07) << 18 | tail(1) << 12 | tail(2) << 6 | tail(3)
+            with length.default():
+                p.trap(at, "no byte of UTF-8")
+    return p.build()
+
+
+def decode(session: Dispatcher, program: Program, text: Array) -> npt.NDArray[np.uint32]:
+    """Returns the code points of a text (u8)."""
+    points = session.dispatch(program, {"text": text})["points"]
+    return np.asarray(points[points != NO_CHARACTER], np.uint32)
+
+
+TEXT = "Grüße, κόσμε! 你好, мир. € 𝄞 🂡 \N{BYTE ORDER MARK}\N{REPLACEMENT CHARACTER}\U0010fffd\x00\x7f\x80\u07ff\u0800"
+
+
+def case() -> Case:
+    """Returns a text with characters of one to four bytes, and its code points from Python."""
+    text = TEXT * 20
+    expected = np.array([ord(character) for character in text], np.uint32)
+    return Case({"text": np.frombuffer(text.encode(), np.uint8)}, {"points": expected})
+
+
+def run(session: Dispatcher, program: Program, case: Case) -> Outputs:
+    """Decodes the text and returns its code points."""
+    return {"points": decode(session, program, np.asarray(case.inputs["text"]))}
+
+
+EXAMPLE = Example("utf8-decode", "decode UTF-8 with a switch", utf8_decode, case, "str.encode", run)

@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     shapes = record["shapes"] = {}
     met = True
     for shape in [options.shape] if options.shape else program_shapes.SHAPES:
-        sizes = {power: _in_a_process(shape, power) for power in range(options.smallest, options.largest + 1)}
+        sizes = {power: _in_a_process(shape, power) for power in range(options.smallest, options.largest + 1, 2)}
         shapes[shape] = {f"2^{power}": found for power, found in sizes.items()}
         met &= _print(shape, sizes)
     target = options.json or (RESULTS if not options.shape and options.largest == LARGEST else None)
@@ -186,7 +186,13 @@ def _print(shape: str, sizes: dict[int, dict[str, Any]]) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.program_size", description=__doc__)
     parser.add_argument("--shape", choices=tuple(program_shapes.SHAPES), help="measure this shape alone")
-    parser.add_argument("--smallest", type=int, default=SMALLEST, metavar="POWER", help="first size: 2^POWER nodes")
+    parser.add_argument(
+        "--smallest",
+        type=int,
+        default=SMALLEST,
+        metavar="POWER",
+        help="first size: 2^POWER nodes; each is four times the last",
+    )
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="POWER", help="last size: 2^POWER nodes")
     parser.add_argument("--one", type=int, metavar="POWER", help="measure one size in this process, print it as JSON")
     parser.add_argument("--json", type=Path, metavar="PATH", help="where to write the record")

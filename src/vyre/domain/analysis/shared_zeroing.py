@@ -13,7 +13,7 @@ literal step of at most as many lanes.  Several stores may cover a buffer togeth
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Final, TypeAlias
@@ -41,9 +41,9 @@ from vyre.domain.ir.stmt import (
     Store,
     Switch,
     Trap,
-    bodies,
     operands,
 )
+from vyre.domain.ir.walk import containers
 
 _Range: TypeAlias = tuple[int, int]
 """The elements from the first number to below the second."""
@@ -103,7 +103,7 @@ class _Walk:
         }
         """Atoms that take all values from 0 to below a number, in all combinations."""
         self.exposed: set[str] = set()
-        self._synchronised = _with_barrier(program.body)
+        self._synchronised = containers(program.body, lambda stmt: isinstance(stmt, Barrier))
         self._stored: dict[str, _Coverage] = {}
         self._complete: list[str] = []
         """Buffers all of whose elements have been stored since the last barrier."""
@@ -240,26 +240,6 @@ class _Walk:
                     self._store(inner, loop)
 
 
-def _with_barrier(program: Body) -> set[int]:
-    """Returns the identities of the statements that contain a barrier."""
-    found: set[int] = set()
-    open_bodies: list[tuple[Stmt | None, Iterator[Stmt]]] = [(None, iter(program))]
-    while open_bodies:
-        around, rest = open_bodies[-1]
-        for stmt in rest:
-            if type(stmt) is Barrier and around is not None:
-                found.add(id(around))
-            elif type(stmt) in _NESTED:
-                open_bodies += [(stmt, iter(body)) for body in bodies(stmt)]
-                break
-        else:
-            open_bodies.pop()
-            outer = open_bodies[-1][0] if open_bodies else None
-            if outer is not None and id(around) in found:
-                found.add(id(outer))
-    return found
-
-
 def _rounds(loop: Bounds) -> dict[Atom, int] | None:
     """Returns the digit that a loop of literal bounds from 0 contributes; None if it may not run."""
     if not (loop.start.is_constant and loop.stop.is_constant and loop.start.constant < loop.stop.constant):
@@ -278,5 +258,4 @@ def _factor(term: tuple[Atom, int]) -> int:
 
 
 _ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})
-_NESTED: Final[frozenset[type[Node]]] = frozenset({If, Switch, Loop, Block, Region})
 _PLAIN: Final[frozenset[type[Node]]] = frozenset({Let, Store})

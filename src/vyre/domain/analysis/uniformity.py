@@ -205,13 +205,31 @@ class _Version(NamedTuple):
     depth: int
 
 
+class _Exits:
+    """The versions of some locals at the points where lanes leave a loop, or a round of it."""
+
+    __slots__ = ("changed", "nodes")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.nodes: dict[str, set[int]] = {name: set() for name in names}
+        self.changed: set[str] = set(self.nodes)
+        """The locals that have been changed since the last of these points."""
+
+    def note(self, env: dict[str, _Version]) -> None:
+        """Notes the versions at a point; costs as much as was changed since the last one."""
+        for name in self.changed:
+            self.nodes[name].add(env[name].node)
+        self.changed.clear()
+
+
 class _LoopState(NamedTuple):
-    """A loop being walked: its depth among the conditions, the names assigned in it, and the versions at its exits."""
+    """A loop being walked: its depth among the conditions, and the versions of the locals that it assigns at its
+    exits.
+    """
 
     depth: int
-    assigned: tuple[str, ...]
-    breaks: list[dict[str, int]]
-    continues: list[dict[str, int]]
+    breaks: _Exits
+    continues: _Exits
 
 
 class _End(NamedTuple):
@@ -327,6 +345,14 @@ class _Analysis:
     def _set(self, name: str, version: _Version) -> None:
         self._undo.append((name, self._env.get(name)))
         self._env[name] = version
+        if self._loops:
+            self._note_change(name)
+
+    def _note_change(self, name: str) -> None:
+        state = self._loops[-1]
+        if name in state.breaks.nodes:
+            state.breaks.changed.add(name)
+            state.continues.changed.add(name)
 
     def _update(self, name: str, node: int) -> None:
         self._set(name, _Version(node, self._env[name].depth))
@@ -340,6 +366,8 @@ class _Analysis:
                 del self._env[name]
             else:
                 self._env[name] = old
+                if self._loops:
+                    self._note_change(name)
         del self._undo[mark:]
 
     # Statements; each returns whether the next one is reached.
@@ -401,32 +429,27 @@ class _Analysis:
         for name, node in heads.items():
             self._update(name, node)
         mark = len(self._undo)
-        state = _LoopState(len(self._conditions), names, [], [])
+        state = _LoopState(len(self._conditions), _Exits(names), _Exits(names))
         self._loops.append(state)
         self._enter(iterations)
         self._set(stmt.var, _Version(counter, len(self._conditions)))
         if self._body(stmt.body, 0):
-            state.continues.append(self._versions(names))
+            state.continues.note(self._env)
         self._leave()
         self._loops.pop()
         self._rewind(mark)
-        for versions in state.continues:
-            for name, node in versions.items():
-                graph.add(heads[name], (node,))
         for name, node in heads.items():
-            self._update(name, graph.node((node, *(versions[name] for versions in state.breaks))))
+            graph.add(node, state.continues.nodes[name])
+            self._update(name, graph.node((node, *state.breaks.nodes[name])))
         graph.add(ended, (self._ended,))
         self._ended = ended
         return True
-
-    def _versions(self, names: Iterable[str]) -> dict[str, int]:
-        return {name: self._env[name].node for name in names}
 
     def _break(self, stmt: Break | Continue) -> bool:
         if self._loops:
             state = self._loops[-1]
             exits = state.breaks if isinstance(stmt, Break) else state.continues
-            exits.append(self._versions(state.assigned))
+            exits.note(self._env)
             self._graph.add(self._conditions[state.depth], self._conditions[state.depth + 1 :])
         return False
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from vyre.domain.ir.expr import Expr, children
-from vyre.domain.ir.stmt import operands, walk_statements
+from vyre.domain.ir.stmt import Body, Stmt, bodies, operands, walk_statements
 
 if TYPE_CHECKING:
     from vyre.domain.ir.program import Program
@@ -32,6 +32,27 @@ def unique_expressions(program: Program) -> Iterator[Expr]:
     seen: set[int] = set()
     for stmt in walk_statements(program.body):
         yield from unique_nodes(operands(stmt), seen)
+
+
+def containers(body: Body, is_wanted: Callable[[Stmt], bool]) -> set[int]:
+    """Returns the identities of the statements that contain a wanted one, at any depth; does not recurse."""
+    found: set[int] = set()
+    open_bodies: list[tuple[Stmt | None, Iterator[Stmt]]] = [(None, iter(body))]
+    while open_bodies:
+        around, rest = open_bodies[-1]
+        for stmt in rest:
+            if around is not None and is_wanted(stmt):
+                found.add(id(around))
+            nested = bodies(stmt)
+            if nested:
+                open_bodies += [(stmt, iter(inner)) for inner in nested]
+                break
+        else:
+            open_bodies.pop()
+            outer = open_bodies[-1][0] if open_bodies else None
+            if outer is not None and id(around) in found:
+                found.add(id(outer))
+    return found
 
 
 _LEAF: Final = (0, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.operators import Ordering
@@ -23,8 +23,10 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Switch,
     Trap,
+    bodies,
     walk_statements,
 )
+from vyre.domain.ir.walk import containers
 from vyre.domain.validation.findings import Findings
 
 _Pending: TypeAlias = dict[str, AsyncLoad | AsyncStore]
@@ -37,6 +39,14 @@ def check_async_copies(program: Program, findings: Findings) -> None:
         _Pairing(program, findings)
 
 
+def _matters(stmt: Stmt) -> bool:
+    """Returns whether a statement starts, ends or requires something of copies, or ends a path."""
+    return isinstance(stmt, _MATTERING)
+
+
+_MATTERING: Final = (AsyncLoad, AsyncStore, AsyncWait, Barrier, Break, Continue, Return, Trap)
+
+
 class _Pairing:
     """One traversal along all paths.
 
@@ -46,6 +56,7 @@ class _Pairing:
 
     def __init__(self, program: Program, findings: Findings) -> None:
         self._findings = findings
+        self._relevant = containers(program.body, _matters)
         self._heads: list[_Pending] = []
         self._path: list[int] = []
         pending = self._body(program.body, 0, {})
@@ -72,6 +83,8 @@ class _Pairing:
         return current
 
     def _statement(self, stmt: Stmt, pending: _Pending) -> _Pending | None:
+        if bodies(stmt) and id(stmt) not in self._relevant:
+            return pending
         match stmt:
             case AsyncLoad() | AsyncStore():
                 self._start(stmt, pending)

@@ -24,10 +24,13 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Switch,
     Trap,
+    bodies,
     walk_statements,
 )
+from vyre.domain.ir.walk import containers
 from vyre.domain.validation.findings import Findings, Path
 
+_MATTERING: Final = (AsyncWait, Barrier, Break, Continue, Return, Trap)
 _PLAIN: Final = 1
 _ATOMIC: Final = 2
 _State: TypeAlias = dict[str, int]
@@ -74,6 +77,7 @@ class _Hazards:
         for stmt in walk_statements(program.body):
             if isinstance(stmt, AsyncLoad | AsyncStore):
                 self._destinations.setdefault(stmt.tag, set()).add(stmt.destination)
+        self._relevant = containers(program.body, self._matters)
         self._heads: dict[Path, _State] = {}
         self._breaks: list[_State] = []
         self._continues: list[_State] = []
@@ -92,8 +96,14 @@ class _Hazards:
         del self._path[-2:]
         return current
 
+    def _matters(self, stmt: Stmt) -> bool:
+        """Returns whether a statement changes or requires something of the state, or ends a path."""
+        return isinstance(stmt, _MATTERING) or not self._mixed.isdisjoint(_kinds(stmt))
+
     def _statement(self, stmt: Stmt, state: _State) -> _State | None:
         self._touch(stmt, state)
+        if bodies(stmt) and id(stmt) not in self._relevant:
+            return state
         match stmt:
             case Barrier():
                 state.clear()

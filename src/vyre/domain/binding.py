@@ -29,11 +29,12 @@ class BindingRole(Enum):
     PUSH = "push"
     PERSISTENT = "persistent"
     SHARED = "shared"
+    PRIVATE = "private"
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One non-workgroup buffer.
+    """One buffer that a caller binds memory to.
 
     ``element_size`` is in bytes.  ``static_nbytes`` is None for a buffer sized at run time.  ``alignment`` is the
     larger of element size and hint, in bytes.  ``input_index`` and ``output_index`` are the buffer's positions among
@@ -71,6 +72,8 @@ def role_of(buffer: Buffer) -> BindingRole:
     """Returns the role of one buffer."""
     if buffer.kind is MemoryKind.SHARED or buffer.access is Access.WORKGROUP:
         return BindingRole.SHARED
+    if buffer.is_private:
+        return BindingRole.PRIVATE
     if buffer.kind is MemoryKind.PERSISTENT:
         return BindingRole.PERSISTENT
     if buffer.is_push:

@@ -48,6 +48,14 @@ def test_workgroup_memory_is_shared(buffer: Buffer) -> None:
     assert role_of(buffer) is BindingRole.SHARED
 
 
+def test_private_memory_has_no_binding() -> None:
+    scratch = Buffer.make("scratch", 0, Access.PRIVATE, u32, 8)
+    assert role_of(scratch) is BindingRole.PRIVATE
+    plan = plan_bindings(_program(Buffer.make("out", 1, W, f32, 4), scratch))
+    assert [b.buffer.name for b in plan.bindings] == ["out"]
+    assert plan.shared == ()
+
+
 def test_everything_positional_follows_the_binding_number() -> None:
     program = _program(
         Buffer.make("out", 9, W, f32, 4),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Memory: TypeAlias = "Mapping[str, npt.NDArray[np.uint8]]"
-"""The bytes of every non-workgroup buffer by name; buffers that the program writes are writable."""
+"""The bytes of every buffer that memory is bound to, by name; buffers that the program writes are writable."""
 
 
 @dataclass(frozen=True, slots=True)

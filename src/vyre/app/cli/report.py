@@ -202,7 +202,7 @@ def summary(program: Program, *, as_json: bool) -> str:
 def _buffer_json(buffer: Buffer) -> dict[str, object]:
     return {
         "name": buffer.name,
-        "binding": None if buffer.is_workgroup else buffer.binding,
+        "binding": buffer.binding if buffer.is_bound else None,
         "access": buffer.access.name.lower(),
         "kind": buffer.kind.name.lower(),
         "element": buffer.element.text,

@@ -89,7 +89,7 @@ def tuned_launch(
         lanes = launch.element_count
     plan = interface_of(program).plan
     lengths = {binding.buffer.name: count for binding, count in zip(plan.bindings, launch.counts, strict=True)}
-    lengths |= {buffer.name: buffer.count for buffer in program.buffers if buffer.is_workgroup}
+    lengths |= {buffer.name: buffer.count for buffer in program.buffers if not buffer.is_bound}
     facts = LaunchFacts(
         declared=launch.workgroup,
         lanes=lanes,

@@ -22,12 +22,16 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
     SubgroupShuffle,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
     children,
 )
 from vyre.domain.ir.operators import (
@@ -54,17 +58,24 @@ from vyre.domain.ir.stmt import (
     If,
     Let,
     Loop,
+    Return,
     Stmt,
     Store,
-    Trap,
+    Switch,
     bodies,
+    if_chain,
+    is_chained,
     operands,
     walk_statements,
 )
-from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 
-_KINDS: Final = (MemoryKind.GLOBAL, MemoryKind.SHARED, MemoryKind.UNIFORM, MemoryKind.READONLY, MemoryKind.PUSH)
+_BOUND_KINDS: Final = (MemoryKind.GLOBAL, MemoryKind.UNIFORM, MemoryKind.READONLY, MemoryKind.PUSH)
+_KINDS: Final = (*_BOUND_KINDS, MemoryKind.SHARED, MemoryKind.PRIVATE)
+_INTEGERS: Final = tuple(t for t in EXECUTABLE_TYPES if t.is_integer)
 _BARRIERS: Final = tuple(o for o in Ordering if o is not Ordering.RELAXED)
+_MANY: Final = 8
+"""The arms or links from which on there are many."""
 _SPACES: Final = ("storage", "workgroup")
 
 
@@ -88,6 +99,21 @@ def _all_features() -> Iterator[str]:
         yield f"fma {dtype.text}"
     for dtype in (ScalarType.U32, ScalarType.I32, ScalarType.F32, ScalarType.BOOL):
         yield f"spec constant {dtype.text}"
+    for narrow in NARROW_TYPES:
+        yield from (f"{what} {narrow.text}" for what in ("narrow", "pack", "unpack"))
+        yield f"arithmetic of {narrow.text}"
+    for dtype in _INTEGERS:
+        yield from (f"wrap_cast {source} to {dtype.text}" for source in ("f32", "f64"))
+        yield from (f"{what} at {dtype.text}" for what in ("load", "store", "atomic", "private element"))
+        yield from (f"loop over {dtype.text}", f"loop over {dtype.text} to its limit", f"switch on {dtype.text}")
+        yield from (f"label {dtype.text} {edge}" for edge in ("0", "lowest", "highest"))
+        if dtype.is_signed:
+            yield from (f"loop down over {dtype.text}", f"loop over {dtype.text} in either direction")
+    yield from (
+        *("arm with several labels", "switch without default", "switch with many arms"),
+        *("else if", "long chain of else if", "else if in a switch", "private array of one segment"),
+        *(f"{kind.__name__} in a switch" for kind in (Break, Continue, Return, Barrier, Loop, Switch)),
+    )
     for element in ScalarType:
         yield from (f"{access.name} buffer of {element.text}" for access in Access)
         yield from (f"load from {element.text}", f"store to {element.text}")
@@ -122,8 +148,10 @@ class _Types:
 
     def of(self, expr: Expr) -> ScalarType:
         match expr:
-            case Literal(dtype) | Cast(dtype) | Bitcast(dtype):
+            case Literal(dtype) | Cast(dtype) | Bitcast(dtype) | WrapCast(dtype):
                 return dtype
+            case Narrow(dtype) | Unpack(dtype):
+                return dtype.widened
             case Var(name):
                 return self.locals[name]
             case Load(buffer):
@@ -183,6 +211,8 @@ def _buffer_features(buffer: Buffer, case: Case) -> Iterator[str]:
         yield "output range"
     if buffer.hints.preferred_alignment:
         yield "hints"
+    if buffer.is_private and Barrier(Ordering.GRID_SYNC) in walk_statements(case.program.body):
+        yield "private array of one segment"
 
 
 class _Walker:
@@ -217,6 +247,11 @@ class _Walker:
                 if in_loop and isinstance(node, SubgroupAdd | SubgroupShuffle):
                     self.found.add("subgroup in a loop")
         self.found.update(self.own_features(stmt, in_loop))
+        if any(isinstance(outer, Switch) for outer in around):
+            if isinstance(stmt, Break | Continue | Return | Barrier | Loop | Switch):
+                self.found.add(f"{type(stmt).__name__} in a switch")
+            if isinstance(stmt, If) and is_chained(stmt.otherwise):
+                self.found.add("else if in a switch")
 
     def own_features(self, stmt: Stmt, in_loop: bool) -> Iterator[str]:
         match stmt:
@@ -228,8 +263,10 @@ class _Walker:
             case Store(buffer):
                 element = _element(self.program.buffer(buffer))
                 yield from (f"store to {element.text}", f"store {element.widened.text}")
+                yield f"store at {self.types.of(stmt.index).text}"
             case Loop(var, start, stop, step):
-                self.types.locals[var] = ScalarType.U32
+                dtype = self.types.locals[var] = self.types.of(start)
+                yield from _loop_features(stmt, dtype)
                 if isinstance(stop, Literal) and stop.bits == 0xFFFF_FFFF and step == Literal.of(ScalarType.U32, 1):
                     yield "while loop"
                 yield "loop with literal bounds" if isinstance(stop, Literal) else "loop with computed bounds"
@@ -237,9 +274,25 @@ class _Walker:
                     yield "loop with computed step"
                 if in_loop:
                     yield "nested loop"
-                del start
+            case Switch(selector, arms, default):
+                dtype = self.types.of(selector)
+                yield f"switch on {dtype.text}"
+                if not default:
+                    yield "switch without default"
+                if len(arms) > _MANY:
+                    yield "switch with many arms"
+                for arm in arms:
+                    if len(arm.labels) > 1:
+                        yield "arm with several labels"
+                    for label in arm.labels:
+                        edges = ((0, "0"), (_lowest(dtype), "lowest"), (_highest(dtype), "highest"))
+                        yield from (f"label {dtype.text} {edge}" for value, edge in edges if label.value == value)
             case If(_, _, otherwise):
                 yield "divergent branch candidate"
+                if is_chained(otherwise):
+                    yield "else if"
+                    if len(if_chain(stmt)[0]) > _MANY:
+                        yield "long chain of else if"
                 if otherwise:
                     yield "else"
             case Barrier(ordering):
@@ -250,7 +303,7 @@ class _Walker:
                 yield "async load" if isinstance(stmt, AsyncLoad) else "async store"
                 if in_loop:
                     yield "async copy in a loop"
-            case Break() | Continue() | Trap():
+            case _:
                 pass
 
     def expression(self, node: Expr, *, unused: bool) -> None:
@@ -259,8 +312,11 @@ class _Walker:
         match node:
             case Literal(dtype):
                 self.found.add(f"literal {dtype.text}")
-            case Load(buffer):
+            case Load(buffer, index):
                 element = _element(self.program.buffer(buffer))
+                self.found.add(f"load at {of(index).text}")
+                if self.program.buffer(buffer).is_private:
+                    self.found.add(f"private element at {of(index).text}")
                 self.found |= {f"load from {element.text}", f"load {element.widened.text}"}
             case LaunchId(kind, axis):
                 self.found.add(f"{kind.name} axis {axis}")
@@ -272,6 +328,16 @@ class _Walker:
                 self.found.add(f"select {of(node).text}")
             case Cast(dtype, operand):
                 self.found.add(f"cast {of(operand).text} to {dtype.text}")
+            case Narrow(dtype, operand):
+                self.found.add(f"narrow {dtype.text}")
+                if isinstance(operand, Binary) and isinstance(operand.left, Narrow) and operand.left.dtype is dtype:
+                    self.found.add(f"arithmetic of {dtype.text}")
+            case Pack(dtype):
+                self.found.add(f"pack {dtype.text}")
+            case Unpack(dtype):
+                self.found.add(f"unpack {dtype.text}")
+            case WrapCast(dtype, operand):
+                self.found.add(f"wrap_cast {of(operand).text} to {dtype.text}")
             case Bitcast(dtype, operand):
                 self.found.add(f"bitcast {of(operand).text} to {dtype.text}")
             case Fma():
@@ -282,7 +348,8 @@ class _Walker:
                 self.found.add(f"shuffle {of(node).text}")
             case SpecConst(_, default):
                 self.found.add(f"spec constant {default.dtype.text}")
-            case Atomic(atomic, buffer, ordering=ordering):
+            case Atomic(atomic, buffer, index, ordering=ordering):
+                self.found.add(f"atomic at {of(index).text}")
                 declared = self.program.buffer(buffer)
                 space = "workgroup" if declared.is_workgroup else "storage"
                 use = "unused" if unused else "used"
@@ -292,6 +359,26 @@ class _Walker:
                 }
             case _:
                 pass
+
+
+def _lowest(dtype: ScalarType) -> int:
+    return -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+
+
+def _highest(dtype: ScalarType) -> int:
+    return _lowest(dtype) + (1 << dtype.bits) - 1
+
+
+def _loop_features(loop: Loop, dtype: ScalarType) -> Iterator[str]:
+    yield f"loop over {dtype.text}"
+    limits = (_lowest(dtype), _highest(dtype))
+    downwards = isinstance(loop.step, Literal) and loop.step.value < 0
+    if isinstance(loop.stop, Literal) and loop.stop.value == limits[not downwards]:
+        yield f"loop over {dtype.text} to its limit"
+    if downwards:
+        yield f"loop down over {dtype.text}"
+    if dtype.is_signed and isinstance(loop.step, Select):
+        yield f"loop over {dtype.text} in either direction"
 
 
 def _nodes(expr: Expr) -> Iterator[Expr]:

@@ -12,7 +12,7 @@ from support.edits import Path, replaced, sites, spliced
 from support.programs import Case
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.expr import EXPR_TYPES, Literal, children
-from vyre.domain.ir.stmt import STMT_TYPES, Block, If, Loop, Region, bodies
+from vyre.domain.ir.stmt import STMT_TYPES, Arm, Block, If, Loop, Region, Switch, bodies
 from vyre.domain.ir.types import EXECUTABLE_TYPES
 from vyre.domain.specialization import spec_constants
 from vyre.domain.validation.validator import validate
@@ -71,9 +71,21 @@ def _flatter_statements(case: Case) -> list[Candidate]:
     return [
         partial(_edited, case, spliced, path, body)
         for path, value in sites(case.program)
-        if isinstance(value, If | Loop | Block | Region)
+        if isinstance(value, If | Switch | Loop | Block | Region)
         for body in filter(None, bodies(value))
     ]
+
+
+def _fewer_arms(case: Case) -> list[Candidate]:
+    """Without one arm of a switch, or one of several labels."""
+    found = [path for path, value in sites(case.program) if isinstance(value, Arm)]
+    found += [
+        (*path, "labels", index)
+        for path, value in sites(case.program)
+        if isinstance(value, Arm) and len(value.labels) > 1
+        for index in range(len(value.labels))
+    ]
+    return [partial(_edited, case, spliced, path, ()) for path in found]
 
 
 def _simpler_values(case: Case) -> list[Candidate]:
@@ -112,4 +124,11 @@ def _without_buffer(case: Case, index: int) -> Case:
     )
 
 
-_PASSES: Final = (_simpler_dispatches, _fewer_statements, _flatter_statements, _fewer_buffers, _simpler_values)
+_PASSES: Final = (
+    _simpler_dispatches,
+    _fewer_statements,
+    _fewer_arms,
+    _flatter_statements,
+    _fewer_buffers,
+    _simpler_values,
+)

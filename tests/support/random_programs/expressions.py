@@ -8,7 +8,7 @@ from typing import Final
 
 from support.random_programs.choices import Choices
 from support.random_programs.memory import COMMUTATIVE, PLAIN, Level, Memory, Order, Slot, Use, binary, u32
-from support.random_programs.witnesses import literal, nonzero_literal
+from support.random_programs.witnesses import literal
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -21,6 +21,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -29,7 +31,9 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
 )
 from vyre.domain.ir.operators import (
     ATOMIC_ELEMENTS,
@@ -44,7 +48,7 @@ from vyre.domain.ir.operators import (
     bitcast_is_legal,
     unary_result,
 )
-from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
+from vyre.domain.ir.types import EXECUTABLE_TYPES, NARROW_TYPES, ScalarType
 
 U32: Final = ScalarType.U32
 BOOL: Final = ScalarType.BOOL
@@ -67,6 +71,10 @@ _UNARY_BY_RESULT: Final[dict[ScalarType, tuple[tuple[UnaryOp, ScalarType], ...]]
     for result in EXECUTABLE_TYPES
 }
 _DIVISIONS: Final = (BinaryOp.DIV, BinaryOp.MOD)
+INTEGER_TYPES: Final = tuple(t for t in EXECUTABLE_TYPES if t.is_integer)
+_FLOATS: Final = (ScalarType.F32, ScalarType.F64)
+_NARROW_BY_RESULT: Final = {wide: tuple(t for t in NARROW_TYPES if t.widened is wide) for wide in EXECUTABLE_TYPES}
+_NARROW_ARITHMETIC: Final = (BinaryOp.ADD, BinaryOp.SUB, BinaryOp.MUL, BinaryOp.DIV, BinaryOp.MIN, BinaryOp.MAX)
 _COMPARISONS: Final = (BinaryOp.LT, BinaryOp.GE, BinaryOp.NE, BinaryOp.EQ, BinaryOp.LE, BinaryOp.GT)
 
 
@@ -168,6 +176,12 @@ class ExpressionWriter:
             options.append((2, self._bitcast))
         if dtype.is_float:
             options.append((2, self._fma))
+        if dtype.is_integer:
+            options.append((2, self._wrap_cast))
+        if dtype is U32:
+            options.append((2, self._pack))
+        if _NARROW_BY_RESULT[dtype]:
+            options += [(2, self._narrow), (2, self._unpack), (2, self._narrow_arithmetic)]
         if self.level >= Level.SUBGROUP and self.subgroups:
             if level <= Level.SUBGROUP and dtype is not BOOL:
                 options.append((2, self._subgroup_add))
@@ -210,7 +224,7 @@ class ExpressionWriter:
             case 0:
                 return LaunchId(self.choices.pick(kinds), self.choices.below(3))
             case 1:
-                slots = [s for s in self.memory.slots if not s.buffer.is_workgroup or s.segment == self.segment]
+                slots = [s for s in self.memory.slots if self.is_here(s)]
                 return BufferLength(self.choices.pick(slots).name)
             case 2:
                 return LaunchId(self.choices.pick((IdKind.GLOBAL, IdKind.LOCAL)), self.choices.below(3))
@@ -220,7 +234,7 @@ class ExpressionWriter:
     # Memory
 
     def is_here(self, slot: Slot) -> bool:
-        return not slot.buffer.is_workgroup or slot.segment == self.segment
+        return slot.buffer.is_bound or slot.segment == self.segment
 
     def _is_loadable(self, slot: Slot, dtype: ScalarType, level: Level) -> bool:
         if slot.element.widened is not dtype or not self.is_here(slot):
@@ -236,7 +250,42 @@ class ExpressionWriter:
         return Load(slot.name, self.index(slot, level))
 
     def index(self, slot: Slot, level: Level = Level.LANE) -> Expr:
-        """An index that the buffer's present use allows; a literal is never out of range."""
+        """An index of any integer type that the buffer's present use allows; a literal is never out of range."""
+        choices, count = self.choices, self.memory.counts[slot.name]
+        if not choices.chance(35):
+            return self._u32_index(slot, level)
+        dtype = choices.pick((ScalarType.I32, ScalarType.U64, ScalarType.I64))
+        owned = slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single
+        if owned or choices.chance(40):
+            index = self._u32_index(slot, level)
+            # The types agree on what is in range, so that no other lane has the element.
+            return Literal(dtype, index.bits) if isinstance(index, Literal) else Cast(dtype, index)
+        return self._signed_or_wide_index(dtype, count, level)
+
+    def _signed_or_wide_index(self, dtype: ScalarType, count: int, level: Level) -> Expr:
+        """Often negative, or in range only modulo 2^32."""
+        choices = self.choices
+        self.pay(3)
+        lane = Cast(dtype, self.lane(False) if level is Level.LANE else LaunchId(IdKind.GROUP, 0))
+        highest = 1 << (dtype.bits - 1)
+        match choices.below(6):
+            case 0:
+                return Literal(dtype, choices.below(max(count, 1)))
+            case 1:
+                return binary(BinaryOp.SUB, lane, Literal(dtype, choices.between(1, 5)))
+            case 2:
+                return binary(BinaryOp.BIT_OR, lane, Literal(dtype, choices.pick((highest, 1 << 31, highest >> 1))))
+            case 3:
+                offsets = (highest, highest - 1, 2 * highest - 2, 1 << 31, (1 << 32) % (2 * highest))
+                return binary(BinaryOp.ADD, lane, Literal(dtype, choices.pick(offsets)))
+            case 4:
+                counters = [v for v in self.flow.visible() if v.dtype is dtype and v.usable and v.level >= level]
+                return self._var(choices.pick(counters[::-1])) if counters else lane
+            case _:
+                found = self.value(dtype, 2, level)
+                return lane if isinstance(found, Literal) else found
+
+    def _u32_index(self, slot: Slot, level: Level) -> Expr:
         self.pay(2)
         if slot.use in (Use.OWNED, Use.OWNED_ATOMIC) and slot.name not in self.flow.single:
             offset = self.index_value(slot.stride, Level.LANE) if slot.stride > 1 else None
@@ -335,8 +384,6 @@ class ExpressionWriter:
             right = left
         else:
             right = self.value(right_type, depth, level)
-        if op in _DIVISIONS and _is_written_literal(right):
-            right = nonzero_literal(self.choices, right_type)
         return self._remember(binary(op, left, right), dtype)
 
     def _unary(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
@@ -352,6 +399,32 @@ class ExpressionWriter:
 
     def _cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
         return Cast(dtype, self.value(self.choices.pick(EXECUTABLE_TYPES), depth, level))
+
+    def _narrow(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
+        return self._remember(Narrow(narrow, self.value(dtype, depth, level)), dtype)
+
+    def _pack(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        narrow = self.choices.pick(NARROW_TYPES)
+        return self._remember(Pack(narrow, self.value(narrow.widened, depth, level)), dtype)
+
+    def _unpack(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
+        return self._remember(Unpack(narrow, self.value(U32, depth, level)), dtype)
+
+    def _narrow_arithmetic(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        """An operator of a narrow type: operands and result are rounded to it."""
+        narrow = self.choices.pick(_NARROW_BY_RESULT[dtype])
+        left = Narrow(narrow, self.value(dtype, depth - 1, level))
+        if dtype.is_float and self.choices.chance(15):
+            return Narrow(narrow, Unary(UnaryOp.SQRT, left))
+        right: Expr = Unpack(narrow, self.value(U32, depth - 1, level))
+        if self.choices.chance(50):
+            right = Narrow(narrow, self.value(dtype, depth - 1, level))
+        return self._remember(Narrow(narrow, binary(self.choices.pick(_NARROW_ARITHMETIC), left, right)), dtype)
+
+    def _wrap_cast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
+        return self._remember(WrapCast(dtype, self.value(self.choices.pick(_FLOATS), depth, level)), dtype)
 
     def _bitcast(self, dtype: ScalarType, depth: int, level: Level) -> Expr:
         sources = [source for source in EXECUTABLE_TYPES if bitcast_is_legal(source, dtype)]
@@ -409,12 +482,6 @@ class ExpressionWriter:
         return expr
 
 
-def _is_written_literal(expr: Expr) -> bool:
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return isinstance(expr, Literal)
-
-
 def _mentions_state(expr: Expr) -> bool:
     """Whether the expression could mean something else, or be refused, at another place."""
     stack: list[Expr] = [expr]
@@ -424,7 +491,9 @@ def _mentions_state(expr: Expr) -> bool:
                 pass
             case Binary(_, left, right):
                 stack += (left, right)
-            case Unary(_, operand) | Cast(_, operand):
+            case Unary(_, operand) | Cast(_, operand) | Narrow(_, operand) | Pack(_, operand):
+                stack.append(operand)
+            case Unpack(_, operand) | WrapCast(_, operand):
                 stack.append(operand)
             case _:
                 return True

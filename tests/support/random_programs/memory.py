@@ -44,12 +44,13 @@ class Use(Enum):
     SPLAT = "stores of one literal to any element, nobody reads"
     SINGLE = "one lane of the scope does as it likes"
     SPANS = "asynchronous stores, each lane to its own span of bytes"
+    PRIVATE = "each lane has all elements for itself"
     FREE = "plain accesses to any element"
     FREE_ATOMIC = "any atomic on any element"
 
 
 COMMUTATIVE: Final = (AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX)
-PLAIN: Final = frozenset({Use.READ, Use.OWNED, Use.FREE})
+PLAIN: Final = frozenset({Use.READ, Use.OWNED, Use.FREE, Use.PRIVATE})
 
 _USES: Final = {
     Order.INDEPENDENT: (
@@ -100,6 +101,9 @@ class Slot:
     def change_use(self, choices: Choices, order: Order) -> None:
         """A new use, allowed right after a barrier of the buffer's scope."""
         if self.is_constant:
+            return
+        if self.buffer.is_private:
+            self.use = Use.PRIVATE
             return
         atomic = self.element in ATOMIC_ELEMENTS and self.buffer.access is not Access.WRITE_ONLY
         self.use = choices.pick([use for use in _USES[order] if atomic or use not in _ATOMIC_USES])
@@ -215,7 +219,7 @@ class _Layout:
         return count if self.limit is None else min(count, self.limit)
 
     def add(self, stem: str, access: Access, element: ScalarType, actual: int, **fields: object) -> None:
-        binding = 0 if access is Access.WORKGROUP else self.bindings.pop()
+        binding = 0 if access in (Access.WORKGROUP, Access.PRIVATE) else self.bindings.pop()
         hints = self.choices.pick(_HINTS) if self.choices.chance(10) else _HINTS[0]
         buffer = Buffer.make(self.name(stem), binding, access, element, hints=hints, **fields)  # type: ignore[arg-type]
         self.memory.slots.append(Slot(buffer))
@@ -271,6 +275,13 @@ class _Layout:
             self.add("wg", Access.WORKGROUP, element, count, count=count)
             self.memory.slots[-1].segment = choices.below(segments)
 
+    def add_private_memory(self, segments: int) -> None:
+        choices = self.choices
+        for _ in range(choices.weighted(((6, 0), (4, 1), (2, 2)))):
+            count = choices.pick((4, 1, 7, 16, 33))
+            self.add("pv", Access.PRIVATE, choices.pick(_ELEMENTS), count, count=count)
+            self.memory.slots[-1].segment = choices.below(segments)
+
     def output_range(self, count: int, element: ScalarType) -> tuple[int, int] | None:
         if count == 0 or not self.choices.chance(10):
             return None
@@ -285,4 +296,5 @@ def lay_out(choices: Choices, workgroup: Dim3, lanes: int, segments: int, inferr
     layout.add_inouts()
     layout.add_outputs()
     layout.add_workgroup_memory(segments, workgroup[0] * workgroup[1] * workgroup[2])
+    layout.add_private_memory(segments)
     return layout.memory

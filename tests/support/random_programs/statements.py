@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from support.random_programs.expressions import U32, ExpressionWriter, Flow, Local
+from support.random_programs.expressions import INTEGER_TYPES, U32, ExpressionWriter, Flow, Local
 from support.random_programs.memory import PLAIN, Level, Order, Slot, Use, binary, u32
-from vyre.domain.ir.expr import Atomic, Cast, Expr, Literal, Load, Var
+from vyre.domain.ir.expr import Atomic, Cast, Expr, Literal, Load, Select, Var
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering
 from vyre.domain.ir.stmt import (
+    Arm,
     Assign,
     AsyncLoad,
     AsyncStore,
@@ -28,9 +29,10 @@ from vyre.domain.ir.stmt import (
     Return,
     Stmt,
     Store,
+    Switch,
     Trap,
 )
-from vyre.domain.ir.types import EXECUTABLE_TYPES
+from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType
 
 BARRIER_ORDERINGS: Final = (Ordering.SEQ_CST, Ordering.ACQ_REL, Ordering.RELEASE, Ordering.ACQUIRE)
 _MAX_NESTING: Final = 4
@@ -96,6 +98,7 @@ class StatementWriter:
             options.append((3, self._async_copy))
             if flow.depth < _MAX_NESTING:
                 options += [(4, self._if), (2, self._loop), (1, self._while), (1, self._block), (2, self._for_one_lane)]
+                options += [(2, self._switch), (1, self._else_if), (2, self._wide_loop)]
             if writer.level is Level.WORKGROUP:
                 options.append((2, self._barrier))
                 if flow.depth < _MAX_NESTING and any(s.buffer.is_workgroup for s in writer.memory.slots):
@@ -153,7 +156,7 @@ class StatementWriter:
             out.append(Store(slot.name, index, writer.value(slot.element.widened, writer.choices.between(1, 4))))
             writer.effects = False
         elif slot.use is Use.SPLAT:
-            out.append(Store(slot.name, writer.index_value(writer.memory.counts[slot.name], Level.LANE), slot.splat))
+            out.append(Store(slot.name, writer.index(slot), slot.splat))
         else:
             name = self._fresh("old")
             used = slot.use is not Use.REDUCED and writer.choices.chance(50)
@@ -164,7 +167,7 @@ class StatementWriter:
     def _swap(self, out: list[Stmt]) -> None:
         """Reads elements, overwrites them, and writes elsewhere what it read: values must not follow memory."""
         writer = self.expressions
-        slots = [s for s in writer.memory.slots if self._is_writable(s) and s.use in (Use.OWNED, Use.FREE)]
+        slots = [s for s in writer.memory.slots if self._is_writable(s) and s.use in (Use.OWNED, Use.FREE, Use.PRIVATE)]
         if not slots:
             self._write(out)
             return
@@ -215,7 +218,7 @@ class StatementWriter:
         out.append(Store(slot.name, writer.index(slot), Var(name)))
 
     def _is_writable(self, slot: Slot) -> bool:
-        if slot.buffer.is_workgroup and slot.segment != self.expressions.segment:
+        if not self.expressions.is_here(slot):
             return False
         if slot.name in self.flow.single:
             return True
@@ -237,6 +240,40 @@ class StatementWriter:
         then = self._arm(level)
         otherwise = self._arm(level) if self.expressions.choices.chance(50) else ()
         out.append(If(condition, then, otherwise))
+
+    def _else_if(self, out: list[Stmt]) -> None:
+        """A chain of two to five links, seldom of many, all on one level of nesting."""
+        choices = self.expressions.choices
+        level = self._inner_level()
+        links = [(self.expressions.condition(level), self._arm(level))]
+        around = replace(self.flow.nested(level=level, straight=False), depth=self.flow.depth)
+        with self._in(around):
+            for _ in range(choices.between(8, 70) if choices.chance(3) else choices.between(1, 4)):
+                links.append((self.expressions.condition(level), self._arm(level)))
+                if self.expressions.exhausted:
+                    break
+            otherwise = self._arm(level) if choices.chance(50) else ()
+        for condition, body in reversed(links):
+            otherwise = (If(condition, body, otherwise),)
+        out += otherwise
+
+    def _switch(self, out: list[Stmt]) -> None:
+        writer, choices = self.expressions, self.expressions.choices
+        dtype = choices.pick(INTEGER_TYPES)
+        level = self._inner_level()
+        most = choices.between(20, 60) if choices.chance(3) else choices.between(2, 7)
+        selector = writer.value(dtype, 2, level)
+        if choices.chance(75):
+            selector = binary(BinaryOp.BIT_AND, selector, Literal(dtype, choices.pick((3, 7, 15, 1))))
+        edges = (1 << (dtype.bits - 1), (1 << dtype.bits) - 1, (1 << (dtype.bits - 1)) - 1)
+        labels = [Literal(dtype, bits) for bits in (*range(most), *edges)]
+        arms: list[Arm] = []
+        while labels and not (arms and (writer.exhausted or choices.chance(25))):
+            taken = [labels.pop(choices.below(len(labels)))]
+            while labels and choices.chance(30):
+                taken.append(labels.pop(choices.below(len(labels))))
+            arms.append(Arm(tuple(taken), self._arm(level)))
+        out.append(Switch(selector, tuple(arms), self._arm(level) if choices.chance(60) else ()))
 
     def _arm(self, level: Level) -> Body:
         with self._in(self.flow.nested(level=level, straight=False)):
@@ -263,7 +300,9 @@ class StatementWriter:
         single = self.flow.single | {slot.name}
         out.append(If(condition, self._nested_body(self._size(), level=Level.LANE, straight=False, single=single)))
 
-    def _loop_body(self, var: str, level: Level, times: int, size: int, **changes: object) -> Body:
+    def _loop_body(
+        self, var: str, level: Level, times: int, size: int, dtype: ScalarType = U32, **changes: object
+    ) -> Body:
         writer = self.expressions
         outer = self.flow
         exits = writer.choices.chance(40)
@@ -278,21 +317,21 @@ class StatementWriter:
             **changes,
         )
         with self._in(flow):
-            self._declare(var, Local(var, U32, min(level, flow.level), mutable=False, stable=False))
+            self._declare(var, Local(var, dtype, min(level, flow.level), mutable=False, stable=False))
             out: list[Stmt] = self.body(size)
             if exits and not writer.exhausted and writer.level >= level:
                 exit_: Stmt = Break() if writer.choices.chance(50) else Continue()
-                leave = If(self._exit_condition(var, level), (exit_,))
+                leave = If(self._exit_condition(var, dtype, level), (exit_,))
                 if writer.choices.chance(50) or (out and isinstance(out[-1], Return | Trap | Break | Continue)):
                     out.insert(0, leave)
                 else:
                     out.append(leave)
         return tuple(out)
 
-    def _exit_condition(self, var: str, level: Level) -> Expr:
+    def _exit_condition(self, var: str, dtype: ScalarType, level: Level) -> Expr:
         """Over the loop variable and what was visible before the loop."""
         with self._in(replace(self.flow, scopes=(*self.flow.scopes[:-1], []))):
-            bound = self.expressions.value(U32, 1, level)
+            bound = self.expressions.value(dtype, 1, level)
         op = self.expressions.choices.pick((BinaryOp.GT, BinaryOp.EQ, BinaryOp.NE, BinaryOp.GE))
         return binary(op, Var(var), bound)
 
@@ -332,6 +371,60 @@ class StatementWriter:
                 stop, times = u32(_U32_MAX), 2
         var = self._fresh("k")
         out.append(Loop(var, start, stop, step, self._loop_body(var, level, times, self._size())))
+
+    def _wide_loop(self, out: list[Stmt]) -> None:
+        """A loop of any integer type, upwards or downwards, often up to the limits of the type."""
+        dtype = self.expressions.choices.pick(INTEGER_TYPES[::-1])
+        level = self._inner_level()
+        start, stop, step, times = self._wide_bounds(dtype, level)
+        var = self._fresh("n")
+        out.append(Loop(var, start, stop, step, self._loop_body(var, level, times, self._size(), dtype)))
+
+    def _wide_bounds(self, dtype: ScalarType, level: Level) -> tuple[Expr, Expr, Expr, int]:
+        """Start, stop and step of a loop, and how often it runs at most."""
+        writer, choices = self.expressions, self.expressions.choices
+        low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        high = low + (1 << dtype.bits) - 1
+        down = dtype.is_signed and choices.chance(50)
+
+        def lit(value: int) -> Literal:
+            return Literal.of(dtype, value)
+
+        match choices.below(7):
+            case 0:
+                first, stride, times = choices.between(-5 if low else 0, 5), choices.between(1, 3), choices.below(4)
+                last = first + stride * times
+                return (
+                    (lit(last), lit(first), lit(-stride), times)
+                    if down
+                    else (lit(first), lit(last), lit(stride), times)
+                )
+            case 1:  # the next value would wrap
+                stride = choices.pick((7, high, high // 2 + 1, 1 << (dtype.bits - 2)))
+                if down:
+                    return lit(low + 15), lit(low), lit(choices.pick((-stride, low))), 3
+                return lit(high - 15), lit(high), lit(stride), 3
+            case 2:  # the distance exceeds what a signed type holds
+                if down:
+                    return lit(high), lit(low), lit(choices.pick((low, low + 1, -(high // 2)))), 5
+                return lit(low), lit(high), lit(choices.pick((high, high // 2, high // 2 + 1))), 5
+            case 3:  # each lane in its own way
+                value, other = writer.value(dtype, 2, level), writer.value(dtype, 1, level)
+                if down:
+                    step = binary(BinaryOp.BIT_AND, binary(BinaryOp.BIT_OR, other, lit(low)), lit(-8))
+                    return binary(BinaryOp.MIN, value, lit(low + 15)), lit(low), step, 2
+                step = binary(BinaryOp.BIT_OR, binary(BinaryOp.BIT_AND, other, lit(high)), lit(8))
+                return binary(BinaryOp.MAX, value, lit(high - 15)), lit(high), step, 2
+            case 4:  # the direction differs from lane to lane
+                around = 9 if low else 0
+                stop = binary(BinaryOp.MAX, binary(BinaryOp.MIN, writer.value(dtype, 2, level), lit(9)), lit(-around))
+                step = Select(writer.value(ScalarType.BOOL, 1, level), lit(3), lit(-4 if low else 2))
+                return lit(choices.between(-3 if low else 0, 3)), stop, step, 5
+            case 5:  # a step that may be zero, or lead away
+                step = binary(BinaryOp.MOD, writer.value(dtype, 2, level), lit(5))
+                return lit(0), lit(choices.between(-3 if low else 0, 3)), step, 3
+            case _:
+                return lit(9), lit(choices.between(0, 9) if not down else 9), lit(-2 if down else 1), 0
 
     def _while(self, out: list[Stmt]) -> None:
         """``loop 0 .. 2^32-1`` with a Break that ends it soon."""

@@ -50,12 +50,6 @@ def literal(choices: Choices, dtype: ScalarType) -> Literal:
     return Literal(dtype, choices.pick(WITNESSES[dtype]))
 
 
-def nonzero_literal(choices: Choices, dtype: ScalarType) -> Literal:
-    """A literal that is no zero of an integer type."""
-    found = literal(choices, dtype)
-    return found if found.bits else Literal.of(dtype, 1)
-
-
 def buffer_bytes(seed: int, element: ScalarType, count: int) -> bytes:
     """``count`` elements as stored: witnesses, small numbers and any bits, in equal shares."""
     source = random.Random(seed)
@@ -67,8 +61,8 @@ def _element_bits(source: random.Random, element: ScalarType) -> int:
     family = source.randrange(3)
     if family == 0:
         return source.randrange(top)
-    if element is ScalarType.BOOL:
-        return source.choice((0, 1, 2, 0x8000_0000))
+    if element.kind is TypeKind.BOOL:
+        return source.choice((0, 1, 2, top >> 1))
     if element in WITNESSES:
         if family == 1:
             return source.choice(WITNESSES[element])

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from support.features import ALL_FEATURES, features
 from support.programs import Case, Order, generate
 from support.reduction import reduce_case
 from support.reproducer import filetest
@@ -74,16 +75,25 @@ class Campaign:
     compared_bytes: int = 0
     seconds: float = 0.0
     python: str = field(default_factory=platform.python_version)
+    features: int = 0
+    missed_features: list[str] = field(default_factory=lambda: sorted(ALL_FEATURES))
+    """What no program of the run contains."""
     failures: list[str] = field(default_factory=list)
 
     @classmethod
-    def run(cls, first_seed: int, seconds: float, *, stop_after: int = 1) -> Campaign:
+    def run(cls, first_seed: int, seconds: float, *, programs: int = sys.maxsize, stop_after: int = 1) -> Campaign:
+        """Runs until one of the three limits is reached."""
         campaign = cls(first_seed)
         start = time.monotonic()
-        while time.monotonic() - start < seconds and len(campaign.failures) < stop_after:
+        while (
+            time.monotonic() - start < seconds and campaign.programs < programs and len(campaign.failures) < stop_after
+        ):
             for order in Order:
-                campaign._try(generate(first_seed + campaign.seeds, order=order, traps=True))
+                case = generate(first_seed + campaign.seeds, order=order, traps=True)
+                campaign.missed_features = still_missed(campaign.missed_features, case)
+                campaign._try(case)
             campaign.seeds += 1
+        campaign.features = len(ALL_FEATURES) - len(campaign.missed_features)
         campaign.seconds = round(time.monotonic() - start, 1)
         return campaign
 
@@ -109,6 +119,14 @@ class Campaign:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
 
+def still_missed(missed: list[str], case: Case) -> list[str]:
+    """The features that a case does not have either."""
+    if not missed:
+        return missed
+    found = features(case)
+    return [feature for feature in missed if feature not in found]
+
+
 def _symptom(case: Case, chunk: int | None, expected: Outcome | None = None) -> tuple[str, str] | None:
     """The kind of a failure, which reduction keeps, and its description."""
     try:
@@ -123,8 +141,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--failures", type=int, default=1, help="stop after that many")
+    parser.add_argument("--programs", type=int, default=sys.maxsize, help="stop after about that many")
+    parser.add_argument("--out", type=Path, help="write the record here")
     options = parser.parse_args()
-    campaign = Campaign.run(options.seed, options.seconds, stop_after=options.failures)
+    campaign = Campaign.run(options.seed, options.seconds, programs=options.programs, stop_after=options.failures)
+    if options.out is not None:
+        campaign.write(options.out)
     for failure in campaign.failures:
         print(failure, end="\n\n")
     print(f"{campaign.programs} programs, {campaign.executions} comparisons, {len(campaign.failures)} failures")

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from support.fuzzing import differences
+from support.features import ALL_FEATURES
+from support.fuzzing import differences, still_missed
 from support.programs import Case, Order, generate
 from support.reduction import reduce_case
 from support.reproducer import filetest
@@ -126,6 +127,9 @@ class MachineCampaign:
     traps: int = 0
     seconds: float = 0.0
     python: str = field(default_factory=platform.python_version)
+    features: int = 0
+    missed_features: list[str] = field(default_factory=lambda: sorted(ALL_FEATURES))
+    """What no program of the run contains."""
     failures: list[str] = field(default_factory=list)
 
     @classmethod
@@ -147,12 +151,14 @@ class MachineCampaign:
                 continue
             break
         machines.close()
+        campaign.features = len(ALL_FEATURES) - len(campaign.missed_features)
         campaign.seconds = round(time.monotonic() - start, 1)
         return campaign
 
     def _try(self, machines: Machines, seed: int, order: Order) -> None:
         case = machine_case(seed, order)
         self.programs += 1
+        self.missed_features = still_missed(self.missed_features, case)
         expected = reference(case)
         self.traps += isinstance(expected, Failure)
         for schedule in SCHEDULES[order]:

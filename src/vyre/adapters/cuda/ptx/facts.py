@@ -127,8 +127,6 @@ class Facts:
     # ---- flow
     def branches_together(self, stmt: If | Loop | Switch) -> bool:
         """Returns whether all lanes of a subgroup take the branch together."""
-        if isinstance(stmt, Switch):
-            return False
         return self._switches.uniform_branches and self._uniformity.condition(stmt) <= Uniformity.SUBGROUP
 
     def counts_together(self, stmt: Loop) -> bool:

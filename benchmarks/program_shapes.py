@@ -193,7 +193,7 @@ def selects(nodes: int) -> Program:
     """Values chosen by conditions, as branch-free code has them."""
     b = _events("selects")
     b.let("v0", _LANE)
-    count = (nodes - 5) // 8
+    count = (nodes - 5) // 9
     for i in range(1, count + 1):
         condition = _binary(BinaryOp.LT, Var(f"v{i - 1}"), _number(i))
         b.let(f"v{i}", Select(condition, _number(i), _add(Var(f"v{i - 1}"), _LANE)))
@@ -248,6 +248,80 @@ def transfers(nodes: int) -> Program:
     return b.build(check=False)
 
 
+def breaks(nodes: int) -> Program:
+    """A loop that changes many locals, and that lanes may leave after each change."""
+    b = _events("breaks")
+    count = (nodes - 10) // 17
+    for i in range(count):
+        b.let(f"v{i}", _number(0))
+    b.open_loop("k", _number(0), _number(2))
+    for i in range(count):
+        b.assign(f"v{i}", Var("k"))
+        b.open_if(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
+        b.break_()
+        b.close()
+        b.open_if(_binary(BinaryOp.GT, Load("x", _LANE), _number(i + 1000)))
+        b.continue_()
+        b.close()
+    b.close()
+    b.store("y", _LANE, _LANE)
+    return b.build(check=False)
+
+
+def counters(nodes: int) -> Program:
+    """Many counters in workgroup memory that are raised and then read, and conditions beside them."""
+    b = _events("counters")
+    count = min(nodes // 40, 10_000)
+    for i in range(count):
+        b.buffer(f"t{i}", _U32, Access.WORKGROUP, 1)
+    for i in range(count):
+        b.let(f"o{i}", Atomic(AtomicOp.ADD, f"t{i}", _number(0), None, _number(1), Ordering.RELAXED))
+    b.barrier()
+    for i in range(count):
+        b.let(f"q{i}", Load(f"t{i}", _number(0)))
+    for i in range((nodes - 7 * count - 1) // 7):
+        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.store("y", _LANE, _LANE)
+        b.close()
+    return b.build(check=False)
+
+
+def gathers(nodes: int) -> Program:
+    """Loads at indices that were loaded, and stores in between."""
+    b = _events("gathers")
+    for i in range(nodes // 9):
+        b.let(f"i{i}", Load("x", _number(i % ELEMENTS)))
+        b.let(f"j{i}", Load("x", Var(f"i{i}")))
+        b.store("y", _LANE, Var(f"j{i}"))
+    return b.build(check=False)
+
+
+def pending(nodes: int) -> Program:
+    """Many asynchronous copies that are all pending while conditions are passed."""
+    b = _events("pending")
+    b.buffer("t", _U32, Access.WORKGROUP, LANES)
+    count = nodes // 11
+    for i in range(count):
+        b.async_load("x", "t", _number(0), _number(16), f"c{i}")
+    for i in range(count):
+        b.open_if(_binary(BinaryOp.LT, _LANE, _number(i % LANES)))
+        b.store("y", _LANE, _LANE)
+        b.close()
+    for i in range(count):
+        b.async_wait(f"c{i}")
+    return b.build(check=False)
+
+
+def one_tag(nodes: int) -> Program:
+    """Asynchronous copies one after the other under one tag."""
+    b = _events("one_tag")
+    b.buffer("t", _U32, Access.WORKGROUP, LANES)
+    for _ in range(nodes // 4):
+        b.async_load("x", "t", _number(0), _number(16), "c")
+        b.async_wait("c")
+    return b.build(check=False)
+
+
 SHAPES: Final[dict[str, Callable[[int], Program]]] = {
     shape.__name__: shape
     for shape in (
@@ -267,6 +341,11 @@ SHAPES: Final[dict[str, Callable[[int], Program]]] = {
         atomics,
         tiles,
         transfers,
+        breaks,
+        counters,
+        gathers,
+        pending,
+        one_tag,
     )
 }
 """Shapes by name."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any, TypeAlias
+
+Trace: TypeAlias = "Callable[[FrameType, str, Any], Trace | None]"
 
 
 class TooMuchWork(BaseException):
@@ -36,3 +39,30 @@ def at_most(calls: int) -> Iterator[Work]:
         yield work
     finally:
         sys.setprofile(before)
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """Returns how many functions of Python and C are called, and how many lines and rounds of loops are run.
+
+    Copies of whole lists and dictionaries count as one step, whatever their size.
+    """
+    steps = 0
+
+    def profile(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal steps
+        steps += event in ("call", "c_call")
+
+    def trace(frame: FrameType, event: str, argument: object) -> Trace:
+        nonlocal steps
+        steps += event == "line"
+        return trace
+
+    before = sys.getprofile(), sys.gettrace()
+    sys.setprofile(profile)
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before[1])
+        sys.setprofile(before[0])
+    return steps

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from vyre.domain.analysis.index_meanings import Meanings, Version
+from vyre.domain.analysis.index_meanings import HALF, Meanings, Version
 from vyre.domain.analysis.index_proofs import Fact, Proofs
-from vyre.domain.analysis.index_values import Atom, Value
+from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
 from vyre.domain.identity_enum import IdentityEnum
 from vyre.domain.ir.branches import branches
 from vyre.domain.ir.expr import (
@@ -54,7 +54,6 @@ from vyre.domain.ir.stmt import (
 from vyre.domain.ir.types import ScalarType
 
 Access: TypeAlias = Load | Store | Atomic
-_U32: Final = ScalarType.U32
 _SMALL: Final = 64
 """The largest number of operators of an expression that counts as small."""
 
@@ -149,7 +148,9 @@ class _Walk:
     def __init__(self, program: Program, size: Dim3, in_range: frozenset[str], same_length: bool) -> None:
         self._buffers = program.buffers_by_name
         self._meanings = Meanings(self._buffers, size, same_length)
+        self._half = self._meanings.values.constant(HALF)
         self._proofs = Proofs(self._meanings.values)
+        self._meanings.is_below = self._proofs.is_below
         self._assigned = _assigned_names(program.body)
         self._undo: list[tuple[str, Version | None]] = []
         self._run: list[Event] = []
@@ -241,8 +242,8 @@ class _Walk:
         if buffer.is_push:
             result.proven[key] = True
             return
-        index = self._meanings.value(access.index)
-        proven = self._proofs.is_below(index, self._meanings.length(access.buffer))
+        index = self._meanings.number(access.index)
+        proven = index is not None and self._is_in_range(access, index)
         if key in result.proven:
             result.proven[key] = proven and result.proven[key]
             result.indices[key] = None
@@ -251,6 +252,16 @@ class _Walk:
             result.indices[key] = index
         if step is not None:
             self._run.append(Event(step, access, index, proven))  # type: ignore[arg-type]
+
+    def _is_in_range(self, access: Access, index: Value) -> bool:
+        length = self._meanings.length(access.buffer)
+        if not self._proofs.is_below(index, length):
+            return False
+        # The bit pattern of a negative i32 is beyond every shorter buffer.
+        return length.high <= HALF or not self._is_i32(access.index) or self._proofs.is_below(index, self._half)
+
+    def _is_i32(self, expr: Expr) -> bool:
+        return self._meanings.dtype(expr, None) is ScalarType.I32
 
     def _end_run(self) -> None:
         if len(self._run) > 1:
@@ -379,25 +390,68 @@ class _Walk:
     def _loop(self, stmt: Loop) -> bool:
         self._visit(stmt.start, stmt.stop, stmt.step)
         self._end_run()
-        start, stop, step = (self._meanings.value(bound) for bound in (stmt.start, stmt.stop, stmt.step))
-        counter = self._counter(start, stop, step)
+        dtype = self._meanings.dtype(stmt.start, None)
+        counter, facts, bounds = self._rounds(stmt, dtype)
         loops, key = self.result.loops, id(stmt)
-        loops[key] = None if key in loops else Bounds(start, stop, step, counter)
+        loops[key] = None if key in loops else bounds
         changed: list[str] = []
         if self._assigned:
             changed = sorted(name for name in _assigned_names(stmt.body) if name in self._meanings.env)
         self._blur(changed)
         mark = len(self._undo)
-        self._set(stmt.var, Version(None, None, _U32, counter))
-        self._branch(stmt.body, [Fact(counter, stop, 1), Fact(start, counter, 0)])
+        self._set(stmt.var, Version(None, None, dtype, counter))
+        self._branch(stmt.body, facts)
         self._rewind(mark)
         self._blur(changed)
         return True
 
-    def _counter(self, start: Value, stop: Value, step: Value) -> Value:
-        """Returns the variable of a loop in one of its iterations."""
+    def _rounds(self, stmt: Loop, dtype: ScalarType | None) -> tuple[Value | None, list[Fact], Bounds | None]:
+        """Returns the variable of a loop in one of its iterations, facts about it there, and the bounds of a loop that
+        counts up without negative numbers.
+        """
+        start, stop, step = map(self._meanings.number, (stmt.start, stmt.stop, stmt.step))
+        if dtype is ScalarType.I32:
+            return self._rounds_of_i32(start, stop, step)
+        if dtype is ScalarType.I64 and _is_negative(stmt.step):
+            return self._rounds_down(start, None if _is_minus_one(stmt.stop) else stop, _is_minus_one(stmt.stop))
+        if start is None or stop is None or step is None:
+            return None, [], None
+        counter = self._counter(start, stop.high, step)
+        return counter, [Fact(counter, stop, 1), Fact(start, counter, 0)], Bounds(start, stop, step, counter)
+
+    def _rounds_of_i32(
+        self, start: Value | None, stop: Value | None, step: Value | None
+    ) -> tuple[Value | None, list[Fact], Bounds | None]:
+        assert start is not None and stop is not None and step is not None
+        if step.is_constant and step.constant >= HALF:
+            is_to_zero = stop.is_constant and stop.constant == U32_MAX
+            known = None if is_to_zero or stop.high >= HALF else stop
+            counter, facts, _ = self._rounds_down(start, known, is_to_zero, HALF - 1)
+            return counter, [*facts, Fact(start, self._half, 1)] if facts else [], None
+        if start.high >= HALF or step.high >= HALF:
+            return None, [], None
+        counter = self._counter(start, min(stop.high, HALF), step)
+        facts = [Fact(counter, stop, 1), Fact(start, counter, 0)]
+        if stop.high >= HALF:  # in an iteration it is above a number that is not negative
+            return counter, [*facts, Fact(stop, self._half, 1)], None
+        return counter, facts, Bounds(start, stop, step, counter)
+
+    def _rounds_down(
+        self, start: Value | None, stop: Value | None, is_to_zero: bool, most: int = U32_MAX
+    ) -> tuple[Value | None, list[Fact], None]:
+        """Handles a loop over a signed type with a negative step, whose variable is above a stop of -1 or more and at
+        most ``most``.
+        """
+        if start is None or (stop is None and not is_to_zero):
+            return None, [], None
+        low = 0 if stop is None else min(stop.low + 1, most)
+        counter = self._meanings.values.fresh(low, max(min(start.high, most), low))
+        return counter, [Fact(counter, start, 0), *([] if stop is None else [Fact(stop, counter, 1)])], None
+
+    def _counter(self, start: Value, stop: int, step: Value) -> Value:
+        """Returns the variable of a loop that counts up to below ``stop`` in one of its iterations."""
         values = self._meanings.values
-        last = max(stop.high - 1, start.low)
+        last = max(stop - 1, start.low)
         if start.is_constant and step.is_constant and step.constant > 1:
             rounds = values.fresh(0, (last - start.constant) // step.constant)
             return values.plus(values.scaled(rounds, step.constant), start.constant)
@@ -427,10 +481,22 @@ class _Survey(_Walk):
 
     def _access(self, access: Access, step: Step | None) -> None:
         if not self._buffers[access.buffer].is_push:
-            index, length = self._meanings.value(access.index), self._meanings.length(access.buffer)
-            absent = self._proofs.is_at_least(index, length)
+            index, length = self._meanings.number(access.index), self._meanings.length(access.buffer)
+            if index is None:
+                absent = isinstance(access.index, Literal)
+            else:
+                # A negative i32 is out of range whatever the length is.
+                absent = self._proofs.is_at_least(index, length) or (index.low >= HALF and self._is_i32(access.index))
             self.result.absent[id(access)] = absent and self.result.absent.get(id(access), True)
         super()._access(access, step)
+
+
+def _is_negative(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value < 0
+
+
+def _is_minus_one(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.value == -1
 
 
 def _assigned_names(body: Body) -> set[str]:

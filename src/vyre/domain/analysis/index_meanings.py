@@ -2,6 +2,11 @@
 
 Locals are followed as versions: a name that is assigned somewhere has a new version after every assignment, and an
 unknown one where paths join.  Values are computed on demand.  The cost is described in ``index_flow``.
+
+The value of an expression of type u32 or i32 is its bit pattern, so sums, differences and products need no type; of
+i32 it is the number itself only below 2**31, and operations that differ for negative numbers have unknown values
+unless both operands are below it.  An expression of type u64 or i64 has a value only where its number certainly is
+in 0..2**32-1, which is found by ranges without any wrap-around.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from vyre.domain.analysis.index_proofs import Fact
-from vyre.domain.analysis.index_values import U32_MAX, Atom, Value, Values
+from vyre.domain.analysis.index_values import COUNTS_BITS, U32_MAX, Atom, Value, Values
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -23,6 +28,8 @@ from vyre.domain.ir.expr import (
     LaunchId,
     Literal,
     Load,
+    Narrow,
+    Pack,
     Select,
     SpecConst,
     SubgroupAdd,
@@ -30,16 +37,54 @@ from vyre.domain.ir.expr import (
     SubgroupShuffle,
     SubgroupSize,
     Unary,
+    Unpack,
     Var,
+    WrapCast,
 )
 from vyre.domain.ir.node import Node
 from vyre.domain.ir.operators import BINARY, UNARY, BinaryOp, Result, UnaryOp
 from vyre.domain.ir.program import Buffer, Dim3
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
 
 _SUBGROUP: Final = 32
 _U32: Final = ScalarType.U32
+_I32: Final = ScalarType.I32
 _BOOL: Final = ScalarType.BOOL
+_AND: Final = BinaryOp.BIT_AND
+WIDE_TYPES: Final = frozenset({ScalarType.U64, ScalarType.I64})
+_INTEGERS: Final = WIDE_TYPES | {_U32, _I32}
+HALF: Final = 1 << 31
+"""The bit pattern of the least negative i32, and the number of patterns that are no negative number."""
+_SATURATING: Final = frozenset({BinaryOp.SATURATING_ADD, BinaryOp.SATURATING_SUB, BinaryOp.SATURATING_MUL})
+SIGN_MATTERS: Final = _SATURATING | {
+    BinaryOp.DIV,
+    BinaryOp.MOD,
+    BinaryOp.SHR,
+    BinaryOp.ABS_DIFF,
+    BinaryOp.MIN,
+    BinaryOp.MAX,
+    BinaryOp.MUL_HIGH,
+}
+"""Operators that give u32 and i32 operands of the same bits different results."""
+_SHIFTS: Final = frozenset({BinaryOp.SHL, BinaryOp.SHR})
+_WIDE_OPERATORS: Final = frozenset(
+    {
+        BinaryOp.ADD,
+        BinaryOp.MUL,
+        BinaryOp.DIV,
+        BinaryOp.MOD,
+        BinaryOp.BIT_AND,
+        BinaryOp.BIT_OR,
+        BinaryOp.BIT_XOR,
+        BinaryOp.ABS_DIFF,
+        BinaryOp.MIN,
+        BinaryOp.MAX,
+    }
+)
+"""Operators with the same results for u64 as for u32 operands, if these are below 2**32; sums and products must be,
+too."""
+_EQUALITIES: Final = frozenset({BinaryOp.EQ, BinaryOp.NE})
 _DEPTH: Final = 40
 """The largest depth of operators through which a value is followed; beyond it the value is unknown."""
 _EVALUATIONS: Final = 6_000
@@ -52,10 +97,11 @@ _CONDITIONS: Final = 64
 class Version:
     """A value of a local: the expression that it was set to, and the versions of assigned names at that point.
 
-    ``has_atomic`` tells whether the expression contains an atomic.
+    ``has_atomic`` tells whether the expression contains an atomic.  ``is_known`` tells whether ``value`` is final,
+    which for a type of 64 bits may be None.
     """
 
-    __slots__ = ("captured", "dtype", "expr", "has_atomic", "value")
+    __slots__ = ("captured", "dtype", "expr", "has_atomic", "is_known", "value")
 
     def __init__(
         self,
@@ -71,6 +117,7 @@ class Version:
         self.dtype: ScalarType | None = dtype
         self.value: Value | None = value
         self.has_atomic: bool = has_atomic
+        self.is_known: bool = value is not None
 
     def memo(self) -> Memo:
         """Returns an empty memo for the expression, or None if it contains an atomic."""
@@ -78,7 +125,7 @@ class Version:
 
 
 Captured: TypeAlias = dict[str, Version] | None
-Memo: TypeAlias = dict[int, Value] | None
+Memo: TypeAlias = dict[int, Value | None] | None
 """Values of the expression objects of one statement.
 
 It is None if the statement contains an atomic: a shared atomic runs at each occurrence, and loads may give another
@@ -113,6 +160,8 @@ class Meanings:
         self._same_length = same_length
         self._evaluations = _EVALUATIONS
         self._ids: dict[tuple[IdKind, int], Value] = {}
+        self.is_below: Callable[[Value, Value], bool] = lambda value, limit: value.high < limit.low
+        """Tells whether the first value is certainly below the second one at the current position."""
 
     def local_ids(self) -> dict[int, Value]:
         """Returns the local ids that were evaluated, by axis."""
@@ -128,8 +177,15 @@ class Meanings:
         return frozenset(atom for atom in atoms if atom is not None)
 
     def value(self, expr: Expr) -> Value:
-        """Returns the value of an expression (u32) of the current statement."""
+        """Returns the value of an expression (u32 or i32) of the current statement."""
         return self._evaluate(expr, None, self.memo, _DEPTH)
+
+    def number(self, expr: Expr) -> Value | None:
+        """Returns the value of an expression of any integer type; None if it may be beyond 32 bits or negative.
+
+        Of an i32 it is the bit pattern.
+        """
+        return self._number(expr, self.dtype(expr, None), None, self.memo, _DEPTH)
 
     def length(self, name: str) -> Value:
         """Returns the element count of a buffer."""
@@ -139,14 +195,16 @@ class Meanings:
 
     # ---- values
     def _evaluate(self, expr: Expr, captured: Captured, memo: Memo, depth: int) -> Value:
-        """Returns the value of an expression of type u32."""
+        """Returns the value of an expression of type u32 or i32."""
         kind = type(expr)
         if kind is Literal:
             return self.values.constant(expr.bits)  # type: ignore[union-attr]
         if kind is Var:
             return self._local(self._version(expr.name, captured), depth)  # type: ignore[union-attr]
-        if memo is not None and id(expr) in memo:
-            return memo[id(expr)]
+        if memo is not None:
+            known = memo.get(id(expr))
+            if known is not None:
+                return known
         self._evaluations -= 1
         rule = _EVALUATE.get(kind)
         if rule is None or depth == 0 or self._evaluations < 0:
@@ -163,12 +221,47 @@ class Meanings:
         return self.env[name]
 
     def _local(self, version: Version, depth: int) -> Value:
+        version, passed = self._renamed(version)
         if version.value is None:
             if version.expr is None:
                 version.value = self.values.fresh()
             else:
                 version.value = self._evaluate(version.expr, version.captured, version.memo(), depth)
+        for other in passed:
+            other.value = version.value
         return version.value
+
+    def _renamed(self, version: Version) -> tuple[Version, list[Version]]:
+        """Returns the version behind a chain of locals that are set to other locals, and those of the chain."""
+        passed: list[Version] = []
+        while version.value is None and not version.is_known and isinstance(version.expr, Var):
+            passed.append(version)
+            version = self._version(version.expr.name, version.captured)
+        return version, passed
+
+    def _number(self, expr: Expr, dtype: ScalarType | None, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        if dtype is _U32 or dtype is _I32:
+            return self._evaluate(expr, captured, memo, depth)
+        if isinstance(expr, Literal):
+            return self.values.constant(expr.bits) if expr.bits <= U32_MAX and dtype in WIDE_TYPES else None
+        if isinstance(expr, Var):
+            version, passed = self._renamed(self._version(expr.name, captured))
+            if not version.is_known and version.expr is not None:
+                version.value = self._number(version.expr, dtype, version.captured, version.memo(), depth)
+                version.is_known = True
+            for other in passed:
+                other.value, other.is_known = version.value, version.is_known
+            return version.value
+        if memo is not None and id(expr) in memo:
+            return memo[id(expr)]
+        self._evaluations -= 1
+        rule = _WIDE.get(type(expr))
+        found = None
+        if rule is not None and depth > 0 and self._evaluations >= 0:
+            found = rule(self, expr, captured, memo, depth - 1)
+        if memo is not None:
+            memo[id(expr)] = found
+        return found
 
     def dtype(self, expr: Expr, captured: Captured) -> ScalarType | None:
         """Returns the static type, found along first operands."""
@@ -191,7 +284,14 @@ class Meanings:
 
     def _binary(self, expr: Binary, captured: Captured, memo: Memo, depth: int) -> Value:
         left = self._evaluate(expr.left, captured, memo, depth)
-        return self.values.binary(expr.op, left, self._evaluate(expr.right, captured, memo, depth))
+        right = self._evaluate(expr.right, captured, memo, depth)
+        if expr.op in SIGN_MATTERS and self.dtype(expr.left, captured) is not _U32:
+            if left.is_constant and right.is_constant:
+                return self.values.constant(scalar.binary(expr.op, _I32, left.constant, right.constant))
+            least_right = 1 if expr.op is BinaryOp.DIV else 0
+            if expr.op in _SATURATING or max(left.high, right.high) >= HALF or right.low < least_right:
+                return self.values.fresh()
+        return self.values.binary(expr.op, left, right)
 
     def _unary(self, expr: Unary, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.unary(expr.op, self._evaluate(expr.operand, captured, memo, depth))
@@ -202,16 +302,46 @@ class Meanings:
 
     def _cast(self, expr: Cast, captured: Captured, memo: Memo, depth: int) -> Value:
         source = self.dtype(expr.operand, captured)
-        if source is _U32:
+        if source is _BOOL:
+            return self.values.fresh(0, 1)
+        found = self._number(expr.operand, source, captured, memo, depth) if source in _INTEGERS else None
+        return self.values.fresh() if found is None else found
+
+    def _bitcast(self, expr: Bitcast, captured: Captured, memo: Memo, depth: int) -> Value:
+        source = self.dtype(expr.operand, captured)
+        if source is _U32 or source is _I32:
             return self._evaluate(expr.operand, captured, memo, depth)
-        return self.values.fresh(0, 1 if source is _BOOL else U32_MAX)
+        return self.values.fresh()
+
+    def _narrow(self, expr: Narrow, captured: Captured, memo: Memo, depth: int) -> Value:
+        """Handles ``narrow`` of an integer: the value stays the same if it fits, and is not negative if unsigned."""
+        most = (1 << expr.dtype.bits - expr.dtype.is_signed) - 1
+        value = self._evaluate(expr.operand, captured, memo, depth)
+        if value.high <= most:
+            return value
+        return self.values.fresh() if expr.dtype.is_signed else self.values.binary(_AND, value, self._constant(most))
+
+    def _pack(self, expr: Pack, captured: Captured, memo: Memo, depth: int) -> Value:
+        most = (1 << expr.dtype.bits) - 1
+        if expr.dtype.is_float:
+            return self.values.fresh(0, most)
+        return self.values.binary(_AND, self._evaluate(expr.operand, captured, memo, depth), self._constant(most))
+
+    def _unpack(self, expr: Unpack, captured: Captured, memo: Memo, depth: int) -> Value:
+        if expr.dtype.is_signed:
+            return self.values.fresh()
+        most = self._constant((1 << expr.dtype.bits) - 1)
+        return self.values.binary(_AND, self._evaluate(expr.operand, captured, memo, depth), most)
+
+    def _constant(self, number: int) -> Value:
+        return self.values.constant(number)
 
     def _load(self, expr: Load, captured: Captured, memo: Memo, depth: int) -> Value:
         buffer = self._buffers[expr.buffer]
         if buffer.is_push:
             return self.values.named(("parameter", expr.buffer))
         assert isinstance(buffer.element, ScalarType)
-        return self.values.fresh(0, (1 << 8 * buffer.element.size) - 1)
+        return self.values.fresh(0, U32_MAX if buffer.element.is_signed else (1 << 8 * buffer.element.size) - 1)
 
     def _buffer_length(self, expr: BufferLength, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.length(expr.buffer)
@@ -250,10 +380,58 @@ class Meanings:
     def _spec(self, expr: SpecConst, captured: Captured, memo: Memo, depth: int) -> Value:
         return self.values.named(("constant", expr.name))
 
+    # ---- values of 64-bit types; each is None if the number may be outside 0..2**32-1
+    def _wide_cast(self, expr: Cast, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        source = self.dtype(expr.operand, captured)
+        if source is _BOOL:
+            return self.values.fresh(0, 1)
+        if source not in _INTEGERS:
+            return None
+        found = self._number(expr.operand, source, captured, memo, depth)
+        return None if source is _I32 and found is not None and found.high >= HALF else found
+
+    def _wide_bitcast(self, expr: Bitcast, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        source = self.dtype(expr.operand, captured)
+        return self._number(expr.operand, source, captured, memo, depth) if source in WIDE_TYPES else None
+
+    def _wide_binary(self, expr: Binary, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        op, values, dtype = expr.op, self.values, self.dtype(expr.left, captured)
+        if dtype not in WIDE_TYPES:
+            return None
+        a = self._number(expr.left, dtype, captured, memo, depth)
+        if op in _SHIFTS:
+            count = expr.right.bits & 63 if isinstance(expr.right, Literal) else None
+            if a is None or count is None:
+                return None
+            if op is BinaryOp.SHR:
+                return values.binary(op, a, values.constant(count)) if count < 32 else values.constant(0)
+            return values.scaled(a, 1 << count) if a.high << count <= U32_MAX else None
+        b = self._number(expr.right, dtype, captured, memo, depth)
+        if op is BinaryOp.BIT_AND and (a is None) is not (b is None):
+            return values.fresh(0, (a or b).high)  # type: ignore[union-attr]
+        if a is None or b is None:
+            return None
+        if op is BinaryOp.SUB:
+            return values.subtract(a, b) if a.low >= b.high else None
+        most = {BinaryOp.ADD: a.high + b.high, BinaryOp.MUL: a.high * b.high}.get(op, 0)
+        if op not in _WIDE_OPERATORS or most > U32_MAX or (op is BinaryOp.DIV and b.low == 0):
+            return None
+        return values.binary(op, a, b)
+
+    def _wide_unary(self, expr: Unary, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        return self.values.fresh(0, 64) if expr.op in COUNTS_BITS else None
+
+    def _wide_select(self, expr: Select, captured: Captured, memo: Memo, depth: int) -> Value | None:
+        dtype = self.dtype(expr, captured)
+        on_true = self._number(expr.on_true, dtype, captured, memo, depth)
+        on_false = self._number(expr.on_false, dtype, captured, memo, depth)
+        return None if on_true is None or on_false is None else self.values.select(on_true, on_false)
+
     # ---- conditions
     def facts(self, condition: Expr, holds: bool) -> list[Fact]:
         """Returns the facts that follow from a condition, or from its negation."""
         facts: list[Fact] = []
+        signed: list[Fact] = []
         seen: set[tuple[int, bool]] = set()
         stack: list[tuple[Expr, bool, Captured, Memo]] = [(condition, holds, None, self.memo)]
         while stack and len(seen) < _CONDITIONS:
@@ -271,15 +449,47 @@ class Meanings:
                 if expr.op is (BinaryOp.AND if positive else BinaryOp.OR):
                     stack += ((expr.left, positive, captured, memo), (expr.right, positive, captured, memo))
                 else:
-                    facts += self._comparison(expr, positive, captured, memo)
-        return facts
+                    op = expr.op if positive else _OPPOSITE.get(expr.op)
+                    dtype = self.dtype(expr.left, captured) if op in _OPPOSITE else None
+                    if op is None or dtype not in _INTEGERS:
+                        continue
+                    a = self._number(expr.left, dtype, captured, memo, _DEPTH)
+                    b = self._number(expr.right, dtype, captured, memo, _DEPTH)
+                    if a is not None and b is not None:
+                        is_ordered = dtype is _I32 and op not in _EQUALITIES
+                        (signed if is_ordered else facts).extend(self._comparison(op, a, b))
+        return facts + self._of_signed(signed) if signed else facts
 
-    def _comparison(self, expr: Binary, positive: bool, captured: Captured, memo: Memo) -> list[Fact]:
-        op = expr.op if positive else _OPPOSITE.get(expr.op)
-        if op not in _OPPOSITE or self.dtype(expr.left, captured) is not _U32:
-            return []
-        a = self._evaluate(expr.left, captured, memo, _DEPTH)
-        b = self._evaluate(expr.right, captured, memo, _DEPTH)
+    def _of_signed(self, signed: list[Fact]) -> list[Fact]:
+        """Returns the facts about bit patterns that follow from facts about i32 numbers.
+
+        Where the lower side is not negative, the upper one is not either, and both patterns are the numbers.
+        """
+        half = self.values.constant(HALF)
+        facts: list[Fact] = []
+        positive: set[Value] = set()
+        waiting = [self._from_zero(fact) for fact in signed]
+        while True:
+            rest: list[Fact] = []
+            for fact in waiting:
+                if fact.lower in positive or fact.lower.high < HALF or self.is_below(fact.lower, half):
+                    facts += (fact, Fact(fact.upper, half, 1))
+                    positive.add(fact.upper)
+                else:
+                    rest.append(fact)
+            if len(rest) == len(waiting):
+                return facts
+            waiting = rest
+
+    def _from_zero(self, fact: Fact) -> Fact:
+        """Returns a fact such as ``-1 + 1 <= x`` as ``0 <= x``."""
+        lower, upper, gap = fact
+        if lower.is_constant and lower.constant >= HALF and lower.constant + gap > U32_MAX:
+            return Fact(self.values.constant(lower.constant + gap - U32_MAX - 1), upper, 0)
+        return fact
+
+    @staticmethod
+    def _comparison(op: BinaryOp, a: Value, b: Value) -> list[Fact]:
         match op:
             case BinaryOp.LT:
                 return [Fact(a, b, 1)]
@@ -298,8 +508,10 @@ class Meanings:
 def _type_or_operand(node: Expr, buffers: Mapping[str, Buffer]) -> tuple[ScalarType | None, Expr | None]:
     """Returns the type of an expression, or the operand that has the same type."""
     match node:
-        case Literal(dtype) | Cast(dtype) | Bitcast(dtype):
+        case Literal(dtype) | Cast(dtype) | Bitcast(dtype) | WrapCast(dtype):
             return dtype, None
+        case Narrow(dtype) | Unpack(dtype):
+            return dtype.widened, None
         case SpecConst(_, default):
             return default.dtype, None
         case Binary(op, left):
@@ -338,5 +550,16 @@ _EVALUATE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int],
     SubgroupLane: Meanings._lane,
     SubgroupSize: Meanings._lanes_of_subgroup,
     SpecConst: Meanings._spec,
+    Bitcast: Meanings._bitcast,
+    Narrow: Meanings._narrow,
+    Pack: Meanings._pack,
+    Unpack: Meanings._unpack,
 }
 """Expressions that are not listed have unknown values."""
+_WIDE: Final[dict[type[Node], Callable[[Meanings, Any, Captured, Memo, int], Value | None]]] = {
+    Binary: Meanings._wide_binary,
+    Unary: Meanings._wide_unary,
+    Select: Meanings._wide_select,
+    Cast: Meanings._wide_cast,
+    Bitcast: Meanings._wide_bitcast,
+}

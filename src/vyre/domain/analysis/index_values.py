@@ -256,7 +256,7 @@ class Values:
             return self.scaled(a, -1)
         if op is UnaryOp.BIT_NOT:
             return self.plus(self.scaled(a, -1), U32_MAX)
-        return self.fresh(0, _BITS if op in _COUNTS_BITS else U32_MAX)
+        return self.fresh(0, _BITS if op in COUNTS_BITS else U32_MAX)
 
     def select(self, a: Value, b: Value) -> Value:
         """Returns a value that is one of the two."""
@@ -387,7 +387,7 @@ def _all_bits(a: Value, b: Value) -> int:
     return (1 << max(a.high, b.high).bit_length()) - 1
 
 
-_COUNTS_BITS: Final = frozenset({UnaryOp.POPCOUNT, UnaryOp.CLZ, UnaryOp.CTZ})
+COUNTS_BITS: Final = frozenset({UnaryOp.POPCOUNT, UnaryOp.CLZ, UnaryOp.CTZ})
 _BINARY: Final[dict[BinaryOp, Callable[[Values, Value, Value], Value]]] = {
     BinaryOp.ADD: Values.add,
     BinaryOp.SUB: Values.subtract,

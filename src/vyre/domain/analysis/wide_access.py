@@ -68,9 +68,9 @@ class WideFacts:
 def wide_facts(program: Program, bounds: BoundsFacts, *, aligned16: bool, noalias: bool) -> WideFacts:
     """Returns the groups of a program; ``bounds`` are the facts of the same program.
 
-    ``aligned16`` means that every binding starts at a multiple of 16 bytes; without it only workgroup buffers are
-    grouped, which must start at such a multiple.  ``noalias`` means that no written binding overlaps another one;
-    without it a store to any binding is a barrier between loads from any other.
+    ``aligned16`` means that every binding starts at a multiple of 16 bytes; without it only workgroup and
+    private buffers are grouped, which must start at such a multiple.  ``noalias`` means that no written binding
+    overlaps another one; without it a store to any binding is a barrier between loads from any other.
     """
     grouping = _Grouping(program, bounds, aligned16, noalias)
     for run in bounds.flow.runs:
@@ -153,9 +153,13 @@ class _Grouping:
         self._close_all(self._stores)
 
     def _store(self, event: Event) -> None:
-        assert isinstance(event.node, Store) and event.at is not None
-        name, form = event.node.buffer, event.at.form
+        assert isinstance(event.node, Store)
+        name = event.node.buffer
         self._close_touched(self._loads, name)
+        if event.at is None:  # it may be any element
+            self._close_touched(self._stores, name)
+            return
+        form = event.at.form
         # Elements that differ from this one by a constant other than 0 are other elements.
         self._close_touched(self._stores, name, but=form)
         key = self._key(event)
@@ -175,7 +179,7 @@ class _Grouping:
             return None
         buffer = self._buffers[node.buffer]
         width = min(_widest(buffer), 1 << index.form.align)
-        if width < _PAIR or not (buffer.is_workgroup or self._aligned16):
+        if width < _PAIR or (buffer.is_bound and not self._aligned16):
             return None
         return node.buffer, index.form, index.constant & -width, width
 

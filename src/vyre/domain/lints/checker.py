@@ -123,13 +123,15 @@ class _Checker:
             return
         count = self._buffers[access.buffer].count
         holds = f"which has {count}" if count else "whatever its length is"
+        is_negative = isinstance(access.index, Literal) and access.index.value < 0
+        where = f"{'before the first' if is_negative else 'beyond the last'} element of `{access.buffer}`, {holds},"
         match access:
             case Load():
-                message = f"a load beyond the last element of `{access.buffer}`, {holds}, gives 0"
+                message = f"a load {where} gives 0"
             case Store():
-                message = f"a store beyond the last element of `{access.buffer}`, {holds}, never happens"
+                message = f"a store {where} never happens"
             case Atomic():
-                message = f"an atomic beyond the last element of `{access.buffer}`, {holds}, changes nothing"
+                message = f"an atomic {where} changes nothing"
         self.findings.add("L005", message, access, stmt)
 
     # ---- statements; each returns the lanes that certainly reach the next one

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre.adapters.lanes.types import Lanes
-from vyre.adapters.reference.vector.affine import Affine, Axes
+from vyre.adapters.reference.vector.affine import LIMIT, Affine, Axes
 from vyre.adapters.reference.vector.lanes_context import Box, Context, Grid, Indices
 from vyre.adapters.reference.vector.storage import ElementRules, Storage
 from vyre.adapters.reference.vector.value_types import Word
@@ -51,18 +51,18 @@ class PrivateStorage(Storage):
         )
         return np.ndarray(ctx.shape, self.dtype, self.array, ((base + first) * lanes + own) * size, strides)
 
-    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
-        numbers = ctx.numbers
+    def _numbers(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        lanes = ctx.numbers
         if isinstance(index, Affine) and not any(index.c):
-            index = index.base
+            index = index.base % LIMIT
         if isinstance(index, int):
             if index < self.count:
-                return numbers + index * self._lanes, None
-            return numbers[:0], np.zeros(ctx.size, np.bool_)
-        elements, inside = self._elements(ctx, index)
-        elements *= self._lanes
-        elements += numbers if inside is None else numbers[inside]
-        return elements, inside
+                return lanes + index * self._lanes, None
+            return lanes, np.ones(ctx.size, np.bool_)
+        numbers, outside = self._elements(ctx, index)
+        numbers *= self._lanes
+        numbers += lanes
+        return numbers, outside
 
     def _distinct(self, ctx: Box, c: Axes) -> bool:
         return True

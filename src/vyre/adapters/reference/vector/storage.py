@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from vyre.adapters import lanes
-from vyre.adapters.lanes.types import Dense, Lanes, UnaryRule
+from vyre.adapters.lanes.types import LANE_DTYPE, Dense, Lanes, UnaryRule
 from vyre.adapters.reference.vector.affine import Affine, Axes
 from vyre.adapters.reference.vector.atomics import fetch, update
 from vyre.adapters.reference.vector.lanes_context import Box, Context, Indices
@@ -82,27 +82,37 @@ class Storage:
         return np.ndarray(ctx.shape, self.dtype, self.array, start * size, strides)
 
     def _elements(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
-        """Returns indices of the lanes in range, as a new array, and a mask of them (None if all are); both
-        flattened.
+        """Returns the lanes' indices as a new array, 0 for those out of range, and a mask of these (None if there are
+        none); both flattened.
         """
         if isinstance(index, Affine):
             index = ctx.materialise(index)
         elif isinstance(index, int):
             index = np.full(ctx.size, index, np.uint32)
         flat = _unsigned(index.reshape(-1), self.count)
-        inside = None
-        if flat.size and int(flat.max()) >= self.count:
-            inside = flat < self.count
-            flat = flat[inside]
-        return flat.astype(np.intp), inside
+        numbers: Indices = flat.astype(np.intp)
+        if not flat.size or int(flat.max()) < self.count:
+            return numbers, None
+        outside = flat >= self.count
+        numbers[outside] = 0
+        return numbers, outside
+
+    def _numbers(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        """Returns the numbers in ``array`` of the elements with the lanes' indices, that of some other element for
+        lanes out of range, and a mask of these (None if there are none); both flattened.
+        """
+        numbers, outside = self._elements(ctx, index)
+        if self.per_group:
+            numbers += ctx.numbers // (ctx.grid.lanes // ctx.grid.dims[0]) * self.count
+        return numbers, outside
 
     def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
         """Returns element numbers of the lanes in range, and a mask of them (None if all are); both flattened."""
-        numbers, inside = self._elements(ctx, index)
-        if self.per_group:
-            groups = ctx.numbers // (ctx.grid.lanes // ctx.grid.dims[0])
-            numbers += (groups if inside is None else groups[inside]) * self.count
-        return numbers, inside
+        numbers, outside = self._numbers(ctx, index)
+        if outside is None:
+            return numbers, None
+        inside = ~outside
+        return numbers[inside], inside
 
     # -- loads ----------------------------------------------------------------------------------------
 
@@ -116,12 +126,14 @@ class Storage:
             found = self.view(ctx, index)
             if found is not None:
                 return self.load_rule(found)
-        flat, inside = self._flat(ctx, index)
-        values = self.load_rule(self.array[flat])
-        if inside is not None:
-            all_values = np.zeros(ctx.size, values.dtype)
-            all_values[inside] = values
-            values = all_values
+        numbers, outside = self._numbers(ctx, index)
+        if outside is None:
+            return self.load_rule(self.array[numbers]).reshape(ctx.shape)
+        if not self.count:
+            return np.zeros(ctx.shape, LANE_DTYPE[self.element.widened])
+        values = self.load_rule(self.array[numbers])
+        assert isinstance(values, np.ndarray)
+        values[outside] = 0
         return values.reshape(ctx.shape)
 
     def _uniform(self, index: int) -> Value:
@@ -203,7 +215,7 @@ def _unsigned(index: Lanes, count: int) -> Lanes:
 
 
 def _lane_dtype(element: ScalarType) -> np.dtype[np.generic]:
-    return lanes.types.LANE_DTYPE[element.widened]
+    return LANE_DTYPE[element.widened]
 
 
 def _spread(value: Dense, ctx: Context, inside: NDArray[np.bool_] | None, dtype: np.dtype[np.generic]) -> Lanes:

@@ -14,6 +14,8 @@ from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.stmt import Barrier, Let, Loop, Store
 from vyre.ir import NARROW_TYPES, Access, Buffer, MemoryKind
 
+ENGINES = ("reference", "reference-scalar")
+
 
 def lit(value: int | float, dtype: Any = u32) -> Literal:
     return Literal.of(dtype, value)
@@ -104,7 +106,8 @@ RANGES: list[tuple[Any, tuple[int, int, int]]] = [
 
 @pytest.mark.parametrize(("dtype", "bounds"), RANGES)
 @pytest.mark.parametrize("as_values", [False, True])
-def test_a_loop_is_the_range_of_python(dtype: Any, bounds: tuple[int, int, int], as_values: bool) -> None:
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_loop_is_the_range_of_python(dtype: Any, bounds: tuple[int, int, int], as_values: bool, backend: str) -> None:
     with ProgramBuilder("range", workgroup=1) as p:
         y = p.inout("y", dtype, 8)
         start, stop, step = (
@@ -116,7 +119,7 @@ def test_a_loop_is_the_range_of_python(dtype: Any, bounds: tuple[int, int, int],
             count += 1
         y[7] = count.cast(dtype)
     numpy_type = np.dtype(dtype.numpy_name)
-    with vyre.open("reference-scalar") as session:
+    with vyre.open(backend) as session:
         inputs = {"y": np.zeros(8, numpy_type)} | (dict(zip("abc", bounds, strict=True)) if as_values else {})
         found = session.dispatch(p.build(), inputs, grid=1)["y"]
     expected = [*range(*bounds)]
@@ -170,7 +173,8 @@ def test_misuse_of_private_memory_is_refused() -> None:
         k.p.build()
 
 
-def test_a_stack_in_private_memory_reverses() -> None:
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_stack_in_private_memory_reverses(backend: str) -> None:
     data = np.arange(12, dtype=np.uint16) * 1000
     with ProgramBuilder("reverse", workgroup=4) as p:
         x, y = p.input("x", u16), p.output("y", u32, like="x")
@@ -182,7 +186,7 @@ def test_a_stack_in_private_memory_reverses() -> None:
         with p.for_(0, 4) as k:
             top -= 1
             y[first + k] = stack[top]
-    with vyre.open("reference-scalar") as session:
+    with vyre.open(backend) as session:
         found = session.dispatch(p.build(), {"x": data}, grid=1)["y"]
     assert found.tolist() == data.reshape(3, 4)[:, ::-1].ravel().tolist()
 

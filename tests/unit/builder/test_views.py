@@ -239,7 +239,8 @@ def test_a_width_that_has_changed_is_refused() -> None:
         m[0, 1] = 1
 
 
-def test_a_stencil_over_a_view_stays_in_its_row() -> None:
+@pytest.mark.parametrize("backend", ["reference", "reference-scalar"])
+def test_a_stencil_over_a_view_stays_in_its_row(backend: str) -> None:
     """Sums of neighbours in an image whose last row is partial, against NumPy with zeros around the image."""
     height, width, length = 5, 7, 32
     image = np.arange(1, length + 1, dtype=np.uint32)
@@ -248,7 +249,7 @@ def test_a_stencil_over_a_view_stays_in_its_row() -> None:
         source, target = p.view2d(x, width), p.view2d(y, p.param("width", u32))
         at, row = p.global_id(0).cast(i32), p.global_id(1).cast(i64)
         target[row, at] = sum((source[row + dy, at + dx] for dy in (-1, 0, 1) for dx in (-1, 0, 1)), start=u32(0))
-    with vyre.open("reference-scalar") as session:
+    with vyre.open(backend) as session:
         found = session.dispatch(p.build(), {"x": image, "width": width}, extent=(width + 3, height + 3))["y"]
     padded = np.zeros((height + 2, width + 2), np.uint32)
     for index, value in enumerate(image):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from vyre.domain.ir.caller import fail
-from vyre.domain.ir.numpy_scalars import python_number
+from vyre.domain.ir.numpy_scalars import whole_number
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import Operand, Value, typed, types_of
 from vyre.domain.shown import shown
@@ -18,23 +18,26 @@ def loop_bounds(start: Operand, stop: Operand, step: Operand) -> tuple[Value, Va
 
     It is the type of the values among them.  If all are numbers, it is i32 if one of them is negative, and u32 if not.
     """
-    given = (start, stop, step)
-    for bound, role in zip(given, _ROLES, strict=True):
-        if isinstance(bound, Value) and not bound.dtype.is_integer:
+    dtype: ScalarType | None = None
+    negative: tuple[str, int] | None = None
+    for bound, role in zip((start, stop, step), _ROLES, strict=True):
+        if not isinstance(bound, Value):
+            number = bound if type(bound) is int else whole_number(bound)
+            if number is not None and number < 0:
+                negative = negative or (role, number)
+        elif not bound.dtype.is_integer:
             fail(
                 f"{role} must be an integer, not {bound.dtype.text}{types_of(bound)}",
                 "convert it with .cast(u32), or .cast(i32).",
             )
-    numbers = [python_number(bound) for bound in given]
-    is_negative = any(isinstance(number, int) and number < 0 for number in numbers)
-    dtype = next((bound.dtype for bound in given if isinstance(bound, Value)), None)
+        elif dtype is None:
+            dtype = bound.dtype
     if dtype is None:
-        dtype = ScalarType.I32 if is_negative else ScalarType.U32
-    elif is_negative and not dtype.is_signed:
-        role, number = next((r, n) for r, n in zip(_ROLES, numbers, strict=True) if isinstance(n, int) and n < 0)
+        dtype = ScalarType.U32 if negative is None else ScalarType.I32
+    elif negative is not None and not dtype.is_signed:
+        role, number = negative
         fail(
             f"{role}, {shown(number)}, is negative, and the loop counts in {dtype.text}, the type of its other bounds",
             "count in a signed type: `with p.for_(n.cast(i32) - 1, -1, -1) as k:`.",
         )
-    first, last, stride = (typed(bound, dtype, role) for bound, role in zip(given, _ROLES, strict=True))
-    return first, last, stride
+    return typed(start, dtype, _ROLES[0]), typed(stop, dtype, _ROLES[1]), typed(step, dtype, _ROLES[2])

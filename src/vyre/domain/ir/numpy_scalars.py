@@ -35,7 +35,8 @@ else:
 
 Size: TypeAlias = int | NumpyInteger
 """A whole number of Python or NumPy that is known while the program is being built, such as a count of elements."""
-_PYTHON: Final = frozenset({bool, int, float})
+PYTHON_NUMBERS: Final = frozenset({bool, int, float})
+"""The classes of Python's numbers."""
 _REAL: Final = "biuf"
 """The kinds of dtype whose scalars are truth values and real numbers."""
 _ELEMENTS: Final = {t.numpy_name: t for t in ScalarType if t not in (ScalarType.BOOL, ScalarType.BF16)}
@@ -48,13 +49,13 @@ _VALUES: Final = {**_ELEMENTS, "|b1": ScalarType.BOOL}
 
 def python_number(value: object) -> Any:
     """Returns the number in a NumPy scalar or an array without axes, and any other value unchanged."""
-    if type(value) in _PYTHON or not is_numpy(value):
+    if type(value) in PYTHON_NUMBERS or not is_numpy(value):
         return value
     held: Any = value
     if held.shape != () or held.dtype.kind not in _REAL:
         return value
     number = held.item()
-    return number if type(number) in _PYTHON else value  # a longdouble is no Python number
+    return number if type(number) in PYTHON_NUMBERS else value  # a longdouble is no Python number
 
 
 def whole_number(value: object) -> int | None:
@@ -66,7 +67,7 @@ def whole_number(value: object) -> int | None:
 def own_type(value: object) -> ScalarType | None:
     """Returns the executable type to which the type of a NumPy number widens; None for everything else."""
     held: Any = value
-    own = value_type(held.dtype) if type(value) not in _PYTHON and is_numpy(value) else None
+    own = value_type(held.dtype) if type(value) not in PYTHON_NUMBERS and is_numpy(value) else None
     return None if own is None else own.widened
 
 

@@ -49,12 +49,12 @@ class Frame:
 
     def append(self, made: Stmt | IfChain) -> None:
         """Adds a statement, or a chain to which links may still be added."""
-        if made is not self.chain:
+        if self.chain is not None and made is not self.chain:
             self._end_chain()
-            if isinstance(made, IfChain):
-                self.chain = made
-            else:
-                self.statements.append(made)
+        if isinstance(made, IfChain):
+            self.chain = made
+        else:
+            self.statements.append(made)
 
     def take_chain(self) -> IfChain | None:
         """Returns the chain that was recorded last, which the caller has to finish, or None."""
@@ -229,8 +229,10 @@ class Recorder:
         self.check_entered()
         if self.closed:
             fail("a statement is recorded after the builder was closed", "write it inside the `with` block.")
-        self.check_allowed()
-        self.frames[-1].append(stmt)
+        frame = self.frames[-1]
+        if frame.refusal is not None:
+            fail(*frame.refusal)
+        frame.append(stmt)
 
     def check_allowed(self) -> None:
         """Raises ``BuildError`` if the open body takes no statements."""

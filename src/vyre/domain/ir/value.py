@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
 from vyre.domain.ir.bits import value_bits
 from vyre.domain.ir.caller import caller_location, fail, users_name
@@ -24,7 +24,16 @@ from vyre.domain.ir.expr import Binary, Bitcast, Cast, Expr, Literal, Unary, Var
 from vyre.domain.ir.foreign_names import FLOAT, type_hint
 from vyre.domain.ir.foreign_use import ForeignValueUse, called, named, refuse, refuse_array
 from vyre.domain.ir.node import SourceLocation
-from vyre.domain.ir.numpy_scalars import NumpyNumber, NumpyType, is_numpy, own_type, python_number, type_fix, value_type
+from vyre.domain.ir.numpy_scalars import (
+    PYTHON_NUMBERS,
+    NumpyNumber,
+    NumpyType,
+    is_numpy,
+    own_type,
+    python_number,
+    type_fix,
+    value_type,
+)
 from vyre.domain.ir.operators import (
     BINARY,
     UNARY,
@@ -293,8 +302,8 @@ def standalone(value: Number) -> Value:
 
     A Python number becomes bool, u32 or f32, a NumPy scalar the executable type to which its own type widens.
     """
-    number, own = python_number(value), own_type(value)
-    if own is not None:
+    number: Any = value if type(value) in PYTHON_NUMBERS else python_number(value)
+    if number is not value and (own := own_type(value)) is not None:
         return _constant(own, number)
     if isinstance(number, bool):
         return _constant(ScalarType.BOOL, number)
@@ -310,7 +319,7 @@ def as_value(operand: Operand, dtype: ScalarType | None = None, role: str = "") 
     """
     if isinstance(operand, Value):
         return operand
-    number = python_number(operand)
+    number = operand if type(operand) in PYTHON_NUMBERS else python_number(operand)
     if not isinstance(number, int | float):
         _not_a_value(operand)
     return standalone(operand) if dtype is None else _constant(dtype, number, role)

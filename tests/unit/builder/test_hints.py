@@ -33,6 +33,13 @@ class Kernel:
 
 Use = Callable[[Kernel], object]
 
+
+def arms(k: Kernel) -> Any:
+    """The arms of a switch."""
+    with k.p.switch(k.n) as s:
+        return s
+
+
 ATTRIBUTES: list[tuple[Use, str]] = [
     (lambda k: k.p.elseif, "with p.elif_(c):"),
     (lambda k: k.p.match, "with p.switch(x) as s:"),
@@ -51,6 +58,10 @@ ATTRIBUTES: list[tuple[Use, str]] = [
     (lambda k: k.p.max, "max_(...), a function of vyre"),
     (lambda k: k.p.print, "a kernel prints nothing"),
     (lambda k: k.p.qqq, "use one of array, async_load, "),
+    (lambda k: k.p.switch(k.n).case, "with p.switch(...) as s:"),
+    (lambda k: k.p.for_(0, 3).start, "with p.for_(...) as s:"),
+    (lambda k: arms(k).otherwise, "with s.default():"),
+    (lambda k: arms(k).cases, "s.case"),
     (lambda k: k.x.shape, "buffer.length"),
     (lambda k: k.x.lenght, "buffer.length"),
     (lambda k: k.x.load, "buffer[i]"),
@@ -338,7 +349,14 @@ def test_objects_still_answer_pythons_own_questions() -> None:
     assert sum([k.a, k.a]).dtype is f32
 
 
-TABLES = [foreign_names.BUILDER, foreign_names.BUFFER, foreign_names.VALUE, foreign_names.FUNCTION, foreign_names.TYPE]
+TABLES = [
+    foreign_names.BUILDER,
+    foreign_names.SWITCH,
+    foreign_names.BUFFER,
+    foreign_names.VALUE,
+    foreign_names.FUNCTION,
+    foreign_names.TYPE,
+]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -350,6 +368,7 @@ def test_the_tables_are_spelled_as_they_are_searched(table: foreign_names.Hints)
     ("table", "owner"),
     [
         (foreign_names.BUILDER, ProgramBuilder),
+        (foreign_names.SWITCH, vyre.SwitchArms),
         (foreign_names.BUFFER, vyre.BufferHandle),
         (foreign_names.VALUE, vyre.Value),
     ],

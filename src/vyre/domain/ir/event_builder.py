@@ -67,6 +67,7 @@ class _Open:
     """
 
     __slots__ = ("body", "chain", "head", "loc", "test")
+    takes_statements: Final = True
 
     def __init__(self, head: If | Loop | Block | Region) -> None:
         self.head: If | Loop | Block | Region = head
@@ -100,10 +101,9 @@ class _Open:
         body, head = tuple(self.body), self.head
         match head:
             case If():
-                if self.test is None:
-                    assert self.chain is not None
-                    return self.chain.statement(body)
-                return self._end_branch().statement()
+                if self.chain is None:
+                    return If(head.condition, body, loc=head.loc)
+                return self.chain.statement(body) if self.test is None else self._end_branch().statement()
             case Loop():
                 return Loop(head.var, head.start, head.stop, head.step, body, loc=head.loc)
             case Block():
@@ -436,11 +436,14 @@ class EventBuilder:
     # -- internals ------------------------------------------------------------------------------------
 
     def _emit(self, stmt: Stmt) -> None:
-        self._check_open()
-        (self._open[-1].body if self._open else self._body).append(stmt)
+        last = self._open[-1] if self._open else None
+        if self._built or (last is not None and not last.takes_statements):
+            self._check_open()
+        (self._body if last is None else last.body).append(stmt)
 
     def _enter(self, head: If | Loop | Block | Region) -> None:
-        self._check_open()
+        if self._built or (self._open and not self._open[-1].takes_statements):
+            self._check_open()
         self._open.append(_Open(head))
 
     def _open_if(self, event: str) -> _Open:

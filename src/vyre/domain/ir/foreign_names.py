@@ -82,6 +82,13 @@ BUILDER: Final = _table(
         "exit quit": "write p.return_() to end the lane",
     }
 )
+SWITCH: Final = _table(
+    {
+        "else otherwise elsecase defaultcase": "write `with s.default():`",
+        "when of label arm match is": "write `with s.case(1, 2):`",
+        "break": "leave it out: no lane falls through to the next arm",
+    }
+)
 BUFFER: Final = _table(
     {
         "shape size len count numel nelements nbytes": _LENGTH,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from vyre.domain.errors import UnboundVariable, UnknownAttribute, UnsupportedUse
 from vyre.domain.ir.caller import caller_location, user_frames, users_line, users_name
-from vyre.domain.ir.foreign_names import BUFFER, BUILDER, VALUE, Hints, attribute_hint, function_hint
+from vyre.domain.ir.foreign_names import BUFFER, BUILDER, SWITCH, VALUE, Hints, attribute_hint, function_hint
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.numpy_scalars import is_numpy, python_number
 from vyre.domain.shown import shown
@@ -92,6 +92,7 @@ def _refusing(what: str, fix: str, kind: str) -> Callable[..., NoReturn]:
 _VALUE: Final = "a value"
 _BUFFER: Final = "a buffer"
 _BUILDER: Final = "the builder"
+_SWITCH: Final = "the arms of a switch"
 _PLACEHOLDERS: Final = {_VALUE: "x", _BUFFER: "buffer"}
 """The name that stands in fixes for a thing of this kind."""
 
@@ -194,6 +195,17 @@ class ForeignBuilderUse:
                 "a builder is neither called nor a decorator",
                 'write `with ProgramBuilder("name", workgroup=64) as p:` and the statements of the kernel inside.',
             )
+
+
+class ForeignSwitchUse:
+    """A mixin for the arms of a switch that explains unknown attributes."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            _unknown(self, name, _SWITCH, "s", SWITCH)
 
 
 class ForeignValueUse(_NoArray):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from vyre.domain.errors import BuildError
+from vyre.domain.errors import BuildError, UnknownAttribute
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.chains import IfChain
 from vyre.domain.ir.expr import Expr, Var
@@ -154,6 +154,16 @@ class BlockContext(Generic[T]):
         def __iter__(self) -> NoReturn:
             self._recorder.forget(self)
             refuse(f"Python cannot loop over {self.what}(...)", f"write `with {self.what}(...) as k:`.")
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_") or name in self.__slots__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self._recorder.forget(self)
+            raise UnknownAttribute(
+                f"{self.what}(...) has no attribute `{name}` before it is entered",
+                fix=f"write `with {self.what}(...) as s:` and use s inside.",
+                loc=caller_location(),
+            )
 
         def __bool__(self) -> NoReturn:
             self._recorder.forget(self)

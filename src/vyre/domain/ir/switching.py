@@ -8,6 +8,7 @@ from typing import Final
 
 from vyre.domain.ir.caller import caller_location, fail
 from vyre.domain.ir.expr import Expr, Literal
+from vyre.domain.ir.foreign_use import ForeignSwitchUse
 from vyre.domain.ir.node import SourceLocation
 from vyre.domain.ir.recorder import BlockContext, Frame, Recorder
 from vyre.domain.ir.stmt import Arm, Body, Switch
@@ -20,7 +21,7 @@ _BETWEEN_ARMS: Final = (
 )
 
 
-class SwitchArms:
+class SwitchArms(ForeignSwitchUse):
     """The arms of a switch: ``with s.case(1, 2):`` and, after all of them, ``with s.default():``.
 
     A lane runs the arm with its value of the selector among the labels, else the default.  No lane falls through to

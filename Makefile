@@ -73,7 +73,7 @@ bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \
-		tests/fault/test_tuning_store_faults.py
+		tests/fault/test_tuning_store_faults.py tests/unit/reference/test_large_buffers.py
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
 

@@ -17,8 +17,9 @@ their order.  The following may be added in any version:
 - rules of the validator for programs that could not run before either.
 
 The values of ``BinaryOp``, ``UnaryOp``, ``AtomicOp``, ``IdKind``, ``Access``, ``MemoryKind`` and ``ScalarType`` are
-wire tags and never change.  The wire and the JSON form carry version numbers of their own, and a reader refuses a
-number that it does not know; the digest of a program stays the same as long as the number of the wire form does.
+wire tags and never change.  The wire and the JSON form carry version numbers of their own: a program is written in the
+oldest version that holds it, so that older readers understand it, and a reader refuses a number that it does not know.
+The digest of a program does not depend on the version and stays the same.
 ``repr`` and messages of errors are for people, and may change at any time.
 """
 

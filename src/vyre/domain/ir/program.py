@@ -115,7 +115,10 @@ class Program(Node):
         return parse(text, filename, cls)
 
     def to_wire(self) -> bytes:
-        """Returns the program as ``.vyrb`` bytes; raises ``InvalidProgram`` if a name does not resolve."""
+        """Returns the program as ``.vyrb`` bytes, in the oldest version of the form that holds it.
+
+        Raises ``InvalidProgram`` if a name does not resolve.
+        """
         from vyre.domain.ir.wire import encode
 
         return encode(self)
@@ -129,14 +132,14 @@ class Program(Node):
         return decode(data, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the program as a JSON value of format ``vyre-program/1``."""
+        """Returns the program as a JSON value of the format ``vyre-program/1``, or ``/2`` if that does not hold it."""
         from vyre.domain.ir.json_form import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, value: object) -> Program:
-        """Returns the program of a JSON value of format ``vyre-program/1``; raises ``MalformedJson``."""
+        """Returns the program of a JSON value of the format ``vyre-program/1`` or ``/2``; raises ``MalformedJson``."""
         from vyre.domain.ir.json_form import from_json
 
         return from_json(value, cls)

@@ -200,7 +200,7 @@ def long_chain(links: int) -> Program:
     return _program(body)
 
 
-@pytest.mark.parametrize("links", [2, 256])
+@pytest.mark.parametrize("links", [2, 256, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_chain_of_any_length(links: int) -> None:
     x = (np.arange(LANES) * links // LANES).astype(np.uint32)
     x[3], x[8:16] = links, links - 1

@@ -132,7 +132,7 @@ class _Writer:
             case Extra.CHOICES:
                 return [self.switch, self.chain] if self.depth < 4 else []
             case Extra.PRIVATE:
-                return [self.private_store, self.private_load]
+                return [self.private_store, self.private_load, self.private_fill]
 
     def let(self) -> Stmt:
         value, name = self.number(), self.fresh()
@@ -182,7 +182,26 @@ class _Writer:
     def private_load(self) -> Stmt:
         name = self.fresh()
         self.visible.append(name)
-        return Let(name, load("own", lit(self.random.randrange(2))))
+        index = lit(self.random.randrange(2)) if self.random.random() < 0.7 else op(BinaryOp.BIT_AND, LID, lit(3))
+        return Let(name, load("own", index))
+
+    def private_fill(self) -> Stmt:
+        """A loop that stores all elements of the private buffer, or nearly so, with statements around the store."""
+        name = self.fresh()
+        index: Expr = var(name)
+        start, stop = self.random.choice(((0, 8), (0, 8), (0, 3), (1, 8), (1, 9)))
+        if self.random.random() < 0.3:
+            index = op(BinaryOp.ADD, index, lit(self.random.choice((1, 0xFFFF_FFFF))))
+        self.visible.append(name)
+        self.loops += 1
+        before, after = (self.body(1) if self.depth < 4 and self.random.random() < 0.2 else () for _ in range(2))
+        self.loops -= 1
+        self.visible.remove(name)
+        put: Stmt = store(self.number(), "own", index)
+        if self.random.random() < 0.15:
+            put = when(self.condition(), put)
+        step = lit(self.random.choice((1, 1, 1, 2)))
+        return Loop(name, lit(start), lit(stop), step, (Block(before), put, Block(after)))
 
     def scope(self) -> Stmt:
         body = self.body()

@@ -87,6 +87,7 @@ class _Lane:
             case Load(buffer, index):
                 at = self._value(index)
                 self._note("plain", buffer)
+                self._note("load", buffer, at)
                 if buffer in self._written:
                     return (self._lane * 7 + self.segment * 3 + at) & 3
                 return at * 5 & 3

@@ -1,0 +1,229 @@
+"""Private buffers that must be filled with zeros when a lane starts.
+
+The language promises zeros.  They cannot be observed where a lane has stored every element that it loads before it
+loads it, on every path.  Elements are followed one by one: those that a store with a literal index, or with an index
+that is a number otherwise known, certainly has stored, and those that a loop of literal bounds stores in its rounds,
+``a[i]``, ``a[i * 8 + j]``, ``a[63 - i]`` and the like.  A load counts for all elements that the range of its index
+admits.  Out of range nothing is stored and 0 is loaded, whatever the memory holds.
+
+Linear in the program, times the size of a set of elements, of which a lane has at most 65536.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from vyre.domain.analysis.bounds_checks import BoundsFacts
+from vyre.domain.analysis.index_flow import IndexFlow
+from vyre.domain.analysis.index_values import U32_MAX, Atom, Value
+from vyre.domain.ir.branches import branches
+from vyre.domain.ir.expr import Literal, Load
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Switch,
+    Trap,
+    operands,
+)
+
+
+def needs_private_zeroing(program: Program, bounds: BoundsFacts) -> frozenset[str]:
+    """Returns the names of the private buffers to zero; ``bounds`` are the facts of the same valid program."""
+    counts = {buffer.name: buffer.count for buffer in program.buffers if buffer.is_private}
+    if not counts:
+        return frozenset()
+    return frozenset(_Walk(program, counts, bounds.flow).exposed)
+
+
+class _Fill(NamedTuple):
+    """A store that is made in every round of a loop."""
+
+    buffer: str
+    at: Value
+
+
+class _Rounds:
+    """A loop being walked: what certainly has been stored where rounds end, and where the loop is left early."""
+
+    __slots__ = ("breaks", "continues", "fills")
+
+    def __init__(self) -> None:
+        self.breaks: int | None = None
+        self.continues: int | None = None
+        self.fills: list[_Fill] = []
+        """The stores of every round that is not left by a break."""
+
+
+_Stored = int
+"""A set of elements: a number whose bits stand for the elements of all private buffers, one after the other."""
+
+
+class _Walk:
+    """Collects in ``exposed`` the buffers of which an element may be loaded before it was stored."""
+
+    def __init__(self, program: Program, counts: dict[str, int], flow: IndexFlow) -> None:
+        self._counts = counts
+        self._flow = flow
+        self._first: dict[str, int] = {}
+        """The bit of the first element of each buffer."""
+        bit = 0
+        for name, count in counts.items():
+            self._first[name] = bit
+            bit += count
+        self._all_values: dict[Atom, tuple[int, int]] = {}
+        """Atoms of loops that have been walked, whose rounds took all values from the first to the second number."""
+        self._loops: list[_Rounds] = []
+        self.exposed: set[str] = set()
+        self._body(program.body, 0, None)
+
+    def _body(self, body: Body, stored: _Stored, rounds: _Rounds | None) -> _Stored | None:
+        """Walks a body and returns what is stored at its end; None if that is not reached.
+
+        ``rounds`` is the loop of which every round runs the body, or None.
+        """
+        for stmt in body:
+            self._reads(stmt, stored)
+            after: _Stored | None = stored
+            match stmt:
+                case Store():
+                    after = self._store(stmt, stored, rounds)
+                case Block(inner) | Region(_, inner):
+                    after = self._body(inner, stored, rounds)
+                case If() | Switch():
+                    after = self._branches(stmt, stored)
+                case Loop():
+                    after = self._loop(stmt, stored, rounds)
+                case Break():
+                    self._loops[-1].breaks = _both(self._loops[-1].breaks, stored)
+                    return None
+                case Continue():
+                    self._loops[-1].continues = _both(self._loops[-1].continues, stored)
+                    return None
+                case _ if type(stmt) in _ENDS:
+                    return None
+            if after is None:
+                return None
+            stored = after
+        return stored
+
+    def _branches(self, stmt: If | Switch, stored: _Stored) -> _Stored | None:
+        joined: _Stored | None = None
+        for branch in branches(stmt):
+            if branch.link is not None:
+                self._reads(branch.link, stored)
+            end = self._body(branch.body, stored, None)
+            joined = joined if end is None else _both(joined, end)
+        return joined
+
+    def _loop(self, stmt: Loop, stored: _Stored, around: _Rounds | None) -> _Stored | None:
+        rounds = _Rounds()
+        self._loops.append(rounds)
+        end = self._body(stmt.body, stored, rounds)
+        self._loops.pop()
+        last = rounds.continues if end is None else _both(rounds.continues, end)
+        if not _runs(stmt):
+            last = stored
+        elif last is not None:
+            for fill in self._resolved(stmt, rounds.fills):
+                elements = self._elements(fill)
+                if elements is not None:
+                    last |= elements
+                elif around is not None and around.continues is None and rounds.breaks is None:
+                    around.fills.append(fill)
+        return rounds.breaks if last is None else _both(rounds.breaks, last)
+
+    def _resolved(self, stmt: Loop, fills: list[_Fill]) -> list[_Fill]:
+        """Notes the values of the variable of a loop of literal bounds, and returns the stores of its rounds."""
+        bounds = self._flow.loops.get(id(stmt))
+        if bounds is None or not (bounds.start.is_constant and bounds.stop.is_constant and bounds.step.is_constant):
+            return []
+        terms = bounds.counter.form.terms
+        if terms:
+            # With a step above 1 the atom is the number of the round.
+            self._all_values[terms[0][0]] = terms[0][0].low, terms[0][0].high
+        return fills
+
+    # ---- accesses
+    def _store(self, stmt: Store, stored: _Stored, rounds: _Rounds | None) -> _Stored:
+        index = self._flow.indices.get(id(stmt)) if stmt.buffer in self._counts else None
+        if index is None:
+            return stored
+        fill = _Fill(stmt.buffer, index)
+        if index.is_constant:
+            return stored | (self._elements(fill) or 0)
+        if rounds is not None and rounds.continues is None:
+            rounds.fills.append(fill)
+        return stored
+
+    def _elements(self, fill: _Fill) -> _Stored | None:
+        """Returns the elements that a store reaches over all values of its index; None if these are not known."""
+        least, spread = fill.at.constant, []
+        most = least
+        for atom, factor in fill.at.form.terms:
+            values = self._all_values.get(atom)
+            if values is None:
+                return None
+            low, high = values
+            ends = sorted((factor * low, factor * high))
+            least, most = least + ends[0], most + ends[1]
+            spread.append((abs(factor), high - low + 1))
+        if most > U32_MAX:
+            least, most = least - U32_MAX - 1, most - U32_MAX - 1
+        count = self._counts[fill.buffer]
+        if least < 0 or most >= count:
+            return 0 if least >= count else None
+        elements = 1 << least
+        for distance, number in spread:
+            elements = _repeated(elements, distance, number)
+        return elements << self._first[fill.buffer]
+
+    def _reads(self, stmt: Stmt, stored: _Stored) -> None:
+        for root in operands(stmt):
+            scan = self._flow.scans.get(id(root))
+            for access in () if scan is None else scan[0]:
+                if isinstance(access, Load) and access.buffer in self._counts and access.buffer not in self.exposed:
+                    self._read(access, stored)
+
+    def _read(self, load: Load, stored: _Stored) -> None:
+        count, index = self._counts[load.buffer], self._flow.indices.get(id(load))
+        low, high = (0, count - 1) if index is None else (index.low, min(index.high, count - 1))
+        if low <= high:
+            wanted = ((1 << high + 1 - low) - 1) << low + self._first[load.buffer]
+            if wanted & stored != wanted:
+                self.exposed.add(load.buffer)
+
+
+def _both(one: _Stored | None, other: _Stored) -> _Stored:
+    """Returns what is stored on both of two paths, of which the first may not exist."""
+    return other if one is None else one & other
+
+
+def _repeated(elements: _Stored, distance: int, number: int) -> _Stored:
+    """Returns ``number`` copies of a set of elements, each ``distance`` further on than the one before."""
+    copies = 1
+    while copies < number:
+        more = min(copies, number - copies)
+        elements |= elements << distance * more
+        copies += more
+    return elements
+
+
+def _runs(stmt: Loop) -> bool:
+    """Returns whether the bounds of a loop are literals with at least one round between them."""
+    start, stop, step = stmt.start, stmt.stop, stmt.step
+    if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)):
+        return False
+    return start.value < stop.value if step.value > 0 else step.value < 0 and start.value > stop.value
+
+
+_ENDS: Final[frozenset[type[Node]]] = frozenset({Return, Trap})

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.op_matrix import op_matrix
+from support.widened_programs import widened_cases
 from vyre.adapters.cuda.assembler import Assembler, assemblers
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import EmittedModule
@@ -40,6 +41,8 @@ def every_program() -> Iterator[tuple[str, Program]]:
         yield f"gallery {name}", example.program()
     for case in op_matrix():
         yield f"operators {case.name}", case.program
+    for name, case in widened_cases():
+        yield f"widened {name}", case.program
     for test in load_filetests([FILETESTS]):
         if test.program is not None and validate(test.program).ok:
             yield f"filetest {Path(test.filename).stem}", test.program

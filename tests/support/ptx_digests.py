@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from support.op_matrix import op_matrix
+from support.widened_programs import widened_cases
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import ALL_OFF, EmitOptions
@@ -37,7 +38,7 @@ DIGEST_CHARACTERS: Final = 16
 
 
 def digests() -> dict[str, str]:
-    """The digest of every program of the gallery, of the operator matrix and of the filetests, by its name."""
+    """The digest of every program of the gallery, the operator matrix, the widened language and the filetests."""
     return {name: digest_of(program) for name, program in _programs()}
 
 
@@ -64,6 +65,8 @@ def _programs() -> Iterator[tuple[str, Program]]:
         yield f"gallery/{module}", load(module).program()
     for case in op_matrix():
         yield f"matrix/{case.name}", case.program
+    for name, widened in widened_cases():
+        yield f"widened/{name}", widened.program
     for test in load_filetests([FILETESTS]):
         if test.program is not None:
             yield f"filetest/{Path(test.filename).relative_to(FILETESTS).as_posix()}", test.program

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,8 @@ import pytest
 
 from support.ptx_runs import HEADER, SCHEDULES, Machine, fault, kernel, run, zeros
 from vyre.adapters.cuda.machine.faults import FaultKind
+from vyre.adapters.cuda.machine.launch import Launch
+from vyre.adapters.cuda.machine.memory import Region
 from vyre.adapters.cuda.machine.options import RunOptions
 
 schedules = pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: f"{o.schedule}{o.seed}")
@@ -245,6 +249,79 @@ def test_a_uniform_branch_is_for_whole_warps() -> None:
     Machine().launch(text.replace("{first}", "32"), 0, block=64)
     found = fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, text.replace("{first}", "40"), 0, block=64)
     assert (found.lane, found.instruction) == ((32, 0, 0), "@%p0 bra.uni $L;")
+
+
+TABLE = f"""
+{LOAD} rem.u32 %r4, %r3, 5; mov.u32 %r9, 0;
+setp.gt.u32 %p0, %r4, 3; @%p0 bra $DEFAULT;
+$T: .branchtargets $ONE, $TWO, $ONE, $DEFAULT;
+brx.idx %r4, $T;
+$ONE: add.u32 %r9, %r9, 10; bra $JOIN;
+$TWO: add.u32 %r9, %r9, 200; bra $JOIN;
+$DEFAULT: add.u32 %r9, %r9, 3000;
+$JOIN: bar.sync 0; add.u32 %r9, %r9, 1;
+{STORE}
+"""
+
+
+@schedules
+def test_lanes_take_the_branch_at_their_index_of_a_table_and_meet_again(options: RunOptions) -> None:
+    result = run(kernel(TABLE), zeros(192), grid=3, block=64, options=options)
+    assert result.tolist() == [(11, 201, 11, 3001, 3001)[lane % 5] for lane in range(192)]
+
+
+def test_a_branch_by_table_may_depend_on_a_predicate() -> None:
+    body = (
+        TABLE.replace("@%p0 bra $DEFAULT;", "")
+        .replace("brx.idx", "@!%p0 brx.idx")
+        .replace("$ONE:", "bra $DEFAULT; $ONE:")
+    )
+    result = run(kernel(body), zeros(64), block=64)
+    assert result.tolist() == [(11, 201, 11, 3001, 3001)[lane % 5] for lane in range(64)]
+
+
+def test_an_index_beyond_the_table_is_a_fault() -> None:
+    text = kernel(TABLE.replace("@%p0 bra $DEFAULT;", ""))
+    found = fault(FaultKind.BAD_BRANCH, text, 0, block=64)
+    assert (found.lane, found.instruction) == ((4, 0, 0), "brx.idx %r4, $T;")
+    assert "index 4 of 4 branch targets" in str(found)
+
+
+def test_a_uniform_branch_by_table_is_for_whole_warps() -> None:
+    uniform = TABLE.replace("brx.idx", "brx.idx.uni").replace("rem.u32 %r4, %r3, 5;", "shr.u32 %r4, %r0, {shift};")
+    Machine().launch(kernel(uniform.replace("{shift}", "5").replace(STORE, "")), 0, block=64)
+    found = fault(FaultKind.DIVERGENT_UNIFORM_BRANCH, kernel(uniform.replace("{shift}", "4")), 0, block=64)
+    assert found.instruction == "brx.idx.uni %r4, $T;"
+
+
+class _Tracked(Region):
+    __slots__ = ("__weakref__",)
+
+
+def test_lanes_with_much_local_memory_run_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their local memory is freed with them, without a collection of garbage."""
+    regions: list[weakref.ref[Region]] = []
+    alive: list[int] = []
+
+    def tracked(launch: Launch, lanes: int) -> Region:
+        region = _Tracked(0, launch.local_stride * lanes)
+        alive.append(sum(one.nbytes for reference in regions if (one := reference()) is not None) + region.nbytes)
+        regions.append(weakref.ref(region))
+        return region
+
+    monkeypatch.setattr(Launch, "local_region", tracked)
+    body = f"""
+    .local .align 16 .b8 mine[65536]; {LOAD} mov.u32 %r4, mine; and.b32 %r5, %r3, 16383; mad.lo.u32 %r5, %r5, 4, %r4;
+    st.local.b32 [%r5], %r3; ld.local.b32 %r9, [%r5]; {STORE}
+    """
+    gc.disable()
+    try:
+        result = run(kernel(body), zeros(4096), grid=32, block=128)
+    finally:
+        gc.enable()
+    assert result.tolist() == list(range(4096))
+    assert len(alive) == 4
+    assert max(alive) <= 2 * (64 << 20)
 
 
 def test_trap_names_the_first_lane() -> None:

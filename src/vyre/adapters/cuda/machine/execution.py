@@ -98,6 +98,7 @@ class _Scheduler:
             before = self._progress()
             if self._advance(batch):
                 resident -= batch.count
+                batch.strands.clear()  # they refer to the batch, and hold the local memory of their lanes
                 if launch.races is not None and launch.shared_bytes:
                     launch.races.forget(batch.shared)
             else:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from vyre.adapters.cuda.ptx.emit import emit
-from vyre.adapters.cuda.ptx.options import EmitOptions
+from vyre.adapters.cuda.ptx.options import ALL_OFF, EmitOptions
 from vyre.domain.ir.program import Program
 
 HEADER = """program text
@@ -95,6 +95,16 @@ def test_a_private_buffer_that_is_never_read_is_not_zeroed() -> None:
     assert "st.local.v4.b32" not in found and "st.local.b32" in found
 
 
+FILLED = "  for k in 0u .. 8u {\n    stack[k] = x[k]\n  }\n  y[0u] = stack[x[i]]"
+
+
+def test_a_private_buffer_whose_zeros_nobody_can_observe_is_not_zeroed() -> None:
+    buffers = ["buffer stack @- private u32[8]"]
+    assert "st.local.v4.b32" not in body_of(FILLED, buffers)
+    assert "st.local.v4.b32" in body_of(FILLED, buffers, switches=ALL_OFF)
+    assert "st.local.v4.b32" in body_of(FILLED.replace("8u {", "7u {"), buffers)
+
+
 def test_private_elements_at_known_indices_are_registers() -> None:
     body = "  stack[1u] = x[i]\n  stack[3i] = x[i] + stack[1u64]\n  y[0u] = stack[3u] + stack[7u] + stack[1000u]"
     found = lines_of(body, ["buffer stack @- private u32[100]"])
@@ -104,7 +114,7 @@ def test_private_elements_at_known_indices_are_registers() -> None:
 def test_too_many_known_indices_go_to_local_memory() -> None:
     stores = "\n".join(f"  stack[{k}u] = x[{k}u]" for k in range(80))
     found = body_of(f"{stores}\n  y[0u] = stack[5u]", ["buffer stack @- private u32[100]"])
-    assert found.count("st.local.b32") == 80
+    assert found.count("st.local.v4.b32") == 20
 
 
 def test_a_part_of_a_split_program_declares_only_the_private_buffers_that_it_accesses() -> None:

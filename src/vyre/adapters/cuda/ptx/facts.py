@@ -11,6 +11,7 @@ from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.private_layout import PrivateLayout
 from vyre.domain.analysis.bounds_checks import BoundsFacts, bounds_facts
+from vyre.domain.analysis.private_zeroing import needs_private_zeroing
 from vyre.domain.analysis.shared_zeroing import needs_zeroing
 from vyre.domain.analysis.uniformity import Uniformity, uniformity
 from vyre.domain.analysis.wide_access import WideAccess, WideFacts, wide_facts
@@ -104,7 +105,10 @@ class Facts:
     @cached_property
     def private_zeroed(self) -> tuple[str, ...]:
         """Returns the private buffers in local memory whose initial zeros the program could observe."""
-        return tuple(name for name in self.private.arrays if name in self.private.read)
+        found = self.private.read
+        if self._switches.shared_zeroing and self.private.arrays:
+            found &= needs_private_zeroing(self._program, self._bounds)
+        return tuple(name for name in self.private.arrays if name in found)
 
     @cached_property
     def _bounds(self) -> BoundsFacts:

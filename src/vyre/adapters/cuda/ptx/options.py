@@ -17,9 +17,9 @@ class Switches:
     """The optimising policies.  Each may be off; none changes a byte of any result.
 
     ``bounds_checks``: omit proven checks.  ``wide_access``: 8- and 16-byte loads and stores.  ``shared_zeroing``: omit
-    zeros that no lane can observe.  ``constant_division``: multiply instead of dividing.  ``uniform_branches``: mark
-    branches that a subgroup takes together.  ``relaxed_atomics``: no ordering where a program cannot observe it.
-    ``inline_uniforms``: small uniform buffers travel as parameters.
+    zeros of workgroup and private memory that no lane can observe.  ``constant_division``: multiply instead of
+    dividing.  ``uniform_branches``: mark branches that a subgroup takes together.  ``relaxed_atomics``: no ordering
+    where a program cannot observe it.  ``inline_uniforms``: small uniform buffers travel as parameters.
     """
 
     bounds_checks: bool = True

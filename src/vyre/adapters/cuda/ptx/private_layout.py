@@ -23,16 +23,17 @@ class PrivateLayout:
 
     def __init__(self, program: Program) -> None:
         private = {buffer.name: buffer for buffer in program.buffers if buffer.is_private}
-        self.read: Final[set[str]] = set()
+        read: set[str] = set()
         known: dict[str, set[int] | None] = {}
         """The elements of each buffer that are accessed; None if an index is computed."""
         for stmt in walk_statements(program.body) if private else ():
             for node in unique_nodes(operands(stmt)):
                 if type(node) is Load and node.buffer in private:
-                    self.read.add(node.buffer)
+                    read.add(node.buffer)
                     _note(known, node.buffer, node.index)
             if type(stmt) is Store and stmt.buffer in private:
                 _note(known, stmt.buffer, stmt.index)
+        self.read: Final = frozenset(read)
         self.in_registers: Final[set[str]] = set()
         self.arrays: Final[dict[str, int]] = {}
         room = REGISTERS

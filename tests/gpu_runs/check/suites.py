@@ -18,7 +18,7 @@ from gpu_runs.workbench import backend_with, new_driver
 from vyre.adapters.cuda.runtime.device import CudaOptions
 from vyre.adapters.cuda.seam import JitOptions
 from vyre.adapters.discovery import load_catalog
-from vyre.domain.errors import BackendUnavailable, TrapError, UnsupportedFeature
+from vyre.domain.errors import BackendUnavailable, StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.ports.backend import Backend
 from vyre.testing.backend_contract import CASES, Subject, run_cases
 from vyre.testing.execution import execute, open_backend
@@ -87,8 +87,10 @@ def _compare(name: str, case: Any, reference: Backend, backend: Backend) -> Outc
 
 
 def _run(backend: Backend, case: Any) -> dict[str, bytes] | tuple[object, ...]:
-    """Outputs by name, or what a trap says."""
+    """Outputs by name, or what a trap or an exceeded budget says."""
     try:
         return execute(backend, case.program, case.inputs, case.config)
     except TrapError as error:
         return error.tag, error.address, error.global_id
+    except StepBudgetExceeded as error:
+        return error.budget, error.global_id

@@ -71,6 +71,27 @@ def test_at_most_three_percent_of_what_runs_is_skipped_each_by_a_named_rule() ->
     assert len(skipped) <= 0.03 * len(ran)
 
 
+def test_a_program_refused_only_for_a_written_zero_divisor_must_be_accepted(tmp_path: Path) -> None:
+    """The recorded system refuses it as V044, which is a lint here."""
+    (record,) = (r for r in _records(PROGRAMS) if r["name"] == "inv_static_zero_div")
+    assert record["validation"]["error_codes"] == ["V044"]
+    report = validate(import_upstream(record["program"]).program)
+    assert report.ok and [lint.code for lint in report.lints] == ["L013"]
+
+    def verdict(**changes: Any) -> Verdict:
+        path = tmp_path / "one.jsonl"
+        path.write_text(json.dumps(record | changes))
+        (outcome,) = run_cases(read_cases(path), open_backend("reference"))
+        return outcome.verdict
+
+    assert verdict() is Verdict.PASSED
+    assert verdict(validation={"ok": False, "error_codes": ["V044", "V010"]}) is Verdict.FAILED
+    assert verdict(validation={"ok": False, "error_codes": ["V010"]}) is Verdict.FAILED
+    store = record["program"]["entry"][0][3][0]
+    broken = record["program"] | {"entry": [["store", "nowhere", *store[2:]]]}
+    assert verdict(program=broken) is Verdict.FAILED
+
+
 def test_only_lru_update_is_left_out_of_the_tables() -> None:
     outcomes = run_cases(read_cases(TABLES), open_backend("reference"))
     assert [o.name for o in outcomes if o.verdict is Verdict.SKIPPED] == ["atomic-LruUpdate-u32"]

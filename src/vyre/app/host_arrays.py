@@ -42,7 +42,7 @@ _NO_OUTPUT: Final = memoryview(bytearray())
 
 
 def host_dtype(element: ScalarType) -> np.dtype[Any]:
-    """Returns the NumPy type of a host array of this element: ``bool`` is ``bool_``, ``bf16`` raw ``uint16``."""
+    """Returns the NumPy type of a host array: ``bool`` and ``bool8`` are ``bool_``, ``bf16`` is raw ``uint16``."""
     return np.dtype(np.bool_) if element is ScalarType.BOOL else np.dtype(element.numpy_name)
 
 

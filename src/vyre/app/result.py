@@ -22,12 +22,12 @@ Output: TypeAlias = "npt.NDArray[Any]"
 class Result(ForeignResultUse):
     """The returned buffers in binding order: ``result["y"]``, ``result[0]``, ``y, z = result``, ``dict(result)``.
 
-    Each is a NumPy array of the buffer's element type (``bool`` as ``numpy.bool_``, ``bf16`` as ``uint16``) that owns
-    its memory, unless the dispatch was given an ``OutputArena``.  A buffer of kind ``inout`` has the shape of the array
-    that was passed; an output with as many elements as a given extent (x, y, z) has lanes has the shape (z, y, x), so
-    that an output of 61 * 45 elements has the shape (45, 61) with ``extent=(61, 45)``; an array of ``out`` keeps its
-    own; all others have one axis.  Buffers that were bound to resident memory are updated there and are not part of the
-    result; ``resident`` maps their names to it.
+    Each is a NumPy array of the buffer's element type (``bool`` and ``bool8`` as ``numpy.bool_``, ``bf16`` as
+    ``uint16``) that owns its memory, unless the dispatch was given an ``OutputArena``.  A buffer of kind ``inout`` has
+    the shape of the array that was passed; an output with as many elements as a given extent (x, y, z) has lanes has
+    the shape (z, y, x), so that an output of 61 * 45 elements has the shape (45, 61) with ``extent=(61, 45)``; an array
+    of ``out`` keeps its own; all others have one axis.  Buffers that were bound to resident memory are updated there
+    and are not part of the result; ``resident`` maps their names to it.
     """
 
     __slots__ = ("_arrays", "_launches", "_lengths", "_names", "backend", "resident", "timing")

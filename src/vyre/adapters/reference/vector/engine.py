@@ -37,8 +37,6 @@ CHUNK_BYTES: Final = 32 << 20
 """Bound on the bytes of locals and workgroup memory of a chunk; one workgroup may exceed it."""
 PRIVATE_CHUNK_BYTES: Final = 128 << 20
 """Bound on the bytes of private memory of a chunk.  One workgroup may exceed it."""
-_KEPT_PRIVATE_BYTES: Final = 1 << 20
-"""Larger private memory is new in each chunk: of new memory, only what is used gets written with zeros."""
 _LANE_BYTES: Final = 8
 _TEMPORARIES: Final = 4
 
@@ -69,6 +67,7 @@ class VectorKernel:
         buffers = {name: self._storage(name, data) for name, data in memory.items()}
         failures = Failures()
         shared: dict[str, Lanes] = {}
+        private: dict[str, PrivateStorage] = {}
         with np.errstate(all="ignore"):
             for group in _first_groups(launch.grid, along, step):
                 grid = self._grid((min(step, launch.grid[along] - group[along]), sz, sy, sx))
@@ -76,8 +75,8 @@ class VectorKernel:
                     name, count = buffer.name, buffer.count
                     buffers[name] = self._workgroup_memory(name, count, grid.dims[0], shared)
                 for buffer in self._private:
-                    buffers.pop(buffer.name, None)  # before there is memory for another chunk
-                    buffers[buffer.name] = self._private_memory(buffer.name, buffer.count, grid, shared)
+                    name, count = buffer.name, buffer.count
+                    buffers[name] = private[name] = self._private_memory(name, count, grid, private)
                 chunk = Chunk(
                     grid,
                     group,
@@ -130,23 +129,23 @@ class VectorKernel:
 
     def _workgroup_memory(self, name: str, count: int, groups: int, arrays: dict[str, Lanes]) -> Storage:
         """Returns zeroed memory for a chunk; the array of the previous chunk is reused."""
-        return Storage(self._zeros(name, groups * count, arrays), count, self._rules[name], per_group=True)
-
-    def _private_memory(self, name: str, count: int, grid: Grid, arrays: dict[str, Lanes]) -> PrivateStorage:
-        """Returns zeroed memory for the lanes of a chunk."""
-        kept = arrays.get(name)
-        if kept is not None and kept.nbytes > _KEPT_PRIVATE_BYTES:
-            del arrays[name], kept
-        return PrivateStorage(self._zeros(name, grid.lanes * count, arrays), count, self._rules[name], grid)
-
-    def _zeros(self, name: str, count: int, arrays: dict[str, Lanes]) -> Lanes:
         array = arrays.get(name)
-        if array is None or len(array) < count:
-            array = arrays[name] = np.zeros(count, self._rules[name].stored)
+        if array is None or len(array) < groups * count:
+            array = arrays[name] = np.zeros(groups * count, self._rules[name].stored)
         else:
-            array = array[:count]
+            array = array[: groups * count]
             array.fill(0)
-        return array
+        return Storage(array, count, self._rules[name], per_group=True)
+
+    def _private_memory(self, name: str, count: int, grid: Grid, last: dict[str, PrivateStorage]) -> PrivateStorage:
+        """Returns zeroed memory for the lanes of a chunk; the array of the last chunk is reused."""
+        before = last.pop(name, None)
+        if before is None or len(before.array) < grid.lanes * count:
+            array = np.zeros(grid.lanes * count, self._rules[name].stored)
+        else:
+            array = before.array
+            array[: before.used].fill(0)
+        return PrivateStorage(array, count, self._rules[name], grid)
 
 
 class VectorEngine:

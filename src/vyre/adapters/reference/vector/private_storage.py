@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 
 
 class PrivateStorage(Storage):
-    """One private buffer of a chunk: ``array`` has ``count`` elements for each lane of the grid."""
+    """One private buffer of a chunk: ``array`` has ``count`` elements for each lane of the grid.
 
-    __slots__ = ("_lanes", "_strides")
+    ``used``: the number of leading elements of ``array`` behind which only zeros are.  Arrays are used from the first
+    element on as a rule, so that little of a large one has to become zero again for the next chunk.
+    """
+
+    __slots__ = ("_lanes", "_strides", "used")
 
     def __init__(self, array: Lanes, count: int, rules: ElementRules, grid: Grid) -> None:
         super().__init__(array, count, rules, per_group=True)
+        self.used: int = 0
         self._lanes = grid.lanes
         _, sz, sy, sx = grid.dims
         self._strides = (sz * sy * sx, sy * sx, sx, 1)
@@ -63,6 +68,20 @@ class PrivateStorage(Storage):
         numbers *= self._lanes
         numbers += lanes
         return numbers, outside
+
+    def _flat(self, ctx: Context, index: Word) -> tuple[Indices, NDArray[np.bool_] | None]:
+        numbers, inside = super()._flat(ctx, index)
+        if len(numbers):
+            self.used = max(self.used, int(numbers.max()) + 1)
+        return numbers, inside
+
+    def target(self, ctx: Context, index: Word) -> Lanes | None:
+        """Returns a view of the elements that the lanes write, if all are in range."""
+        found = super().target(ctx, index)
+        if found is not None:
+            last = index if isinstance(index, int) else self.count - 1
+            self.used = max(self.used, (last + 1) * self._lanes)
+        return found
 
     def _distinct(self, ctx: Box, c: Axes) -> bool:
         return True

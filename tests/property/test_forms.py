@@ -20,8 +20,8 @@ from support.programs import Case, Order, any_cases, generate
 from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedText, MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format
-from vyre.domain.ir.form_version import form_version
 from vyre.domain.ir.json_form import FORMATS
+from vyre.domain.ir.limits import form_version
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.wire_encoder import encode_sections, uleb

@@ -264,7 +264,7 @@ def _later_names() -> Program:
     return program(*lets, s.Let("f16", lit(1)), *uses, over, buffers=buffers)
 
 
-CORPUS: Final[dict[str, Program]] = {
+FIRST_CORPUS: Final[dict[str, Program]] = {
     "empty": Program((), (1, 1, 1), ()),
     "literals": _literals(),
     "operators": _operators(),
@@ -283,7 +283,7 @@ RESERVED_ELEMENTS: Final = (
     ReservedType("sparse_bsr", (ScalarType.BF16, 4, 8)),
     ReservedType("quantized", (ScalarType.I8, "PerGroup { group_size: 64 }", 'Per "axis"')),
 )
-CORPUS["reserved elements"] = program(
+FIRST_CORPUS["reserved elements"] = program(
     buffers=tuple(storage(f"b{i}", i, element) for i, element in enumerate(RESERVED_ELEMENTS))
 )
 
@@ -296,7 +296,7 @@ LATER_CORPUS: Final[dict[str, Program]] = {
     "long chain": program(s.Let("n", lit(0)), else_if(256)),
     "wide switch": program(s.Let("n", lit(0)), switch(256)),
 }
-CORPUS |= LATER_CORPUS
+CORPUS: Final = FIRST_CORPUS | LATER_CORPUS
 
 
 def oracle_programs() -> list[dict[str, Any]]:

@@ -418,8 +418,8 @@ class StatementWriter:
             case 4:  # the direction differs from lane to lane
                 around = 9 if low else 0
                 stop = binary(BinaryOp.MAX, binary(BinaryOp.MIN, writer.value(dtype, 2, level), lit(9)), lit(-around))
-                step = Select(writer.value(ScalarType.BOOL, 1, level), lit(3), lit(-4 if low else 2))
-                return lit(choices.between(-3 if low else 0, 3)), stop, step, 5
+                either = Select(writer.value(ScalarType.BOOL, 1, level), lit(3), lit(-4 if low else 2))
+                return lit(choices.between(-3 if low else 0, 3)), stop, either, 5
             case 5:  # a step that may be zero, or lead away
                 step = binary(BinaryOp.MOD, writer.value(dtype, 2, level), lit(5))
                 return lit(0), lit(choices.between(-3 if low else 0, 3)), step, 3

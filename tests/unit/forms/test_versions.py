@@ -18,12 +18,14 @@ from vyre.domain.errors import InvalidProgram, MalformedJson, MalformedWire
 from vyre.domain.identity import body_digest, names_digest
 from vyre.domain.ir import wire_format as w
 from vyre.domain.ir.expr import Literal, Narrow, Pack, Unary, Unpack, Var, WrapCast
-from vyre.domain.ir.form_version import form_version
+from vyre.domain.ir.limits import form_version
 from vyre.domain.ir.operators import UnaryOp
 from vyre.domain.ir.program import Access, Buffer, MemoryKind, Program
-from vyre.domain.ir.stmt import Arm, Block, If, Let, Stmt, Switch, if_chain
+from vyre.domain.ir.stmt import Arm, Block, If, Let, Return, Stmt, Switch, if_chain
 from vyre.domain.ir.types import ReservedType, ScalarType, u32
 from vyre.domain.ir.wire_encoder import encode_sections, uleb
+from vyre.domain.validation.report import Report
+from vyre.domain.validation.validator import validate
 
 RECORDED: Final = json.loads(
     lzma.decompress((Path(__file__).parents[2] / "data" / "first-version-forms.json.xz").read_bytes())
@@ -238,6 +240,19 @@ def test_every_part_of_a_switch_is_in_the_digest() -> None:
     )
     digests = {program(each).digest for each in (before, *changed_switches(before))}
     assert len(digests) == 1 + len(changed_switches(before))
+
+
+@pytest.mark.parametrize("write", [Program.to_text, Program.to_wire, Program.to_json, lambda p: p.digest, validate])
+@pytest.mark.parametrize(
+    "wrong",
+    [Switch(lit(1), (Arm((Var("a"),), ()),)), Switch(lit(1), (Return(),)), Switch(lit(1), (), (Arm((), ()),))],  # type: ignore[arg-type]
+    ids=["label", "arm", "statement"],
+)
+def test_what_is_no_part_of_a_switch_is_refused(wrong: Switch, write: Callable[[Program], object]) -> None:
+    with pytest.raises(InvalidProgram, match="Fix: "):
+        found = write(program(wrong))
+        assert isinstance(found, Report)
+        found.raise_if_invalid()
 
 
 @pytest.mark.parametrize("word", ["switch", "case", "narrow", "pack", "unpack", "wrap_cast", "round_even", "private"])

@@ -24,7 +24,6 @@ from vyre.domain.ir.form_version import (
     LATER_OPERATORS,
     LATER_TYPES,
     SECOND,
-    form_version,
     has_later_type,
 )
 from vyre.domain.ir.json_tree import (
@@ -42,7 +41,7 @@ from vyre.domain.ir.json_tree import (
     record,
     text,
 )
-from vyre.domain.ir.limits import MAX_BUFFERS, check_names, check_writable
+from vyre.domain.ir.limits import MAX_BUFFERS, check_names, form_version
 from vyre.domain.ir.operators import AtomicOp, BinaryOp, Ordering, UnaryOp
 from vyre.domain.ir.stmt import Stmt
 from vyre.domain.ir.type_forms import type_from_json, type_to_json
@@ -212,9 +211,8 @@ def to_json(program: Program) -> dict[str, Any]:
 
     Raises ``InvalidProgram`` for a program beyond the structural limits or with fields out of range.
     """
-    check_writable(program)
-    check_names(program)
     version = form_version(program)
+    check_names(program)
     writer = _Writer(flat_chains=version != FIRST)
     try:
         return {

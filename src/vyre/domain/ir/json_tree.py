@@ -84,17 +84,27 @@ class Grammar(NamedTuple):
 
 
 class _Frame:
-    """A list being read: the fields of one node, or, without a production, a body or labels."""
+    """A list being read: the fields of one node, or, without a production, a body or labels.
 
-    __slots__ = ("depth", "fields", "is_body", "items", "next", "nodes", "production", "tag", "values")
+    Labels have depth 0.  ``nodes`` counts the node without the expressions, labels and statements written in it.
+    """
+
+    __slots__ = ("depth", "fields", "items", "next", "nodes", "production", "tag", "values")
 
     def __init__(self, tag: str, production: Production | None, items: list[Any], depth: int) -> None:
         self.tag, self.production, self.items, self.depth = tag, production, items, depth
-        self.next = 0 if production is None else 1
         self.values: list[Any] = []
-        self.fields = () if production is None else production.fields_of(len(items) - 1)
-        self.is_body = production is None
-        self.nodes = 0 if production is None else production.nodes
+        self.fields: tuple[Field, ...] = ()
+        if production is None:
+            self.next = self.nodes = 0
+            return
+        self.next, self.nodes = 1, production.nodes
+        self.fields = production.fields
+        further = len(items) - 1 - len(production.fields)
+        if further:
+            self.fields = production.fields_of(len(items) - 1)
+            # A repetition counts as a node, and so does what a missing field stands for.
+            self.nodes += further // len(production.repeated) if further > 0 else -further
 
 
 _ROOT: Final = "$.entry"
@@ -117,7 +127,7 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
             if not frames:
                 return tuple(result)
             if frame.production is None:
-                if frame.is_body:
+                if frame.depth == _STATEMENT:
                     grammar.leave()
                 result = tuple(result)
             if result is not None:
@@ -126,11 +136,11 @@ def fold(raw: object, grammar: Grammar) -> tuple[Stmt, ...]:
         item = frame.items[frame.next]
         frame.next += 1
         if frame.production is None:
-            if frame.is_body:
+            if frame.depth == _STATEMENT:
                 opened = _open(item, grammar.statements, "statement", _STATEMENT, frames)
             else:
                 opened = _open(item, grammar.labels, "literal", 0, frames)
-            nodes += _nodes(opened)
+            nodes += opened.nodes
             if nodes > MAX_NODES:
                 raise _too_large(frames)
             frames.append(opened)
@@ -165,25 +175,12 @@ def _open(item: object, table: Mapping[str, Production], what: str, depth: int, 
     production = table.get(item[0])
     if production is None:
         raise MalformedJson(f"unknown {what} tag {item[0][:40]!r}", path=_path(frames))
-    if not production.accepts(len(item) - 1):
+    if len(item) - 1 != len(production.fields) and not production.accepts(len(item) - 1):
         takes = f"{len(production.fields)} fields"
         if production.repeated:
             takes += f" and groups of {len(production.repeated)}"
         raise MalformedJson(f"{what} {item[0]!r} takes {takes}, found {len(item) - 1}", path=_path(frames))
     return _Frame(item[0], production, item, depth)
-
-
-def _nodes(opened: _Frame) -> int:
-    """Returns the nodes that a statement or label adds besides the expressions, labels and statements written in it.
-
-    A missing field stands for a node.
-    """
-    production = opened.production
-    assert production is not None
-    further = len(opened.items) - 1 - len(production.fields)
-    if not further:
-        return opened.nodes
-    return opened.nodes + (further // len(production.repeated) if further > 0 else -further)
 
 
 def _too_large(frames: list[_Frame]) -> MalformedJson:
@@ -193,15 +190,13 @@ def _too_large(frames: list[_Frame]) -> MalformedJson:
 def _open_labels(item: object, frames: list[_Frame]) -> _Frame:
     if not isinstance(item, list):
         raise MalformedJson(f"expected a list of literals, found {brief(item)}", path=_path(frames))
-    opened = _Frame("", None, item, _STATEMENT)
-    opened.is_body = False
-    return opened
+    return _Frame("", None, item, 0)
 
 
 def _open_body(item: object, frames: list[_Frame]) -> _Frame:
     if not isinstance(item, list):
         raise MalformedJson(f"expected a list of statements, found {brief(item)}", path=_path(frames))
-    if item and sum(frame.is_body for frame in frames) > MAX_STATEMENT_DEPTH:
+    if item and sum(frame.production is None for frame in frames) > MAX_STATEMENT_DEPTH:
         raise MalformedJson(
             f"statements are nested more than {MAX_STATEMENT_DEPTH} deep",
             path=_path(frames),

@@ -8,14 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.buffers import Buffer
-from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Expr, LaunchId, children
-from vyre.domain.ir.node import fields_getter
+from vyre.domain.ir.expr import EXPR_TYPES, Atomic, Bitcast, Cast, Expr, LaunchId, Literal, SpecConst, Unary, children
+from vyre.domain.ir.form_version import (
+    FIRST,
+    LATER_ACCESSES,
+    LATER_EXPRESSIONS,
+    LATER_KINDS,
+    LATER_OPERATORS,
+    LATER_TYPES,
+    SECOND,
+    has_later_type,
+)
+from vyre.domain.ir.node import fields_getter, misplaced
 from vyre.domain.ir.operators import AtomicOp
-from vyre.domain.ir.stmt import STMT_TYPES, Body, IndirectDispatch, nested, operands, own_size, walk_statements
+from vyre.domain.ir.stmt import (
+    STMT_TYPES,
+    WITH_BODIES,
+    Body,
+    IndirectDispatch,
+    Switch,
+    nested,
+    operands,
+    own_size,
+    walk_statements,
+)
 from vyre.domain.ir.walk import measure, unique_expressions
 
 if TYPE_CHECKING:
@@ -40,59 +60,87 @@ MAX_TYPE_DEPTH: Final = 64
 U32_MAX: Final = 0xFFFF_FFFF
 U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
-_CHECKED: Final = "writable"
+_CHECKED: Final = "form version"
+
+
+def form_version(program: Program) -> int:
+    """Returns the version of the binary form and of JSON in which a program is written: the oldest that holds it.
+
+    Raises the errors of ``check_writable``.
+    """
+    check_writable(program)
+    found = program._cache[_CHECKED]
+    assert isinstance(found, int)
+    return found
 
 
 def check_writable(program: Program) -> None:
     """Raises ``InvalidProgram`` if no written form can hold the program.
 
     That is the case if it is deeper or larger than the limits, or an integer field is out of range.  Linear in the
-    number of distinct nodes, however often they are shared; a positive answer is cached.  An ``else if`` is no deeper
-    than its ``if``.
+    number of distinct nodes, however often they are shared; a positive answer is cached, with the version of the form.
+    An ``else if`` is no deeper than its ``if``.
     """
     if _CHECKED in program._cache:
         return
     _check_header(program)
     measured: dict[int, tuple[int, int]] = {}
     total = 0
-    pending: list[tuple[Body, int]] = [(program.body, 0)]
+    later: list[object] = [buffer for buffer in program.buffers if _is_later_buffer(buffer)]
+    checks = _checks(later)
+    deepest = 0
+    pending: list[tuple[Body, int, int]] = [(program.body, 0, 0)]
     while pending:
-        body, depth = pending.pop()
+        body, depth, bodies_around = pending.pop()
         if body and depth > MAX_STATEMENT_DEPTH:
             raise InvalidProgram(
                 f"statements are nested {depth} bodies deep; the limit is {MAX_STATEMENT_DEPTH}",
                 fix="flatten the nesting or split the program.",
             )
+        if body and bodies_around > deepest:
+            deepest = bodies_around
         for stmt in body:
-            total += own_size(stmt)
-            if isinstance(stmt, IndirectDispatch):
+            total += 1
+            if type(stmt) is Switch:
+                total += own_size(stmt) - 1
+                _check_labels(stmt)
+                later.append(stmt)
+            elif type(stmt) is IndirectDispatch:
                 _check_range("the offset of an indirect dispatch", stmt.offset, U64_MAX)
             for operand in operands(stmt):
-                size = _size_if_small(operand)
+                size = _size_if_small(operand, checks)
                 if not size:
-                    height, size = measure(operand, measured, MAX_NODES + 1, _CHECKS)
+                    height, size = measure(operand, measured, MAX_NODES + 1, checks)
                     if height > MAX_EXPRESSION_DEPTH:
                         raise InvalidProgram(
                             f"an expression is {height} operators deep; the limit is {MAX_EXPRESSION_DEPTH}",
                             fix="name parts of it with let.",
                         )
                 total += size
-            pending += nested(stmt, depth)
+            if type(stmt) in WITH_BODIES:
+                pending += [(inside, inner, bodies_around + 1) for inside, inner in nested(stmt, depth)]
         if total > MAX_NODES:
             raise InvalidProgram(
                 f"written out, the program has more than {MAX_NODES} nodes",
                 fix="name shared sub-expressions with let, or split the program.",
             )
-    program._cache[_CHECKED] = True
+    program._cache[_CHECKED] = SECOND if later or deepest > MAX_STATEMENT_DEPTH else FIRST
 
 
-def _size_if_small(root: Expr) -> int:
+def _check_labels(stmt: Switch) -> None:
+    for arm in stmt.arms:
+        for label in arm.labels:
+            if type(label) is not Literal:
+                raise misplaced(label, "a label of `switch`", "Literal.of(ScalarType.U32, 1)")
+
+
+def _size_if_small(root: Expr, checks: _Checks) -> int:
     """Returns the number of nodes of a valid expression with too few of them to be too deep; 0 for a larger one."""
     size, stack = 0, [root]
     while stack:
         node = stack.pop()
-        if type(node) in _CHECKS:
-            _CHECKS[type(node)](node)
+        if type(node) in checks:
+            checks[type(node)](node)
         stack += children(node)
         size += 1
         if size > MAX_EXPRESSION_DEPTH:
@@ -142,7 +190,38 @@ def _check_atomic(node: Atomic) -> None:
         )
 
 
-_CHECKS: Final[dict[type, Callable[[Any], None]]] = {LaunchId: _check_launch_id, Atomic: _check_atomic}
+def _check_spec_const(node: SpecConst) -> None:
+    if type(node.default) is not Literal:
+        raise misplaced(node.default, "the default of a specialization constant", "Literal.of(ScalarType.U32, 1)")
+
+
+_Checks: TypeAlias = dict[type, Callable[[Any], None]]
+
+
+def _checks(later: list[object]) -> _Checks:
+    """Returns what is done with each node by its type; what the first version lacks is added to ``later``."""
+
+    def unary(node: Unary) -> None:
+        if node.op in LATER_OPERATORS:
+            later.append(node)
+
+    def cast(node: Cast | Bitcast) -> None:
+        if node.dtype in LATER_TYPES:
+            later.append(node)
+
+    return {
+        LaunchId: _check_launch_id,
+        Atomic: _check_atomic,
+        SpecConst: _check_spec_const,
+        Unary: unary,
+        Cast: cast,
+        Bitcast: cast,
+        **dict.fromkeys(LATER_EXPRESSIONS, later.append),
+    }
+
+
+def _is_later_buffer(buffer: Buffer) -> bool:
+    return buffer.access in LATER_ACCESSES or buffer.kind in LATER_KINDS or has_later_type(buffer.element)
 
 
 def _check_header(program: Program) -> None:

@@ -222,14 +222,21 @@ _OPERANDS: Final = {cls: fields_getter(names) for cls, names in _EXPR_FIELDS.ite
 
 
 def _switch_bodies(stmt: Switch) -> tuple[Body, ...]:
-    return (*(arm.body for arm in stmt.arms), stmt.default)
+    return (*(_checked_arm(arm).body for arm in stmt.arms), stmt.default)
+
+
+def _checked_arm(arm: Arm) -> Arm:
+    if type(arm) is not Arm:
+        raise misplaced(arm, "an arm of `switch`", "Arm((Literal.of(ScalarType.U32, 1),), ())")
+    return arm
 
 
 _BODIES: Final[dict[type[Node], Callable[[Any], tuple[Body, ...]]]] = {
     **{cls: fields_getter(_BODY_FIELDS.get(cls, ())) for cls in STMT_TYPES},
     Switch: _switch_bodies,
 }
-_WITH_BODIES: Final = frozenset((*_BODY_FIELDS, Switch))
+WITH_BODIES: Final = frozenset((*_BODY_FIELDS, Switch))
+"""The types of statements that have bodies."""
 
 
 def operands(stmt: Stmt) -> tuple[Expr, ...]:
@@ -260,7 +267,7 @@ def walk_statements(body: Body) -> Iterator[Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        if type(stmt) in _WITH_BODIES:
+        if type(stmt) in WITH_BODIES:
             for nested in reversed(bodies(stmt)):
                 stack.extend(reversed(nested))
 
@@ -268,9 +275,11 @@ def walk_statements(body: Body) -> Iterator[Stmt]:
 def own_size(stmt: Stmt) -> int:
     """Returns the number of nodes that a statement adds besides its operands and the statements in its bodies.
 
-    It is 1; the arms of a ``Switch`` and their labels count as well.
+    It is 1; the arms of a ``Switch`` and their labels count as well.  Raises ``InvalidProgram`` for what is no arm.
     """
-    return 1 + sum(1 + len(arm.labels) for arm in stmt.arms) if type(stmt) is Switch else 1
+    if type(stmt) is not Switch:
+        return 1
+    return 1 + sum(1 + len(arm.labels) for arm in map(_checked_arm, stmt.arms))
 
 
 def nested(stmt: Stmt, depth: int) -> tuple[tuple[Body, int], ...]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from vyre.domain.errors import InvalidProgram, MalformedWire
 from vyre.domain.identity import body_digest, names_digest, remember_digest
-from vyre.domain.ir.form_version import FIRST, form_version
+from vyre.domain.ir.form_version import FIRST
+from vyre.domain.ir.limits import form_version
 from vyre.domain.ir.wire_decoder import decode_sections
 from vyre.domain.ir.wire_encoder import encode_body, encode_sections, uleb
 from vyre.domain.ir.wire_format import DIGEST_BYTES, HEADER_BYTES, MAGIC, MAX_WIRE_BYTES, VERSIONS

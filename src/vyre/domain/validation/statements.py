@@ -183,6 +183,9 @@ class StatementChecker:
             if not arm.labels:
                 self._error("V221", "an arm of `switch` has no label", arm, stmt)
             for label in arm.labels:
+                if type(label) is not Literal:
+                    self._error("V221", "a label of `switch` is no literal", label, arm, stmt)
+                    continue
                 if dtype is not None and label.dtype is not dtype:
                     message = f"the label {label.value} of `switch` is {label.dtype.text}, not {dtype.text}"
                     self._error("V221", message, label, arm, stmt)

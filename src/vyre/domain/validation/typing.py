@@ -334,6 +334,9 @@ class ExpressionTyper:
             self.error("V204", f"an operand of `{what}` contains an atomic on `{impure.buffer}`", impure)
 
     def _spec_const(self, expr: SpecConst) -> ScalarType | None:
+        if type(expr.default) is not Literal:
+            self.error("V211", f"the default of specialization constant `{expr.name}` is no literal", expr)
+            return None
         dtype = expr.default.dtype
         if dtype not in _SPEC_TYPES:
             self.error("V211", f"specialization constant `{expr.name}` has the type {dtype.text}", expr)

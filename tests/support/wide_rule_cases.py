@@ -117,6 +117,26 @@ _case(
 )
 _case(
     "V010",
+    "a value that one arm leaves alone",
+    _kernel(Let("x", LID), _switch(WGID, (Assign("x", _ONE),), ()), when(equal(_X, _ONE), BARRIER)),
+    _kernel(
+        Let("x", LID),
+        _switch(WGID, (Assign("x", _ONE),), (Return(),), default=(Assign("x", WGID),)),
+        when(equal(_X, _ONE), BARRIER),
+    ),
+)
+_case(
+    "V010",
+    "a value that one link leaves alone",
+    _kernel(Let("x", LID), _chain(UNIFORM, TRUE, (Assign("x", _ONE),), ()), when(equal(_X, _ONE), BARRIER)),
+    _kernel(
+        Let("x", LID),
+        _chain(UNIFORM, TRUE, (Assign("x", _ONE),), (Assign("x", WGID),), (Return(),)),
+        when(equal(_X, _ONE), BARRIER),
+    ),
+)
+_case(
+    "V010",
     "after a break in an arm",
     loop("k", lit(3), _switch(LID, (Break(),)), BARRIER),
     loop("k", lit(3), _switch(WGID, (Break(),)), BARRIER),

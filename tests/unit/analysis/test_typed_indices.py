@@ -156,6 +156,15 @@ ROWS: Final = (
     Row("a local id as an i64", True, (put(cast(i64, LID)),)),
     Row("with arithmetic", True, (put(add(op(B.MUL, cast(u64, LID), number(3, u64)), number(7, u64))),)),
     Row("less a larger number", False, (put(op(B.SUB, cast(i64, LID), number(1, i64))),)),
+    Row("a difference that wraps as u32 and not as i64", False, (
+        Let("x", Load("words", LID)), Let("y", Load("words", GID)),
+        when(less(op(B.SUB, var("x"), var("y")), lit(100)),
+             put(op(B.SUB, cast(i64, var("x")), cast(i64, var("y"))))),
+    )),
+    Row("a sum that wraps as u32 and not as u64", False, (
+        Let("x", Load("words", LID)), Let("y", Load("words", GID)),
+        when(less(add(var("x"), var("y")), lit(100)), put(add(cast(u64, var("x")), cast(u64, var("y"))))),
+    )),
     Row("less a smaller number", True, (put(op(B.SUB, add(cast(i64, LID), number(3, i64)), number(2, i64))),)),
     Row("a sum that may pass 2^32", False, (put(cast(u32, add(LONG_GID, number(1, i64)))),)),
     Row("a product that may pass 2^32 is no u32 product", False, (

@@ -13,6 +13,8 @@ import pytest
 
 import vyre
 from support.limits import LIMIT_S
+from support.running import Outputs, oracle
+from support.widened_programs import widened_cases
 from vyre.app.aot import aot_emitters
 from vyre.gallery.example import Case, dispatch_once, mismatches
 from vyre.gallery.registry import BASICS, load
@@ -116,6 +118,19 @@ def test_a_bundle_gives_the_bytes_of_a_dispatch(
     for found in answers[name]:
         assert mismatches(case, found) == []
         assert {k: v.tobytes() for k, v in found.items()} == {k: v.tobytes() for k, v in expected.items()}
+
+
+@pytest.mark.parametrize("name", ["private memory between grid barriers", "private u32 of 300", "bool8"])
+def test_a_bundle_of_the_widened_language_gives_the_bytes_of_the_reference(name: str, tmp_path: Path) -> None:
+    case = dict(widened_cases())[name]
+    written = vyre.build_bundle(
+        case.program, tmp_path / "b.vyrz", targets=[TARGET], emitters=aot_emitters(machine_code=False)
+    )
+    expected = oracle(case)
+    assert isinstance(expected, Outputs)
+    with vyre.load_bundle(written.path, backend="cuda-machine", expect=written.digest) as bundle:
+        found = bundle(case.inputs, case.config)
+    assert {name: values.tobytes() for name, values in found.items()} == expected.bytes
 
 
 def test_the_runner_fails_on_a_forbidden_import(tmp_path: Path) -> None:

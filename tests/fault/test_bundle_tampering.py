@@ -150,6 +150,7 @@ INNER: Final[dict[str, Callable[[Manifest], object]]] = {
     "a true binding": lambda m: m["buffers"][1].update(binding=True),
     "an unknown access": buffer(access="EXECUTE"),
     "a workgroup buffer": buffer(access="WORKGROUP"),
+    "a private buffer": buffer(access="PRIVATE"),
     "an unknown element": buffer(element="f8"),
     "another element": buffer(element="u32"),
     "a model that is not there": buffer(like="z"),

@@ -265,7 +265,7 @@ def _buffer_problems(buffers: tuple[Buffer, ...]) -> Iterator[str]:
             and counts(buffer.binding, buffer.count, alignment)
             and not alignment & (alignment - 1)
             and flags(buffer.is_output)
-            and not buffer.is_workgroup
+            and buffer.is_bound
             and (buffer.like is None or buffer.like in names)
             and (buffer.output_range is None or _range(*buffer.output_range))
         )

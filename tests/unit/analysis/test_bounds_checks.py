@@ -713,8 +713,8 @@ class _Guard:
     def access(self, node: Access, index: int, count: int, /) -> None:
         if self._facts.proven(node):
             _Guard.proven += 1
-            assert index < count, f"{node!r} touches element {index} of {count}"
-        elif index >= count:
+            assert 0 <= index < count, f"{node!r} touches element {index} of {count}"
+        elif not 0 <= index < count:
             _Guard.outside += 1
 
 

@@ -339,7 +339,7 @@ class _Outside:
     def access(self, node: Access, index: int, count: int, /) -> None:
         if self._absent.get(id(node), False):
             _Outside.noted += 1
-            assert index >= count, f"{node!r} touches element {index} of {count}"
+            assert not 0 <= index < count, f"{node!r} touches element {index} of {count}"
 
 
 def test_accesses_noted_as_out_of_range_touch_nothing() -> None:

@@ -41,8 +41,8 @@ def every_program() -> Iterator[tuple[str, Program]]:
         yield f"gallery {name}", example.program()
     for case in op_matrix():
         yield f"operators {case.name}", case.program
-    for name, case in widened_cases():
-        yield f"widened {name}", case.program
+    for name, widened in widened_cases():
+        yield f"widened {name}", widened.program
     for test in load_filetests([FILETESTS]):
         if test.program is not None and validate(test.program).ok:
             yield f"filetest {Path(test.filename).stem}", test.program

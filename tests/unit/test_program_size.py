@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from benchmarks.program_shapes import BUILT, SHAPES
@@ -76,7 +77,7 @@ def test_no_phase_takes_more_than_linear_steps(shape: str) -> None:
 @pytest.mark.parametrize("shape", BUILT)
 def test_tracing_takes_linear_steps(shape: str) -> None:
     BUILT[shape](64)
-    few, many = (steps_of(lambda nodes=nodes: BUILT[shape](nodes)) for nodes in (SMALL, LARGE))
+    few, many = (steps_of(partial(BUILT[shape], nodes)) for nodes in (SMALL, LARGE))
     assert few < many < TOLERANCE * LARGE / SMALL * few
 
 

@@ -388,7 +388,8 @@ class _Maze:
             source = random.choice(INTEGERS)
             return cast(dtype, self._value(source, depth - 1))
         if kind < 0.36:
-            twin = {u32: i32, i32: u32, u64: i64, i64: u64}[dtype]
+            twins: dict[ScalarType, ScalarType] = {u32: i32, i32: u32, u64: i64, i64: u64}
+            twin = twins[dtype]
             return Bitcast(dtype, self._value(twin, depth - 1))
         if kind < 0.42:
             return Select(self._condition(0), self._value(dtype, depth - 1), self._value(dtype, depth - 1))
@@ -476,7 +477,7 @@ class _Maze:
         random, name, dtype = self._random, self._name(), self._random.choice(INTEGERS)
         step: Expr = number(random.choice((1, 1, 2, 4)), dtype)
         start: Expr = random.choice((number(0, dtype), number(2, dtype), self._value(dtype, 1)))
-        stop = op(B.MIN, self._value(dtype, 1), number(random.choice((7, 30, 100)), dtype))
+        stop: Expr = op(B.MIN, self._value(dtype, 1), number(random.choice((7, 30, 100)), dtype))
         if dtype.is_signed and random.random() < 0.5:
             step = number(random.choice((-1, -1, -2)), dtype)
             start, stop = op(B.MIN, start, number(random.choice((7, 30, 100)), dtype)), self._number(dtype)

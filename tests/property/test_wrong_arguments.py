@@ -376,7 +376,7 @@ NOT_CALLED: Final = {
     # records of the port, which the application makes and checks
     "Pipeline.run", "Pipeline.shapes", "Pipeline.submit", "SpecValue",
     # the language, whose builder and forms have tests of their own
-    "Buffer", "BufferHandle", "Program", "ProgramBuilder", "Value", "Variable",
+    "Buffer", "BufferHandle", "Program", "ProgramBuilder", "SwitchArms", "Value", "Variable", "View2d", "View3d",
     # without arguments, or checked where they are used
     "AotEmitter", "AotTargetId", "OutputArena", "Step",
 }  # fmt: skip

@@ -70,8 +70,7 @@ if TYPE_CHECKING:
     from vyre.domain.geometry import GridRule as GridRule, LaunchGeometry as LaunchGeometry
     from vyre.domain.ir.builder import (
         BufferHandle as BufferHandle, Operand as Operand, ProgramBuilder as ProgramBuilder,
-        SwitchArms as SwitchArms, TypeLike as TypeLike, Value as Value, Variable as Variable,
-        View2d as View2d, View3d as View3d,
+        TypeLike as TypeLike, Value as Value, Variable as Variable,
     )
     from vyre.domain.ir.functions import (
         abs_ as abs_, abs_diff as abs_diff, acos as acos, asin as asin, atan as atan, ceil as ceil, clz as clz,
@@ -86,10 +85,12 @@ if TYPE_CHECKING:
     )
     from vyre.domain.ir.operators import Ordering as Ordering
     from vyre.domain.ir.program import Buffer as Buffer, Program as Program
+    from vyre.domain.ir.switching import SwitchArms as SwitchArms
     from vyre.domain.ir.types import (
         ScalarType as ScalarType, bf16 as bf16, bool8 as bool8, bool_ as bool_, f16 as f16, f32 as f32, f64 as f64,
         i8 as i8, i16 as i16, i32 as i32, i64 as i64, u8 as u8, u16 as u16, u32 as u32, u64 as u64,
     )
+    from vyre.domain.ir.views import View2d as View2d, View3d as View3d
     from vyre.domain.ir.upstream import import_upstream as import_upstream
     from vyre.domain.launch_costs import LaunchCosts as LaunchCosts, Provenance as Provenance
     from vyre.domain.races import DataRace as DataRace, LanePlace as LanePlace, RacingAccess as RacingAccess
@@ -142,7 +143,9 @@ _HOME: Final[dict[str, str]] = {
         "UnusableCosts VyreError"
     ),
     "vyre.domain.geometry": "GridRule LaunchGeometry",
-    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder SwitchArms TypeLike Value Variable View2d View3d",
+    "vyre.domain.ir.builder": "BufferHandle Operand ProgramBuilder TypeLike Value Variable",
+    "vyre.domain.ir.switching": "SwitchArms",
+    "vyre.domain.ir.views": "View2d View3d",
     "vyre.domain.ir.functions": (
         "abs_ abs_diff acos asin atan ceil clz cos cosh ctz exp exp2 floor fma inverse_sqrt is_finite is_inf "
         "is_nan log log2 max_ min_ mulhi narrow pack popcount reciprocal reverse_bits rotl rotr round_ "

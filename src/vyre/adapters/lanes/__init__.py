@@ -23,8 +23,6 @@ from vyre.adapters.lanes.narrowing import narrow, pack, unpack
 from vyre.adapters.lanes.types import BinaryRule, Lanes, TernaryRule, UnaryRule
 from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType
-from vyre.domain.numerics.evaluate import evaluate_lanes
-from vyre.domain.numerics.transcendentals import transcendental
 
 __all__ = [
     "BinaryRule",
@@ -61,6 +59,9 @@ def unary(op: UnaryOp, dtype: ScalarType) -> UnaryRule:
     if op in TRANSCENDENTALS:
         if dtype is not ScalarType.F32:
             raise KeyError(op)
+        from vyre.domain.numerics.evaluate import evaluate_lanes  # few programs have transcendental functions
+        from vyre.domain.numerics.transcendentals import transcendental
+
         program = transcendental(op)
         return lambda x: evaluate_lanes(program, x)
     if dtype.is_float:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar
 
 from vyre.domain.errors import UnfinishedProgram
 from vyre.domain.ir import arguments
@@ -53,7 +53,6 @@ from vyre.domain.ir.stmt import (
     Stmt,
     Trap,
 )
-from vyre.domain.ir.switching import SwitchArms, switch_block
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.value import (
     NEVER_STALE,
@@ -68,20 +67,20 @@ from vyre.domain.ir.value import (
     type_error,
     typed,
 )
-from vyre.domain.ir.views import View2d, View3d
 from vyre.domain.shown import shown
+
+if TYPE_CHECKING:  # few kernels have switches and views
+    from vyre.domain.ir.switching import SwitchArms
+    from vyre.domain.ir.views import View2d, View3d
 
 __all__ = [
     "BufferHandle",
     "Condition",
     "Operand",
     "ProgramBuilder",
-    "SwitchArms",
     "TypeLike",
     "Value",
     "Variable",
-    "View2d",
-    "View3d",
     "literal",
 ]
 
@@ -201,12 +200,16 @@ class ProgramBuilder(ForeignBuilderUse):
         ``x`` is checked against the width and ``y`` against the rows that exist, the last of which may be partial: what
         is outside loads as zero and is not stored.
         """
+        from vyre.domain.ir.views import View2d
+
         return View2d(self._recorder, self._viewed(buffer), width)
 
     def view3d(self, buffer: BufferHandle, height: Operand, width: Operand) -> View3d:
         """Returns a view of a buffer as planes of ``height`` rows of ``width`` elements (u32 both): ``m[z, y, x]`` is
         the element (z * height + y) * width + x, with each coordinate checked.
         """
+        from vyre.domain.ir.views import View3d
+
         return View3d(self._recorder, self._viewed(buffer), height, width)
 
     def param(self, name: str, dtype: TypeLike) -> Value:
@@ -313,6 +316,8 @@ class ProgramBuilder(ForeignBuilderUse):
         value = as_value(selector)
         if not value.dtype.is_integer:
             type_error("switch", value.dtype, INTEGERS)
+        from vyre.domain.ir.switching import switch_block
+
         return self._opened(switch_block(self._recorder, value))
 
     def for_(

@@ -21,8 +21,6 @@ from typing import Final, NamedTuple
 
 from vyre.domain.ir.operators import TRANSCENDENTALS, AtomicOp, BinaryOp, UnaryOp
 from vyre.domain.ir.types import ScalarType, TypeKind
-from vyre.domain.numerics.evaluate import evaluate_bits
-from vyre.domain.numerics.transcendentals import transcendental
 
 _S = ScalarType
 
@@ -344,6 +342,9 @@ def _unary_float(op: UnaryOp, form: _FloatFormat, a: int) -> int:
     if op is UnaryOp.ABS:
         return a & ~form.sign
     if op in TRANSCENDENTALS:
+        from vyre.domain.numerics.evaluate import evaluate_bits  # few programs have transcendental functions
+        from vyre.domain.numerics.transcendentals import transcendental
+
         return evaluate_bits(transcendental(op), a)
     if op in _CLASSIFY:
         return int(_CLASSIFY[op](_to_float(form, a)))

@@ -17,7 +17,6 @@ from vyre.adapters.lanes.types import Lanes
 from vyre.adapters.reference.engine import Memory, RunOptions
 from vyre.adapters.reference.vector.chunk import Chunk, Failures
 from vyre.adapters.reference.vector.lanes_context import Grid
-from vyre.adapters.reference.vector.private_storage import PrivateStorage
 from vyre.adapters.reference.vector.schedule import touches_written_buffers_once
 from vyre.adapters.reference.vector.statements import StatementCompiler
 from vyre.adapters.reference.vector.storage import ElementRules, Storage
@@ -30,6 +29,8 @@ from vyre.domain.validation.validator import check_rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from vyre.adapters.reference.vector.private_storage import PrivateStorage
 
 CHUNK_LANES: Final = 1 << 18
 """Lanes of a chunk.  Measured: fewer have more overhead of Python, more exceed the cache and the allocator's pools."""
@@ -139,6 +140,8 @@ class VectorKernel:
 
     def _private_memory(self, name: str, count: int, grid: Grid, last: dict[str, PrivateStorage]) -> PrivateStorage:
         """Returns zeroed memory for the lanes of a chunk; the array of the last chunk is reused."""
+        from vyre.adapters.reference.vector.private_storage import PrivateStorage  # few programs have private memory
+
         before = last.pop(name, None)
         if before is None or len(before.array) < grid.lanes * count:
             array = np.zeros(grid.lanes * count, self._rules[name].stored)

@@ -144,12 +144,13 @@ def _in_a_process(shape: str, power: int) -> dict[str, Any]:
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.one is not None:
-        print(json.dumps(measure(options.shape, 1 << options.one)))
+        (shape,) = options.shape
+        print(json.dumps(measure(shape, 1 << options.one)))
         return 0
     record: dict[str, Any] = {"machine": machine.describe(), "limits": {"seconds": LIMIT_S, "MiB": LIMIT_MIB}}
     shapes = record["shapes"] = {}
     met = True
-    for shape in [options.shape] if options.shape else program_shapes.SHAPES:
+    for shape in options.shape or program_shapes.SHAPES:
         sizes = {power: _in_a_process(shape, power) for power in range(options.smallest, options.largest + 1, 2)}
         shapes[shape] = {f"2^{power}": found for power, found in sizes.items()}
         met &= _print(shape, sizes)
@@ -185,7 +186,12 @@ def _print(shape: str, sizes: dict[int, dict[str, Any]]) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.program_size", description=__doc__)
-    parser.add_argument("--shape", choices=tuple(program_shapes.SHAPES), help="measure this shape alone")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        choices=tuple(program_shapes.SHAPES),
+        help="measure this shape alone, or those named by several options",
+    )
     parser.add_argument(
         "--smallest",
         type=int,

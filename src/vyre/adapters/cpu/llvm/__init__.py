@@ -1,0 +1,1 @@
+"""The translation of programs to LLVM IR text; it needs no LLVM."""

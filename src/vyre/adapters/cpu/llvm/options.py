@@ -1,0 +1,24 @@
+"""Options of an emission, all of which are part of the key of the code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+LANES: Final = (4, 8, 16, 32)
+"""The numbers of lanes that a vector can have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitOptions:
+    """Options of an emission.
+
+    ``lanes`` is the number of lanes of a vector, one of ``LANES``; programs with subgroup operations have 32 whatever
+    it says.  ``counting`` counts the loop back edges of every lane against the step budget.  ``exclusive`` promises
+    that no other thread uses the buffers during a run.  ``wide`` allows buffers of 2^31 bytes and more.
+    """
+
+    lanes: int = 16
+    counting: bool = False
+    exclusive: bool = False
+    wide: bool = False

@@ -1,0 +1,189 @@
+"""``Writer``: the text of one LLVM function, written in program order.
+
+A pure instruction whose operands are known outside of the current loops is written before the outermost loop that
+does not change them, and an instruction that a dominating block holds already is not written again.  A light
+optimisation pipeline then has little left to hoist or to share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+Section: TypeAlias = "list[str | Section]"
+"""Lines and nested sections, in the order of the text."""
+
+
+class _Loop:
+    """An open loop: the section that ends its preheader, and the scope around it."""
+
+    __slots__ = ("preheader", "scope")
+
+    def __init__(self, preheader: Section, scope: int) -> None:
+        self.preheader: Final = preheader
+        self.scope: Final = scope
+
+
+class Writer:
+    """Writes instructions; operands and results are operand texts of LLVM IR, such as ``%7`` or ``42``."""
+
+    def __init__(self) -> None:
+        self.entry: Final[Section] = []
+        """The start of the entry block: stack slots and whatever every other block may rely on."""
+        self.module: Final[dict[str, None]] = {}
+        """Lines outside of the function, each once: declarations and constants."""
+        body: Section = []
+        self._text: Final[Section] = [self.entry, body]
+        self._out: Section = body
+        self._loops: Final[list[_Loop]] = []
+        self._scopes: Final[list[dict[str, str]]] = [{}]
+        self._levels: Final[dict[str, int]] = {}
+        self._count = 0
+        self.block: str = "entry"
+        """The label of the block that is being written."""
+        self.location: str = ""
+        """A suffix of every instruction line, for debug information."""
+
+    # ---- names
+    def name(self, hint: str = "") -> str:
+        """Returns a new local name, such as ``%v7``."""
+        self._count += 1
+        return f"%{hint or 'v'}{self._count}"
+
+    def label(self, hint: str = "b") -> str:
+        """Returns a new label, which is not placed yet."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    # ---- instructions
+    def pure(self, form: str, *operands: str) -> str:
+        """Returns the result of an instruction without effects that is defined for all operands.
+
+        ``form`` is the instruction with ``{}`` for each operand, for example ``"add i32 {}, {}"``.  The result may
+        be that of an equal instruction, and the instruction may stand before the loops around the current place.
+        """
+        text = form.format(*operands)
+        for scope in reversed(self._scopes):
+            found = scope.get(text)
+            if found is not None:
+                return found
+        levels = self._levels
+        level = max([levels.get(operand, 0) for operand in operands], default=0)
+        result = self.name()
+        if level < len(self._loops):
+            loop = self._loops[level]
+            loop.preheader.append(f"  {result} = {text}{self.location}")
+            self._scopes[loop.scope][text] = result
+        else:
+            self._out.append(f"  {result} = {text}{self.location}")
+            self._scopes[-1][text] = result
+        if level:
+            levels[result] = level
+        return result
+
+    def here(self, text: str) -> str:
+        """Returns the result of an instruction that belongs to the current place, such as a load."""
+        result = self.name()
+        self._out.append(f"  {result} = {text}{self.location}")
+        self._levels[result] = len(self._loops)
+        return result
+
+    def line(self, text: str) -> None:
+        """Writes an instruction without a result at the current place."""
+        self._out.append(f"  {text}{self.location}")
+
+    def at_entry(self, text: str) -> str:
+        """Returns the result of an instruction at the start of the function, such as a stack slot."""
+        result = self.name()
+        self.entry.append(f"  {result} = {text}")
+        return result
+
+    def known(self, key: str) -> str | None:
+        """Returns the result that ``remember`` keeps under a key, if that place dominates the current one."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def remember(self, key: str, result: str) -> None:
+        """Keeps the result of something that was written at the current place, until the current scope ends."""
+        self._scopes[-1][key] = result
+
+    def remember_everywhere(self, key: str, result: str) -> None:
+        """Keeps the result of something that was written at the start of the function."""
+        self._scopes[0][key] = result
+
+    def declare(self, line: str) -> None:
+        """Adds a line outside of the function, once."""
+        self.module[line] = None
+
+    # ---- blocks
+    def place(self, label: str) -> None:
+        """Starts the block ``label``."""
+        self._out.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """Ends the block with a jump."""
+        self.line(f"br label %{label}")
+
+    def branch(self, condition: str, on_true: str, on_false: str, *, likely: bool | None = None) -> None:
+        """Ends the block with a branch on an ``i1``; ``likely`` says which way it usually goes, if that is known."""
+        weights = ""
+        if likely is not None:
+            number = 1 if likely else 2
+            self.declare(
+                f'!{number} = !{{!"branch_weights", i32 {1000 if likely else 1}, i32 {1 if likely else 1000}}}'
+            )
+            weights = f", !prof !{number}"
+        self._out.append(f"  br i1 {condition}, label %{on_true}, label %{on_false}{weights}{self.location}")
+
+    # ---- structure
+    def open_scope(self) -> None:
+        """Begins code that does not dominate what follows its end: the body of a branch or of a loop."""
+        self._scopes.append({})
+
+    def close_scope(self) -> None:
+        """Ends the scope that was opened last."""
+        self._scopes.pop()
+
+    def open_loop(self, head: str) -> None:
+        """Ends the current block with a jump to a loop and starts its first block, ``head``.
+
+        Instructions that the loop does not change will stand before the jump.
+        """
+        preheader: Section = []
+        self._out.append(preheader)
+        self._loops.append(_Loop(preheader, len(self._scopes) - 1))
+        self.jump(head)
+        self._scopes.append({})
+        self.place(head)
+
+    def close_loop(self, after: str) -> None:
+        """Ends a loop, whose last block must be complete, and starts the block ``after`` it."""
+        self._scopes.pop()
+        self._loops.pop()
+        self.place(after)
+
+    @property
+    def depth(self) -> int:
+        """Returns the number of open loops."""
+        return len(self._loops)
+
+    def text(self) -> str:
+        """Returns the lines of the function's body."""
+        return "\n".join(_flat(self._text))
+
+
+def _flat(section: Section) -> Iterator[str]:
+    stack: list[Iterator[str | Section]] = [iter(section)]
+    while stack:
+        for item in stack[-1]:
+            if isinstance(item, str):
+                yield item
+            else:
+                stack.append(iter(item))
+                break
+        else:
+            stack.pop()

@@ -23,18 +23,20 @@ the result and compares the rest with half a place.  Zeros, infinities and NaN f
 The case with the number i has the patterns i // 2^16 and i % 2^16 as its operands, or is the f32 of the pattern i.  The
 record, ``benchmarks/results/narrow-rounding.json``, keeps a checksum of each of 256 chunks of 2^24 cases, so that an
 interrupted run goes on where it stopped: the sum over the cases i of the chunk, from 0, of bits(i) * (2i + 1) modulo
-2^64.  What the record holds is not run again until the file of the rules changes.
+2^64.  What the record holds is not run again until the code of the rules changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import platform
 import sys
 import time
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -280,8 +282,28 @@ def run_chunk(proof: str, chunk: int) -> ChunkResult:
 
 
 def rules_digest() -> str:
-    """A digest of the file that holds the rules of narrow values."""
-    return hashlib.blake2b(Path(narrowing.__file__).read_bytes(), digest_size=16).hexdigest()
+    """Returns a digest of the rules of narrow values: of the tokens of their file, without comments and docstrings."""
+    source = Path(narrowing.__file__).read_text("utf-8")
+    return hashlib.blake2b("\0".join(code_tokens(source)).encode(), digest_size=16).hexdigest()
+
+
+def code_tokens(source: str) -> Iterator[str]:
+    """Yields the tokens of Python source, without those of comments, blank lines and strings that are statements."""
+    before = tokenize.NEWLINE
+    held = ""
+    for kind, text, *_ in tokenize.generate_tokens(io.StringIO(source).readline):
+        if kind in (tokenize.COMMENT, tokenize.NL):
+            continue
+        if kind == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            held = text
+        elif held and kind == tokenize.NEWLINE:
+            held = ""
+        else:
+            if held:
+                yield held
+            yield text or tokenize.tok_name[kind]
+            held = ""
+        before = kind
 
 
 def fresh_entry() -> dict[str, Any]:

@@ -185,7 +185,7 @@ def test_the_judge_of_the_proofs_rounds_as_the_definition_says(form: NarrowForma
 
 
 def test_the_judge_finds_a_wrong_rounding() -> None:
-    """What rounds twice, through a format with two bits more, is not what the proofs call right."""
+    """The proofs refuse a result that was rounded twice, at first to a format with two bits more."""
     left = 0x3555
     blocks = narrow_rounding.PATTERNS // narrow_rounding.BLOCK
     wrong = 0
@@ -195,3 +195,22 @@ def test_the_judge_finds_a_wrong_rounding() -> None:
         twice = (word + np.uint32(0x3FF) + (word >> np.uint32(11) & np.uint32(1))) & np.uint32(0xFFFF_F800)
         wrong += narrow_rounding.wrong_cases(block._replace(lanes=twice.view(np.float32)))[0].size
     assert wrong > 100
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        (
+            ('"""A."""\nA = 1\n"""A."""\n\n# A.\ndef f():\n    """A."""\n    return "b"\n', True),
+            True,
+        ),
+        ('A = 1\ndef f():\n    return "c"\n', False),
+        ('A = 1\ndef f():\n    return 1\n"b"\n', False),
+        ('A = "1"\ndef f():\n    return "b"\n', False),
+        ('A = 1\ndef f():\n    "x" + "y"\n    return "b"\n', False),
+        ('A = 1\ndef f(): pass\nreturn_ = "b"\n', False),
+    ],
+)
+def test_words_about_the_rules_leave_their_digest_as_it_is(source: str, same: bool) -> None:
+    kept = list(narrow_rounding.code_tokens('A = 1\ndef f():\n    return "b"\n'))
+    assert (list(narrow_rounding.code_tokens(source)) == kept) is same

@@ -138,7 +138,7 @@ def _close_terms(op: BinaryOp, form: NarrowFormat, target: Midpoint, rng: random
 
 
 def _close_factors(op: BinaryOp, form: NarrowFormat, target: Midpoint, rng: random.Random) -> Iterator[tuple[int, int]]:
-    """Of all significands b the four that have an a with a * b, or a / b, closest to the midpoint."""
+    """Yields at most four pairs of bit patterns, a and b, whose product or quotient lies closest to the midpoint."""
     low, high = 1 << form.fraction_bits, 2 << form.fraction_bits
     b = np.arange(low, high, dtype=np.int64)
     if op is BinaryOp.DIV:

@@ -129,7 +129,7 @@ class MachineCampaign:
     python: str = field(default_factory=platform.python_version)
     features: int = 0
     missed_features: list[str] = field(default_factory=lambda: sorted(ALL_FEATURES))
-    """What no program of the run contains."""
+    """The features that no program of the run contains."""
     failures: list[str] = field(default_factory=list)
 
     @classmethod

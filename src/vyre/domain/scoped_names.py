@@ -1,4 +1,4 @@
-"""``ScopedNames``: what the names that are visible at one point of a walk denote."""
+"""``ScopedNames`` maps each name that is visible at one point of a walk to its meaning there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Narrow values: what lanes keep of themselves in an element of a narrow type, and its bits in the low part of a u32.
+"""Functions that round lanes to a narrow type, and that move its bits to and from the low part of a u32.
 
 The roundings use whole-array operations whose time does not depend on the values; NumPy's own conversion to float16
 takes some thirty times as long for lanes that become subnormal or infinite, because it raises a status flag for each.
@@ -23,12 +23,12 @@ _BFLOAT_NAN: Final = np.uint32(0x7FC0_0000)
 _LEAST_NORMAL: Final = np.float32(2.0**-14)
 """The least normal number of f16: below it the last place does not move."""
 _BEYOND: Final = np.float32(2.0**16)
-"""What would follow the greatest number of f16; what rounds to it is infinite."""
+"""The first number beyond the range of f16, if its exponents went on; a number that rounds to it becomes infinite."""
 _TO_INFINITY: Final = np.float32(2.0**112)
 """Takes 2^16 beyond the range of f32, and everything below it to a normal number."""
 _FROM_INFINITY: Final = np.float32(2.0**-112)
 _PLACES: Final = np.uint32(13 << 23)
-"""What a factor of 2^13 adds to the bits of an f32; the significands of f16 and f32 differ by 13 bits."""
+"""A factor of 2^13 adds this to the bits of an f32; the significand of f32 has 13 bits more than that of f16."""
 
 
 def _has_nan(x: Any) -> bool:

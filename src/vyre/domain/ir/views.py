@@ -46,7 +46,7 @@ def view_index(*coordinates: Expr, sizes: tuple[Expr, ...], loc: SourceLocation 
 
 
 class _View(Atomics[I], Generic[I]):
-    """What views of two and of three axes have in common."""
+    """The base class of views: views of two axes and of three inherit their operations from it."""
 
     __slots__ = ("_buffer", "_recorder", "_sizes")
     _AXES: ClassVar[str]

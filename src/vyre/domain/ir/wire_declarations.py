@@ -44,7 +44,7 @@ def _without(members: type[_E], later: Collection[_E]) -> dict[int, _E]:
 
 
 class Words(NamedTuple):
-    """What a version of the format has, by tag."""
+    """A version of the format, with the accesses, memory kinds and scalar types that each of its tags denotes."""
 
     version: int
     access: dict[int, Access]

@@ -1,4 +1,4 @@
-"""What happens to a buffer between the start of an asynchronous copy and its wait.
+"""``CopySpans`` finds the statements that touch a buffer between the start of an asynchronous copy and its wait.
 
 Statements are numbered in program order, once for each place where they stand, and the numbers of those that touch a
 buffer are kept in order.  A question about one copy then costs a search in such a list, so that the answers for all

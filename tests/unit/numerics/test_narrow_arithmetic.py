@@ -200,10 +200,7 @@ def test_the_judge_finds_a_wrong_rounding() -> None:
 @pytest.mark.parametrize(
     ("source", "same"),
     [
-        (
-            ('"""A."""\nA = 1\n"""A."""\n\n# A.\ndef f():\n    """A."""\n    return "b"\n', True),
-            True,
-        ),
+        ('"""A."""\nA = 1\n"""A."""\n\n# A.\ndef f():\n    """A."""\n    return "b"\n', True),
         ('A = 1\ndef f():\n    return "c"\n', False),
         ('A = 1\ndef f():\n    return 1\n"b"\n', False),
         ('A = "1"\ndef f():\n    return "b"\n', False),

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.host.memory import aligned, allocate
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.reference.engine import Engine, Kernel, RunOptions
 from vyre.domain.binding import plan_bindings
@@ -136,21 +137,6 @@ class ReferenceExecutor(PipelineExecutor[ReferencePipeline]):
             return ReferencePipeline(backend, engine, program, config), Compilation()
 
         super().__init__(make, sink)
-
-
-def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:
-    """Returns bytes of whole elements, copied if the elements are not aligned in place."""
-    return data if data.view(f"u{element_size}").flags.aligned else data.copy()
-
-
-def allocate(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Returns zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
-    import numpy as np
-
-    try:
-        return np.zeros(nbytes, np.uint8)
-    except (MemoryError, ValueError, OverflowError) as error:  # the last two: more than the address space
-        raise DeviceOutOfMemory(requested=nbytes) from error
 
 
 def _race_checking() -> Engine:

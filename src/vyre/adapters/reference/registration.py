@@ -49,10 +49,10 @@ def _scalar_engine() -> Engine:
 def _make(backend: BackendId, engine: Callable[[], Engine], services: BackendServices) -> Backend:
     from vyre.adapters.reference.cost_probe import HostCostProbe
     from vyre.adapters.reference.executor import ReferenceExecutor
-    from vyre.adapters.reference.memory import HostMemory
+    from vyre.adapters.reference.memory import ReferenceMemory
 
     executor = ReferenceExecutor(backend, engine(), services.decisions)
-    memory = HostMemory(backend, executor)
+    memory = ReferenceMemory(backend, executor)
     return Backend(
         id=backend,
         version="1",

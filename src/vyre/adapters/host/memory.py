@@ -1,0 +1,209 @@
+"""Resident memory on the host: arrays behind the port's handles, and the memory that a step binds.
+
+Backends that compute on the host share these parts.  They differ in how a step is run on the memory that was resolved
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.domain.binding import Binding, BindingPlan, plan_bindings
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import DeviceOutOfMemory, InvalidInput, InvalidResource
+from vyre.domain.launch import Launch
+from vyre.domain.names import BackendId
+from vyre.ports.backend import Readback, ResidentBuffer, ResidentStep, Upload, check_ownership
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.domain.ir.program import Program
+
+ALIGNMENT: Final = 64
+"""The alignment, in bytes, of all memory that is allocated here: a cache line, and the widest vector."""
+
+
+class HostBuffer(ResidentBuffer):
+    """Zero-initialized bytes on the host, aligned to ``ALIGNMENT``; ``address`` is that of the first byte.
+
+    Memory of a closed buffer lives as long as a run still uses ``data``.
+    """
+
+    __slots__ = ("address", "data")
+
+    def __init__(self, backend: BackendId, nbytes: int, label: str | None) -> None:
+        self.data: npt.NDArray[np.uint8]
+        self.address: int
+        self.data, self.address = allocate_aligned(nbytes)
+        super().__init__(backend_id=backend, nbytes=nbytes, epoch=0, label=label)
+
+    def _release(self) -> None:
+        import numpy as np
+
+        self.data = np.empty(0, np.uint8)  # not a slice, which would keep the memory
+
+
+class HostMemory:
+    """``ResidentMemory`` on the host."""
+
+    def __init__(self, backend: BackendId) -> None:
+        self.backend: Final = backend
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ResidentMemory.allocate``."""
+        if nbytes < 0:
+            raise InvalidResource(f"an allocation of {nbytes} bytes", fix="allocate 0 bytes or more.")
+        return HostBuffer(self.backend, nbytes, label)
+
+    def upload(self, uploads: Sequence[Upload], /) -> None:
+        """Implements ``ResidentMemory.upload``."""
+        targets = [self.range(u.buffer, u.offset, u.data.nbytes) for u in uploads]
+        for target, upload in zip(targets, uploads, strict=True):
+            target.data[:] = upload.data
+
+    def download(self, reads: Sequence[Readback], /) -> None:
+        """Implements ``ResidentMemory.download``."""
+        for source, read in zip(self.sources(reads), reads, strict=True):
+            read.into[:] = source.data
+
+    def sources(self, reads: Sequence[Readback]) -> list[npt.NDArray[np.uint8]]:
+        """Returns the bytes that are to be read, with every range checked."""
+        return [self.range(r.buffer, r.offset, r.into.nbytes) for r in reads]
+
+    def own(self, buffer: ResidentBuffer) -> HostBuffer:
+        """Returns ``buffer``.  Raises ``InvalidResource`` unless it is open and of this backend."""
+        check_ownership(self.backend, 0, (buffer,))
+        assert isinstance(buffer, HostBuffer)
+        return buffer
+
+    def range(self, buffer: ResidentBuffer, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        """Returns checked bytes of a buffer.  Raises ``InvalidResource``."""
+        host = self.own(buffer)
+        if offset < 0 or offset + nbytes > host.nbytes:
+            raise InvalidResource(
+                f"bytes {offset}..{offset + nbytes} of {host!r}", fix=f"stay within its {host.nbytes} bytes."
+            )
+        return host.data[offset : offset + nbytes]
+
+    def resolve(self, step: ResidentStep) -> StepMemory:
+        """Returns the memory that a step binds; reads no byte of it.
+
+        Raises ``InvalidInput`` for a wrong number of resources, and ``InvalidResource`` for memory that is closed,
+        foreign, too short for a static count, aliased and written, or on the host and written.
+        """
+        import numpy as np
+
+        plan = plan_bindings(step.program)
+        if len(step.resources) != len(plan.bindings):
+            raise InvalidInput(
+                f"{len(step.resources)} resources for {len(plan.bindings)} buffers",
+                fix="pass one per non-workgroup buffer, in binding order.",
+            )
+        arrays: list[npt.NDArray[np.uint8]] = []
+        buffers: list[HostBuffer | None] = []
+        writers: dict[int, str] = {}
+        users: dict[int, str] = {}
+        for binding, resource in zip(plan.bindings, step.resources, strict=True):
+            name = binding.buffer.name
+            if isinstance(resource, ResidentBuffer):
+                host = self.own(resource)
+                buffers.append(host)
+                arrays.append(_fitted(binding, host.data))
+                other = writers.get(id(host)) or (users.get(id(host)) if binding.buffer.is_writable else None)
+                if other is not None:
+                    raise InvalidResource(
+                        f"{host!r} is bound to `{other}` and `{name}`, and written through one of them",
+                        fix="bind separate memory.",
+                    )
+                users[id(host)] = name
+                if binding.buffer.is_writable:
+                    writers[id(host)] = name
+            elif binding.buffer.is_writable:
+                raise InvalidResource(f"`{name}` is written, but bound to host bytes", fix="bind a resident buffer.")
+            else:
+                buffers.append(None)
+                arrays.append(np.frombuffer(resource, np.uint8))
+        return StepMemory(step.program, step.config, plan, tuple(arrays), tuple(buffers))
+
+
+class StepMemory(NamedTuple):
+    """A step with its memory, by position in the binding plan.
+
+    ``arrays`` holds the bytes that the program may see: whole elements, or the static length.  ``buffers`` holds the
+    resident buffers, and None where host bytes are bound.
+    """
+
+    program: Program
+    config: DispatchConfig
+    plan: BindingPlan
+    arrays: tuple[npt.NDArray[np.uint8], ...]
+    buffers: tuple[HostBuffer | None, ...]
+
+    @property
+    def sized(self) -> DispatchConfig:
+        """Returns the config with counts for the outputs whose size only their memory determines."""
+        counts: Mapping[str, int] = {
+            b.buffer.name: data.nbytes // b.element_size
+            for b, data in zip(self.plan.bindings, self.arrays, strict=True)
+            if b.input_index is None and b.buffer.count == 0 and b.buffer.like is None
+        }
+        if not counts:
+            return self.config
+        return replace(self.config, output_counts={**counts, **(self.config.output_counts or {})})
+
+    @property
+    def input_nbytes(self) -> tuple[int, ...]:
+        """Returns the length of each input in bytes."""
+        return tuple(self.arrays[i].nbytes for i in self.plan.inputs)
+
+    def check(self, launch: Launch) -> None:
+        """Raises ``InvalidResource`` if some memory is shorter than ``launch`` needs."""
+        for binding, data, nbytes in zip(self.plan.bindings, self.arrays, launch.nbytes, strict=True):
+            if data.nbytes < nbytes:
+                raise too_short(binding, nbytes, data.nbytes)
+
+
+def too_short(binding: Binding, needed: int, held: int) -> InvalidResource:
+    """Returns the error for memory of ``held`` bytes that is bound to a buffer of ``needed`` bytes."""
+    return InvalidResource(
+        f"`{binding.buffer.name}` needs {needed} bytes, its memory has {held}", fix="allocate at least that much."
+    )
+
+
+def aligned(data: npt.NDArray[np.uint8], element_size: int) -> npt.NDArray[np.uint8]:
+    """Returns bytes of whole elements, copied if the elements are not aligned in place."""
+    return data if data.view(f"u{element_size}").flags.aligned else data.copy()
+
+
+def allocate(nbytes: int, spare: int = 0) -> npt.NDArray[np.uint8]:
+    """Returns ``nbytes + spare`` zeros, aligned for every element type; raises ``DeviceOutOfMemory``."""
+    import numpy as np
+
+    try:
+        return np.zeros(nbytes + spare, np.uint8)
+    except (MemoryError, ValueError, OverflowError) as error:  # the last two: more than the address space
+        raise DeviceOutOfMemory(requested=nbytes) from error
+
+
+def allocate_aligned(nbytes: int) -> tuple[npt.NDArray[np.uint8], int]:
+    """Returns zeros that are aligned to ``ALIGNMENT``, and their address; raises ``DeviceOutOfMemory``.
+
+    The operating system provides large memory page by page when it is first touched, already zeroed.
+    """
+    whole = allocate(nbytes, ALIGNMENT)
+    start: int = whole.__array_interface__["data"][0]
+    offset = -start % ALIGNMENT
+    return whole[offset : offset + nbytes], start + offset
+
+
+def _fitted(binding: Binding, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Returns the bytes that the program may see: the static length, or whole elements."""
+    if binding.static_nbytes is not None:
+        if data.nbytes < binding.static_nbytes:
+            raise too_short(binding, binding.static_nbytes, data.nbytes)
+        return data[: binding.static_nbytes]
+    return data[: data.nbytes - data.nbytes % binding.element_size]

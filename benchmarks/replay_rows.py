@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks.harness import Metric, Row, Samples, measure
 from vyre.adapters.caching.memory_cache import Built, MemoryCache
-from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision, ReplayPlanner, Work
+from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Provenance
 
 _SEEN: Final = 4096

@@ -13,7 +13,7 @@ import pytest
 from support.cuda_scenarios import PROGRAM
 from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.runtime.device import CudaOptions
-from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
+from vyre.adapters.replay_decision import NODE_LIMIT
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.errors import TrapError
 from vyre.domain.ir.builder import ProgramBuilder

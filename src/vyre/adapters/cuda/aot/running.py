@@ -15,9 +15,9 @@ from vyre.adapters.cuda.runtime.memory import DeviceMemory, PinnedMemory, Quaran
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
-from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.seam import CudaDriver
+from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig
 from vyre.domain.errors import BackendError, InvalidConfig
 from vyre.domain.launch import Interface, Launch, launch_of

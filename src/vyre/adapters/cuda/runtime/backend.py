@@ -20,13 +20,13 @@ from vyre.adapters.cuda.runtime.pipeline import Profiler
 from vyre.adapters.cuda.runtime.planning import CudaPlanning
 from vyre.adapters.cuda.runtime.probe import profile_under
 from vyre.adapters.cuda.runtime.profiling import NullProfiler
-from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
 from vyre.adapters.cuda.runtime.resident import ResidentStore
 from vyre.adapters.cuda.runtime.resident_run import ResidentRunner
 from vyre.adapters.cuda.runtime.streams import StreamPool
 from vyre.adapters.cuda.runtime.tunable import CudaTunable
 from vyre.adapters.cuda.runtime.waiting import SYSTEM_CLOCK, Clock
 from vyre.adapters.cuda.seam import CudaDriver
+from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.ir.program import BackendId
 from vyre.domain.launch_costs import Provenance
 from vyre.ports.backend import NO_SERVICES, Backend, BackendServices

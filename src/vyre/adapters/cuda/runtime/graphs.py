@@ -26,9 +26,6 @@ from vyre.adapters.cuda.seam import (
     Stream,
 )
 
-NODE_LIMIT: Final = 1024
-"""The number of nodes beyond which recording costs more than it saves in memory and time."""
-
 
 class Copy(NamedTuple):
     """A copy of ``nbytes`` bytes between pinned memory and the device."""

@@ -26,12 +26,12 @@ from vyre.adapters.cuda.runtime.launch import (
 )
 from vyre.adapters.cuda.runtime.memory import NO_BLOCK, DeviceBlock, DeviceMemory, PinnedMemory, Quarantine
 from vyre.adapters.cuda.runtime.modules import LoadedModule
-from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner, Work
 from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.streams import StreamLease, StreamPool
 from vyre.adapters.cuda.runtime.transfer import MirroredTransfer, Transfer, make_transfer
 from vyre.adapters.cuda.runtime.waiting import DeadlinePassed
 from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.replay_decision import ReplayPlanner, Work
 from vyre.domain.binding import BindingPlan
 from vyre.domain.errors import BackendError
 from vyre.domain.launch import Launch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vyre.adapters.cuda.runtime.executor import CudaExecutor
-from vyre.adapters.cuda.runtime.replay_decision import ReplayPlanner
+from vyre.adapters.replay_decision import ReplayPlanner
 from vyre.domain.dispatch import DispatchConfig
 from vyre.domain.ir.program import Program
 from vyre.domain.launch_costs import LaunchCosts

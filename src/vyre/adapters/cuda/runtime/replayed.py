@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.runtime.graph_cache import GraphCache
 from vyre.adapters.cuda.runtime.graphs import Record, RecordedGraph
-from vyre.adapters.cuda.runtime.replay_decision import ReplayDecision
 from vyre.adapters.cuda.seam import CudaCallError, Stream
+from vyre.adapters.replay_decision import ReplayDecision
 
 Update: TypeAlias = Callable[[RecordedGraph], int]
 """A function that prepares a graph for its next launch and returns how many of its kernels got other parameters."""

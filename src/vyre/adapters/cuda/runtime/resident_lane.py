@@ -14,12 +14,12 @@ from typing import Final, NamedTuple, TypeAlias
 from vyre.adapters.cuda.runtime.device import release_all
 from vyre.adapters.cuda.runtime.graphs import Chain, RecordedGraph
 from vyre.adapters.cuda.runtime.lane import Resources
-from vyre.adapters.cuda.runtime.replay_decision import Work
 from vyre.adapters.cuda.runtime.replayed import ReplayedWork
 from vyre.adapters.cuda.runtime.resident_copies import HostCopies, overlapped_steps
 from vyre.adapters.cuda.runtime.resident_launch import Key, Step, StepLaunch
 from vyre.adapters.cuda.runtime.streams import StreamLease
 from vyre.adapters.cuda.seam import Event, GraphNode, Stream
+from vyre.adapters.replay_decision import Work
 from vyre.policies.concurrency.hazards import Access, AccessMode, HazardInputs, hazard_graph
 from vyre.policies.journal import decide
 

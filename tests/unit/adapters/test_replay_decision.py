@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from vyre.adapters.cuda.runtime.replay_decision import (
+from vyre.adapters.replay_decision import (
     NEVER,
     GraphAfter,
     ReplayDecision,

@@ -20,7 +20,6 @@ from threading import Lock
 from typing import Final, Literal, NamedTuple, TypeAlias
 from weakref import WeakSet
 
-from vyre.adapters.cuda.runtime.graphs import NODE_LIMIT
 from vyre.domain.cost_limits import LEAST_SAMPLES, SETTLING_SAMPLES
 from vyre.domain.launch_costs import ASSUMED, LaunchCosts, Measured, Provenance, of_samples
 from vyre.policies.journal import DecisionSink, decide
@@ -35,6 +34,8 @@ GraphAfter: TypeAlias = int | Literal["costs"] | None
 (never).
 """
 
+NODE_LIMIT: Final = 1024
+"""The number of nodes beyond which recording costs more than it saves in memory and time."""
 SEEN_FIRST: Final = 2
 """The runs before the first decision, which itself takes as long as some launches."""
 LOOP: Final = 2
@@ -63,9 +64,10 @@ class Work(NamedTuple):
 
 
 class ReplayPlanner:
-    """Decides for the sequences of one device; ``CudaPlanning`` shows its decisions.
+    """Decides for the sequences of one device; the planning facet of its backend shows the decisions.
 
-    ``costs`` is None for assumed costs.  ``times`` is the provenance of times that events measure on this device.
+    ``costs`` is None for assumed costs.  ``times`` is the provenance of the times that are measured on this device.
+    ``counter`` is the name under which decisions are counted.
     """
 
     def __init__(
@@ -75,11 +77,12 @@ class ReplayPlanner:
         times: Provenance,
         telemetry: Telemetry = SILENT,
         sink: DecisionSink | None = None,
+        counter: str = "vyre.cuda.plan",
     ) -> None:
         self.after: Final = after
         self.times: Final = times
         self.costs: LaunchCosts = costs or ASSUMED
-        self._telemetry, self._sink = telemetry, sink
+        self._telemetry, self._sink, self._counter = telemetry, sink, counter
         self._latest: deque[PlannedExecution] = deque(maxlen=KEPT)
         self._open: WeakSet[ReplayDecision] = WeakSet()
         self._lock = Lock()
@@ -112,7 +115,7 @@ class ReplayPlanner:
         """Returns the policy's decision, after keeping, counting and reporting it."""
         found = decide(self._sink, plan_execution, inputs)
         self._latest.append(PlannedExecution(title, inputs, found))
-        self._telemetry.count("vyre.cuda.plan", mode=found.mode.value)
+        self._telemetry.count(self._counter, mode=found.mode.value)
         return found
 
     def judge(self, samples: CostSamples) -> CostVerdict:

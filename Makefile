@@ -19,7 +19,7 @@ $(VENV)/.ready:
 	@touch $@
 
 $(VENV)/.run: $(VENV)/.ready pyproject.toml
-	$(PIP) install --editable ".[cli,metrics]"
+	$(PIP) install --editable ".[cli,metrics,cpu]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run pyproject.toml

@@ -1,0 +1,191 @@
+"""LLVM IR text to machine code, by LLVM through the package llvmlite, which is imported by the first compilation.
+
+Two fixed pipelines exist.  ``LIGHT`` suits emitted code, in which vectors, hoisted uniform values and shared
+sub-expressions are explicit already.  ``FULL`` is LLVM's own at its highest level without the vectorisers, for kernels
+that run long.  Floating-point operations are never contracted: an FMA is formed only where the text asks for one.
+
+llvmlite runs one call at a time for the whole process, so long compilations belong into ``server``'s process.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
+from enum import Enum
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
+from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
+
+BACKEND: Final = "cpu"
+
+FUNCTION_ATTRIBUTES: Final = 'nounwind "frame-pointer"="none" "prefer-vector-width"="512"'
+"""The attributes that an emitted function needs.
+
+``nounwind`` saves the unwind tables, which nobody reads.  The preferred width keeps a vector of 16 32-bit lanes in one
+512-bit register; without AVX-512 it has no effect, so that the text does not depend on the processor.
+"""
+
+
+class Pipeline(Enum):
+    """How much work LLVM does: ``LIGHT`` for a fast compilation, ``FULL`` for fast code."""
+
+    LIGHT = "light"
+    FULL = "full"
+
+
+# ---------------------------------------------------------------- the version, without the package
+@cache
+def llvm_version() -> str | None:
+    """Returns a text that changes with the installed LLVM, or None if llvmlite is not installed.
+
+    It names llvmlite's version and the size of its library in bytes, since a distribution may build the same version
+    against another LLVM.  Nothing is imported; the files are looked at once per process.
+    """
+    spec = find_spec("llvmlite")
+    folders = () if spec is None else spec.submodule_search_locations or ()
+    for folder in folders:
+        try:
+            text = Path(folder, "_version.py").read_text(encoding="utf-8")
+            libraries = sorted(Path(folder, "binding").glob("*llvmlite*"))
+            nbytes = sum(path.stat().st_size for path in libraries if path.suffix in (".so", ".dylib", ".dll"))
+        except OSError:
+            continue
+        match = re.search(r"version_version = '([^']*)'", text) or re.search(r'"version": "([^"]*)"', text)
+        if match and nbytes:
+            return f"llvmlite {match[1]}, {nbytes} bytes"
+    return None
+
+
+# ---------------------------------------------------------------- LLVM
+_TRIPLES: Final = {
+    "linux": {X86_64: "x86_64-unknown-linux-gnu", AARCH64: "aarch64-unknown-linux-gnu"},
+    "darwin": {X86_64: "x86_64-apple-darwin-elf", AARCH64: "arm64-apple-darwin-elf"},
+    "win32": {X86_64: "x86_64-pc-windows-msvc-elf", AARCH64: "aarch64-pc-windows-msvc-elf"},
+}
+"""The targets, with the calling convention of each system.  Objects are ELF everywhere, which LLVM loads everywhere."""
+
+_CPUS: Final = {X86_64: "x86-64", AARCH64: "generic"}
+_LEVEL: Final = {Pipeline.LIGHT: 2, Pipeline.FULL: 3}
+_IMPORTING: Final = threading.Lock()
+
+
+class _Machine(NamedTuple):
+    """A code generator of LLVM, and the lines that the text of a module for it starts with."""
+
+    target: Any
+    header: str
+
+
+@cache
+def _llvm() -> Any:
+    """Returns llvmlite's binding.  Raises ``BackendUnavailable`` if it is not installed or does not load."""
+    with _IMPORTING:
+        try:
+            import llvmlite.binding as llvm
+
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        except (ImportError, OSError, AttributeError, RuntimeError) as error:
+            missing = isinstance(error, ModuleNotFoundError)
+            reason = "is not installed" if missing else f"does not load ({error})"
+            raise BackendUnavailable(
+                f"backend `{BACKEND}`: the package llvmlite, which compiles its kernels, {reason}",
+                fix='install it (`pip install "vyre[cpu]"`), or ask for `reference`.',
+            ) from error
+    return llvm
+
+
+@cache
+def _machine(features: CpuFeatures, level: int, system: str) -> _Machine:
+    try:
+        triple, cpu = _TRIPLES[system][features.arch], _CPUS[features.arch]
+    except KeyError:
+        raise BackendUnavailable(
+            f"backend `{BACKEND}`: kernels for {features.arch} on {system} cannot be compiled",
+            fix="ask for `reference`; x86-64 and AArch64 are supported, on Linux, macOS and Windows.",
+        ) from None
+    names = [f"+{name}" for name in features.features]
+    if "avx2" in features.features:
+        names.append("+fast-gather")  # else a gather of AVX2 becomes a branch for each lane
+    llvm = _llvm()
+    target = llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features=",".join(names), opt=level, reloc="pic", codemodel="small", jit=False
+    )
+    target.set_asm_verbosity(False)
+    return _Machine(target, f'target datalayout = "{target.target_data}"\ntarget triple = "{triple}"\n')
+
+
+def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
+    with ExitStack() as stack:
+        tuning = stack.enter_context(closing(llvm.create_pipeline_tuning_options(_LEVEL[pipeline])))
+        tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = False
+        builder = stack.enter_context(closing(llvm.create_pass_builder(target, tuning)))
+        if pipeline is Pipeline.FULL:
+            passes = stack.enter_context(closing(builder.getModulePassManager()))
+        else:
+            passes = stack.enter_context(closing(llvm.create_new_module_pass_manager()))
+            passes.add_sroa_pass()
+            passes.add_simplify_cfg_pass()
+            passes.add_new_gvn_pass()
+            passes.add_instruction_combine_pass()
+        passes.run(module, builder)
+
+
+def _generate(text: str, features: CpuFeatures, pipeline: Pipeline, system: str, form: str) -> Any:
+    llvm = _llvm()
+    machine = _machine(features, _LEVEL[pipeline], system)
+    with ExitStack() as stack:
+        context = stack.enter_context(closing(llvm.create_context()))
+        try:
+            module = stack.enter_context(closing(llvm.parse_assembly(machine.header + text, context)))
+            module.verify()
+        except RuntimeError as error:
+            raise KernelCompileFailed(backend=BACKEND, compiler_log=str(error).strip()) from None
+        _optimise(llvm, module, machine.target, pipeline)
+        return getattr(machine.target, form)(module)
+
+
+def compile_object(text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform) -> bytes:
+    """Returns the relocatable object of one module: position-independent, small code model, ELF.
+
+    ``text`` is LLVM IR without target lines, which are added for ``features`` and ``system`` (a value of
+    ``sys.platform``).  Other processors than this machine's are allowed.  Raises ``KernelCompileFailed`` with LLVM's
+    message if the text is malformed or breaks LLVM's rules, and ``BackendUnavailable`` without llvmlite.
+    """
+    return bytes(_generate(text, features, pipeline, system, "emit_object"))
+
+
+def assembly(text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform) -> str:
+    """Returns the assembly text of the code that ``compile_object`` would make.  Raises the same errors."""
+    return str(_generate(text, features, pipeline, system, "emit_assembly"))
+
+
+# ---------------------------------------------------------------- LLVM's loader
+def jit_compiler(features: CpuFeatures) -> Any:
+    """Returns a new LLJIT of LLVM for this machine.  Raises ``BackendUnavailable`` without llvmlite."""
+    return _llvm().create_lljit_compiler(_machine(features, 2, sys.platform).target)
+
+
+def link_object(
+    jit: Any, name: str, data: bytes, names: Iterable[str], symbols: Mapping[str, int]
+) -> tuple[Any, dict[str, int]]:
+    """Loads an object into ``jit`` as the library ``name``, which has to be new in it.
+
+    Returns LLVM's owner of the code, whose ``close`` unmaps it, and the addresses of ``names``.  ``symbols`` has
+    addresses that the object may refer to, beside those of the process.  Raises ``RuntimeError`` with LLVM's message.
+    """
+    builder = _llvm().JITLibraryBuilder().add_object_img(data).add_current_process()
+    for symbol, address in symbols.items():
+        builder.import_symbol(symbol, address)
+    exported = tuple(names)
+    for symbol in exported:
+        builder.export_symbol(symbol)
+    tracker = builder.link(jit, name)
+    return tracker, {symbol: tracker[symbol] for symbol in exported}

@@ -1,0 +1,338 @@
+"""A loader of relocatable ELF objects for x86-64 and AArch64, which needs no compiler and no linker.
+
+An object is read, laid out in one mapping of three parts (code, constants, data), relocated in a buffer, copied to
+fresh pages and protected: code may be executed and not written, constants may only be read.  Calls of library
+functions go over a stub beside the code, since a library may lie further away than a call instruction reaches.
+
+Nothing of an object is believed: every offset, size, index and distance is checked before it is used, and an object
+that does not fit raises ``UnusableObject`` without a byte of memory having been touched.  What checked machine code
+does when it runs is beyond a loader; the store of objects therefore has digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from struct import error as StructError
+from typing import Final, NamedTuple
+
+from vyre.adapters.cpu.native.features import AARCH64, X86_64
+from vyre.adapters.cpu.native.memory import PAGE_BYTES, Pages, Protection, whole_pages
+from vyre.adapters.cpu.native.relocations import OutOfReach, Place, relocate_aarch64, relocate_x86_64
+from vyre.domain.errors import KernelCompileFailed
+
+Resolver = Callable[[str], int | None]
+"""Returns the address of a function or variable outside of the object by its name, or None."""
+
+MOST_BYTES: Final = 1 << 26
+"""The largest object, and the most memory that one may ask for, in bytes."""
+
+_HEADER: Final = Struct("<16sHHIQQQIHHHHHH")
+_SECTION: Final = Struct("<IIQQQQIIQQ")
+_SYMBOL: Final = Struct("<IBBHQQ")
+_RELOCATION: Final = Struct("<QQq")
+_IDENTITY: Final = b"\x7fELF\x02\x01\x01"
+_RELOCATABLE: Final = 1
+_MACHINES: Final = {62: X86_64, 183: AARCH64}
+
+_BITS, _SYMBOLS, _RELA, _NO_BITS, _REL, _UNWIND = 1, 2, 4, 8, 9, 0x70000001
+_WRITE, _ALLOCATED, _EXECUTABLE, _THREAD_LOCAL = 0x1, 0x2, 0x4, 0x400
+_UNDEFINED, _RESERVED, _ABSOLUTE = 0, 0xFF00, 0xFFF1
+_SECTION_SYMBOL, _FILE_SYMBOL, _THREAD_LOCAL_SYMBOL, _IFUNC_SYMBOL = 3, 4, 6, 10
+_GLOBAL, _WEAK = 1, 2
+
+_STUBS: Final = {
+    X86_64: bytes.fromhex("ff2502000000") + b"\xcc\xcc",  # jmp [rip + 2]; padding; the address
+    AARCH64: bytes.fromhex("50000058" + "00021fd6"),  # ldr x16, 8; br x16; the address
+}
+_STUB_BYTES: Final = 16
+_SLOT_BYTES: Final = 8
+
+
+class UnusableObject(KernelCompileFailed):
+    """An object is damaged, was made for another machine, or needs what this loader does not offer."""
+
+    default_fix = "compile the kernel again; clear the stored code if it was read from there (`vyre cache clear`)."
+
+    def __init__(self, reason: str, *, backend: str = "cpu") -> None:
+        super().__init__(backend=backend, compiler_log=f"its object cannot be loaded: {reason}")
+
+
+class _Section(NamedTuple):
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_bytes: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    binding: int
+    kind: int
+    section: int
+    value: int
+
+
+class Image(NamedTuple):
+    """A loaded object: its pages, and the addresses of its global functions and variables by their names."""
+
+    pages: Pages
+    addresses: dict[str, int]
+
+
+def load_image(data: bytes, arch: str, resolve: Resolver) -> Image:
+    """Returns ``data``, an object for ``arch``, in memory that is ready to run.
+
+    Raises ``UnusableObject``, ``DeviceOutOfMemory``, and ``DispatchFailed`` if the system allows no executable pages.
+    """
+    try:
+        return _Loader(data, arch, resolve).load()
+    except (StructError, UnicodeDecodeError) as error:
+        raise UnusableObject(f"a record leaves the object ({error})") from None
+
+
+def exported_names(data: bytes, arch: str) -> tuple[str, ...]:
+    """Returns the names of the global functions and variables of an object for ``arch``, sorted.
+
+    Raises ``UnusableObject``.
+    """
+    try:
+        symbols = _Loader(data, arch, lambda name: None).symbols
+    except (StructError, UnicodeDecodeError) as error:
+        raise UnusableObject(f"a record leaves the object ({error})") from None
+    return tuple(sorted(symbol.name for symbol in symbols if _exported(symbol)))
+
+
+class _Loader:
+    """The state of one load.  ``placed`` holds offsets into the mapping of the sections that are loaded."""
+
+    def __init__(self, data: bytes, arch: str, resolve: Resolver) -> None:
+        if len(data) > MOST_BYTES:
+            raise UnusableObject(f"it has {len(data)} bytes, more than {MOST_BYTES}")
+        self.data = data
+        self.arch = arch
+        self.resolve = resolve
+        self.sections = self._read_sections()
+        self.symbols = self._read_symbols()
+        self.placed: dict[int, int] = {}
+        self.addresses: dict[int, int] = {}
+
+    # ------------------------------------------------------------ reading
+    def _read_sections(self) -> list[_Section]:
+        if len(self.data) < _HEADER.size:
+            raise UnusableObject(f"{len(self.data)} bytes are no ELF object")
+        header = _HEADER.unpack_from(self.data)
+        identity, kind, machine, _, _, _, at, _, _, _, _, entry_bytes, count, names = header
+        if not identity.startswith(_IDENTITY) or kind != _RELOCATABLE:
+            raise UnusableObject("it is no relocatable ELF object of 64 bits, lowest byte first")
+        if _MACHINES.get(machine) != self.arch:
+            made_for = _MACHINES.get(machine, f"machine {machine}")
+            raise UnusableObject(f"it was made for {made_for}, not for {self.arch}")
+        if entry_bytes != _SECTION.size or not self._holds(at, count * _SECTION.size) or names >= count:
+            raise UnusableObject("its table of sections leaves the object")
+        raw = [_SECTION.unpack_from(self.data, at + i * _SECTION.size) for i in range(count)]
+        strings = self._strings(*raw[names][4:6])
+        sections = []
+        for name, kind, flags, _, offset, size, link, info, alignment, entry_bytes in raw:
+            if kind not in (0, _NO_BITS) and not self._holds(offset, size):
+                raise UnusableObject("a section leaves the object")
+            found = _Section(
+                _text(strings, name), kind, flags, offset, size, link, info, max(alignment, 1), entry_bytes
+            )
+            sections.append(found)
+        return sections
+
+    def _read_symbols(self) -> list[_Symbol]:
+        tables = [section for section in self.sections if section.kind == _SYMBOLS]
+        if len(tables) != 1:
+            raise UnusableObject(f"it has {len(tables)} tables of symbols instead of one")
+        table = tables[0]
+        if table.entry_bytes != _SYMBOL.size or table.size % _SYMBOL.size or table.link >= len(self.sections):
+            raise UnusableObject("its table of symbols is malformed")
+        strings = self._strings(*self.sections[table.link][3:5])
+        symbols = []
+        for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+            name, info, _, section, value, _ = _SYMBOL.unpack_from(self.data, at)
+            symbols.append(_Symbol(_text(strings, name), info >> 4, info & 15, section, value))
+        return symbols
+
+    def _holds(self, offset: int, nbytes: int) -> bool:
+        return offset + nbytes <= len(self.data)
+
+    def _strings(self, offset: int, size: int) -> bytes:
+        if not self._holds(offset, size):
+            raise UnusableObject("a table of names leaves the object")
+        return self.data[offset : offset + size]
+
+    # ------------------------------------------------------------ laying out
+    def load(self) -> Image:
+        relocations = list(self._relocations())
+        stubs, slots = self._outside(relocations)
+        code = self._place(0, _executable)
+        self.stubs = dict(zip(sorted(stubs), range(_aligned(code, _STUB_BYTES), MOST_BYTES, _STUB_BYTES), strict=False))
+        code = whole_pages(_aligned(code, _STUB_BYTES) + len(stubs) * _STUB_BYTES)
+        constants = _aligned(self._place(code, _constant), _SLOT_BYTES)
+        self.slots = dict(zip(sorted(slots), range(constants, MOST_BYTES, _SLOT_BYTES), strict=False))
+        constants = whole_pages(constants + len(slots) * _SLOT_BYTES)
+        data = whole_pages(self._place(constants, _writable))
+        if not 0 < data <= MOST_BYTES:
+            raise UnusableObject(f"it asks for {data} bytes of memory")
+        pages = Pages(data)
+        try:
+            pages.write(0, self._contents(pages.address, data, relocations))
+            pages.protect(0, code, Protection.EXECUTE)
+            pages.protect(code, constants - code, Protection.READ)
+        except BaseException:
+            pages.close()
+            raise
+        return Image(pages, self._exported(pages.address))
+
+    def _place(self, start: int, belongs: Callable[[_Section], bool]) -> int:
+        for number, section in enumerate(self.sections):
+            if not _loaded(section) or not belongs(section):
+                continue
+            if section.alignment > PAGE_BYTES or section.alignment & (section.alignment - 1):
+                raise UnusableObject(f"section {section.name!r} asks for an alignment of {section.alignment} bytes")
+            if section.flags & _THREAD_LOCAL:
+                raise UnusableObject(f"section {section.name!r} holds variables of threads")
+            self.placed[number] = start = _aligned(start, section.alignment)
+            start += section.size
+            if start > MOST_BYTES:
+                raise UnusableObject(f"section {section.name!r} has {section.size} bytes")
+        return start
+
+    def _relocations(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yields section, offset in it, type, symbol number and addend of every relocation of a loaded section."""
+        for section in self.sections:
+            if section.kind not in (_RELA, _REL):
+                continue
+            if section.info >= len(self.sections):
+                raise UnusableObject("relocations name a section that does not exist")
+            if not _loaded(self.sections[section.info]):
+                continue
+            if section.kind == _REL or section.entry_bytes != _RELOCATION.size or section.size % _RELOCATION.size:
+                raise UnusableObject(f"the relocations {section.name!r} have another form than this architecture's")
+            if self.sections[section.info].kind == _NO_BITS:
+                raise UnusableObject("relocations change a section without contents")
+            for at in range(section.offset, section.offset + section.size, _RELOCATION.size):
+                offset, info, addend = _RELOCATION.unpack_from(self.data, at)
+                if info >> 32 >= len(self.symbols):
+                    raise UnusableObject("a relocation names a symbol that does not exist")
+                yield section.info, offset, info & 0xFFFFFFFF, info >> 32, addend
+
+    def _outside(self, relocations: list[tuple[int, int, int, int, int]]) -> tuple[set[int], set[int]]:
+        """Returns the symbols that need a stub and those that need a slot with their address."""
+        stubs, slots = set(), set()
+        for _, _, kind, number, _ in relocations:
+            if kind in _THROUGH_SLOT[self.arch]:
+                slots.add(number)
+            elif kind in _CALLS[self.arch] and self.symbols[number].section == _UNDEFINED:
+                stubs.add(number)
+        return stubs, slots
+
+    # ------------------------------------------------------------ relocating
+    def _address(self, number: int, base: int) -> int:
+        found = self.addresses.get(number)
+        if found is None:
+            found = self.addresses[number] = self._find(self.symbols[number], base)
+        return found
+
+    def _find(self, symbol: _Symbol, base: int) -> int:
+        if symbol.kind in (_THREAD_LOCAL_SYMBOL, _IFUNC_SYMBOL):
+            raise UnusableObject(f"symbol {symbol.name!r} is of kind {symbol.kind}")
+        if symbol.section == _UNDEFINED:
+            address = self.resolve(symbol.name) if symbol.name else None
+            if address is None and not (symbol.binding == _WEAK and symbol.name):
+                raise UnusableObject(f"it needs {symbol.name!r}, which neither the C library nor vyre offers")
+            return address or 0
+        if symbol.section == _ABSOLUTE:
+            return symbol.value
+        if symbol.section >= _RESERVED or symbol.section not in self.placed:
+            raise UnusableObject(f"symbol {symbol.name!r} lies in section {symbol.section}, which is not loaded")
+        if symbol.value > self.sections[symbol.section].size:
+            raise UnusableObject(f"symbol {symbol.name!r} lies beyond its section")
+        return base + self.placed[symbol.section] + symbol.value
+
+    def _contents(self, base: int, nbytes: int, relocations: list[tuple[int, int, int, int, int]]) -> bytearray:
+        memory = bytearray(nbytes)
+        for number, start in self.placed.items():
+            section = self.sections[number]
+            if section.kind != _NO_BITS:
+                memory[start : start + section.size] = self.data[section.offset : section.offset + section.size]
+        for number, at in self.stubs.items():
+            target = self._address(number, base).to_bytes(8, "little")
+            memory[at : at + _STUB_BYTES] = _STUBS[self.arch] + target
+        for number, at in self.slots.items():
+            memory[at : at + _SLOT_BYTES] = self._address(number, base).to_bytes(8, "little")
+        relocate = relocate_x86_64 if self.arch == X86_64 else relocate_aarch64
+        through, calls = _THROUGH_SLOT[self.arch], _CALLS[self.arch]
+        for owner, offset, kind, number, addend in relocations:
+            if kind in through:
+                target_address = base + self.slots[number]
+            elif kind in calls and number in self.stubs:
+                target_address = base + self.stubs[number]
+            else:
+                target_address = self._address(number, base)
+            place = Place(memory, self.placed[owner] + offset, base, self.sections[owner].size - offset)
+            try:
+                relocate(place, kind, target_address, addend)
+            except OutOfReach as error:
+                where = f"{offset} bytes into {self.sections[owner].name!r}"
+                raise UnusableObject(f"{where}, for {self.symbols[number].name!r}: {error}") from None
+        return memory
+
+    def _exported(self, base: int) -> dict[str, int]:
+        return {
+            symbol.name: self._address(number, base) for number, symbol in enumerate(self.symbols) if _exported(symbol)
+        }
+
+
+_THROUGH_SLOT: Final = {X86_64: frozenset((9, 41, 42)), AARCH64: frozenset((311, 312))}
+"""Types of relocations whose target is a slot with the address of the symbol (GOTPCREL, ADR_GOT_PAGE and such)."""
+
+_CALLS: Final = {X86_64: frozenset((4,)), AARCH64: frozenset((282, 283, 314))}
+"""Types of relocations of calls and jumps, which may go to a stub (PLT32, CALL26, JUMP26)."""
+
+
+def _exported(symbol: _Symbol) -> bool:
+    if not symbol.name or symbol.binding not in (_GLOBAL, _WEAK):
+        return False
+    return symbol.section not in (_UNDEFINED, _ABSOLUTE) and symbol.kind not in (_SECTION_SYMBOL, _FILE_SYMBOL)
+
+
+def _loaded(section: _Section) -> bool:
+    if not section.flags & _ALLOCATED or not section.size:
+        return False
+    return section.kind in (_BITS, _NO_BITS) and section.name != ".eh_frame" and not section.name.startswith(".note")
+
+
+def _executable(section: _Section) -> bool:
+    if section.flags & _EXECUTABLE and (section.flags & _WRITE or section.kind == _NO_BITS):
+        raise UnusableObject(f"section {section.name!r} is executable, and writable or empty")
+    return bool(section.flags & _EXECUTABLE)
+
+
+def _constant(section: _Section) -> bool:
+    return not section.flags & (_EXECUTABLE | _WRITE)
+
+
+def _writable(section: _Section) -> bool:
+    return bool(section.flags & _WRITE)
+
+
+def _aligned(offset: int, alignment: int) -> int:
+    return -(-offset // alignment) * alignment
+
+
+def _text(strings: bytes, at: int) -> str:
+    end = strings.find(b"\0", at)
+    if at >= len(strings) or end < 0:
+        if at == 0:
+            return ""
+        raise UnusableObject("a name leaves its table")
+    return strings[at:end].decode()

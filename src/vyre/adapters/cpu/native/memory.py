@@ -1,0 +1,108 @@
+"""Pages of memory for machine code, mapped by the C library: written first, executable afterwards, never both at once.
+
+Nothing here needs a compiler.  Pages are fresh at every mapping and are given back as a whole, so that the instruction
+caches of AArch64, which the kernel cleans when a page first becomes executable, never hold older code of that page.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from enum import IntEnum
+from functools import cache
+from typing import Final, NamedTuple
+
+from vyre.domain.errors import DeviceOutOfMemory, DispatchFailed
+
+PAGE_BYTES: Final = mmap.PAGESIZE
+MAPPABLE: Final = os.name == "posix"
+"""Whether this system maps memory by ``mmap`` and ``mprotect``."""
+
+_FAILED: Final = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
+
+
+class Protection(IntEnum):
+    """What code may do with pages.  No member allows both writing and execution."""
+
+    NOTHING = 0
+    READ = 1
+    WRITE = 3
+    EXECUTE = 5
+
+
+class _Calls(NamedTuple):
+    mmap: ctypes._NamedFuncPointer
+    mprotect: ctypes._NamedFuncPointer
+    munmap: ctypes._NamedFuncPointer
+
+
+@cache
+def _calls() -> _Calls:
+    library = ctypes.CDLL(None, use_errno=True)
+    word, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    calls = _Calls(library.mmap, library.mprotect, library.munmap)
+    calls.mmap.restype, calls.mmap.argtypes = word, (word, size, integer, integer, integer, ctypes.c_ssize_t)
+    calls.mprotect.restype, calls.mprotect.argtypes = integer, (word, size, integer)
+    calls.munmap.restype, calls.munmap.argtypes = integer, (word, size)
+    return calls
+
+
+def whole_pages(nbytes: int) -> int:
+    """Returns ``nbytes`` rounded up to whole pages, in bytes."""
+    return -(-nbytes // PAGE_BYTES) * PAGE_BYTES
+
+
+class Pages:
+    """Fresh zeroed pages, writable at first; ``close`` unmaps them, and so does the finaliser.
+
+    ``address`` is the address of the first byte and ``nbytes`` the size in bytes, a multiple of the page size.  Raises
+    ``DeviceOutOfMemory`` if the system refuses the pages.
+    """
+
+    __slots__ = ("address", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes: Final = whole_pages(nbytes)
+        self.address = 0
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        found = _calls().mmap(None, self.nbytes, Protection.WRITE, flags, -1, 0)
+        if found is None or found == _FAILED:
+            raise DeviceOutOfMemory(requested=self.nbytes)
+        self.address = int(found)
+
+    def write(self, offset: int, data: bytes | bytearray) -> None:
+        """Copies ``data`` to ``offset``, in bytes from the start.  The pages there have to be writable.
+
+        Raises ``ValueError`` if the copy would leave the pages.
+        """
+        if not 0 <= offset <= offset + len(data) <= self.nbytes or not self.address:
+            raise ValueError(f"{len(data)} bytes at {offset} lie outside of {self.nbytes} bytes of pages")
+        source = (ctypes.c_char * len(data)).from_buffer(data) if isinstance(data, bytearray) else data
+        ctypes.memmove(self.address + offset, source, len(data))
+
+    def protect(self, offset: int, nbytes: int, protection: Protection) -> None:
+        """Sets what code may do with ``nbytes`` bytes from ``offset``, both whole pages.
+
+        Raises ``DispatchFailed`` if the system refuses it, as hardened systems do with executable pages.
+        """
+        if not 0 <= offset <= offset + nbytes <= self.nbytes or offset % PAGE_BYTES or not self.address:
+            raise ValueError(f"{nbytes} bytes at {offset} are no whole pages of {self.nbytes} bytes")
+        if nbytes and _calls().mprotect(self.address + offset, nbytes, int(protection)):
+            number = ctypes.get_errno()
+            raise DispatchFailed(
+                f"the system refuses pages that a program may {protection.name.lower()}: {os.strerror(number)}",
+                native_code=number,
+                fix="allow this process executable memory (SELinux: `execmem`), or ask for `reference`.",
+            )
+
+    def close(self) -> None:
+        """Unmaps the pages; code in them may not run any more.  Closing twice is allowed."""
+        address, self.address = self.address, 0
+        if address:
+            _calls().munmap(address, self.nbytes)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():  # code of daemon threads may still run while the interpreter ends
+            self.close()

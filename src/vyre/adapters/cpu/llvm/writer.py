@@ -160,11 +160,10 @@ class Writer:
         self._scopes.append({})
         self.place(head)
 
-    def close_loop(self, after: str) -> None:
-        """Ends a loop, whose last block must be complete, and starts the block ``after`` it."""
+    def close_loop(self) -> None:
+        """Ends a loop, whose last block must be complete."""
         self._scopes.pop()
         self._loops.pop()
-        self.place(after)
 
     @property
     def depth(self) -> int:

@@ -40,7 +40,8 @@ def count(k: Kernel) -> str:
     linear = linear_global_id(k)
     table = w.pure("inttoptr i64 {} to ptr", k.word(STEPS_USED))
     over = w.here(
-        f"call {masks} @vyre_count(ptr {control(k)}, ptr {table}, i64 {k.word(BUDGET)}, {wide} {linear}, {masks} {mask})"
+        f"call {masks} @vyre_count(ptr {control(k)}, ptr {table}, i64 {k.word(BUDGET)}, "
+        f"{wide} {linear}, {masks} {mask})"
     )
     k.mask = over
     for loop in k.loops:
@@ -51,7 +52,8 @@ def count(k: Kernel) -> str:
 
 
 _COUNT: Final = """\
-define internal <LANES x i1> @vyre_count(ptr %control, ptr %table, i64 %budget, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
+define internal <LANES x i1> @vyre_count(
+    ptr %control, ptr %table, i64 %budget, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
 entry:
   br label %head
 head:

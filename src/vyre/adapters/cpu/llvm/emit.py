@@ -70,9 +70,8 @@ def emit(
         k = Kernel(part, options, spec, lanes)
         Groups(k).write()
         module.update(k.w.module)
-        functions.append(
-            f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind {{\nentry:\n{k.w.text()}\n}}\n"
-        )
+        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind {{"
+        functions.append(f"{head}\nentry:\n{k.w.text()}\n}}\n")
         kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), None))
     return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)
 

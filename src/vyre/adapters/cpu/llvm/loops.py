@@ -113,9 +113,7 @@ class Bounds:
         k, element = self._k, SCALAR[self._dtype]
         if a.is_uniform and b.is_uniform:
             return k.uniform(self._dtype, k.w.pure(f"{op} {element} {{}}, {{}}", a.operand, b.operand))
-        return k.varying(
-            self._dtype, k.w.pure(f"{op} {k.vector_type(element)} {{}}, {{}}", k.vector(a), k.vector(b))
-        )
+        return k.varying(self._dtype, k.w.pure(f"{op} {k.vector_type(element)} {{}}, {{}}", k.vector(a), k.vector(b)))
 
     def _compare(self, predicate: str, a: Value, b: Value) -> tuple[str, bool]:
         k, element = self._k, SCALAR[self._dtype]

@@ -25,7 +25,8 @@ def trap(k: Kernel, address: Value, tag: str) -> None:
 
 
 _NOTE: Final = """\
-define internal void @vyre_trap(ptr %control, <LANES x i64> %lanes, <LANES x i32> %where, <LANES x i1> %mask, i32 %tag) noinline cold {
+define internal void @vyre_trap(
+    ptr %control, <LANES x i64> %lanes, <LANES x i32> %where, <LANES x i1> %mask, i32 %tag) noinline cold {
 entry:
   br label %head
 head:

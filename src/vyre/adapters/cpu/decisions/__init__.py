@@ -1,1 +1,0 @@
-"""Decisions of the native CPU backend: vector width, private copies of atomics, compile pipeline and threads."""

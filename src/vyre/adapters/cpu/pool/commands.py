@@ -1,0 +1,144 @@
+"""Command lists: what one native call runs.
+
+A command is sixteen 64-bit words; word 0 is its kind.
+    kernel (1)  1 function, 2 frame, 3 groups, 4 groups in a chunk, 5 most threads, 6 scratch bytes,
+                7 privatisation table or 0
+    copy (2)    1 to, 2 from, 3 bytes; the ranges do not overlap
+    fill (3)    1 to, 2 byte, 3 bytes
+
+A privatisation table holds 64-bit words: the number of entries, the bytes of the frame, and for every entry four words:
+the byte offset in the frame of the buffer's address, the buffer's bytes, the way to merge (a position in
+``layout.MERGES``), and the identity in all 64 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import Array, addressof, c_int64, c_uint64
+from typing import Final, NamedTuple, TypeAlias
+
+from vyre.adapters.cpu.pool import layout as at
+
+_WIDTHS: Final = {"u32": 32, "i32": 32, "u64": 64}
+_M32: Final = 0xFFFF_FFFF
+_M64: Final = 0xFFFF_FFFF_FFFF_FFFF
+_IDENTITIES: Final = {
+    "add": 0,
+    "or": 0,
+    "xor": 0,
+    "and": _M64,
+    "umin": _M64,
+    "umax": 0,
+    "smin": 0x7FFF_FFFF_7FFF_FFFF,
+    "smax": 0x8000_0000_8000_0000,
+}
+
+
+class Private(NamedTuple):
+    """A buffer of which every thread of a kernel command has its own copy.
+
+    ``slot`` is its position among the ABI buffers of the frame and ``nbytes`` its length, a multiple of its elements'
+    size.  ``dtype`` is ``u32``, ``i32`` or ``u64``; ``operation`` is ``add``, ``and``, ``or``, ``xor``, ``min`` or
+    ``max``.
+    """
+
+    slot: int
+    nbytes: int
+    dtype: str
+    operation: str
+
+    def merge(self) -> tuple[int, str]:
+        """Returns the bits of an element and the operation, as in ``layout.MERGES``."""
+        signed = "s" if self.dtype == "i32" else "u"
+        return _WIDTHS[self.dtype], signed + self.operation if self.operation in ("min", "max") else self.operation
+
+
+class PrivateTable:
+    """The privatisation table of a kernel command whose frame has ``frame_words`` words."""
+
+    def __init__(self, frame_words: int, entries: Sequence[Private]) -> None:
+        words = [len(entries), 8 * frame_words]
+        for entry in entries:
+            way = entry.merge()
+            place = at.FRAME_BUFFERS + 16 * entry.slot
+            words += [place, entry.nbytes, at.MERGES.index(way), _IDENTITIES[way[1]]]
+        self.words: Final[Array[c_uint64]] = (c_uint64 * len(words))(*words)
+        self.address: Final = addressof(self.words)
+        self.nbytes: Final = _lines(8 * frame_words) + sum(_lines(entry.nbytes) for entry in entries)
+        """Bytes of scratch that a thread's frame and copies take."""
+
+
+class Kernel(NamedTuple):
+    """Runs ``groups`` workgroups of the kernel at address ``function`` with the frame at address ``frame``.
+
+    Up to ``threads`` threads take ``grain`` workgroups at a time.  ``scratch_bytes`` is what the kernel needs on each
+    thread.  The kernel of a command with a ``table`` is its exclusive variant.  The pool writes the frame's word 3.
+    """
+
+    function: int
+    frame: int
+    groups: int
+    grain: int = 1
+    threads: int = 1
+    scratch_bytes: int = 0
+    table: PrivateTable | None = None
+
+
+class Copy(NamedTuple):
+    """Copies ``nbytes`` bytes between addresses.  The ranges do not overlap."""
+
+    to: int
+    source: int
+    nbytes: int
+
+
+class Fill(NamedTuple):
+    """Sets ``nbytes`` bytes at address ``to`` to ``byte``."""
+
+    to: int
+    byte: int
+    nbytes: int
+
+
+Command: TypeAlias = Kernel | Copy | Fill
+
+
+class CommandList:
+    """Commands as the runtime reads them: ``prefix`` once, then ``repeated`` as often as ``repetitions`` says.
+
+    It keeps the tables alive, and no frame and no buffer.  ``words`` may be changed between runs.
+    """
+
+    __slots__ = ("_tables", "address", "prefix", "repeated", "repetitions", "scratch_bytes", "threads", "words")
+
+    def __init__(self, prefix: Sequence[Command], repeated: Sequence[Command] = (), repetitions: int = 0) -> None:
+        commands = (*prefix, *repeated)
+        self._tables: Final = tuple(command.table for command in commands if isinstance(command, Kernel))
+        self.words: Final[Array[c_int64]] = (c_int64 * (at.COMMAND_WORDS * len(commands)))()
+        self.address: Final = addressof(self.words)
+        for number, command in enumerate(commands):
+            for place, word in enumerate(_words(command), at.COMMAND_WORDS * number):
+                self.words[place] = word
+        self.prefix: Final = len(prefix)
+        self.repeated: Final = len(repeated)
+        self.repetitions: Final = repetitions
+        self.scratch_bytes: Final = max(map(_scratch, commands), default=0)
+        """Bytes of scratch that every thread needs."""
+        self.threads: Final = max((command.threads for command in commands if isinstance(command, Kernel)), default=1)
+
+
+def _words(command: Command) -> list[int]:
+    if isinstance(command, Kernel):
+        table = command.table.address if command.table is not None else 0
+        return [at.KERNEL, *command[:6], table]
+    return [at.COPY if isinstance(command, Copy) else at.FILL, *command]
+
+
+def _scratch(command: Command) -> int:
+    if not isinstance(command, Kernel):
+        return 0
+    return command.scratch_bytes if command.table is None else _lines(command.scratch_bytes) + command.table.nbytes
+
+
+def _lines(nbytes: int) -> int:
+    return -(-nbytes // at.LINE) * at.LINE

@@ -1,0 +1,48 @@
+"""The runtime's functions as ``ctypes`` calls, made once from their addresses.
+
+Every call releases the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ctypes import CFUNCTYPE, c_int32, c_int64
+from typing import Any, Final
+
+from vyre.adapters.cpu.pool.layout import ENTRIES
+from vyre.domain.errors import BackendError
+
+
+class Entries:
+    """The entry points of a loaded runtime.
+
+    ``loaded`` owns the code and is kept alive.  A call that takes a job takes the address of its record.
+    """
+
+    def __init__(self, addresses: Mapping[str, int], loaded: object = None) -> None:
+        missing = [name for name in ENTRIES if name not in addresses]
+        if missing:
+            raise BackendError(
+                f"the code of the runtime lacks `{missing[0]}`",
+                fix="clear the cache with `vyre cache clear`; it holds code of another version.",
+            )
+
+        def entry(name: str, result: Any, *types: Any) -> Callable[..., Any]:
+            return CFUNCTYPE(result, *types)(addresses[f"vyre_pool_{name}"])
+
+        self.loaded: Final = loaded
+        self.allocate: Final = entry("allocate", c_int64, c_int64)
+        self.release: Final = entry("release", None, c_int64)
+        self.enter: Final = entry("enter", c_int64, c_int64)
+        self.lead: Final = entry("lead", c_int64, c_int64)
+        self.submit: Final = entry("submit", c_int64, c_int64, c_int64)
+        self.run: Final = entry("run", c_int64, c_int64, c_int64)
+        self.wait: Final = entry("wait", c_int64, c_int64, c_int64)
+        self.notify: Final = entry("notify", c_int64, c_int64)
+        self.halt: Final = entry("halt", None, c_int64, c_int32)
+        self.stop: Final = entry("stop", None, c_int64, c_int32)
+        self.close_group: Final = entry("close_group", None, c_int64, c_int64, c_int32)
+        self.worker: Final = entry("worker", None, c_int64, c_int64)
+        self.watch: Final = entry("watch", None, c_int64)
+        self.ended: Final = entry("ended", c_int32, c_int64, c_int32, c_int64)
+        self.shutdown: Final = entry("shutdown", None, c_int64)

@@ -1,0 +1,168 @@
+"""A job: a command list and the record with which the runtime runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import c_int32, c_int64
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool.commands import CommandList
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+
+_I32: Final = c_int32 * (at.JOB_BYTES // 4)
+_I64: Final = c_int64 * (at.JOB_BYTES // 8)
+_STATE: Final = at.JOB_STATE // 4
+_OUTCOME: Final = at.JOB_OUTCOME // 8
+_ALL_ONES: Final = -1
+
+
+class Trap(NamedTuple):
+    """The trap of a run: the lane's linear global id, the trap's address and the number of its tag in the kernel."""
+
+    lane: int
+    address: int
+    tag: int
+
+
+class JobGroup:
+    """Jobs that are stopped together, such as those of one session.  ``WorkerPool.group`` makes one."""
+
+    __slots__ = ("__weakref__", "_pool", "address", "block")
+
+    def __init__(self, pool: WorkerPool, address: int) -> None:
+        self._pool = pool
+        self.block: Final = pool.block
+        self.address: Final = address
+
+    def close(self, reason: StopReason = StopReason.CLOSED) -> None:
+        """Stops every job of the group that runs or is queued, and every one that is begun later."""
+        self._pool.entries.close_group(self.block, self.address, reason)
+
+    def __del__(self) -> None:
+        self._pool.recycle(self.block, self.address)
+
+
+class Job:
+    """A command list that can be run any number of times, by one run at a time.  ``WorkerPool.job`` makes one.
+
+    A job that was dropped while it runs is kept by the pool until its end; ``keep`` holds what must live as long.
+    """
+
+    __slots__ = ("__weakref__", "_group", "_halves", "_words", "address", "block", "commands", "keep", "pool")
+
+    def __init__(self, pool: WorkerPool, address: int, commands: CommandList, group: JobGroup | None) -> None:
+        self.pool: Final = pool
+        self.block: Final = pool.block
+        self.address: Final = address
+        self.keep: object = None
+        self._words = _I64.from_address(address)
+        self._halves = _I32.from_address(address)
+        self._group: Final = group
+        words = self._words
+        words[at.JOB_POOL // 8] = pool.block
+        words[at.JOB_GROUP // 8] = 0 if group is None else group.address
+        words[at.JOB_NOTIFY // 8] = 0
+        words[at.JOB_TIMEOUT // 8] = 0
+        self._halves[_STATE] = at.IDLE
+        self.set_commands(commands)
+
+    def set_commands(self, commands: CommandList) -> None:
+        """Replaces the command list.  No run of the job may be under way."""
+        self.commands: CommandList = commands
+        words = self._words
+        words[at.JOB_COMMANDS // 8] = commands.address
+        words[at.JOB_PREFIX // 8] = commands.prefix
+        words[at.JOB_REPEATED // 8] = commands.repeated
+        words[at.JOB_REPETITIONS // 8] = commands.repetitions
+        words[at.JOB_SCRATCH // 8] = commands.scratch_bytes
+        words[at.JOB_THREADS // 8] = max(1, min(commands.threads, self.pool.most_threads))
+
+    def set_threads(self, threads: int) -> None:
+        """Limits how many threads take part in the runs."""
+        self._words[at.JOB_THREADS // 8] = threads
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Sets how long a run may take from its submission on; its stop flag is set then."""
+        self._words[at.JOB_TIMEOUT // 8] = 0 if seconds is None else max(1, round(seconds * 1e9))
+
+    # ------------------------------------------------------------ facts
+    @property
+    def threads(self) -> int:
+        """Returns how many threads take part in a run at most."""
+        return self._words[at.JOB_THREADS // 8]
+
+    @property
+    def timeout_ns(self) -> int:
+        """Returns the timeout in nanoseconds, 0 for none."""
+        return self._words[at.JOB_TIMEOUT // 8]
+
+    @property
+    def done(self) -> bool:
+        """Returns whether no run of the job is under way."""
+        return self._halves[_STATE] & at.STATE_MASK not in (at.QUEUED, at.RUNNING)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Returns how the last run ended."""
+        return Outcome(self._words[_OUTCOME])
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Returns why the last run was stopped, or None."""
+        found = self._halves[at.JOB_STOP // 4]
+        return StopReason(found) if found else None
+
+    @property
+    def executed(self) -> int:
+        """Returns how many commands the last run has begun; the last of them trapped if the run did."""
+        return self._words[at.JOB_EXECUTED // 8]
+
+    @property
+    def trap(self) -> Trap | None:
+        """Returns the trap of the lowest lane that trapped, or None."""
+        lane = self._words[at.JOB_TRAP_LANE // 8]
+        if lane == _ALL_ONES:
+            return None
+        return Trap(lane, self._halves[at.JOB_TRAP_ADDRESS // 4] & 0xFFFF_FFFF, self._halves[at.JOB_TRAP_TAG // 4])
+
+    @property
+    def budget_lane(self) -> int | None:
+        """Returns the lowest linear global id of a lane that exceeded its step budget, or None."""
+        lane = self._words[at.JOB_BUDGET_LANE // 8]
+        return None if lane == _ALL_ONES else lane
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Returns the time in nanoseconds from the begin to the end of the last run, without its time in the queue.
+
+        It is not measured for ``run_short``; it is 0 for a run that was stopped before it began.
+        """
+        started = self._words[at.JOB_STARTED // 8]
+        return self._words[at.JOB_ENDED // 8] - started if started else 0
+
+    # ------------------------------------------------------------ runs
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until a submitted run has ended, at most so many seconds; returns whether it has.
+
+        An exception of a signal handler, such as ``KeyboardInterrupt``, ends the waiting and leaves the run under way.
+        """
+        return self.pool.wait(self, timeout_s)
+
+    def stop(self, reason: StopReason = StopReason.REQUESTED) -> None:
+        """Stops a run that is under way: it ends at its next loop back edge, or at once if it has not begun."""
+        self.pool.entries.stop(self.address, reason)
+
+    def halt(self, reason: StopReason = StopReason.REQUESTED) -> None:
+        """Stops a run that is under way, and waits until it has ended."""
+        self.pool.entries.halt(self.address, reason)
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Calls ``callback`` once when the run has ended, on a thread of the pool, or at once if none is under way."""
+        self.pool.call_when_done(self, callback)
+
+    def __del__(self) -> None:
+        self.pool.recycle(self.block, self.address)

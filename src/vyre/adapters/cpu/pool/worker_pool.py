@@ -1,0 +1,369 @@
+"""The worker threads of the process and the ways to run a job."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from ctypes import c_int32, c_int64, c_uint64
+from typing import Final
+from weakref import WeakSet, finalize
+
+from vyre.adapters.cpu.pool import layout as at
+from vyre.adapters.cpu.pool.commands import CommandList
+from vyre.adapters.cpu.pool.entries import Entries
+from vyre.adapters.cpu.pool.job import Job, JobGroup
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.domain.errors import BackendError, DeviceOutOfMemory, DispatchFailed, InvalidResource, used_in_a_fork
+
+SLICE_NS: Final = 50_000_000
+"""How long the main thread waits natively before it lets Python handle signals that arrived on other threads."""
+SPIN_NS: Final = 20_000
+"""How long a thread spins for the next work, or for the end of a job or a team, before it sleeps."""
+LEAVE_S: Final = 5.0
+"""How long closing a pool waits for its threads."""
+_RECORDS: Final = 64
+"""Records in a slab of memory."""
+_REAP: Final = 64
+"""Submitted jobs that are kept before those that have ended are looked for."""
+_KEPT_SIGNALS: Final = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS", "SIGPROF", "SIGVTALRM")
+_ALL_BITS: Final = (1 << 64) - 1
+
+
+class WorkerPool:
+    """Worker threads, which run jobs of all sessions without the interpreter lock.
+
+    ``size`` workers are started when the first job needs them, more when a job asks for more threads.  ``cpus`` is how
+    many threads may be awake while one of them spins.  ``affinity`` is the set of CPUs on which the workers run.
+    All methods may be called from any thread.  A fork of the process has a pool without workers, which starts its own;
+    jobs of the parent are refused there.
+    """
+
+    def __init__(
+        self,
+        entries: Entries,
+        *,
+        size: int,
+        cpus: int,
+        affinity: frozenset[int] | None = None,
+        spin_ns: int = SPIN_NS,
+    ) -> None:
+        self.entries: Final = entries
+        self.size: Final = size
+        self.cpus: Final = cpus
+        self.affinity: Final = affinity
+        self.most_threads: Final = at.MOST_WORKERS
+        self._spin_ns: Final = spin_ns
+        self._open()
+        _POOLS.add(self)
+
+    def _open(self) -> None:
+        """Makes everything that a process has of its own."""
+        self._pid = os.getpid()
+        self._main = threading.main_thread().ident
+        self._lock = threading.Lock()
+        self._blocks = [_allocate(self.entries, at.POOL_BYTES)]
+        self.block: int = self._blocks[0]
+        _prepare(self.block, self.cpus, self._spin_ns)
+        self._free: list[int] = []
+        self._in_flight: dict[int, Job] = {}
+        self._called: list[tuple[Job, Callable[[], object]]] = []
+        self._threads: list[threading.Thread] = []
+        self._workers = 0
+        self._watching = self._calling = self._closed = False
+        self._release = finalize(self, _dispose, self.entries, self.block, self._blocks, self._threads)
+        self._release.atexit = False
+
+    # ------------------------------------------------------------ records
+    def job(self, commands: CommandList, *, group: JobGroup | None = None) -> Job:
+        """Returns a job that runs ``commands``.  The memory that these name must live until its last run has ended."""
+        return Job(self, self._record(), commands, group)
+
+    def group(self) -> JobGroup:
+        """Returns a new group of jobs."""
+        address = self._record()
+        c_int64.from_address(address).value = 0
+        return JobGroup(self, address)
+
+    def _record(self) -> int:
+        while True:
+            try:
+                return self._free.pop()
+            except IndexError:
+                slab = _allocate(self.entries, _RECORDS * at.JOB_BYTES)
+                self._blocks.append(slab)
+                self._free.extend(slab + at.JOB_BYTES * number for number in range(_RECORDS))
+
+    def recycle(self, block: int, address: int) -> None:
+        """Takes back the record of a job or group that no thread knows any longer."""
+        if block == self.block:
+            self._free.append(address)
+
+    # ------------------------------------------------------------ runs
+    def run_short(self, job: Job) -> Outcome:
+        """Runs a job on the calling thread, whatever it is.  Nothing can stop it, so it must be proved short.
+
+        Raises ``DeviceOutOfMemory``, before anything has run, where there is no memory for scratch.
+        """
+        outcome = self.entries.enter(job.address)
+        return self._checked(job) if outcome else Outcome.COMPLETED
+
+    def run(self, job: Job) -> Outcome:
+        """Runs a job, waits for its end, and returns how it ended.
+
+        The main thread leaves the job to the workers; an exception that a signal handler raises, such as
+        ``KeyboardInterrupt``, stops the run, waits for its end and is raised.  Another thread leads the run itself.
+
+        Raises ``DeviceOutOfMemory``, before anything has run, where there is no memory for scratch; ``InvalidResource``
+        if a run of the job is under way; ``DispatchFailed`` after ``close`` and in a fork of the job's process.
+        """
+        self._provide(job)
+        entries, address = self.entries, job.address
+        if threading.get_ident() != self._main:
+            code = entries.lead(address)
+        else:
+            ran = True
+            try:
+                code = entries.run(address, SLICE_NS)
+                while code == at.STILL_RUNNING:
+                    code = entries.wait(address, SLICE_NS)
+                ran = code != at.REFUSED_BUSY
+            except BaseException:
+                if ran:
+                    entries.halt(address, StopReason.INTERRUPTED)
+                raise
+        if code < 0:
+            raise self._refused(job, code)
+        return self._checked(job)
+
+    def submit(self, job: Job, *, after: Job | None = None) -> None:
+        """Queues a job, and returns.  It begins when the run of ``after`` that is under way, if any, has ended.
+
+        ``job.done`` and ``job.wait`` tell when it has ended, and ``outcome`` says how.  Raises as ``run`` does, except
+        that a lack of memory is told by ``outcome``.
+        """
+        self._provide(job)
+        flying = self._in_flight
+        if len(flying) >= _REAP:
+            self._reap()
+        flying[job.address] = job
+        code = self.entries.submit(job.address, 0 if after is None else after.address)
+        if code < 0:
+            raise self._refused(job, code)
+
+    def wait(self, job: Job, timeout_s: float | None) -> bool:
+        """Implements ``Job.wait``."""
+        wait, address = self.entries.wait, job.address
+        code = wait(address, 0) if timeout_s is not None and timeout_s <= 0 else at.STILL_RUNNING
+        end = None if timeout_s is None else time.monotonic_ns() + round(timeout_s * 1e9)
+        while code == at.STILL_RUNNING:
+            left = SLICE_NS if end is None else min(SLICE_NS, end - time.monotonic_ns())
+            if left <= 0:
+                return job.done
+            code = wait(address, left)
+        if code < 0:
+            raise self._refused(job, code)
+        self._in_flight.pop(address, None)
+        return True
+
+    def _checked(self, job: Job) -> Outcome:
+        outcome = job.outcome
+        if outcome is Outcome.OUT_OF_MEMORY:
+            raise DeviceOutOfMemory(requested=job.commands.scratch_bytes)
+        return outcome
+
+    def _refused(self, job: Job, code: int) -> BackendError:
+        if code == at.REFUSED_BUSY:
+            return InvalidResource(
+                "the job is run while a run of it is under way", fix="make a job for each run at a time."
+            )
+        self._in_flight.pop(job.address, None)
+        if job.block != self.block:
+            return used_in_a_fork("the job", 0, self._pid)
+        return DispatchFailed("the pool of worker threads is closed", fix="run nothing while the interpreter exits.")
+
+    def _reap(self) -> None:
+        for address, job in list(self._in_flight.items()):
+            if job.done:
+                self._in_flight.pop(address, None)
+
+    # ------------------------------------------------------------ threads
+    def _provide(self, job: Job) -> None:
+        """Starts the threads that the run of ``job`` needs."""
+        if self._workers < self.size or self._workers < job.threads:
+            self._start_workers(max(self.size, job.threads))
+        if not self._watching and job.timeout_ns:
+            with self._lock:
+                if not self._watching and not self._closed:
+                    self._start("deadlines", _watch, self.entries, self.block)
+                    self._watching = True
+
+    def _start_workers(self, wanted: int) -> None:
+        with self._lock:
+            while self._workers < min(wanted, at.MOST_WORKERS) and not self._closed:
+                try:
+                    self._start(str(self._workers), _work, self.entries, self.block, self._workers, self.affinity)
+                except DispatchFailed:
+                    if not self._workers:
+                        raise
+                    return  # with fewer threads everything runs, only slower
+                self._workers += 1
+
+    def _start(self, name: str, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments, name=f"vyre-cpu-{name}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise DispatchFailed(
+                f"a worker thread cannot be started: {error}", fix="raise the limit of threads, or use threads=1."
+            ) from error
+        self._threads.append(thread)
+
+    def call_when_done(self, job: Job, callback: Callable[[], object]) -> None:
+        """Implements ``Job.add_done_callback``."""
+        with self._lock:
+            self._called.append(entry := (job, callback))
+        if self.entries.notify(job.address) == at.DONE:
+            self._call([entry])
+            return
+        with self._lock:
+            if not self._calling and not self._closed:
+                self._start("callbacks", _call_back, self, self.entries, self.block)
+                self._calling = True
+
+    def call_ended(self) -> None:
+        """Calls the callbacks of the jobs that have ended."""
+        with self._lock:
+            ended = [entry for entry in self._called if entry[0].done]
+        self._call(ended)
+
+    def _call(self, entries: list[tuple[Job, Callable[[], object]]]) -> None:
+        for entry in entries:
+            with self._lock:
+                if not any(entry is other for other in self._called):
+                    continue  # another thread calls it
+                self._called = [other for other in self._called if other is not entry]
+            entry[1]()
+
+    # ------------------------------------------------------------ the end
+    def close(self, wait_s: float = LEAVE_S) -> bool:
+        """Stops every run, and waits at most so many seconds for the threads.  Returns whether all have ended.
+
+        Later runs are refused.
+        """
+        with self._lock:
+            self._closed = True
+        if self._pid == os.getpid():
+            self.entries.shutdown(self.block)
+        return _join(self._threads, wait_s)
+
+    def inherited(self) -> None:
+        """Called in a forked child: the pool begins anew, and jobs of the parent are refused."""
+        self._release.detach()
+        c_int32.from_address(self.block + at.POOL_DEAD).value = 1
+        self._open()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Returns how many workers, records of jobs, free records and submitted jobs the pool has."""
+        slabs = len(self._blocks) - 1
+        return {
+            "workers": self._workers,
+            "records": slabs * _RECORDS,
+            "free_records": len(self._free),
+            "in_flight": len(self._in_flight),
+        }
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Returns the bytes of scratch that all threads have now."""
+        first = self.block + at.POOL_CONTEXTS + at.CONTEXT_SIZE
+        contexts = at.CALLER_CONTEXTS + self._workers
+        return sum(c_int64.from_address(first + at.CONTEXT_BYTES * number).value for number in range(contexts))
+
+
+def _allocate(entries: Entries, nbytes: int) -> int:
+    address: int = entries.allocate(nbytes)
+    if not address:
+        raise DeviceOutOfMemory(requested=nbytes)
+    return address
+
+
+def _prepare(block: int, cpus: int, spin_ns: int) -> None:
+    """Writes the fields of a new pool that are not zero."""
+    c_int32.from_address(block + at.POOL_CPUS).value = cpus
+    c_int64.from_address(block + at.POOL_SPIN).value = spin_ns
+    c_int64.from_address(block + at.POOL_TAIL).value = block + at.POOL_QUEUE
+    c_uint64.from_address(block + at.POOL_FREE_TEAMS).value = _ALL_BITS
+    for word in range(at.CALLER_WORDS):
+        c_uint64.from_address(block + at.POOL_FREE_CONTEXTS + 8 * word).value = _ALL_BITS
+
+
+# ---------------------------------------------------------------- what the threads do
+def _work(entries: Entries, block: int, index: int, affinity: frozenset[int] | None) -> None:
+    _block_signals()
+    if affinity is not None and hasattr(os, "sched_setaffinity"):
+        with suppress(OSError):  # where the CPUs were taken from the process after the option was checked
+            os.sched_setaffinity(0, affinity)
+    entries.worker(block, index)
+
+
+def _watch(entries: Entries, block: int) -> None:
+    _block_signals()
+    entries.watch(block)
+
+
+def _call_back(pool: WorkerPool, entries: Entries, block: int) -> None:
+    _block_signals()
+    seen = entries.ended(block, 0, 0)
+    while not pool._closed:
+        pool.call_ended()
+        seen = entries.ended(block, seen, -1)
+    pool.call_ended()
+
+
+def _block_signals() -> None:
+    """Leaves signals to the main thread, whose waiting they interrupt."""
+    kept = {getattr(signal, name, None) for name in _KEPT_SIGNALS}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - kept)
+
+
+def _join(threads: list[threading.Thread], wait_s: float) -> bool:
+    end = time.monotonic() + wait_s
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, end - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
+
+
+def _dispose(entries: Entries, block: int, blocks: list[int], threads: list[threading.Thread]) -> None:
+    """Frees the memory of a pool that nobody knows any longer, unless one of its threads does not end."""
+    entries.shutdown(block)
+    if not _join(threads, LEAVE_S):
+        return
+    for number in range(at.CALLER_CONTEXTS):
+        entries.release(c_int64.from_address(block + at.POOL_CONTEXTS + at.CONTEXT_BYTES * number).value)
+    for address in blocks:
+        entries.release(address)
+
+
+_POOLS: Final[WeakSet[WorkerPool]] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for pool in list(_POOLS):
+        pool.close()
+
+
+def _tell() -> None:
+    for pool in list(_POOLS):
+        pool.inherited()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_tell)

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from vyre.adapters.cpu.decisions import pipeline_choice, private_atomics, thread_plan, vector_width
 from vyre.adapters.cuda.decisions import ptx_target
+from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.dispatch import SpeculationMode
+from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.types import ScalarType
 from vyre.policies.caching import cache_eviction, cache_eviction_heat
 from vyre.policies.concurrency import arm_independence, async_copy_overlap
 from vyre.policies.devices import occupancy, subgroup
@@ -182,6 +186,14 @@ SCALAR_DECISIONS: Final[dict[str, tuple[Call, ...]]] = {
         ptx_target.select_target,
         *(ptx_target.TargetInputs(90, frozenset(f)) for f in ((), [ptx_target.Feature.REDUCE])),
     ),
+    "compile_pipeline": _calls(
+        pipeline_choice.compile_pipeline,
+        *(pipeline_choice.PipelineInputs(9, spent, 100) for spent in (10**6, 10**9)),
+    ),
+    "thread_plan": _calls(
+        thread_plan.thread_plan,
+        *(thread_plan.ThreadInputs(1_000, each, 5_000, 8) for each in (1, 10**6)),
+    ),
     "grid_sync_mode": _calls(grid_sync_mode.choose_grid_sync, *_GRIDS),
     "launch_diagnosis": _calls(occupancy.diagnose, occupancy.DiagnosisInputs("k", _DEVICE, _NEED(1024, False, False))),
 }
@@ -194,6 +206,17 @@ _SM, _USAGE = occupancy.SM_MODELS["sm_90"], occupancy.KernelUsage(64, 8192, 4096
 _QUEUE = (1000, 4, 64, 2**20, queueing.HostSync.FINAL_ONLY)
 
 SCALAR_PLANS: Final[dict[str, tuple[Call, ...]]] = {
+    "vector_width": _calls(
+        vector_width.vector_width, vector_width.VectorInputs(512, 64), vector_width.VectorInputs(512, 4)
+    ),
+    "private_atomics": _calls(
+        private_atomics.private_atomics,
+        private_atomics.PrivateInputs(
+            (private_atomics.AtomicBuffer(AtomicUse("counts", ScalarType.U32, frozenset({AtomicOp.ADD})), 1024),),
+            8,
+            10**6,
+        ),
+    ),
     "constant_division": _calls(
         constant_division.divide_by,
         *(

@@ -33,6 +33,7 @@ SOURCE: Final = Path("src")
 MUTATED: Final = (
     "vyre/policies",
     "vyre/domain/analysis",
+    "vyre/adapters/cpu/decisions",
     "vyre/adapters/cuda/decisions",
     "vyre/adapters/caching/cost_eviction.py",
     "vyre/adapters/caching/plan_cache.py",

@@ -22,11 +22,12 @@ from typing import Annotated, Any, Final, ForwardRef, Union, get_args, get_origi
 from decision_askers import askers
 from decision_sweeps import SWEEPS
 
+import vyre.adapters.cpu.decisions
 import vyre.adapters.cuda.decisions
 import vyre.policies
 from vyre.domain.record import FloatRange, IntRange
 
-PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions)
+PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions, vyre.adapters.cpu.decisions)
 NOT_DECISIONS: Final = {
     "journal": "the record of decisions",
     "ptxas_hazard_table": "the data of ptxas_hazards",
@@ -54,7 +55,11 @@ page of the decision says how under "Compared with vyre-driver", and what vyre d
 
 ORIGIN: Final = "README.md#vyre-driver"
 """Where the pages introduce vyre-driver."""
-_HEADINGS: Final = {"vyre.adapters.cuda.decisions": "CUDA", "vyre.policies": "Arithmetic of all of them"}
+_HEADINGS: Final = {
+    "vyre.adapters.cpu.decisions": "CPU",
+    "vyre.adapters.cuda.decisions": "CUDA",
+    "vyre.policies": "Arithmetic of all of them",
+}
 """Headings of the packages that are not named by their subject; they come last."""
 _UNITS: Final = {
     "bytes": "bytes",

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+import vyre.adapters.cpu.decisions
 import vyre.adapters.cuda.decisions
 import vyre.policies
 from support.profiles import examples
@@ -24,7 +25,7 @@ from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import VyreError
 from vyre.policies.journal import Outcome, Policy, decide, from_lines, name_of, replay, to_lines
 
-PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions)
+PACKAGES: Final = (vyre.policies, vyre.adapters.cuda.decisions, vyre.adapters.cpu.decisions)
 NOT_POLICIES: Final = ("journal", "record", "ptxas_hazard_table", "arith")
 UNRECORDED: Final = {
     "facts_of": "answers one by one",

@@ -252,7 +252,7 @@ def test_what_another_backend_decides_is_told_in_its_own_words() -> None:
 
     backend = replace(function_backend(square_kernel), planning=Planning(), stores_code=True)
     found = explain(backend, Question(square_program(), DEFAULT_CONFIG, (8,), 1, 1, None, launch_costs(), "given"))
-    assert [answer.topic for answer in found.others] == ["select_target", "workgroup sizes"]
+    assert [answer.topic for answer in found.others] == ["select target", "workgroup sizes"]
     assert found.inputs.workload.nodes == 9
     assert found.plan.price(ExecutionMode.PERSISTENT) is not None
 

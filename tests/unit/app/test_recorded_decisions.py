@@ -22,7 +22,7 @@ import vyre
 from vyre.adapters.policy_sources import find_policy
 
 ROOT: Final = Path(vyre.__file__).parent
-PACKAGES: Final = ("vyre.policies", "vyre.adapters.cuda.decisions")
+PACKAGES: Final = ("vyre.policies", "vyre.adapters.cuda.decisions", "vyre.adapters.cpu.decisions")
 NO_POLICIES: Final = ("vyre.policies.journal", "vyre.policies.record", "vyre.domain.record")
 """Modules there that decide nothing."""
 

@@ -15,19 +15,24 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+import vyre.adapters.cpu.decisions
 import vyre.adapters.cuda.decisions
 import vyre.policies
 from vyre.policies.launching.bindless import BindlessSupport
 
 DOCS = Path(__file__).parents[3] / "docs"
 DECISIONS = DOCS / "decisions"
+PACKAGES = (vyre.policies, vyre.adapters.cuda.decisions, vyre.adapters.cpu.decisions)
 NO_PAGE = {"journal", "record", "ptxas_hazard_table"}
 """What policies are written with, and a table that one of them reads."""
-NO_REFERENCE = re.compile(r"constant_division|grid_sync_mode|backend_ranking|kernel_variant|ptx|arith")
+NO_REFERENCE = re.compile(
+    r"constant_division|grid_sync_mode|backend_ranking|kernel_variant|ptx|arith"
+    r"|vector_width|private_atomics|pipeline_choice|thread_plan"
+)
 """Ours alone, or arithmetic."""
 MODULES = {
     found.name.rpartition(".")[2]: importlib.import_module(found.name)
-    for package in (vyre.policies, vyre.adapters.cuda.decisions)
+    for package in PACKAGES
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not found.ispkg and found.name.rpartition(".")[2] not in NO_PAGE
 }
@@ -82,10 +87,7 @@ def test_every_decision_stands_under_one_subject_of_the_index(catalogue: Any) ->
 
 def test_names_of_decisions_are_unique_whatever_their_folder() -> None:
     stems = Counter(
-        path.stem
-        for folder in (vyre.policies, vyre.adapters.cuda.decisions)
-        for path in Path(folder.__path__[0]).rglob("*.py")
-        if path.stem != "__init__"
+        path.stem for folder in PACKAGES for path in Path(folder.__path__[0]).rglob("*.py") if path.stem != "__init__"
     )
     assert [stem for stem, count in stems.items() if count > 1] == []
     functions = Counter(

@@ -1,7 +1,8 @@
 """Every input of every policy refuses a wrong type, a negative and whatever else its field is not, and names the field.
 
-The records are found by reflection: whatever a public function or method of ``policies`` takes, and whatever record a
-module there or of the graph layouts defines.  What is wrong for a field follows from its annotation.
+The records are found by reflection: whatever a public function or method of ``policies`` and of the decisions of the
+CPU backend takes, and whatever record a module there or of the graph layouts defines.  What is wrong for a field
+follows from its annotation.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 import pytest
 
+import vyre.adapters.cpu.decisions
 import vyre.domain.graphs
 import vyre.policies
 from vyre.domain.artifact_key import ArtifactKey
@@ -28,7 +30,7 @@ from vyre.domain.record import FloatRange, IntRange
 
 MODULES = [
     importlib.import_module(found.name)
-    for package in (vyre.policies, vyre.domain.graphs)
+    for package in (vyre.policies, vyre.domain.graphs, vyre.adapters.cpu.decisions)
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
 ]
 HINTS: dict[type, dict[str, Any]] = {}

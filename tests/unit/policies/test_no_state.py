@@ -12,7 +12,7 @@ import pytest
 import vyre
 
 ROOT: Final = Path(vyre.__file__).parent
-FOLDERS: Final = (ROOT / "policies", ROOT / "adapters" / "cuda" / "decisions")
+FOLDERS: Final = (ROOT / "policies", *(ROOT / "adapters" / name / "decisions" for name in ("cpu", "cuda")))
 VALUES: Final = ("record", "verdict", "dataclass(frozen=True, slots=True)")
 BASES: Final = (
     "Enum",

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import vyre.adapters.cpu.decisions
 import vyre.policies
 from support.launch_costs import EVERY_MODE, launch_costs, measured
 from vectors.rows import FILES
@@ -24,10 +25,21 @@ from vyre.adapters.caching import cost_eviction
 from vyre.adapters.caching import plan_cache as plan_cache_held
 from vyre.adapters.caching.cost_eviction import CostEviction
 from vyre.adapters.caching.plan_cache import DEFAULT_CAPACITY
+from vyre.adapters.cpu.decisions.pipeline_choice import PipelineInputs, PipelineThresholds, compile_pipeline
+from vyre.adapters.cpu.decisions.private_atomics import (
+    AtomicBuffer,
+    PrivateInputs,
+    PrivateThresholds,
+    private_atomics,
+)
+from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, ThreadThresholds, thread_plan
 from vyre.app import shape_predictor
 from vyre.app.shape_predictor import ShapePredictor
+from vyre.domain.analysis.atomic_uses import AtomicUse
 from vyre.domain.analysis.lane_facts import LaneFacts
 from vyre.domain.errors import PlanError
+from vyre.domain.ir.operators import AtomicOp
+from vyre.domain.ir.types import ScalarType
 from vyre.domain.launch_costs import Measured, Provenance
 from vyre.policies.caching.cache_eviction_heat import HeatEntry, heat
 from vyre.policies.caching.cost_eviction import CostThresholds
@@ -168,8 +180,9 @@ def moved(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def modules() -> Iterator[ModuleType]:
-    for found in pkgutil.walk_packages(vyre.policies.__path__, "vyre.policies."):
-        yield importlib.import_module(found.name)
+    for package in (vyre.policies, vyre.adapters.cpu.decisions):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)
     yield from (cost_eviction, plan_cache_held, shape_predictor)
 
 
@@ -325,6 +338,22 @@ def round_of(*counts: int) -> Callable[[HalvingThresholds], object]:
     return lambda t: next_measurement(Race(incumbent, tuple(challengers)), t)
 
 
+def hot(launches: int, spent_ns: int, light_ns: int | None = None) -> Callable[[PipelineThresholds], object]:
+    """The pipeline for a kernel of ten nodes that was launched so often."""
+    return lambda t: compile_pipeline(PipelineInputs(launches, spent_ns, 10, light_ns), t)
+
+
+def copied(lanes: int, nbytes: int) -> Callable[[PrivateThresholds], object]:
+    """Whether one buffer of counters is copied for two threads."""
+    counters = AtomicBuffer(AtomicUse("counters", ScalarType.U32, frozenset({AtomicOp.ADD})), nbytes)
+    return lambda t: private_atomics(PrivateInputs((counters,), 2, lanes), t)
+
+
+def divided(groups: int, group_ns: int | None, handoff_ns: int) -> Callable[[ThreadThresholds], object]:
+    """The division of a launch among four threads."""
+    return lambda t: thread_plan(ThreadInputs(groups, group_ns, handoff_ns, 4, group_nodes=100), t)
+
+
 WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ("BindlessThresholds", "min_resources"): lambda t: decide_bindless(
         BindlessInputs(24, BindlessSupport.FULL, False), t
@@ -371,6 +400,19 @@ WITNESSES: dict[tuple[str, str], Callable[[Any], object]] = {
     ),
     ("ParamInliningPolicy", "align_bytes"): lambda p: decide_param_inlining(ParamInliningInputs(4), p),
     ("ParamInliningPolicy", "allow_padding_to_align"): lambda p: decide_param_inlining(ParamInliningInputs(3), p),
+    ("PipelineThresholds", "saving_bps"): hot(2, 250_000_000 - 1),
+    ("PipelineThresholds", "min_launches"): hot(2, 250_000_000),
+    ("PipelineThresholds", "light_multiple"): hot(2, 15_000_000, 1_000_000),
+    ("PipelineThresholds", "compile_ns"): hot(2, 250_000_000),
+    ("PipelineThresholds", "node_ns"): hot(2, 250_000_000),
+    ("PrivateThresholds", "locked_ns"): copied(2, 4 * 9),
+    ("PrivateThresholds", "plain_ns"): copied(9, 4 * 36),
+    ("PrivateThresholds", "element_ns"): copied(9, 4 * 40),
+    ("PrivateThresholds", "bytes_per_thread"): copied(10**6, (1 << 20) + 1),
+    ("ThreadThresholds", "pieces"): divided(288, 100_000, 10_000),
+    ("ThreadThresholds", "piece_ns"): divided(800, 50, 1_000),
+    ("ThreadThresholds", "node_ns"): divided(2, None, 3_000),
+    ("ThreadThresholds", "rounds"): divided(2, None, 1_650),
     ("PrecisionThresholds", "narrow_bound"): lambda t: select_precision_lowering(
         PrecisionInputs(False, True, TranscendentalPolynomial(PolynomialOp.SIN, 0.251)), t
     ),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, LightPipeline
+from vyre.adapters.cpu.decisions.private_atomics import PrivateAtomics
+from vyre.adapters.cpu.decisions.thread_plan import ThreadPlan
+from vyre.adapters.cpu.decisions.vector_width import VectorWidth
 from vyre.adapters.cuda.decisions.ptx_target import TargetInputs, select_target
 from vyre.policies.concurrency.hazards import HazardGraph
 from vyre.policies.devices.occupancy import (
@@ -44,6 +48,13 @@ def diagnosed(blocks: int, resident: int | None) -> ShapeDiagnosis:
         (HazardGraph(((), (0,))), "some wait"),
         (HazardGraph(((), ())), "none waits"),
         (HazardGraph(()), "none waits"),
+        (VectorWidth(16, (16, 8, 4)), "16 lanes"),
+        (PrivateAtomics(("counts",), 4), "copies"),
+        (PrivateAtomics(()), "no copies"),
+        (LightPipeline(), "light"),
+        (FullPipeline(), "full"),
+        (ThreadPlan(1, 9), "one thread"),
+        (ThreadPlan(2, 9), "several threads"),
         (Step((0, 1), challenger=1), "measure"),
         (Step((), 2, 2), "replace"),
         (Step((), 0, 2), "keep"),

@@ -56,7 +56,7 @@ class Answer(NamedTuple):
 
 def answer(decision: Decision) -> Answer:
     """Returns a decision as an answer."""
-    topic, words = _TOPICS.get(decision.name, (decision.name, verdict_label))
+    topic, words = _TOPICS.get(decision.name, (decision.name.replace("_", " "), verdict_label))
     verdict: Any = decision.verdict
     return Answer(topic, words(verdict), str(getattr(verdict, "why", verdict)))
 
@@ -175,4 +175,4 @@ _TOPICS: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
     name_of(decide_param_inlining): ("uniform buffer", verdict_label),
     name_of(plan_resource_table): ("addresses of buffers", verdict_label),
 }
-"""The topic of each policy, and a function that puts its verdict in a few words."""
+"""The topic of each policy, and a function that puts its verdict in a few words; the name and the label of others."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Final, Protocol
 
 from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.adapters.cpu.llvm.writer import Writer
 from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
-from vyre.domain.ir.expr import Atomic, Literal, Load
+from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Store
+from vyre.domain.ir.stmt import Body, Let, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.scoped_names import ScopedNames
 
 U32: Final = ScalarType.U32
@@ -21,6 +24,43 @@ FIRST_BUFFER: Final = 6
 """The word of a frame with the address of the first buffer; its element count follows."""
 ALIGNMENT: Final = 64
 """The alignment in bytes of everything in scratch memory."""
+
+
+class Flow(Enum):
+    """How the lanes that are active before a statement go on after it."""
+
+    THROUGH = "all of them go on"
+    PARTLY = "those of the current mask go on, possibly none"
+    ENDED = "none goes on, but the text does"
+    LEFT = "the text ends with a jump elsewhere"
+
+
+class Slot:
+    """A local that statements assign to, in memory of the function that the optimiser turns into registers.
+
+    ``mask`` holds the lanes that were active at its declaration.
+    """
+
+    __slots__ = ("address", "dtype", "is_uniform", "mask")
+
+    def __init__(self, dtype: ScalarType, address: str, mask: str | None, *, is_uniform: bool) -> None:
+        self.dtype: Final = dtype
+        self.address: Final = address
+        self.mask: Final = mask
+        self.is_uniform: Final = is_uniform
+
+
+class LoopFrame(Protocol):
+    """An open loop, for the statements that leave it."""
+
+    def leave(self) -> Flow:
+        """Writes the way of the active lanes out of the loop."""
+
+    def skip(self) -> Flow:
+        """Writes the way of the active lanes to the next round."""
+
+    def end(self) -> None:
+        """Notes that the active lanes end inside the loop."""
 
 
 class Scratch:
@@ -56,7 +96,22 @@ class Kernel:
         self._flow: Final[IndexFlow] = bounds_facts(program, same_length=True).flow
         self.scratch: Final = Scratch()
         self._places: Final[dict[str, int]] = {}
-        self.locals: Final[ScopedNames[Value]] = ScopedNames()
+        self.locals: Final[ScopedNames[Value | Slot]] = ScopedNames()
+        self.current: Final[ScopedNames[Value | None]] = ScopedNames()
+        """The current values of slots, by address; None where the slot must be read."""
+        self.known: Final[dict[int, Value]] = {}
+        """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
+        self.atomics = 0
+        """The number of atomics written so far."""
+        self.group: tuple[str, str, str] = ("0", "0", "0")
+        """The ids of the workgroup, i32 operands."""
+        self.shapes: Final = Shapes(program, lanes)
+        self.write_statements: Callable[[Kernel, Body, int], Flow] | None = None
+        """The function that writes statements of which the whole workgroup runs one after the other; None in code for
+        the lanes of one vector.
+        """
+        self.copied = False
+        """Whether the current place is in one of two copies of the code: for all lanes active, and for some."""
         self.mask: str | None = None
         """The active lanes at the current place, an operand of type <W x i1>; None if all W lanes are active.
 
@@ -65,6 +120,12 @@ class Kernel:
         self.chunk: str = "0"
         """The number of the current vector of lanes in its workgroup, an i64 operand."""
         self.trap_tags: Final[list[str]] = []
+        self.loops: Final[list[LoopFrame]] = []
+        """The loops around the current place, innermost last."""
+        self.slotted: Final[set[str]] = set()
+        """Names of locals that get a slot although nothing assigns to them."""
+        self._marks: Final[list[int]] = []
+        self._read: set[str] | None = None
 
     # ---- types
     def vector_type(self, element: str) -> str:
@@ -133,6 +194,69 @@ class Kernel:
         if one is None or other is None:
             return other if one is None else one
         return self.w.pure(f"and {self.vector_type('i1')} {{}}, {{}}", one, other)
+
+    # ---- locals
+    def slot(self, dtype: ScalarType, *, is_uniform: bool) -> Slot:
+        """Returns a new place for a local of the active lanes."""
+        kind = SCALAR[dtype] if is_uniform else self.vector_type(SCALAR[dtype])
+        return Slot(dtype, self.w.at_entry(f"alloca {kind}"), self.mask, is_uniform=is_uniform)
+
+    def read(self, slot: Slot) -> Value:
+        """Returns the current value of a slot."""
+        found = self.current.get(slot.address)
+        if found is None:
+            shape = Shape.UNIFORM if slot.is_uniform else Shape.VARYING
+            element = SCALAR[slot.dtype]
+            kind = element if slot.is_uniform else self.vector_type(element)
+            found = Value(slot.dtype, self.w.here(f"load {kind}, ptr {slot.address}"), shape)
+            self.current.declare(slot.address, found)
+        return found
+
+    def write(self, slot: Slot, value: Value) -> None:
+        """Gives a slot a value in the active lanes; other lanes that were active at its declaration keep theirs."""
+        element = SCALAR[slot.dtype]
+        if slot.is_uniform:
+            assert value.is_uniform
+            self.w.line(f"store {element} {value.operand}, ptr {slot.address}")
+            self.current.declare(slot.address, value)
+            return
+        kind, operand = self.vector_type(element), self.vector(value)
+        if self.mask is not None and self.mask != slot.mask:
+            before = self.vector(self.read(slot))
+            blend = f"select {self.vector_type('i1')} {{}}, {kind} {{}}, {kind} {{}}"
+            operand = self.w.pure(blend, self.mask, operand, before)
+            value = self.varying(slot.dtype, operand)
+        self.w.line(f"store {kind} {operand}, ptr {slot.address}")
+        self.current.declare(slot.address, value)
+
+    def open_values(self) -> None:
+        """Begins a scope in which slots may get values that do not hold after it."""
+        self._marks.append(self.current.mark)
+
+    def close_values(self) -> None:
+        """Ends the scope that was opened last."""
+        self.current.leave(self._marks.pop())
+
+    def is_uniform_local(self, let: Let) -> bool:
+        """Returns whether all lanes of the vector agree on a local, all assignments to it included."""
+        return self.shapes.local(let) <= Agreement.VECTOR
+
+    def is_read(self, let: Let) -> bool:
+        """Returns whether some expression reads a local of this name."""
+        if self._read is None:
+            statements = walk_statements(self.program.body)
+            self._read = {n.name for s in statements for n in unique_nodes(operands(s)) if isinstance(n, Var)}
+        return let.name in self._read
+
+    def locate(self, stmt: Stmt) -> None:
+        """Notes that the following instructions belong to a statement."""
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Lets the locals of these names be read again, because they were assigned on some way to this place."""
+        for name in names:
+            slot = self.locals.get(name)
+            if isinstance(slot, Slot) and self.current.get(slot.address) is not None:
+                self.current.declare(slot.address, None)
 
     # ---- memory of a launch
     def word(self, number: int) -> str:

@@ -98,6 +98,10 @@ class Writer:
         self.entry.append(f"  {result} = {text}")
         return result
 
+    def level(self, operand: str) -> int:
+        """Returns the number of open loops on which an operand depends; it is known before the others."""
+        return self._levels.get(operand, 0)
+
     def known(self, key: str) -> str | None:
         """Returns the result that ``remember`` keeps under a key, if that place dominates the current one."""
         for scope in reversed(self._scopes):
@@ -160,11 +164,12 @@ class Writer:
         self._scopes.append({})
         self.place(head)
 
-    def close_loop(self, after: str) -> None:
-        """Ends a loop, whose last block must be complete, and starts the block ``after`` it."""
+    def close_loop(self, after: str = "") -> None:
+        """Ends a loop, whose last block must be complete, and starts the block ``after`` it, if one is given."""
         self._scopes.pop()
         self._loops.pop()
-        self.place(after)
+        if after:
+            self.place(after)
 
     @property
     def depth(self) -> int:

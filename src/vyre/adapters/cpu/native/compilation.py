@@ -92,6 +92,7 @@ def _llvm() -> Any:
 
             llvm.initialize_all_targets()
             llvm.initialize_all_asmprinters()
+            llvm.initialize_native_asmparser()  # for inline assembly
         except (ImportError, OSError, AttributeError, RuntimeError) as error:
             missing = isinstance(error, ModuleNotFoundError)
             reason = "is not installed" if missing else f"does not load ({error})"
@@ -100,6 +101,11 @@ def _llvm() -> Any:
                 fix='install it (`pip install "vyre[cpu]"`), or ask for `reference`.',
             ) from error
     return llvm
+
+
+def prepare() -> None:
+    """Imports and initialises LLVM, as the first compilation would.  Raises ``BackendUnavailable``."""
+    _llvm()
 
 
 @cache

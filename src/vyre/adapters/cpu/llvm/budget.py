@@ -1,0 +1,84 @@
+"""Loop back edges: the stop flag, and the step budget of every lane."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.ids import linear_global_id
+
+CONTROL: Final = 3
+BUDGET: Final = 4
+STEPS_USED: Final = 5
+"""Words of a frame."""
+
+
+def control(k: Kernel) -> str:
+    """Returns the address of the control block, a ptr operand."""
+    return k.w.pure("inttoptr i64 {} to ptr", k.word(CONTROL))
+
+
+def poll(k: Kernel) -> None:
+    """Leaves the function if the stop flag is set."""
+    w = k.w
+    flag = w.here(f"load atomic i32, ptr {control(k)} monotonic, align 4")
+    going = w.label("going")
+    stopped = w.here(f"icmp ne i32 {flag}, 0")
+    w.branch(stopped, "stopped", going, likely=False)
+    w.place(going)
+
+
+def count(k: Kernel) -> str:
+    """Counts one back edge for the active lanes; returns those that may take it.
+
+    The others end, and the one with the lowest linear global id is noted.
+    """
+    w, wide, masks = k.w, k.vector_type("i64"), k.vector_type("i1")
+    poll(k)
+    w.declare(_COUNT.replace("LANES", str(k.lanes)))
+    mask = k.lane_mask()
+    linear = linear_global_id(k)
+    table = w.pure("inttoptr i64 {} to ptr", k.word(STEPS_USED))
+    over = w.here(
+        f"call {masks} @vyre_count(ptr {control(k)}, ptr {table}, i64 {k.word(BUDGET)}, "
+        f"{wide} {linear}, {masks} {mask})"
+    )
+    k.mask = over
+    for loop in k.loops:
+        loop.end()
+    going = w.pure(f"xor {masks} {{}}, splat (i1 true)", over)
+    k.mask = w.pure(f"and {masks} {{}}, {{}}", mask, going)
+    return k.mask
+
+
+_COUNT: Final = """\
+define internal <LANES x i1> @vyre_count(
+    ptr %control, ptr %table, i64 %budget, <LANES x i64> %lanes, <LANES x i1> %mask) noinline {
+entry:
+  br label %head
+head:
+  %lane = phi i32 [ 0, %entry ], [ %next, %latch ]
+  %over = phi <LANES x i1> [ zeroinitializer, %entry ], [ %all, %latch ]
+  %active = extractelement <LANES x i1> %mask, i32 %lane
+  br i1 %active, label %count, label %latch
+count:
+  %linear = extractelement <LANES x i64> %lanes, i32 %lane
+  %place = getelementptr i64, ptr %table, i64 %linear
+  %before = load i64, ptr %place, align 8
+  %used = add i64 %before, 1
+  store i64 %used, ptr %place, align 8
+  %exceeded = icmp ugt i64 %used, %budget
+  br i1 %exceeded, label %note, label %latch
+note:
+  %lowest = getelementptr i8, ptr %control, i64 24
+  %old = atomicrmw umin ptr %lowest, i64 %linear seq_cst
+  %more = insertelement <LANES x i1> %over, i1 true, i32 %lane
+  br label %latch
+latch:
+  %all = phi <LANES x i1> [ %over, %head ], [ %over, %count ], [ %more, %note ]
+  %next = add i32 %lane, 1
+  %done = icmp eq i32 %next, LANES
+  br i1 %done, label %end, label %head
+end:
+  ret <LANES x i1> %all
+}"""

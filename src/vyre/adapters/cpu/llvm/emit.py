@@ -1,0 +1,81 @@
+"""``emit`` returns a program as LLVM IR text, with everything that a launcher must know.
+
+The text is a pure function of program, options and specialization values: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.groups import Groups
+from vyre.adapters.cpu.llvm.ids import SUBGROUP
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.domain.grid_sync import plan_grid_sync
+from vyre.domain.ir.expr import Literal, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.validation.validator import check_rules
+from vyre.policies.journal import DecisionSink
+
+EMITTER_VERSION: Final = 1
+"""Changes whenever the text for some program changes; part of the key of stored code."""
+_NO_SPEC: Final[Mapping[str, Literal]] = {}
+_DEFAULT: Final = EmitOptions()
+
+
+class EmittedKernel(NamedTuple):
+    """A function of a module.
+
+    ``entry`` is its symbol, ``scratch_bytes`` what a thread must provide, ``trap_tags`` the tags by their number, and
+    ``bounded`` an upper bound of the rounds that its loops run for one workgroup, or None.
+    """
+
+    entry: str
+    scratch_bytes: int
+    trap_tags: tuple[str, ...]
+    bounded: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedCode:
+    """A program as one LLVM module, with a kernel for each part between grid barriers; vectors have ``lanes`` lanes."""
+
+    text: str
+    kernels: tuple[EmittedKernel, ...]
+    lanes: int
+
+
+def emit(
+    program: Program,
+    options: EmitOptions = _DEFAULT,
+    spec: Mapping[str, Literal] = _NO_SPEC,
+    sink: DecisionSink | None = None,
+) -> EmittedCode:
+    """Returns a module with one kernel for each part between grid barriers.
+
+    ``spec`` holds values of specialization constants; missing ones have their defaults.  ``sink`` receives the
+    decisions.  Raises ``InvalidProgram`` with the report, and ``UnsupportedFeature``.
+    """
+    check_rules(program).raise_if_invalid()
+    lanes = SUBGROUP if uses_subgroups(program) else options.lanes
+    parts = plan_grid_sync(program)
+    module: dict[str, None] = {}
+    kernels: list[EmittedKernel] = []
+    functions: list[str] = []
+    for number, part in enumerate(parts):
+        entry = f"vyre_kernel_{number}"
+        k = Kernel(part, options, spec, lanes)
+        Groups(k).write()
+        module.update(k.w.module)
+        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind {{"
+        functions.append(f"{head}\nentry:\n{k.w.text()}\n}}\n")
+        kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), None))
+    return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)
+
+
+def uses_subgroups(program: Program) -> bool:
+    """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
+    return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))

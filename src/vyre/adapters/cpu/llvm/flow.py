@@ -1,0 +1,488 @@
+"""Statements of the lanes of one vector: branches and loops under masks.
+
+Code is written for a place only where at least one lane is active there: a branch that no lane takes is jumped over.
+A condition on which the lanes of the vector agree is an ordinary branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from vyre.adapters.cpu.llvm import async_copies, memory, traps
+from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
+from vyre.adapters.cpu.llvm.expressions import atomic, evaluate
+from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
+from vyre.adapters.cpu.llvm.loops import write_loop
+from vyre.adapters.cpu.llvm.values import SCALAR, Value
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.ir.expr import Atomic, Binary, Expr, Load, Unary
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import TRANSCENDENTALS, BinaryOp
+from vyre.domain.ir.stmt import (
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    IndirectDispatch,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Switch,
+    Trap,
+    if_chain,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.walk import unique_nodes
+
+MOST_COPIED: Final = 4_000
+"""The number of statements up to which code is written twice, for all lanes active and for some."""
+MOST_SELECTED: Final = 16
+"""The number of operators up to which a branch without memory accesses is computed and selected, not jumped over."""
+
+
+def write_body(k: Kernel, body: Iterable[Stmt]) -> Flow:
+    """Writes the statements of a scope; locals declared in it end with it."""
+    mark = k.locals.mark
+    flow = k.write_statements(k, tuple(body), 0) if k.write_statements else write_statements(k, tuple(body), 0)
+    k.locals.leave(mark)
+    return flow
+
+
+def write_statements(k: Kernel, body: Body, first: int) -> Flow:
+    """Writes the statements of a body from number ``first`` on.
+
+    Where lanes may have ended, the rest of the body is jumped over if none is left.
+    """
+    result = Flow.THROUGH
+    end: Join | None = None
+    scopes = 0
+    for number in range(first, len(body)):
+        k.known.clear()
+        flow = write_statement(k, body[number])
+        if flow is Flow.THROUGH:
+            continue
+        result = flow
+        if flow is not Flow.PARTLY or number + 1 == len(body):
+            break
+        assert k.mask is not None
+        if _is_copied(k, body[number + 1 :]):
+            result = twice(k, lambda: write_statements(k, body, number + 1), body[number + 1 :])  # noqa: B023
+            break
+        end = end or Join(k, "end")
+        following = k.w.label("some")
+        end.expect(NO_LANES)
+        k.w.branch(k.any(k.mask), following, end.label)
+        enter(k, following)
+        scopes += 1
+    if end is not None:
+        end.arrive(result)
+        for _ in range(scopes):
+            leave(k)
+        k.forget(assigned_in(body[first:]))
+        result = Flow.ENDED if end.finish() is Flow.ENDED else Flow.PARTLY
+    return result
+
+
+def enter(k: Kernel, label: str) -> None:
+    """Starts a block that does not dominate what follows its scope."""
+    k.w.open_scope()
+    k.open_values()
+    k.w.place(label)
+
+
+def leave(k: Kernel) -> None:
+    """Ends the scope that was entered last."""
+    k.close_values()
+    k.w.close_scope()
+
+
+def assigned_in(body: Iterable[Stmt]) -> set[str]:
+    """Returns the names that statements assign to, at any depth."""
+    return {stmt.name for stmt in walk_statements(tuple(body)) if isinstance(stmt, Assign)}
+
+
+# ---------------------------------------------------------------- two copies
+def _is_copied(k: Kernel, body: Body) -> bool:
+    """Returns whether a part of the program is written twice: it is no small part, and no part of a copy or loop."""
+    if k.copied or k.loops:
+        return False
+    count = sum(1 for _ in walk_statements(body))
+    return count <= MOST_COPIED and not _is_selected(body)
+
+
+def twice(k: Kernel, write: Callable[[], Flow], body: Body) -> Flow:
+    """Writes code for the current mask twice: for the case that all lanes are active, and for that of some."""
+    w, mask = k.w, k.mask
+    assert mask is not None
+    full, partial, some = w.label("full"), w.label("partial"), w.label("some")
+    end = Join(k, "end")
+    k.copied = True
+    w.branch(k.every(mask), full, partial, likely=True)
+    enter(k, full)
+    k.mask = None
+    flows = [write()]
+    end.arrive(flows[-1])
+    leave(k)
+    enter(k, partial)
+    k.mask = mask
+    end.expect(NO_LANES)
+    w.branch(k.any(mask), some, end.label)
+    w.place(some)
+    flows.append(write())
+    end.arrive(flows[-1])
+    leave(k)
+    k.copied = False
+    found = end.finish()
+    k.forget(assigned_in(body))
+    return found if found is Flow.ENDED else Flow.PARTLY
+
+
+# ---------------------------------------------------------------- statements
+def write_statement(k: Kernel, stmt: Stmt) -> Flow:
+    """Writes one statement for the active lanes."""
+    k.locate(stmt)
+    return _RULES[type(stmt)](k, stmt)
+
+
+def _let(k: Kernel, stmt: Let) -> Flow:
+    written = stmt.value
+    value = atomic(k, written, used=k.is_read(stmt)) if isinstance(written, Atomic) else evaluate(k, written)
+    if stmt.name in k.shapes.mutable or stmt.name in k.slotted:
+        slot = k.slot(value.dtype, is_uniform=k.is_uniform_local(stmt))
+        k.write(slot, value)
+        k.locals.declare(stmt.name, slot)
+    else:
+        k.locals.declare(stmt.name, value)
+    return Flow.THROUGH
+
+
+def _assign(k: Kernel, stmt: Assign) -> Flow:
+    slot = k.locals[stmt.name]
+    assert isinstance(slot, Slot)
+    k.write(slot, evaluate(k, stmt.value))
+    return Flow.THROUGH
+
+
+def _store(k: Kernel, stmt: Store) -> Flow:
+    index = evaluate(k, stmt.index)
+    memory.store(k, stmt, index, evaluate(k, stmt.value))
+    return Flow.THROUGH
+
+
+def _if(k: Kernel, stmt: If) -> Flow:
+    """Writes a chain of ``else if``; a link's condition is evaluated where those of all earlier links were false."""
+    links, otherwise = if_chain(stmt)
+    opened: list[Callable[[Flow], Flow]] = []
+    result: Flow | None = None
+    for number, link in enumerate(links):
+        if number:
+            k.known.clear()
+            k.locate(link)
+        condition = evaluate(k, link.condition)
+        if condition.number is not None:
+            if condition.number:
+                result = write_body(k, link.then)
+                break
+            continue
+        if condition.is_uniform:
+            opened.append(_scalar_link(k, link, condition))
+        elif number + 1 == len(links) and k.mask is None and _is_copied(k, (link,)):
+            result = _copied_link(k, link, condition)
+            break
+        else:
+            opened.append(_masked_link(k, link, condition, is_last=number + 1 == len(links)))
+    if result is None:
+        result = write_body(k, otherwise)
+    for close in reversed(opened):
+        result = close(result)
+    if opened:
+        k.forget(assigned_in((stmt,)))
+    return result
+
+
+def _scalar_link(k: Kernel, link: If, condition: Value) -> Callable[[Flow], Flow]:
+    """Writes a branch on which the lanes agree; returns what ends it after its ``else`` was written."""
+    w, mask = k.w, k.mask
+    end = Join(k, "end")
+    then, otherwise = w.label("then"), w.label("else")
+    w.branch(condition.operand, then, otherwise)
+    enter(k, then)
+    first = write_body(k, link.then)
+    end.arrive(first)
+    leave(k)
+    k.mask = mask
+    enter(k, otherwise)
+
+    def close(second: Flow) -> Flow:
+        end.arrive(second)
+        leave(k)
+        found = end.finish()
+        if found is Flow.THROUGH and {first, second} <= {Flow.THROUGH, Flow.LEFT}:
+            k.mask = mask
+            return Flow.THROUGH
+        return found if found is not Flow.THROUGH else Flow.PARTLY
+
+    return close
+
+
+def _masked_link(k: Kernel, link: If, condition: Value, *, is_last: bool) -> Callable[[Flow], Flow]:
+    """Writes the lanes of a link; returns what ends it after its ``else`` was written for the other lanes."""
+    w, mask = k.w, k.mask
+    chosen = condition.operand
+    taken = k.both(mask, chosen)
+    inverse = w.pure(f"xor {k.vector_type('i1')} {{}}, splat (i1 true)", chosen)
+    others = k.both(mask, inverse)
+    after_then, first = _under(k, taken, lambda: write_body(k, link.then), link.then)
+    if not _is_selected(link.then):
+        k.forget(assigned_in(link.then))
+    if is_last and not link.otherwise:
+        k.mask = others
+
+        def close_empty(second: Flow) -> Flow:
+            return _united(k, mask, (after_then, first), (others, Flow.THROUGH))
+
+        return close_empty
+    begin = _begin_under(k, others, link.otherwise)
+
+    def close(second: Flow) -> Flow:
+        after_else, found = begin(second)
+        return _united(k, mask, (after_then, first), (after_else, found))
+
+    return close
+
+
+def _under(k: Kernel, mask: str | None, write: Callable[[], Flow], body: Body) -> tuple[str | None, Flow]:
+    """Writes code for the lanes of a mask, jumped over if there are none; returns the mask after it."""
+    if not body:
+        return mask, Flow.THROUGH
+    finish = _begin_under(k, mask, body)
+    return finish(write())
+
+
+def _begin_under(k: Kernel, mask: str | None, body: Body) -> Callable[[Flow], tuple[str | None, Flow]]:
+    w = k.w
+    assert mask is not None
+    k.mask = mask
+    if _is_selected(body):
+        return lambda flow: (mask, flow)
+    end = Join(k, "end")
+    some = w.label("some")
+    end.expect(mask)
+    w.branch(k.any(mask), some, end.label)
+    enter(k, some)
+
+    def finish(flow: Flow) -> tuple[str | None, Flow]:
+        end.arrive(flow)
+        leave(k)
+        found = end.finish()
+        if flow is Flow.THROUGH:
+            return mask, Flow.THROUGH
+        if flow is Flow.ENDED or flow is Flow.LEFT:
+            return NO_LANES, Flow.ENDED
+        return k.lane_mask(), found if found is Flow.ENDED else Flow.PARTLY
+
+    return finish
+
+
+def _united(k: Kernel, mask: str | None, one: tuple[str | None, Flow], other: tuple[str | None, Flow]) -> Flow:
+    """Goes on with the lanes of two disjoint masks."""
+    if one[1] is Flow.THROUGH and other[1] is Flow.THROUGH:
+        k.mask = mask
+        return Flow.THROUGH
+    if one[1] is Flow.ENDED or other[1] is Flow.ENDED:
+        left = other if one[1] is Flow.ENDED else one
+        k.mask = left[0]
+        return Flow.ENDED if left[1] is Flow.ENDED else Flow.PARTLY
+    assert one[0] is not None and other[0] is not None
+    k.mask = k.w.pure(f"or {k.vector_type('i1')} {{}}, {{}}", one[0], other[0])
+    return Flow.PARTLY
+
+
+def _copied_link(k: Kernel, link: If, condition: Value) -> Flow:
+    """Writes a branch that all lanes are likely to take together: once for all lanes, and once for any."""
+    w, chosen = k.w, condition.operand
+    full, partial = w.label("full"), w.label("partial")
+    end = Join(k, "end")
+    k.copied = True
+    w.branch(k.every(chosen), full, partial, likely=True)
+    enter(k, full)
+    first = write_body(k, link.then)
+    end.arrive(first)
+    leave(k)
+    k.mask = None
+    enter(k, partial)
+    close = _masked_link(k, link, condition, is_last=True)
+    second = close(write_body(k, link.otherwise) if link.otherwise else Flow.THROUGH)
+    k.forget(assigned_in((link,)))
+    end.arrive(second)
+    leave(k)
+    k.copied = False
+    found = end.finish()
+    k.forget(assigned_in((link,)))
+    if first is Flow.THROUGH and second is Flow.THROUGH:
+        k.mask = None
+        return Flow.THROUGH
+    return found if found is Flow.ENDED else Flow.PARTLY
+
+
+def _is_selected(body: Body) -> bool:
+    """Returns whether a branch only computes values, and few of them."""
+    operators = 0
+    for stmt in body:
+        if not isinstance(stmt, Assign | Let):
+            return False
+        for node in unique_nodes(operands(stmt)):
+            if isinstance(node, Load | Atomic) or _is_long(node):
+                return False
+            operators += 1
+    return operators <= MOST_SELECTED
+
+
+def _is_long(node: Expr) -> bool:
+    if isinstance(node, Unary):
+        return node.op in TRANSCENDENTALS
+    return isinstance(node, Binary) and node.op in (BinaryOp.DIV, BinaryOp.MOD)
+
+
+def _switch(k: Kernel, stmt: Switch) -> Flow:
+    """Writes the bodies of the arms in order, each for its lanes."""
+    selector = evaluate(k, stmt.selector)
+    if selector.is_uniform:
+        return _scalar_switch(k, stmt, selector)
+    w, mask = k.w, k.mask
+    kind = k.vector_type(SCALAR[selector.dtype])
+    masks = k.vector_type("i1")
+    operand = k.vector(selector)
+    rest = mask
+    parts: list[tuple[str | None, Flow]] = []
+    for body, labels in [(arm.body, arm.labels) for arm in stmt.arms if arm.labels]:
+        chosen = ""
+        for label in labels:
+            here = w.pure(f"icmp eq {kind} {{}}, splat ({SCALAR[selector.dtype]} {label.bits})", operand)
+            chosen = w.pure(f"or {masks} {{}}, {{}}", chosen, here) if chosen else here
+        inverse = w.pure(f"xor {masks} {{}}, splat (i1 true)", chosen)
+        taken = k.both(mask, chosen)
+        rest = k.both(rest, inverse)
+        parts.append(_under(k, taken, lambda: write_body(k, body), body))  # noqa: B023
+        k.forget(assigned_in(body))
+    parts.append(_under(k, rest, lambda: write_body(k, stmt.default), stmt.default) if rest else (rest, Flow.THROUGH))
+    k.forget(assigned_in(stmt.default))
+    if all(flow is Flow.THROUGH for _, flow in parts):
+        k.mask = mask
+        return Flow.THROUGH
+    left = [part for part, flow in parts if flow is not Flow.ENDED]
+    if not left:
+        k.mask = NO_LANES
+        return Flow.ENDED
+    united = left[0]
+    for part in left[1:]:
+        assert united is not None and part is not None
+        united = w.pure(f"or {masks} {{}}, {{}}", united, part)
+    k.mask = united
+    return Flow.PARTLY
+
+
+def _scalar_switch(k: Kernel, stmt: Switch, selector: Value) -> Flow:
+    w, mask = k.w, k.mask
+    element = SCALAR[selector.dtype]
+    end = Join(k, "end")
+    default = w.label("default")
+    arms = [(w.label("arm"), arm) for arm in stmt.arms if arm.labels]
+    cases = " ".join(f"{element} {label.bits}, label %{name}" for name, arm in arms for label in arm.labels)
+    w.line(f"switch {element} {selector.operand}, label %{default} [ {cases} ]")
+    flows: list[Flow] = []
+    for name, body in [*((name, arm.body) for name, arm in arms), (default, stmt.default)]:
+        enter(k, name)
+        k.mask = mask
+        flows.append(write_body(k, body))
+        end.arrive(flows[-1])
+        leave(k)
+    found = end.finish()
+    k.forget(assigned_in((stmt,)))
+    if found is Flow.THROUGH and set(flows) <= {Flow.THROUGH, Flow.LEFT}:
+        k.mask = mask
+        return Flow.THROUGH
+    return found if found is not Flow.THROUGH else Flow.PARTLY
+
+
+def _loop(k: Kernel, stmt: Loop) -> Flow:
+    return write_loop(k, stmt, write_body)
+
+
+def _break(k: Kernel, stmt: Break) -> Flow:
+    return k.loops[-1].leave()
+
+
+def _continue(k: Kernel, stmt: Continue) -> Flow:
+    return k.loops[-1].skip()
+
+
+def _return(k: Kernel, stmt: Return) -> Flow:
+    return end_lanes(k)
+
+
+def end_lanes(k: Kernel) -> Flow:
+    """Ends the active lanes."""
+    for loop in k.loops:
+        loop.end()
+    return Flow.ENDED
+
+
+def _block(k: Kernel, stmt: Block | Region) -> Flow:
+    return write_body(k, stmt.body)
+
+
+def _barrier(k: Kernel, stmt: Barrier) -> Flow:
+    return Flow.THROUGH
+
+
+def _trap(k: Kernel, stmt: Trap) -> Flow:
+    traps.trap(k, evaluate(k, stmt.address), stmt.tag)
+    return end_lanes(k)
+
+
+def _async_issue(k: Kernel, stmt: AsyncLoad | AsyncStore) -> Flow:
+    offset = evaluate(k, stmt.offset)
+    async_copies.start(k, stmt, offset, evaluate(k, stmt.size))
+    return Flow.THROUGH
+
+
+def _async_wait(k: Kernel, stmt: AsyncWait) -> Flow:
+    async_copies.wait(k, stmt)
+    return Flow.THROUGH
+
+
+def _indirect(k: Kernel, stmt: IndirectDispatch) -> Flow:
+    raise UnsupportedFeature(feature="indirect dispatch", backend="cpu")
+
+
+_RULES: Final[dict[type[Node], Callable[[Kernel, Any], Flow]]] = {
+    Let: _let,
+    Assign: _assign,
+    Store: _store,
+    If: _if,
+    Switch: _switch,
+    Loop: _loop,
+    Break: _break,
+    Continue: _continue,
+    Return: _return,
+    Block: _block,
+    Region: _block,
+    Barrier: _barrier,
+    AsyncLoad: _async_issue,
+    AsyncStore: _async_issue,
+    AsyncWait: _async_wait,
+    Trap: _trap,
+    IndirectDispatch: _indirect,
+}

@@ -1,0 +1,480 @@
+"""Workgroups of several vectors of lanes, and the barriers among them.
+
+The flow around a barrier is the same for the whole workgroup, so it is ordinary control flow.  The statements between
+two barriers are a loop over the vectors.  A local that lives across such a loop is computed again where that is cheap,
+is one number where the whole workgroup agrees on it, and is kept in scratch memory otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from vyre.adapters.cpu.llvm import budget, memory
+from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
+from vyre.adapters.cpu.llvm.expressions import evaluate
+from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
+from vyre.adapters.cpu.llvm.shapes import Agreement
+from vyre.adapters.cpu.llvm.values import SCALAR, Value
+from vyre.domain.ir.expr import Atomic, Expr, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.ir.stmt import (
+    Assign,
+    Barrier,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Switch,
+    Trap,
+    bodies,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import containers, unique_nodes
+
+MOST_REPEATED: Final = 8
+"""The number of operators up to which a local is computed again after a barrier, not kept."""
+_EFFECTS: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
+
+
+class Kept:
+    """A local in scratch memory, one value for each vector of lanes."""
+
+    __slots__ = ("dtype", "is_mutable", "is_uniform", "offset", "stride")
+
+    def __init__(self, k: Kernel, dtype: ScalarType, *, is_uniform: bool, is_mutable: bool) -> None:
+        size = max(dtype.size, 4)
+        self.dtype: Final = dtype
+        self.is_uniform: Final = is_uniform
+        self.is_mutable: Final = is_mutable
+        self.stride: Final = size if is_uniform else size * k.lanes
+        self.offset: Final = k.scratch.reserve(self.stride * k.chunks)
+
+    def _place(self, k: Kernel) -> tuple[str, str]:
+        """Returns the address for the current vector of lanes, and the type there."""
+        element = "i32" if self.dtype is ScalarType.BOOL else SCALAR[self.dtype]
+        base = k.scratch_address(self.offset)
+        at = k.w.pure(f"mul i64 {{}}, {self.stride}", k.chunk)
+        kind = element if self.is_uniform else k.vector_type(element)
+        return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, at), kind
+
+    def load(self, k: Kernel) -> Value:
+        """Returns the value for the current vector of lanes."""
+        place, kind = self._place(k)
+        found = k.w.here(f"load {kind}, ptr {place}, align {self.dtype.size if self.is_uniform else 16}")
+        if self.dtype is ScalarType.BOOL:
+            found = k.w.pure(f"icmp ne {kind} {{}}, {'0' if self.is_uniform else 'zeroinitializer'}", found)
+        return k.uniform(self.dtype, found) if self.is_uniform else k.varying(self.dtype, found)
+
+    def store(self, k: Kernel, value: Value) -> None:
+        """Keeps the value of the current vector of lanes."""
+        place, kind = self._place(k)
+        operand = value.operand if self.is_uniform else k.vector(value)
+        if self.dtype is ScalarType.BOOL:
+            source = "i1" if self.is_uniform else k.vector_type("i1")
+            operand = k.w.pure(f"zext {source} {{}} to {kind}", operand)
+        k.w.line(f"store {kind} {operand}, ptr {place}, align {self.dtype.size if self.is_uniform else 16}")
+
+
+Across: TypeAlias = "Kept | Expr"
+"""A local that several regions use: kept in scratch memory, or an expression that each computes again."""
+
+
+class Groups:
+    """The workgroup-level text of one kernel."""
+
+    def __init__(self, k: Kernel) -> None:
+        self._k: Final = k
+        body = k.program.body
+        self._barriers: Final = containers(body, lambda stmt: isinstance(stmt, Barrier))
+        self._in_steps: Final = k.chunks > 1 and any(isinstance(s, Barrier) for s in walk_statements(body))
+        self._across: Final[dict[str, Across]] = {}
+        """Locals in scope that regions share, by name."""
+        self._alive: Kept | None = None
+        """The lanes that have not ended."""
+        self._lane_assigned: Final[set[str]] = set()
+        if self._in_steps:
+            self._collect(body)
+            if k.options.counting or self._ends_before_last(body):
+                self._alive = Kept(k, ScalarType.BOOL, is_uniform=False, is_mutable=True)
+
+    # ---- the whole kernel
+    def write(self) -> None:
+        """Writes the loop over the workgroups."""
+        k, w = self._k, self._k.w
+        memory.reserve(k)
+        begin = w.label("begin")
+        some = w.pure("icmp ult i64 {}, {}", "%begin", "%end")
+        w.branch(some, begin, "done")
+        w.place(begin)
+        nx, ny = k.word(0), k.word(1)
+        rows = w.pure("udiv i64 {}, {}", "%begin", nx)
+        start = (
+            w.pure("urem i64 {}, {}", "%begin", nx),
+            w.pure("urem i64 {}, {}", rows, ny),
+            w.pure("udiv i64 {}, {}", rows, ny),
+        )
+        before = w.block
+        w.open_loop("group")
+        number = w.here(f"phi i64 [ %begin, %{before} ], [ %group.next, %group.latch ]")
+        ids = [w.here(f"phi i64 [ {start[a]}, %{before} ], [ %group.next.{a}, %group.latch ]") for a in range(3)]
+        budget.poll(k)
+        x, y, z = (w.pure("trunc i64 {} to i32", one) for one in ids)
+        k.group = (x, y, z)
+        memory.zero_shared(k)
+        if self._alive is not None:
+            self._each_vector(lambda: self._start_alive())
+        if self._in_steps:
+            k.write_statements = self._statements
+            mark = k.locals.mark
+            self._statements(k, k.program.body, 0)
+            k.locals.leave(mark)
+            k.write_statements = None
+        else:
+            self._each_vector(lambda: self._whole())
+        k.mask = None
+        w.jump("group.latch")
+        w.place("group.latch")
+        w.line(f"%group.next = add i64 {number}, 1")
+        w.line(f"%group.x = add i64 {ids[0]}, 1")
+        w.line(f"%group.wrap.x = icmp eq i64 %group.x, {nx}")
+        w.line("%group.next.0 = select i1 %group.wrap.x, i64 0, i64 %group.x")
+        w.line("%group.carry.x = zext i1 %group.wrap.x to i64")
+        w.line(f"%group.y = add i64 {ids[1]}, %group.carry.x")
+        w.line(f"%group.wrap.y = icmp eq i64 %group.y, {ny}")
+        w.line("%group.next.1 = select i1 %group.wrap.y, i64 0, i64 %group.y")
+        w.line("%group.carry.y = zext i1 %group.wrap.y to i64")
+        w.line(f"%group.next.2 = add i64 {ids[2]}, %group.carry.y")
+        w.line("%group.more = icmp ult i64 %group.next, %end")
+        w.branch("%group.more", "group", "done")
+        w.close_loop()
+        w.place("done")
+        w.line("ret void")
+        w.place("stopped")
+        w.line("ret void")
+
+    def _whole(self) -> None:
+        k = self._k
+        memory.zero_private(k)
+        if k.mask is not None and k.size > k.lanes:
+            twice(k, lambda: self._lanes(k.program.body), k.program.body)
+        else:
+            self._lanes(k.program.body)
+
+    def _lanes(self, body: Body) -> Flow:
+        k = self._k
+        mark = k.locals.mark
+        flow = write_statements(k, body, 0)
+        k.locals.leave(mark)
+        return flow
+
+    def _start_alive(self) -> None:
+        assert self._alive is not None
+        k = self._k
+        self._alive.store(k, k.varying(ScalarType.BOOL, k.lane_mask()))
+
+    def _each_vector(self, write: Callable[[], None]) -> None:
+        """Writes code for every vector of lanes of a workgroup."""
+        k, w = self._k, self._k.w
+        outer = k.mask
+        if k.chunks == 1:
+            k.chunk, k.mask = "0", self._tail()
+            write()
+            k.mask = outer
+            return
+        before, head, latch, after = w.block, w.label("vector"), w.label("latch"), w.label("after")
+        w.open_loop(head)
+        k.open_values()
+        following = f"%{latch}.next"
+        k.chunk = w.here(f"phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
+        k.mask = k.both(self._tail(), outer)
+        write()
+        w.jump(latch)
+        w.place(latch)
+        w.line(f"{following} = add i64 {k.chunk}, 1")
+        more = w.here(f"icmp ult i64 {following}, {k.chunks}")
+        w.branch(more, head, after)
+        k.close_values()
+        w.close_loop()
+        w.place(after)
+        k.chunk = "0"
+        k.mask = outer
+
+    def _tail(self) -> str | None:
+        """Returns the lanes of the current vector that exist."""
+        k = self._k
+        if k.size % k.lanes == 0:
+            return None
+        kind = k.vector_type("i32")
+        numbers = ", ".join(f"i32 {lane}" for lane in range(k.lanes))
+        if k.chunks == 1:
+            return f"<{', '.join('i1 true' if lane < k.size else 'i1 false' for lane in range(k.lanes))}>"
+        left = k.w.pure(f"sub i64 {k.size}, {{}}", k.w.pure(f"mul i64 {{}}, {k.lanes}", k.chunk))
+        count = k.splat("i32", k.w.pure("trunc i64 {} to i32", left))
+        return k.w.pure(f"icmp ult {kind} <{numbers}>, {{}}", count)
+
+    # ---- between barriers
+    def _statements(self, k: Kernel, body: Body, first: int) -> Flow:
+        """Writes the statements of a body from number ``first`` on, as the whole workgroup runs them."""
+        k.write_statements = None
+        outer = dict(self._across)
+        last = _last_uses(body)
+        run: list[Stmt] = []
+        flow = Flow.THROUGH
+        for number in range(first, len(body)):
+            stmt = body[number]
+            if isinstance(stmt, Let) and self._is_shared(stmt):
+                self._group_let(stmt)
+                continue
+            if isinstance(stmt, Barrier):
+                self._region(run, last, number)
+                run = []
+                continue
+            if not self._is_stepped(stmt):
+                run.append(stmt)
+                continue
+            self._region(run, last, number)
+            run = []
+            flow = self._step(stmt)
+            if flow is Flow.PARTLY and number + 1 < len(body):
+                following, end = k.w.label("some"), k.w.label("end")
+                assert k.mask is not None
+                mask = k.mask
+                k.w.branch(k.any(mask), following, end)
+                k.w.open_scope()
+                k.open_values()
+                k.w.place(following)
+                k.mask = None
+                self._statements(k, body, number + 1)
+                k.w.jump(end)
+                k.close_values()
+                k.w.close_scope()
+                k.w.place(end)
+                k.forget(assigned_in(body))
+                k.mask = mask
+                run = []
+                break
+            if flow is not Flow.THROUGH:
+                break
+        if flow is Flow.THROUGH:
+            self._region(run, last, len(body))
+        self._across.clear()
+        self._across.update(outer)
+        k.write_statements = self._statements
+        return flow
+
+    def _step(self, stmt: Stmt) -> Flow:
+        """Writes a statement of workgroup-level flow."""
+        k = self._k
+        mark = k.locals.mark
+        self._declare_group_views()
+        k.known.clear()
+        if isinstance(stmt, Let):
+            value = evaluate(k, stmt.value)
+            k.locals.leave(mark)
+            slot = k.slot(value.dtype, is_uniform=True)
+            k.write(slot, value)
+            k.locals.declare(stmt.name, slot)
+            return Flow.THROUGH
+        k.write_statements = self._statements
+        flow = write_statement(k, stmt)
+        k.write_statements = None
+        k.locals.leave(mark)
+        return flow
+
+    def _is_stepped(self, stmt: Stmt) -> bool:
+        """Returns whether a statement is workgroup-level flow."""
+        k = self._k
+        if isinstance(stmt, Return):
+            return True
+        if isinstance(stmt, Break | Continue):
+            return True
+        if isinstance(stmt, Assign):
+            return isinstance(k.locals.get(stmt.name), Slot)
+        if isinstance(stmt, Let):
+            return stmt.name in k.shapes.mutable and self._is_group_slot(stmt)
+        if id(stmt) in self._barriers:
+            return True
+        if isinstance(stmt, If | Switch) and k.shapes.condition(stmt) is Agreement.WORKGROUP:
+            return _leaves(stmt) or any(isinstance(s, Return) for s in walk_statements((stmt,)))
+        if isinstance(stmt, Block | Region):
+            return any(map(self._is_stepped, stmt.body))
+        return False
+
+    def _is_shared(self, stmt: Let) -> bool:
+        """Returns whether a local is one number for the whole workgroup, known before the lanes run."""
+        k = self._k
+        if stmt.name in k.shapes.mutable or k.shapes.local(stmt) is not Agreement.WORKGROUP:
+            return False
+        for node in unique_nodes((stmt.value,)):
+            if isinstance(node, Var) and node.name not in k.locals:
+                return False
+            if isinstance(node, Load) and k.buffers[node.buffer].is_writable:
+                return False
+            if isinstance(node, _EFFECTS[1:]):
+                return False
+        return True
+
+    def _is_group_slot(self, stmt: Let) -> bool:
+        """Returns whether a variable is one number for the whole workgroup, assigned between the regions only."""
+        return self._k.shapes.local(stmt) is Agreement.WORKGROUP and stmt.name not in self._lane_assigned
+
+    def _group_let(self, stmt: Let) -> None:
+        k = self._k
+        k.known.clear()
+        k.locals.declare(stmt.name, evaluate(k, stmt.value))
+
+    def _declare_group_views(self) -> None:
+        """Lets workgroup-level expressions read kept locals: those of the first vector stand for all."""
+        k = self._k
+        k.chunk = "0"
+        for name, across in self._across.items():
+            if isinstance(across, Kept):
+                value = across.load(k)
+                if not value.is_uniform:
+                    kind = k.type_of(value)
+                    value = k.uniform(value.dtype, k.w.pure(f"extractelement {kind} {{}}, i64 0", value.operand))
+                k.locals.declare(name, value)
+            else:
+                k.known.clear()
+                k.locals.declare(name, evaluate(k, across))
+
+    def _region(self, run: list[Stmt], last: dict[str, int], until: int) -> None:
+        """Writes statements between barriers as a loop over the vectors."""
+        if not run:
+            return
+        k = self._k
+        body = tuple(run)
+        used = {n.name for s in walk_statements(body) for n in unique_nodes(operands(s)) if isinstance(n, Var)}
+        assigned = assigned_in(body)
+        declared = {s.name: s for s in run if isinstance(s, Let) and last.get(s.name, -1) >= until}
+        fresh: dict[str, Kept] = {}
+        if any(isinstance(s, Return | Trap) for s in walk_statements(body)):
+            k.slotted.update(declared)  # a value that is computed behind an early end does not reach the end of the run
+
+        def keep() -> None:
+            for name in assigned:
+                across, slot = self._across.get(name), k.locals.get(name)
+                if isinstance(across, Kept) and isinstance(slot, Slot):
+                    across.store(k, k.read(slot))
+            for name, stmt in declared.items():
+                local = k.locals[name]
+                if not isinstance(local, Slot) and self._is_repeated(stmt):
+                    continue
+                value = k.read(local) if isinstance(local, Slot) else local
+                kept = fresh.get(name)
+                if kept is None:
+                    is_mutable = name in k.shapes.mutable
+                    uniform = k.is_uniform_local(stmt)
+                    kept = fresh[name] = Kept(k, value.dtype, is_uniform=uniform, is_mutable=is_mutable)
+                kept.store(k, value)
+
+        def lanes() -> Flow:
+            mark = k.locals.mark
+            for name, across in self._across.items():
+                if name in used or name in assigned:
+                    self._declare(name, across, used)
+            flow = write_statements(k, body, 0)
+            keep()
+            k.locals.leave(mark)
+            return flow
+
+        def write() -> None:
+            if self._alive is not None:
+                k.mask = k.both(k.mask, self._alive.load(k).operand)
+            flow = lanes() if k.mask is None else twice(k, lanes, body)
+            if self._alive is not None:
+                left = k.lane_mask() if flow in (Flow.THROUGH, Flow.PARTLY) else "zeroinitializer"
+                self._alive.store(k, k.varying(ScalarType.BOOL, left))
+
+        self._each_vector(write)
+        k.slotted.clear()
+        for name, stmt in declared.items():
+            kept = fresh.get(name)
+            self._across[name] = stmt.value if kept is None else kept
+
+    def _declare(self, name: str, across: Across, used: set[str]) -> None:
+        """Declares a local that an earlier region has computed."""
+        k = self._k
+        if not isinstance(across, Kept):
+            for node in unique_nodes((across,)):
+                if isinstance(node, Var) and node.name in self._across and node.name not in used:
+                    self._declare(node.name, self._across[node.name], used)
+            k.known.clear()
+            k.locals.declare(name, evaluate(k, across))
+            return
+        value = across.load(k)
+        if across.is_mutable:
+            slot = k.slot(across.dtype, is_uniform=across.is_uniform)
+            k.write(slot, value)
+            k.locals.declare(name, slot)
+        else:
+            k.locals.declare(name, value)
+
+    def _is_repeated(self, stmt: Let) -> bool:
+        """Returns whether a local is computed again after a barrier."""
+        count = 0
+        for node in unique_nodes((stmt.value,)):
+            count += 1
+            if isinstance(node, _EFFECTS):
+                return False
+            if isinstance(node, Var):
+                known = self._across.get(node.name, self._k.locals.get(node.name))
+                if known is None or isinstance(known, Slot) or (isinstance(known, Kept) and known.is_mutable):
+                    return False
+                if not isinstance(known, Value | Kept) and node.name not in self._across:
+                    return False
+                if isinstance(known, Value) and node.name not in self._across and not known.is_uniform:
+                    return False
+        return count <= MOST_REPEATED
+
+    # ---- analysis
+    def _collect(self, body: Body) -> None:
+        """Collects the names that are assigned inside statements that one vector runs at a time."""
+        for stmt in body:
+            if isinstance(stmt, Assign | Let):
+                continue
+            if id(stmt) in self._barriers or isinstance(stmt, Block | Region):
+                for nested in bodies(stmt):
+                    self._collect(nested)
+            else:
+                self._lane_assigned.update(assigned_in((stmt,)))
+
+    def _ends_before_last(self, body: Body) -> bool:
+        """Returns whether lanes may end in another place than after all barriers."""
+        places = [n for n, stmt in enumerate(body) if id(stmt) in self._barriers or isinstance(stmt, Barrier)]
+        final = places[-1] if places else -1
+        return any(isinstance(s, Return | Trap) for s in walk_statements(body[: final + 1]))
+
+
+def _leaves(stmt: Stmt) -> bool:
+    """Returns whether a statement leaves the loop around it."""
+    stack = [stmt]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Break | Continue):
+            return True
+        if not isinstance(current, Loop):
+            for nested in bodies(current):
+                stack.extend(nested)
+    return False
+
+
+def _last_uses(body: Body) -> dict[str, int]:
+    """Returns the number of the last statement of a body that reads or assigns each name."""
+    last: dict[str, int] = {}
+    for number, stmt in enumerate(body):
+        for inner in walk_statements((stmt,)):
+            for node in unique_nodes(operands(inner)):
+                if isinstance(node, Var):
+                    last[node.name] = number
+            if isinstance(inner, Assign):
+                last[inner.name] = number
+    return last

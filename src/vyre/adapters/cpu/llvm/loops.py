@@ -1,0 +1,345 @@
+"""Loops of the lanes of one vector.
+
+Lanes that run the same rounds share a counter and ordinary jumps.  Other loops run until no lane is left in them; a
+counter whose start and step the lanes share is one number even then, because lanes that are left have run as many
+rounds.  Bounds are compared by distance, ``stop - i > step``, so that nothing wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from vyre.adapters.cpu.llvm import budget
+from vyre.adapters.cpu.llvm.context import Flow, Kernel
+from vyre.adapters.cpu.llvm.expressions import evaluate
+from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
+from vyre.adapters.cpu.llvm.shapes import Agreement
+from vyre.adapters.cpu.llvm.values import SCALAR, Value
+from vyre.domain.ir.stmt import Assign, Body, Continue, Loop, Return, Stmt, Trap, bodies, walk_statements
+
+FEW_ROUNDS: Final = 256
+"""The number of rounds up to which a loop does not look at the stop flag."""
+WriteBody = Callable[[Kernel, Body], Flow]
+
+
+def write_loop(k: Kernel, stmt: Loop, write_body: WriteBody) -> Flow:
+    """Writes a loop for the active lanes."""
+    start, stop, step = (evaluate(k, bound) for bound in (stmt.start, stmt.stop, stmt.step))
+    bounds = Bounds(k, start, stop, step)
+    if bounds.runs_never:
+        return Flow.THROUGH
+    if not k.options.counting and bounds.is_uniform and k.shapes.rounds(stmt) <= Agreement.VECTOR:
+        return _Together(k, stmt, bounds).write(write_body)
+    return _Apart(k, stmt, bounds).write(write_body)
+
+
+class Bounds:
+    """The bounds of a loop, with the comparisons on them; ``counter`` is a value of their type."""
+
+    def __init__(self, k: Kernel, start: Value, stop: Value, step: Value) -> None:
+        self._k: Final = k
+        self.start: Final = start
+        self._stop: Final = stop
+        self.step: Final = step
+        self._dtype: Final = start.dtype
+        self._signed: Final = "s" if start.dtype.is_signed else "u"
+        self._number: Final = None if step.number is None else _signed(start.dtype.bits, step.number, self._signed)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the lanes agree on all bounds."""
+        return all(bound.is_uniform for bound in (self.start, self._stop, self.step))
+
+    @property
+    def counts_together(self) -> bool:
+        """Whether the lanes in the loop agree on the counter."""
+        return self.start.is_uniform and self.step.is_uniform
+
+    @property
+    def runs_never(self) -> bool:
+        """Whether constants show that no lane runs a round."""
+        if self._number == 0:
+            return True
+        numbers = (self.start.number, self._stop.number)
+        if self._number is None or None in numbers:
+            return False
+        first, last = (_signed(self._dtype.bits, n or 0, self._signed) for n in numbers)
+        return first >= last if self._number > 0 else first <= last
+
+    @property
+    def is_short(self) -> bool:
+        """Whether constants show that there are few rounds."""
+        start, stop = self.start.number, self._stop.number
+        if not self._number or start is None or stop is None:
+            return False
+        return abs(stop - start) <= FEW_ROUNDS * abs(self._number)
+
+    def entered(self) -> tuple[str, bool]:
+        """Returns an i1, or a vector of them, that is true for lanes that run a round; and whether it is an i1."""
+        up, down = f"icmp {self._signed}lt", f"icmp {self._signed}gt"
+        if self._number is not None:
+            return self._compare(up if self._number > 0 else down, self.start, self._stop)
+        zero = self._k.number(self._dtype, 0)
+        if self._signed == "u":
+            return self._conjunction(
+                self._compare(up, self.start, self._stop), self._compare("icmp ne", self.step, zero)
+            )
+        rising = self._conjunction(self._compare(up, self.start, self._stop), self._compare(down, self.step, zero))
+        falling = self._conjunction(self._compare(down, self.start, self._stop), self._compare(up, self.step, zero))
+        return self._combined("or", rising, falling)
+
+    def more(self, counter: Value) -> tuple[str, bool]:
+        """Returns an i1, or a vector of them, that is true for lanes that run a round after that of ``counter``."""
+        if self._number in (1, -1):
+            following = self._arithmetic("add", counter, self.step)
+            return self._compare(f"icmp {self._signed}{'lt' if self._number > 0 else 'gt'}", following, self._stop)
+        up = self._compare("icmp ugt", self._arithmetic("sub", self._stop, counter), self.step)
+        if self._signed == "u" or (self._number or 0) > 0:
+            return up
+        zero = self._k.number(self._dtype, 0)
+        size = self._arithmetic("sub", zero, self.step)
+        down = self._compare("icmp ugt", self._arithmetic("sub", counter, self._stop), size)
+        if self._number is not None:
+            return down
+        rising = self._compare("icmp sgt", self.step, zero)
+        return self._combined("or", self._conjunction(rising, up), self._conjunction(self._inverse(rising), down))
+
+    def next(self, counter: Value) -> Value:
+        """Returns the counter of the next round."""
+        return self._arithmetic("add", counter, self.step)
+
+    def _arithmetic(self, op: str, a: Value, b: Value) -> Value:
+        k, element = self._k, SCALAR[self._dtype]
+        if a.is_uniform and b.is_uniform:
+            return k.uniform(self._dtype, k.w.pure(f"{op} {element} {{}}, {{}}", a.operand, b.operand))
+        return k.varying(self._dtype, k.w.pure(f"{op} {k.vector_type(element)} {{}}, {{}}", k.vector(a), k.vector(b)))
+
+    def _compare(self, predicate: str, a: Value, b: Value) -> tuple[str, bool]:
+        k, element = self._k, SCALAR[self._dtype]
+        if a.is_uniform and b.is_uniform:
+            return k.w.pure(f"{predicate} {element} {{}}, {{}}", a.operand, b.operand), True
+        return k.w.pure(f"{predicate} {k.vector_type(element)} {{}}, {{}}", k.vector(a), k.vector(b)), False
+
+    def _inverse(self, one: tuple[str, bool]) -> tuple[str, bool]:
+        text, is_scalar = one
+        kind, all_ones = ("i1", "true") if is_scalar else (self._k.vector_type("i1"), "splat (i1 true)")
+        return self._k.w.pure(f"xor {kind} {{}}, {all_ones}", text), is_scalar
+
+    def _conjunction(self, one: tuple[str, bool], other: tuple[str, bool]) -> tuple[str, bool]:
+        return self._combined("and", one, other)
+
+    def _combined(self, op: str, one: tuple[str, bool], other: tuple[str, bool]) -> tuple[str, bool]:
+        k = self._k
+        if one[1] and other[1]:
+            return k.w.pure(f"{op} i1 {{}}, {{}}", one[0], other[0]), True
+        a, b = (k.splat("i1", text) if is_scalar else text for text, is_scalar in (one, other))
+        return k.w.pure(f"{op} {k.vector_type('i1')} {{}}, {{}}", a, b), False
+
+
+class _Together:
+    """A loop whose rounds the lanes run together; its mask is that of its start, or empty."""
+
+    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds) -> None:
+        self._k: Final = k
+        self._stmt: Final = stmt
+        self._bounds: Final = bounds
+        self._exit: Final = Join(k, "exit")
+        self._advance: Final = Join(k, "advance")
+
+    def leave(self) -> Flow:
+        """Implements ``LoopFrame.leave``."""
+        self._exit.arrive()
+        return Flow.LEFT
+
+    def skip(self) -> Flow:
+        """Implements ``LoopFrame.skip``."""
+        self._advance.arrive()
+        return Flow.LEFT
+
+    def end(self) -> None:
+        """Implements ``LoopFrame.end``: the lanes reach the end of the round as an empty mask."""
+
+    def write(self, write_body: WriteBody) -> Flow:
+        """Writes the loop."""
+        k, w, stmt, bounds = self._k, self._k.w, self._stmt, self._bounds
+        mask = k.mask
+        dtype = bounds.start.dtype
+        element = SCALAR[dtype]
+        assigned = {s.name for s in walk_statements(stmt.body) if isinstance(s, Assign)}
+        outer = w.label("enter")
+        self._exit.expect(k.lane_mask())
+        w.branch(bounds.entered()[0], outer, self._exit.label)
+        w.open_scope()
+        k.open_values()
+        w.place(outer)
+        place = w.at_entry(f"alloca {element}")
+        w.line(f"store {element} {bounds.start.operand}, ptr {place}")
+        k.forget(assigned)
+        head = w.label("loop")
+        w.open_loop(head)
+        k.open_values()
+        counter = k.uniform(dtype, w.here(f"load {element}, ptr {place}"))
+        w.open_scope()
+        k.open_values()
+        mark = k.locals.mark
+        k.locals.declare(stmt.var, counter)
+        k.loops.append(self)
+        flow = write_body(k, stmt.body)
+        k.loops.pop()
+        k.locals.leave(mark)
+        if flow is Flow.PARTLY:
+            going = w.label("going")
+            self._exit.expect(NO_LANES)
+            w.branch(k.any(k.lane_mask()), going, self._exit.label)
+            w.place(going)
+        k.mask = mask
+        if flow is Flow.ENDED:
+            self._exit.arrive(flow)
+        elif flow is not Flow.LEFT:
+            self._advance.arrive()
+        k.close_values()
+        w.close_scope()
+        if self._advance.finish() is not Flow.LEFT:
+            k.mask = mask
+            if not bounds.is_short:
+                budget.poll(k)
+            more = bounds.more(counter)[0]
+            w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")
+            self._exit.expect(k.lane_mask())
+            w.branch(more, head, self._exit.label)
+        k.close_values()
+        k.close_values()
+        w.close_loop()
+        w.close_scope()
+        k.mask = mask
+        found = self._exit.finish()
+        k.forget(assigned)
+        if found is Flow.THROUGH and k.mask == mask:
+            return Flow.THROUGH
+        return Flow.PARTLY if found is Flow.THROUGH else found
+
+
+class _Apart:
+    """A loop that lanes leave one by one."""
+
+    def __init__(self, k: Kernel, stmt: Loop, bounds: Bounds) -> None:
+        self._k: Final = k
+        self._stmt: Final = stmt
+        self._bounds: Final = bounds
+        inside = tuple(walk_statements(stmt.body))
+        masks = k.vector_type("i1")
+        self._live: Final = k.w.at_entry(f"alloca {masks}")
+        """The lanes that run the next round."""
+        skips = any(isinstance(s, Continue) for s in _of_this_loop(stmt.body))
+        self._skipped: Final = k.w.at_entry(f"alloca {masks}") if skips else None
+        """The lanes that have skipped the rest of this round."""
+        ends = k.options.counting or any(isinstance(s, Return | Trap) for s in inside)
+        self._ended: Final = k.w.at_entry(f"alloca {masks}") if ends else None
+        """The lanes that have ended inside the loop."""
+        self._assigned: Final = {s.name for s in inside if isinstance(s, Assign)}
+
+    def leave(self) -> Flow:
+        """Implements ``LoopFrame.leave``."""
+        return Flow.ENDED
+
+    def skip(self) -> Flow:
+        """Implements ``LoopFrame.skip``."""
+        assert self._skipped is not None
+        self._add(self._skipped)
+        return Flow.ENDED
+
+    def end(self) -> None:
+        """Implements ``LoopFrame.end``."""
+        assert self._ended is not None
+        self._add(self._ended)
+
+    def _add(self, place: str) -> None:
+        k, masks = self._k, self._k.vector_type("i1")
+        before = k.w.here(f"load {masks}, ptr {place}")
+        k.w.line(f"store {masks} {k.w.pure(f'or {masks} {{}}, {{}}', before, k.lane_mask())}, ptr {place}")
+
+    def write(self, write_body: WriteBody) -> Flow:
+        """Writes the loop."""
+        k, w, stmt, bounds = self._k, self._k.w, self._stmt, self._bounds
+        mask, masks = k.mask, k.vector_type("i1")
+        dtype = bounds.start.dtype
+        kind = SCALAR[dtype] if bounds.counts_together else k.vector_type(SCALAR[dtype])
+        entering, exit_ = w.label("enter"), w.label("exit")
+        entered, is_scalar = bounds.entered()
+        first = k.both(mask, k.splat("i1", entered) if is_scalar else entered)
+        assert first is not None
+        if self._ended is not None:
+            w.line(f"store {masks} zeroinitializer, ptr {self._ended}")
+        w.branch(k.any(first), entering, exit_)
+        w.open_scope()
+        k.open_values()
+        w.place(entering)
+        place = w.at_entry(f"alloca {kind}")
+        start = bounds.start.operand if bounds.counts_together else k.vector(bounds.start)
+        w.line(f"store {kind} {start}, ptr {place}")
+        w.line(f"store {masks} {first}, ptr {self._live}")
+        k.forget(self._assigned)
+        head = w.label("loop")
+        w.open_loop(head)
+        k.open_values()
+        found = w.here(f"load {kind}, ptr {place}")
+        counter = k.uniform(dtype, found) if bounds.counts_together else k.varying(dtype, found)
+        k.mask = w.here(f"load {masks}, ptr {self._live}")
+        if self._skipped is not None:
+            w.line(f"store {masks} zeroinitializer, ptr {self._skipped}")
+        mark = k.locals.mark
+        k.locals.declare(stmt.var, counter)
+        k.loops.append(self)
+        flow = write_body(k, stmt.body)
+        left = NO_LANES if flow is Flow.ENDED or flow is Flow.LEFT else k.lane_mask()
+        if self._skipped is not None:
+            skipped = w.here(f"load {masks}, ptr {self._skipped}")
+            left = skipped if left == NO_LANES else w.pure(f"or {masks} {{}}, {{}}", left, skipped)
+        if left == NO_LANES:
+            w.jump(exit_)
+        else:
+            more, is_scalar = bounds.more(counter)
+            left = w.pure(f"and {masks} {{}}, {{}}", left, k.splat("i1", more) if is_scalar else more)
+            k.mask = left
+            if k.options.counting:
+                left = k.mask = budget.count(k)
+            elif not bounds.is_short:
+                budget.poll(k)
+            following = bounds.next(counter)
+            text = following.operand if bounds.counts_together else k.vector(following)
+            w.line(f"store {kind} {text}, ptr {place}")
+            w.line(f"store {masks} {left}, ptr {self._live}")
+            w.branch(k.any(left), head, exit_)
+        k.loops.pop()
+        k.locals.leave(mark)
+        k.close_values()
+        k.close_values()
+        w.close_loop()
+        w.close_scope()
+        w.place(exit_)
+        k.forget(self._assigned)
+        k.mask = mask
+        if self._ended is None:
+            return Flow.THROUGH
+        ended = w.here(f"load {masks}, ptr {self._ended}")
+        going = w.pure(f"xor {masks} {{}}, splat (i1 true)", ended)
+        k.mask = k.both(mask, going)
+        return Flow.PARTLY
+
+
+def _of_this_loop(body: Body) -> list[Stmt]:
+    """Returns the statements of a body, those of loops in it left out."""
+    found: list[Stmt] = []
+    stack = list(body)
+    while stack:
+        stmt = stack.pop()
+        found.append(stmt)
+        if not isinstance(stmt, Loop):
+            for nested in bodies(stmt):
+                stack.extend(nested)
+    return found
+
+
+def _signed(bits: int, number: int, sign: str) -> int:
+    return number - (1 << bits) if sign == "s" and number >> (bits - 1) else number

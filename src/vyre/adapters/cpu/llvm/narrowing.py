@@ -1,0 +1,125 @@
+"""Narrow values: ``pack``, ``unpack`` and ``narrow``; loads and stores of narrow elements share the first two.
+
+A half is converted by integer arithmetic and one addition: not every CPU converts halves, and those that convert bf16
+flush subnormal numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vyre.adapters.cpu.llvm.context import Kernel
+from vyre.adapters.cpu.llvm.instructions import Instructions
+from vyre.adapters.cpu.llvm.lifting import lift
+from vyre.adapters.cpu.llvm.values import Value, literal
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.numerics import scalar
+
+_S = ScalarType
+F32_INFINITY: Final = 0x7F80_0000
+F16_INFINITY: Final = 0x7C00
+F16_NAN: Final = 0x7E00
+BF16_NAN: Final = 0x7FC0
+_REBIAS: Final = (127 - 15) << 23
+"""What the exponent field of an f32 exceeds that of an f16 of equal value by."""
+
+
+def pack(k: Kernel, dtype: ScalarType, a: Value) -> Value:
+    """Returns as a u32 the bits that a store of ``a``, of ``dtype.widened``, into a ``dtype`` element writes."""
+    if a.number is not None:
+        return literal(_S.U32, scalar.pack(dtype, a.number))
+    lifted = lift(k, a)
+    return lifted.value(_S.U32, pack_bits(lifted.ins, dtype, lifted.operands[0]))
+
+
+def unpack(k: Kernel, dtype: ScalarType, a: Value) -> Value:
+    """Returns the value that a load of a ``dtype`` element with the low bits of the u32 ``a`` gives."""
+    if a.number is not None:
+        return literal(dtype.widened, scalar.unpack(dtype, a.number))
+    lifted = lift(k, a)
+    return lifted.value(dtype.widened, unpack_bits(lifted.ins, dtype, lifted.operands[0]))
+
+
+def narrow(k: Kernel, dtype: ScalarType, a: Value) -> Value:
+    """Returns the value that a load gives after a store of ``a``, of ``dtype.widened``, into a ``dtype`` element."""
+    return unpack(k, dtype, pack(k, dtype, a))
+
+
+def pack_bits(ins: Instructions, target: ScalarType, a: str) -> str:
+    """Returns as an i32 the bits that a store of ``a``, an element of ``target.widened``, writes."""
+    match target:
+        case _S.U8 | _S.I8 | _S.U16 | _S.I16:
+            return ins.do("and", "i32", a, ins.number("i32", (1 << target.bits) - 1))
+        case _S.F16:
+            return _pack_f16(ins, ins.bits("float", a))
+        case _S.BF16:
+            return _pack_bf16(ins, ins.bits("float", a))
+        case _:
+            raise AssertionError(f"{target} is not narrow")
+
+
+def unpack_bits(ins: Instructions, target: ScalarType, word: str) -> str:
+    """Returns as an element of ``target.widened`` the narrow value in the low bits of an i32."""
+    match target:
+        case _S.U8 | _S.U16:
+            return ins.do("and", "i32", word, ins.number("i32", (1 << target.bits) - 1))
+        case _S.I8 | _S.I16:
+            above = ins.number("i32", 32 - target.bits)
+            return ins.do("ashr", "i32", ins.do("shl", "i32", word, above), above)
+        case _S.F16:
+            return ins.from_bits("float", _unpack_f16(ins, word))
+        case _S.BF16:
+            return ins.from_bits("float", ins.do("shl", "i32", word, ins.number("i32", 16)))
+        case _:
+            raise AssertionError(f"{target} is not narrow")
+
+
+def _pack_bf16(ins: Instructions, bits: str) -> str:
+    def number(value: int) -> str:
+        return ins.number("i32", value)
+
+    # A bf16 is the upper half of an f32: to round to even, add just under half a place, or half if it is odd.
+    odd = ins.do("and", "i32", ins.do("lshr", "i32", bits, number(16)), number(1))
+    biased = ins.do("add", "i32", ins.do("add", "i32", bits, number(0x7FFF)), odd)
+    rounded = ins.do("lshr", "i32", biased, number(16))
+    magnitude = ins.do("and", "i32", bits, number(0x7FFF_FFFF))
+    nan = ins.compare("ugt", "i32", magnitude, number(F32_INFINITY))
+    return ins.select("i32", nan, number(BF16_NAN), rounded)
+
+
+def _pack_f16(ins: Instructions, bits: str) -> str:
+    def number(value: int) -> str:
+        return ins.number("i32", value)
+
+    magnitude = ins.do("and", "i32", bits, number(0x7FFF_FFFF))
+    # Numbers from 2^-14 on: drop 13 bits of the fraction, to even, and rebias the exponent.  A carry runs into the
+    # exponent, as it should, and what leaves the range becomes infinite.
+    odd = ins.do("and", "i32", ins.do("lshr", "i32", magnitude, number(13)), number(1))
+    biased = ins.do("add", "i32", ins.do("add", "i32", magnitude, number(0xFFF - _REBIAS)), odd)
+    normal = ins.call("umin", "i32", ins.do("lshr", "i32", biased, number(13)), number(F16_INFINITY))
+    # Smaller ones: the last place of numbers in [1/2, 1) is 2^-24, the least positive f16.
+    half = 0x3F00_0000
+    sum_with_half = ins.do("fadd", "float", ins.from_bits("float", magnitude), ins.real("float", 0.5))
+    subnormal = ins.do("sub", "i32", ins.bits("float", sum_with_half), number(half))
+    is_small = ins.compare("ult", "i32", magnitude, number((127 - 14) << 23))
+    value = ins.select("i32", is_small, subnormal, normal)
+    sign = ins.do("and", "i32", ins.do("lshr", "i32", bits, number(16)), number(0x8000))
+    nan = ins.compare("ugt", "i32", magnitude, number(F32_INFINITY))
+    return ins.select("i32", nan, number(F16_NAN), ins.do("or", "i32", value, sign))
+
+
+def _unpack_f16(ins: Instructions, word: str) -> str:
+    def number(value: int) -> str:
+        return ins.number("i32", value)
+
+    magnitude = ins.do("and", "i32", word, number(0x7FFF))
+    sign = ins.do("shl", "i32", ins.do("and", "i32", word, number(0x8000)), number(16))
+    moved = ins.do("shl", "i32", magnitude, number(13))
+    # The greatest exponent field stands for infinity and NaN in both formats.
+    special = ins.compare("uge", "i32", magnitude, number(F16_INFINITY))
+    rebias = ins.select("i32", special, number(2 * _REBIAS), number(_REBIAS))
+    normal = ins.do("add", "i32", moved, rebias)
+    counted = ins.do("fmul", "float", ins.convert("sitofp", "i32", "float", magnitude), ins.real("float", 2.0**-24))
+    is_small = ins.compare("ult", "i32", magnitude, number(0x400))
+    value = ins.select("i32", is_small, ins.bits("float", counted), normal)
+    return ins.do("or", "i32", value, sign)

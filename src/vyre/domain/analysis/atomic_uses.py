@@ -1,0 +1,119 @@
+"""The atomics of a program by buffer: their operators, whether their results are used, and how often they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Final
+
+from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.expr import Atomic, Literal, Var
+from vyre.domain.ir.operators import ATOMIC_TEXT, AtomicOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Assign, Body, IndirectDispatch, Let, Loop, Stmt, bodies, operands
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.record import U64_MAX, IntRange, record
+
+
+@record
+class AtomicUse:
+    """The atomics of a program on one buffer that a caller binds.
+
+    ``results_used``: an old value that an atomic returns may be used.  ``plain``: elements are also accessed otherwise
+    than by atomics.  ``rounds``: how often a lane that takes every branch runs these atomics, where a loop whose bounds
+    are not literals counts as one round.
+    """
+
+    buffer: str
+    element: ScalarType
+    ops: frozenset[AtomicOp]
+    results_used: bool = False
+    plain: bool = False
+    rounds: Annotated[int, IntRange(1, U64_MAX)] = 1
+
+
+MERGEABLE: Final = frozenset(
+    {AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX},
+)
+"""The operators whose operands may be taken in any order and grouping."""
+_CACHED: Final = "atomic_uses"
+
+
+def atomic_uses(program: Program) -> tuple[AtomicUse, ...]:
+    """Returns the uses of a valid program, sorted by buffer; cached on it.  Linear in its nodes.
+
+    Buffers in workgroup and private memory are left out.  A result counts as used if a local of the name to which it is
+    bound is read anywhere.
+    """
+    cached = program._cache.get(_CACHED)
+    if cached is None:
+        cached = program._cache[_CACHED] = tuple(_uses(program))
+    return cached  # type: ignore[return-value]
+
+
+def _uses(program: Program) -> Iterator[AtomicUse]:
+    bound = {buffer.name: buffer for buffer in program.buffers if buffer.is_bound}
+    ops: dict[str, set[AtomicOp]] = {}
+    rounds: dict[str, int] = {}
+    results: list[tuple[str, str]] = []
+    used: set[str] = set()
+    plain: set[str] = set()
+    read: set[str] = set()
+    for stmt, times in _statements(program.body):
+        plain.update(use.buffer for use in accesses(stmt) if use.touch is not Touch.ATOMIC)
+        if isinstance(stmt, IndirectDispatch):
+            plain.add(stmt.buffer)
+        for node in unique_nodes(operands(stmt)):
+            if isinstance(node, Var):
+                read.add(node.name)
+            elif isinstance(node, Atomic):
+                ops.setdefault(node.buffer, set()).add(node.op)
+                rounds[node.buffer] = min(rounds.get(node.buffer, 0) + times, U64_MAX)
+                if isinstance(stmt, Let | Assign) and node is stmt.value:
+                    results.append((stmt.name, node.buffer))
+                else:
+                    used.add(node.buffer)
+    used.update(buffer for local, buffer in results if local in read)
+    for name in sorted(ops.keys() & bound.keys()):
+        element = bound[name].element
+        assert isinstance(element, ScalarType)
+        yield AtomicUse(name, element, frozenset(ops[name]), name in used, name in plain, rounds[name])
+
+
+def _statements(body: Body) -> Iterator[tuple[Stmt, int]]:
+    """Yields every statement with the number of times that a lane runs it; does not recurse."""
+    stack = [(body, 1)]
+    while stack:
+        statements, times = stack.pop()
+        for stmt in statements:
+            yield stmt, times
+            inside = min(times * _rounds(stmt), U64_MAX) if isinstance(stmt, Loop) else times
+            stack += ((nested, inside) for nested in bodies(stmt))
+
+
+def _rounds(loop: Loop) -> int:
+    """Returns the rounds of a loop with literal bounds; 1 for other loops, and for those that never run."""
+    start, stop, step = loop.start, loop.stop, loop.step
+    if not (isinstance(start, Literal) and isinstance(stop, Literal) and isinstance(step, Literal)) or not step.value:
+        return 1
+    return max(-int((start.value - stop.value) // step.value), 1)
+
+
+def neutral_bits(op: AtomicOp, element: ScalarType) -> int:
+    """Returns the bits of the element with which ``op`` changes no operand, of ``element.bits`` bits.
+
+    Raises ``ValueError`` for an operator that is not in ``MERGEABLE``.
+    """
+    ones = (1 << element.bits) - 1
+    signed = element is ScalarType.I32
+    match op:
+        case AtomicOp.ADD | AtomicOp.OR | AtomicOp.XOR:
+            return 0
+        case AtomicOp.AND:
+            return ones
+        case AtomicOp.MIN:
+            return ones >> 1 if signed else ones
+        case AtomicOp.MAX:
+            return 1 << (element.bits - 1) if signed else 0
+        case _:
+            raise ValueError(f"{ATOMIC_TEXT[op]} has no neutral element. Fix: use an operator of MERGEABLE.")

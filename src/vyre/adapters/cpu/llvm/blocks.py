@@ -1,0 +1,105 @@
+"""Small pieces of control flow within one access to memory, and vectors whose lanes are visited one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vyre.adapters.cpu.llvm.context import Kernel
+
+
+def either(k: Kernel, condition: str, kind: str, usual: Callable[[], str], rare: Callable[[], str]) -> str:
+    """Returns the result, of the LLVM type ``kind``, of one of two pieces of code; ``condition`` is usually true."""
+    w = k.w
+    on_true, on_false, end = w.label("usual"), w.label("rare"), w.label("end")
+    w.branch(condition, on_true, on_false, likely=True)
+    ways: list[str] = []
+    for label, write in ((on_true, usual), (on_false, rare)):
+        w.place(label)
+        w.open_scope()
+        result = write()
+        w.close_scope()
+        ways.append(f"[ {result}, %{w.block} ]")
+        w.jump(end)
+    w.place(end)
+    return w.here(f"phi {kind} {', '.join(ways)}")
+
+
+def branch(k: Kernel, condition: str, usual: Callable[[], None], rare: Callable[[], None] | None = None) -> None:
+    """Runs one of two pieces of code; ``condition`` is usually true."""
+    w = k.w
+    end = w.label("end")
+    on_true, on_false = w.label("usual"), w.label("rare") if rare is not None else end
+    w.branch(condition, on_true, on_false, likely=True)
+    for label, write in ((on_true, usual), (on_false, rare)):
+        if write is not None:
+            w.place(label)
+            w.open_scope()
+            write()
+            w.close_scope()
+            w.jump(end)
+    w.place(end)
+
+
+def for_each_lane(k: Kernel, mask: str, write: Callable[[str], None]) -> None:
+    """Runs a piece of code for every lane of a mask, ascending; it gets the number of the lane, an i32 operand."""
+    w, lanes = k.w, k.lanes
+    bits = w.pure(f"bitcast {k.vector_type('i1')} {{}} to i{lanes}", mask)
+    if lanes < 32:
+        bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
+    head, body, end = w.label("lanes"), w.label("lane"), w.label("end")
+    before, rest, last = w.block, w.name("rest"), w.label("last")
+    w.open_loop(head)
+    left = w.here(f"phi i32 [ {bits}, %{before} ], [ {rest}, %{last} ]")
+    w.branch(w.pure("icmp ne i32 {}, 0", left), body, end)
+    w.place(body)
+    w.open_scope()
+    w.declare("declare i32 @llvm.cttz.i32(i32, i1)")
+    write(w.pure("call i32 @llvm.cttz.i32(i32 {}, i1 true)", left))
+    w.jump(last)
+    w.close_scope()
+    w.place(last)
+    w.line(f"{rest} = and i32 {left}, {w.pure('add i32 {}, -1', left)}")
+    w.jump(head)
+    w.close_loop(end)
+
+
+class Spilled:
+    """A vector in memory of the function, of which lanes can be read and written by number."""
+
+    def __init__(self, k: Kernel, purpose: str, element: str, operand: str) -> None:
+        """Writes the vector to the place that the function has for this purpose and type."""
+        self._k = k
+        self._element = element
+        self._vector = k.vector_type(element)
+        self._address = _slot(k, purpose, self._vector)
+        k.w.line(f"store {self._vector} {operand}, ptr {self._address}")
+
+    def lane(self, number: str) -> str:
+        """Returns the element of a lane."""
+        return self._k.w.here(f"load {self._element}, ptr {self._place(number)}")
+
+    def put(self, number: str, operand: str) -> None:
+        """Replaces the element of a lane."""
+        self._k.w.line(f"store {self._element} {operand}, ptr {self._place(number)}")
+
+    def vector(self) -> str:
+        """Returns all lanes."""
+        return self._k.w.here(f"load {self._vector}, ptr {self._address}")
+
+    def _place(self, number: str) -> str:
+        return self._k.w.pure(f"getelementptr {self._element}, ptr {self._address}, i32 {{}}", number)
+
+
+def _slot(k: Kernel, purpose: str, vector: str) -> str:
+    key = f"{purpose} in {vector}"
+    found = k.w.known(key)
+    if found is None:
+        found = k.w.at_entry(f"alloca {vector}")
+        k.w.remember_everywhere(key, found)
+    return found
+
+
+def intrinsic(k: Kernel, result: str, name: str, *parameters: str) -> str:
+    """Declares an intrinsic function of LLVM and returns the start of a call, up to the list of arguments."""
+    k.w.declare(f"declare {result} @llvm.{name}({', '.join(parameters)})")
+    return f"call {result} @llvm.{name}"

@@ -25,11 +25,11 @@ from vyre.domain.errors import BackendUnavailable, KernelCompileFailed
 
 BACKEND: Final = "cpu"
 
-FUNCTION_ATTRIBUTES: Final = 'nounwind "frame-pointer"="none" "prefer-vector-width"="512"'
-"""The attributes that an emitted function needs.
+FUNCTION_ATTRIBUTES: Final = "nounwind"
+"""The attributes that an emitted function needs: without unwind tables, which nobody reads.
 
-``nounwind`` saves the unwind tables, which nobody reads.  The preferred width keeps a vector of 16 32-bit lanes in one
-512-bit register; without AVX-512 it has no effect, so that the text does not depend on the processor.
+No attribute is needed for wide vectors.  The processor is named ``x86-64``, which prefers no width, so that a vector of
+16 32-bit lanes is one register wherever AVX-512 is among the features.
 """
 
 
@@ -139,12 +139,15 @@ def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
             passes = stack.enter_context(closing(llvm.create_new_module_pass_manager()))
             passes.add_sroa_pass()
             passes.add_simplify_cfg_pass()
-            passes.add_new_gvn_pass()
+            passes.add_loop_rotate_pass()
             passes.add_instruction_combine_pass()
+            passes.add_simplify_cfg_pass()
         passes.run(module, builder)
 
 
 def _generate(text: str, features: CpuFeatures, pipeline: Pipeline, system: str, form: str) -> Any:
+    if "\0" in text:  # at which LLVM would stop to read
+        raise KernelCompileFailed(backend=BACKEND, compiler_log="its LLVM IR holds a zero byte")
     llvm = _llvm()
     machine = _machine(features, _LEVEL[pipeline], system)
     with ExitStack() as stack:

@@ -76,7 +76,7 @@ def host() -> CpuFeatures:
     """Returns what this processor and this operating system support.  The first call takes well below a millisecond."""
     arch = _ARCHITECTURES.get(platform.machine().lower(), platform.machine().lower())
     if arch == X86_64:
-        return _described(arch, _x86_features())
+        return _described(arch, x86_features())
     if arch == AARCH64:
         return _described(arch, _aarch64_features())
     return CpuFeatures(arch, (), 128)
@@ -169,13 +169,14 @@ CpuId = Callable[[int, int], tuple[int, int, int, int]]
 """Answers CPUID: (leaf, part of the leaf) to (EAX, EBX, ECX, EDX)."""
 
 
-def _x86_features() -> tuple[str, ...]:
+def x86_features() -> tuple[str, ...]:
+    """Returns the features of this x86-64 processor, from itself, or from Linux if no code may be made here."""
     if MAPPABLE:
         try:
             return _asked_from_the_processor()
         except (BackendError, OSError):  # no executable pages, or a process without the C library's symbols
             pass
-    return _listed_by_the_kernel(Path("/proc/cpuinfo"))
+    return listed_by_linux(CPUINFO)
 
 
 def _asked_from_the_processor() -> tuple[str, ...]:
@@ -246,7 +247,12 @@ _KERNEL_NAMES: Final[Mapping[str, str]] = {
 """Linux's names where they differ from LLVM's.  Linux lists what it saves only."""
 
 
-def _listed_by_the_kernel(path: Path) -> tuple[str, ...]:
+CPUINFO: Final = Path("/proc/cpuinfo")
+"""Linux's description of the processors."""
+
+
+def listed_by_linux(path: Path) -> tuple[str, ...]:
+    """Returns the features in a file of the form of ``/proc/cpuinfo``, sorted; none if there is no such file."""
     try:
         with path.open(encoding="ascii", errors="replace") as lines:
             listed = next((line for line in lines if line.startswith("flags")), "")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final, Protocol
 
+from vyre.adapters.cpu.llvm.copies import PerVector, Tag
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
@@ -14,7 +15,7 @@ from vyre.domain.analysis.bounds_checks import bounds_facts
 from vyre.domain.analysis.index_flow import IndexFlow
 from vyre.domain.ir.expr import Atomic, Literal, Load, Var
 from vyre.domain.ir.program import Buffer, Program
-from vyre.domain.ir.stmt import Body, Let, Stmt, Store, operands, walk_statements
+from vyre.domain.ir.stmt import Barrier, Body, Let, Stmt, Store, operands, walk_statements
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import unique_nodes
 from vyre.domain.scoped_names import ScopedNames
@@ -120,6 +121,13 @@ class Kernel:
         self.chunk: str = "0"
         """The number of the current vector of lanes in its workgroup, an i64 operand."""
         self.trap_tags: Final[list[str]] = []
+        has_barrier = any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
+        self.areas: Final = self.chunks if has_barrier else 1
+        """The number of vectors of a workgroup that need scratch memory of their own."""
+        self.private: Final[dict[str, PerVector]] = {}
+        """The scratch memory of private buffers, by name."""
+        self.copies: Final[dict[str, Tag]] = {}
+        """The asynchronous copies that have been planned so far, by tag."""
         self.loops: Final[list[LoopFrame]] = []
         """The loops around the current place, innermost last."""
         self.slotted: Final[set[str]] = set()

@@ -129,6 +129,8 @@ class Groups:
         x, y, z = (w.pure("trunc i64 {} to i32", one) for one in ids)
         k.group = (x, y, z)
         memory.zero_shared(k)
+        if self._in_steps and memory.zeroes_private(k):
+            self._each_vector(lambda: memory.zero_private(k))
         if self._alive is not None:
             self._each_vector(lambda: self._start_alive())
         if self._in_steps:

@@ -48,6 +48,15 @@ def zero_shared(k: Kernel) -> None:
         k.w.line(f"{fill}(ptr align {ALIGNMENT} {k.base(name)}, i8 0, i64 {nbytes}, i1 false)")
 
 
+def zeroes_private(k: Kernel) -> bool:
+    """Returns whether there is a private buffer whose zeros the program could observe."""
+    return bool(_exposed(k))
+
+
 def zero_private(k: Kernel) -> None:
     """Zeroes the private buffers whose zeros the program could observe; called where a vector of lanes starts."""
-    private.zero(k, needs_private_zeroing(k.program, bounds_facts(k.program, same_length=True)))
+    private.zero(k, _exposed(k))
+
+
+def _exposed(k: Kernel) -> frozenset[str]:
+    return needs_private_zeroing(k.program, bounds_facts(k.program, same_length=True))

@@ -9,47 +9,33 @@ from __future__ import annotations
 from math import gcd
 from typing import Final
 
-from vyre.adapters.cpu.llvm import addressing, loads, stores
+from vyre.adapters.cpu.llvm import addressing, loads, stores, vector_areas
 from vyre.adapters.cpu.llvm.blocks import intrinsic
 from vyre.adapters.cpu.llvm.context import ALIGNMENT, Kernel, vector_text
 from vyre.adapters.cpu.llvm.elements import bits_type, element_of, loaded, loaded_type, storable
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.domain.ir.expr import Load
 from vyre.domain.ir.program import Buffer
-from vyre.domain.ir.stmt import Barrier, Store, walk_statements
+from vyre.domain.ir.stmt import Store
 
 _SPARE_ROWS: Final = 1
 """Rows behind the last element of every lane, for stores that are dropped."""
 
 
 def reserve(k: Kernel) -> None:
-    """Reserves an area for each vector of lanes of a workgroup if barriers switch between them, else one for all."""
-    areas = _areas(k)
+    """Reserves memory for the private buffers of each vector of lanes."""
     for buffer in k.program.buffers:
         if buffer.is_private:
-            k.place(buffer.name, _area_nbytes(k, buffer) * areas)
-
-
-def _areas(k: Kernel) -> int:
-    return k.chunks if any(isinstance(stmt, Barrier) for stmt in walk_statements(k.program.body)) else 1
+            k.private[buffer.name] = vector_areas.reserve(k, (buffer.count + _SPARE_ROWS) * _row(k, buffer))
 
 
 def _row(k: Kernel, buffer: Buffer) -> int:
     return k.lanes * element_of(buffer).size
 
 
-def _area_nbytes(k: Kernel, buffer: Buffer) -> int:
-    nbytes = (buffer.count + _SPARE_ROWS) * _row(k, buffer)
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
 def _area(k: Kernel, buffer: Buffer) -> str:
     """Returns the address of the area of the current vector of lanes."""
-    start = k.scratch_address(k.place_of(buffer.name))
-    if _areas(k) == 1:
-        return start
-    distance = k.w.pure(f"mul i64 {{}}, {_area_nbytes(k, buffer)}", k.chunk)
-    return k.w.pure("getelementptr i8, ptr {}, i64 {}", start, distance)
+    return vector_areas.address(k, k.private[buffer.name])
 
 
 def zero(k: Kernel, names: frozenset[str]) -> None:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cuda.ptx.abi import inlined_uniforms, pointer_bindings, uses_table
-from vyre.adapters.cuda.ptx.copy_spans import CopySpans
 from vyre.adapters.cuda.ptx.facts import Assumptions, Facts
 from vyre.adapters.cuda.ptx.functions import FunctionWriter
 from vyre.adapters.cuda.ptx.integer import Fences, IntegerWriter
@@ -16,6 +15,7 @@ from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.ptx.shared_layout import SharedLayout
 from vyre.adapters.cuda.ptx.values import Value
 from vyre.adapters.cuda.ptx.writer import Writer
+from vyre.domain.analysis.copy_spans import CopySpans
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Buffer, Program
 from vyre.domain.ir.stmt import Assign, AsyncLoad, AsyncStore, walk_statements

@@ -13,9 +13,19 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from vyre.domain.ir.accesses import Touch, accesses
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import AsyncLoad, AsyncStore, AsyncWait, Body, Stmt, bodies
 
 AsyncCopy: TypeAlias = AsyncLoad | AsyncStore
+_CACHED: Final = "copy_spans"
+
+
+def copy_spans(program: Program) -> CopySpans:
+    """Returns the copies of a valid program; cached on it."""
+    found = program._cache.get(_CACHED)
+    if not isinstance(found, CopySpans):
+        found = program._cache[_CACHED] = CopySpans(program.body)
+    return found
 
 
 class _Start:

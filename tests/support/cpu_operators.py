@@ -1,8 +1,10 @@
-"""Functions that apply one operator of the CPU emitter to arrays, and the cases of all operators."""
+"""Cases of all operators of the CPU emitter, and functions in LLVM IR that apply them to arrays."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +13,10 @@ from numpy.typing import NDArray
 from vyre.adapters.cpu.llvm import conversion, narrowing, operators
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.llvm.values import SCALAR, Value
+from vyre.adapters.cpu.llvm.values import SCALAR, Value, literal
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.features import CpuFeatures, host
+from vyre.adapters.cpu.native.loading import load
 from vyre.domain.ir.operators import (
     BINARY,
     TRANSCENDENTALS,
@@ -162,6 +167,55 @@ def all_cases() -> tuple[Case, ...]:
     return (*binary_cases(), *unary_cases(), *conversion_cases(), *narrow_cases(), *ternary_cases())
 
 
+class Kind(Enum):
+    """Where an operand of a function comes from."""
+
+    LANES = "its array, one element for each lane"
+    UNIFORM = "the first element of its array"
+    AFFINE = "the element of the first lane of a vector, plus a stride for each further lane"
+    CONSTANT = "the text of the function"
+
+
+class Form(NamedTuple):
+    """Where an operand comes from; ``number`` is the stride or the bits of the constant."""
+
+    kind: Kind
+    number: int = 0
+
+
+LANES: Final = Form(Kind.LANES)
+UNIFORM: Final = Form(Kind.UNIFORM)
+
+
+class Variant(NamedTuple):
+    """A case, the form of each operand, and rows of operand bits, some of which the forms replace."""
+
+    name: str
+    case: Case
+    forms: tuple[Form, ...]
+    rows: Sequence[tuple[int, ...]]
+
+    def operands(self, lanes: int | None) -> list[tuple[int, ...]]:
+        """The rows that the function with vectors of that many lanes works on."""
+        found = []
+        for number, row in enumerate(self.rows):
+            operands = list(row)
+            for position, (kind, constant) in enumerate(self.forms):
+                match kind:
+                    case Kind.UNIFORM:
+                        operands[position] = self.rows[0][position]
+                    case Kind.CONSTANT:
+                        operands[position] = constant
+                    case Kind.AFFINE:
+                        lane = number % (lanes or 1)
+                        mask = (1 << self.case.operands[position].bits) - 1
+                        operands[position] = (self.rows[number - lane][position] + lane * constant) & mask
+                    case Kind.LANES:
+                        pass
+            found.append(tuple(operands))
+        return found
+
+
 _PROGRAM: Final = Program((), (64, 1, 1), ())
 
 
@@ -170,28 +224,28 @@ def kernel(lanes: int) -> Kernel:
     return Kernel(_PROGRAM, EmitOptions(lanes=lanes), {}, lanes)
 
 
-def memory_type(dtype: ScalarType) -> str:
-    """The NumPy type of the elements of an array; a bool is a byte."""
-    return "<u1" if dtype is bool_ else f"<u{dtype.size}"
+def module_text(variants: Sequence[Variant], lanes: int | None) -> str:
+    """A module with the function of each variant."""
+    module: dict[str, None] = {}
+    functions = [_function(variant, lanes, module) for variant in variants]
+    return "\n".join((*module, *functions))
 
 
-def function(name: str, case: Case, lanes: int | None, module: dict[str, None]) -> str:
+def _function(variant: Variant, lanes: int | None, module: dict[str, None]) -> str:
     """The text of ``void name(ptr in..., ptr out, i64 count)``, which applies a case to arrays.
 
     ``lanes`` is the number of elements at a time, which divides ``count``; None for values that are uniform.  Lines
     outside of the function are added to ``module``.
     """
-    k = kernel(lanes or 4)
+    case, k = variant.case, kernel(lanes or 4)
     w = k.w
     before = w.block
     w.open_loop("loop")
     index, later = w.name(), w.name()
-    # The label of the last block is known at the end only.
-    place = len(w.text().splitlines())
-    values = [_loaded(k, dtype, f"%in{i}", index, lanes) for i, dtype in enumerate(case.operands)]
+    operands = zip(case.operands, variant.forms, strict=True)
+    values = [_operand(k, dtype, form, f"%in{i}", index, lanes) for i, (dtype, form) in enumerate(operands)]
     result = case.apply(k, *values)
-    assert result.dtype is case.result, f"{name}: {result.dtype} instead of {case.result}"
-    assert lanes is None or not result.is_uniform, f"{name}: the result of vectors is a scalar"
+    assert result.dtype is case.result, f"{variant.name}: {result.dtype} instead of {case.result}"
     _store(k, conversion.canonical(k, result), index, lanes)
     w.line(f"{later} = add i64 {index}, {lanes or 1}")
     end = w.here(f"icmp uge i64 {later}, %count")
@@ -199,10 +253,11 @@ def function(name: str, case: Case, lanes: int | None, module: dict[str, None]) 
     w.branch(end, "after", "loop")
     w.close_loop("after")
     lines = w.text().splitlines()
-    lines.insert(place, f"  {index} = phi i64 [ 0, %{before} ], [ {later}, %{last} ]")
+    lines.insert(lines.index("loop:") + 1, f"  {index} = phi i64 [ 0, %{before} ], [ {later}, %{last} ]")
     module.update(w.module)
     pointers = ", ".join(f"ptr %in{i}" for i in range(len(case.operands)))
-    return "\n".join((f"define void @{name}({pointers}, ptr %out, i64 %count) {{", "entry:", *lines, "  ret void", "}"))
+    head = f"define void @{variant.name}({pointers}, ptr %out, i64 %count) {{"
+    return "\n".join((head, "entry:", *lines, "  ret void", "}"))
 
 
 def _element(dtype: ScalarType) -> str:
@@ -213,14 +268,21 @@ def _address(k: Kernel, dtype: ScalarType, array: str, index: str) -> str:
     return k.w.here(f"getelementptr {_element(dtype)}, ptr {array}, i64 {index}")
 
 
-def _loaded(k: Kernel, dtype: ScalarType, array: str, index: str, lanes: int | None) -> Value:
+def _operand(k: Kernel, dtype: ScalarType, form: Form, array: str, index: str, lanes: int | None) -> Value:
+    if form.kind is Kind.CONSTANT:
+        return literal(dtype, form.number)
     element = _element(dtype)
-    kind = element if lanes is None else k.vector_type(element)
-    operand = k.w.here(f"load {kind}, ptr {_address(k, dtype, array, index)}, align 1")
+    is_vector = form.kind is Kind.LANES and lanes is not None
+    kind = k.vector_type(element) if is_vector else element
+    address = _address(k, dtype, array, "0" if form.kind is Kind.UNIFORM else index)
+    operand = k.w.here(f"load {kind}, ptr {address}, align 1")
     if dtype is bool_:
-        zero = "0" if lanes is None else "zeroinitializer"
-        operand = k.w.here(f"icmp ne {kind} {operand}, {zero}")
-    return k.uniform(dtype, operand) if lanes is None else k.varying(dtype, operand)
+        operand = k.w.here(f"icmp ne {kind} {operand}, {'zeroinitializer' if is_vector else '0'}")
+    if is_vector:
+        return k.varying(dtype, operand)
+    if form.kind is Kind.AFFINE and lanes is not None:
+        return k.affine(dtype, operand, form.number)
+    return k.uniform(dtype, operand)
 
 
 def _store(k: Kernel, value: Value, index: str, lanes: int | None) -> None:
@@ -233,11 +295,55 @@ def _store(k: Kernel, value: Value, index: str, lanes: int | None) -> None:
     k.w.line(f"store {kind} {operand}, ptr {_address(k, value.dtype, '%out', index)}, align 1")
 
 
-def module_text(functions: Sequence[str], module: dict[str, None]) -> str:
-    """A module."""
-    return "\n".join((*module, *functions))
+def wrong_results(
+    variants: Sequence[Variant], lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
+) -> list[str]:
+    """Compiles and runs all variants, and returns what differs from the exact results: one line for each."""
+    code = load(compile_object(module_text(variants, lanes), features or host(), pipeline))
+    try:
+        wrong = []
+        for variant in variants:
+            rows = variant.operands(lanes)
+            expected = [_exact(variant.case, row) for row in rows]
+            results = _call(code.addresses[variant.name], variant, lanes or 1)
+            differing = [i for i, (a, b) in enumerate(zip(results, expected, strict=True)) if a != b]
+            if differing:
+                first = differing[0]
+                operands = ", ".join(f"{bits:#x}" for bits in rows[first])
+                wrong.append(
+                    f"{variant.name}({operands}) = {results[first]:#x}, not {expected[first]:#x};"
+                    f" {len(differing)} of {len(rows)} differ"
+                )
+        return wrong
+    finally:
+        code.close()
 
 
-def column(dtype: ScalarType, values: Sequence[int]) -> NDArray[Any]:
-    """An array of bit patterns."""
-    return np.array(values, dtype=memory_type(dtype))
+_KNOWN: Final[dict[tuple[str, tuple[int, ...]], int]] = {}
+
+
+def _exact(case: Case, row: tuple[int, ...]) -> int:
+    """What a store of the exact result writes."""
+    key = (case.name, row)
+    if key not in _KNOWN:
+        _KNOWN[key] = scalar.canonical(case.result, case.exact(*row))
+    return _KNOWN[key]
+
+
+def _call(address: int, variant: Variant, step: int) -> list[int]:
+    case, count = variant.case, len(variant.rows)
+    padded = [*variant.rows, *[variant.rows[0]] * (-count % step)]
+    arrays = [_array(dtype, [row[i] for row in padded]) for i, dtype in enumerate(case.operands)]
+    out = np.zeros(len(padded), _memory_type(case.result))
+    pointers = [array.ctypes.data for array in (*arrays, out)]
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers), ctypes.c_int64)(address)(*pointers, len(padded))
+    found: list[int] = out[:count].tolist()
+    return found
+
+
+def _memory_type(dtype: ScalarType) -> str:
+    return "<u1" if dtype is bool_ else f"<u{dtype.size}"
+
+
+def _array(dtype: ScalarType, values: Sequence[int]) -> NDArray[Any]:
+    return np.array(values, dtype=_memory_type(dtype))

@@ -21,6 +21,8 @@ from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics.f64_program import F64Program, Kind, Op, Step, Table
 from vyre.domain.numerics.transcendentals import transcendental
 
+_ATTRIBUTES: Final = 'nounwind willreturn memory(none) "frame-pointer"="none" "prefer-vector-width"="512"'
+"""Beside the effects, of which there are none: no unwind tables, no frame pointer, the widest registers there are."""
 _ELEMENT: Final = {Kind.F32: "float", Kind.F64: "double", Kind.I32: "i32", Kind.I64: "i64", Kind.PREDICATE: "i1"}
 _DIRECT: Final[dict[Op, str]] = {
     Op.ADD: "fadd",
@@ -76,7 +78,7 @@ def _definition(op: UnaryOp, lanes: int | None) -> _Definition:
     name, parameters = f"@vyre.{program.name}", f"{kind} %x"
     if lanes is not None:
         name, parameters = f"{name}.v{lanes}", f"{parameters}, i{lanes} %active"
-    head = f"define internal {kind} {name}({parameters}) nounwind willreturn memory(none) {{\nentry:"
+    head = f"define internal {kind} {name}({parameters}) {_ATTRIBUTES} {{\nentry:"
     text = f"{head}\n{walk.ins.w.text()}\n  ret {kind} {result}\n}}"
     return _Definition(name, text, tuple(walk.ins.w.module))
 

@@ -99,6 +99,30 @@ def test_locals_become_registers(pipeline: Pipeline) -> None:
     assert "rsp" not in assembly(LOOP.partition("define <16 x i32>")[0], AVX512, pipeline)
 
 
+LOCATED: Final = """
+define i32 @located(i32 %a, i32 %b) nounwind !dbg !3 {
+  %x = mul i32 %a, %b, !dbg !5
+  ret i32 %x, !dbg !6
+}
+!llvm.module.flags = !{!0}
+!llvm.dbg.cu = !{!1}
+!0 = !{i32 2, !"Debug Info Version", i32 3}
+!1 = distinct !DICompileUnit(language: DW_LANG_C99, file: !2, emissionKind: DebugDirectivesOnly)
+!2 = !DIFile(filename: "product.py", directory: "/src")
+!3 = distinct !DISubprogram(name: "located", file: !2, line: 1, type: !4, unit: !1, spFlags: DISPFlagDefinition)
+!4 = !DISubroutineType(types: !{})
+!5 = !DILocation(line: 12, column: 3, scope: !3)
+!6 = !DILocation(line: 14, column: 5, scope: !3)
+"""
+
+
+def test_annotated_assembly_names_the_source() -> None:
+    text = assembly(LOCATED, AVX2, Pipeline.LIGHT, annotated=True)
+    assert "# product.py:12:3" in text and "# product.py:14:5" in text
+    assert ".debug_info" not in text
+    assert "#" not in assembly(LOCATED, AVX2, Pipeline.LIGHT)
+
+
 @pytest.mark.parametrize("processor", PROCESSORS)
 @pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
 def test_every_target_has_objects(processor: str, system: str) -> None:

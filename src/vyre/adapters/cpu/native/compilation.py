@@ -109,7 +109,7 @@ def prepare() -> None:
 
 
 @cache
-def _machine(features: CpuFeatures, level: int, system: str) -> _Machine:
+def _machine(features: CpuFeatures, level: int, system: str, annotated: bool = False) -> _Machine:
     try:
         triple, cpu = _TRIPLES[system][features.arch], _CPUS[features.arch]
     except KeyError:
@@ -124,7 +124,7 @@ def _machine(features: CpuFeatures, level: int, system: str) -> _Machine:
     target = llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=",".join(names), opt=level, reloc="pic", codemodel="small", jit=False
     )
-    target.set_asm_verbosity(False)
+    target.set_asm_verbosity(annotated)
     return _Machine(target, f'target datalayout = "{target.target_data}"\ntarget triple = "{triple}"\n')
 
 
@@ -145,11 +145,13 @@ def _optimise(llvm: Any, module: Any, target: Any, pipeline: Pipeline) -> None:
         passes.run(module, builder)
 
 
-def _generate(text: str, features: CpuFeatures, pipeline: Pipeline, system: str, form: str) -> Any:
+def _generate(
+    text: str, features: CpuFeatures, pipeline: Pipeline, system: str, form: str, annotated: bool = False
+) -> Any:
     if "\0" in text:  # at which LLVM would stop to read
         raise KernelCompileFailed(backend=BACKEND, compiler_log="its LLVM IR holds a zero byte")
     llvm = _llvm()
-    machine = _machine(features, _LEVEL[pipeline], system)
+    machine = _machine(features, _LEVEL[pipeline], system, annotated)
     with ExitStack() as stack:
         context = stack.enter_context(closing(llvm.create_context()))
         try:
@@ -171,9 +173,16 @@ def compile_object(text: str, features: CpuFeatures, pipeline: Pipeline, *, syst
     return bytes(_generate(text, features, pipeline, system, "emit_object"))
 
 
-def assembly(text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform) -> str:
-    """Returns the assembly text of the code that ``compile_object`` would make.  Raises the same errors."""
-    return str(_generate(text, features, pipeline, system, "emit_assembly"))
+def assembly(
+    text: str, features: CpuFeatures, pipeline: Pipeline, *, system: str = sys.platform, annotated: bool = False
+) -> str:
+    """Returns the assembly text of the code that ``compile_object`` would make.  Raises the same errors.
+
+    ``annotated`` adds LLVM's comments: blocks and loops, and the place in the source where the text names one by
+    ``!dbg``.  Such text needs a compile unit of the kind ``DebugDirectivesOnly``, so that nothing but ``.loc`` lines is
+    added to the assembly.
+    """
+    return str(_generate(text, features, pipeline, system, "emit_assembly", annotated))
 
 
 # ---------------------------------------------------------------- LLVM's loader

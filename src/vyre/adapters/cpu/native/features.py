@@ -11,7 +11,7 @@ reverse.  Code is compiled for the oldest processor of the architecture plus exa
 from __future__ import annotations
 
 import ctypes
-import platform
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -74,12 +74,19 @@ def _described(arch: str, names: Iterable[str]) -> CpuFeatures:
 @cache
 def host() -> CpuFeatures:
     """Returns what this processor and this operating system support.  The first call takes well below a millisecond."""
-    arch = _ARCHITECTURES.get(platform.machine().lower(), platform.machine().lower())
+    arch = _architecture()
     if arch == X86_64:
         return _described(arch, x86_features())
     if arch == AARCH64:
         return _described(arch, _aarch64_features())
     return CpuFeatures(arch, (), 128)
+
+
+def _architecture() -> str:
+    system = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "unknown")
+    if sys.maxsize < 1 << 32:  # a process of 32 bits, whatever the system can run
+        return f"{system.lower()}-32"
+    return _ARCHITECTURES.get(system.lower(), system.lower())
 
 
 # ---------------------------------------------------------------- x86-64

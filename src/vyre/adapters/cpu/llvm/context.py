@@ -133,6 +133,8 @@ class Kernel:
         self.slotted: Final[set[str]] = set()
         """Names of locals that get a slot although nothing assigns to them."""
         self._marks: Final[list[int]] = []
+        self._bounds: Final[dict[str, tuple[ScalarType, str, str]]] = {}
+        self._pairs: Final[dict[str, tuple[str, str]]] = {}
         self._read: set[str] | None = None
 
     # ---- types
@@ -192,8 +194,27 @@ class Kernel:
         bits = self.w.pure(f"bitcast {self.vector_type('i1')} {{}} to i{self.lanes}", mask)
         return self.w.pure(f"icmp ne i{self.lanes} {{}}, 0", bits)
 
+    def note_bound(self, condition: str, dtype: ScalarType, base: str, bound: str) -> None:
+        """Notes that a condition is ``base + lane < bound``, for integers of a type."""
+        self._bounds[condition] = (dtype, base, bound)
+
+    def note_both(self, condition: str, one: str, other: str) -> None:
+        """Notes that a condition holds where both of two others do."""
+        self._pairs[condition] = (one, other)
+
     def every(self, mask: str) -> str:
-        """Returns an i1 that is true if all W lanes of a mask are active."""
+        """Returns an i1 that is true only if all W lanes of a mask are active, and then if nothing wraps."""
+        pair = self._pairs.get(mask)
+        if pair is not None:
+            return self.w.pure("and i1 {}, {}", self.every(pair[0]), self.every(pair[1]))
+        found = self._bounds.get(mask)
+        if found is not None:
+            dtype, base, bound = found
+            element, sign = SCALAR[dtype], "s" if dtype.is_signed else "u"
+            name = f"@llvm.{sign}sub.sat.{element}"
+            self.w.declare(f"declare {element} {name}({element}, {element})")
+            last = self.w.pure(f"call {element} {name}({element} {{}}, {element} {self.lanes - 1})", bound)
+            return self.w.pure(f"icmp {sign}lt {element} {{}}, {{}}", base, last)
         bits = self.w.pure(f"bitcast {self.vector_type('i1')} {{}} to i{self.lanes}", mask)
         return self.w.pure(f"icmp eq i{self.lanes} {{}}, -1", bits)
 

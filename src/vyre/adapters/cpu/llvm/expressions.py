@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from vyre.adapters.cpu.llvm import atomics, conversion, ids, memory, narrowing, operators, subgroups
 from vyre.adapters.cpu.llvm.context import Kernel, Slot
-from vyre.adapters.cpu.llvm.values import Value, literal
+from vyre.adapters.cpu.llvm.values import Shape, Value, literal
 from vyre.domain.ir.expr import (
     Atomic,
     Binary,
@@ -34,6 +34,7 @@ from vyre.domain.ir.expr import (
     WrapCast,
 )
 from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.types import ScalarType
 
 _U32: Final = ScalarType.U32
@@ -99,7 +100,21 @@ def _lanes(k: Kernel, expr: SubgroupSize) -> Value:
 
 def _binary(k: Kernel, expr: Binary) -> Value:
     left = evaluate(k, expr.left)
-    return operators.binary(k, expr.op, left, evaluate(k, expr.right))
+    right = evaluate(k, expr.right)
+    result = operators.binary(k, expr.op, left, right)
+    if result.shape is Shape.VARYING and result.dtype is ScalarType.BOOL:
+        _note(k, expr.op, left, right, result)
+    return result
+
+
+def _note(k: Kernel, op: BinaryOp, left: Value, right: Value, result: Value) -> None:
+    """Notes how a condition of the lanes can be tested for all of them at once."""
+    if op is BinaryOp.GT:
+        op, left, right = BinaryOp.LT, right, left
+    if op is BinaryOp.LT and left.stride == 1 and right.is_uniform:
+        k.note_bound(result.operand, left.dtype, left.operand, right.operand)
+    elif op is BinaryOp.AND and left.shape is right.shape is Shape.VARYING:
+        k.note_both(result.operand, left.operand, right.operand)
 
 
 def _unary(k: Kernel, expr: Unary) -> Value:

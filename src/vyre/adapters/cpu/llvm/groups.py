@@ -16,7 +16,20 @@ from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
 from vyre.adapters.cpu.llvm.shapes import Agreement
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.ir.expr import Atomic, Expr, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
+from vyre.domain.ir.expr import (
+    Atomic,
+    Binary,
+    Expr,
+    IdKind,
+    LaunchId,
+    Literal,
+    Load,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+    Var,
+)
+from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import (
     Assign,
     Barrier,
@@ -182,12 +195,13 @@ class Groups:
         k = self._k
         self._alive.store(k, k.varying(ScalarType.BOOL, k.lane_mask()))
 
-    def _each_vector(self, write: Callable[[], None]) -> None:
-        """Writes code for every vector of lanes of a workgroup."""
+    def _each_vector(self, write: Callable[[], None], count: str = "") -> None:
+        """Writes code for every vector of lanes of a workgroup, or for the first ``count``, at least 1, of them."""
         k, w = self._k, self._k.w
         outer = k.mask
-        if k.chunks == 1:
-            k.chunk, k.mask = "0", self._tail()
+        count = count or str(k.chunks)
+        if count == "1":
+            k.chunk, k.mask = "0", k.both(self._tail(), outer)
             write()
             k.mask = outer
             return
@@ -201,7 +215,7 @@ class Groups:
         w.jump(latch)
         w.place(latch)
         w.line(f"{following} = add i64 {k.chunk}, 1")
-        more = w.here(f"icmp ult i64 {following}, {k.chunks}")
+        more = w.here(f"icmp ult i64 {following}, {count}")
         w.branch(more, head, after)
         k.close_values()
         w.close_loop()
@@ -396,11 +410,54 @@ class Groups:
                 left = k.lane_mask() if flow in (Flow.THROUGH, Flow.PARTLY) else "zeroinitializer"
                 self._alive.store(k, k.varying(ScalarType.BOOL, left))
 
-        self._each_vector(write)
+        self._each_vector(write, "" if declared else self._reach(body))
         k.slotted.clear()
         for name, stmt in declared.items():
             kept = fresh.get(name)
             self._across[name] = stmt.value if kept is None else kept
+
+    def _reach(self, body: Body) -> str:
+        """Returns how many vectors a region can do anything in, an i64 operand; an empty text for all of them.
+
+        It is less than all where every statement stands behind ``local id < bound`` along the only axis.
+        """
+        k, w = self._k, self._k.w
+        if self._alive is not None or k.size != k.program.workgroup_size[0]:
+            return ""
+        bounds: list[Expr | int] = []
+        for stmt in body:
+            if isinstance(stmt, Let) and not any(isinstance(n, _EFFECTS) for n in unique_nodes((stmt.value,))):
+                continue
+            bound = _bound(stmt.condition) if isinstance(stmt, If) and not stmt.otherwise else None
+            if bound is None or (not isinstance(bound, int) and not self._is_known(bound)):
+                return ""
+            bounds.append(bound)
+        most, fixed = "", 1
+        mark = k.locals.mark
+        self._declare_group_views()
+        for bound in bounds:
+            if isinstance(bound, int):
+                fixed = max(fixed, min(-(-bound // k.lanes), k.chunks))
+                continue
+            k.known.clear()
+            value = evaluate(k, bound)
+            if not value.is_uniform:
+                return ""
+            wide = w.pure("zext i32 {} to i64", value.operand)
+            count = w.pure(f"udiv i64 {{}}, {k.lanes}", w.pure(f"add i64 {{}}, {k.lanes - 1}", wide))
+            most = _extreme(k, "umax", most, count) if most else count
+        k.locals.leave(mark)
+        if not most:
+            return str(fixed)
+        return _extreme(k, "umin", _extreme(k, "umax", most, str(fixed)), str(k.chunks))
+
+    def _is_known(self, bound: Expr) -> bool:
+        """Returns whether a bound can be computed before a region: it reads no memory and no local of the region."""
+        nodes = tuple(unique_nodes((bound,)))
+        if any(isinstance(n, _EFFECTS) for n in nodes):
+            return False
+        names = [n.name for n in nodes if isinstance(n, Var)]
+        return all(name in self._k.locals for name in names) and not any(name in self._across for name in names)
 
     def _declare(self, name: str, across: Across, used: set[str]) -> None:
         """Declares a local that an earlier region has computed."""
@@ -454,6 +511,31 @@ class Groups:
         places = [n for n, stmt in enumerate(body) if id(stmt) in self._barriers or isinstance(stmt, Barrier)]
         final = places[-1] if places else -1
         return any(isinstance(s, Return | Trap) for s in walk_statements(body[: final + 1]))
+
+
+def _extreme(k: Kernel, which: str, one: str, other: str) -> str:
+    name = f"@llvm.{which}.i64"
+    k.w.declare(f"declare i64 {name}(i64, i64)")
+    return k.w.pure(f"call i64 {name}(i64 {{}}, i64 {{}})", one, other)
+
+
+def _bound(condition: Expr) -> Expr | int | None:
+    """Returns the u32 bound of a condition that implies ``local id < bound`` along x, or None."""
+    if not isinstance(condition, Binary):
+        return None
+    op, left, right = condition.op, condition.left, condition.right
+    if op is BinaryOp.AND:
+        found = _bound(left)
+        return found if found is not None else _bound(right)
+    if op is BinaryOp.GT:
+        op, left, right = BinaryOp.LT, right, left
+    if not (isinstance(left, LaunchId) and left.kind is IdKind.LOCAL and left.axis == 0):
+        return None
+    if op is BinaryOp.LT:
+        return right.bits if isinstance(right, Literal) else right
+    if op is BinaryOp.EQ and isinstance(right, Literal):
+        return right.bits + 1
+    return None
 
 
 def _leaves(stmt: Stmt) -> bool:

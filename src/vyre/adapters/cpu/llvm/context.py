@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from vyre.adapters.cpu.llvm.copies import PerVector, Tag
 from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.places import Places
 from vyre.adapters.cpu.llvm.shapes import Agreement, Shapes
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.adapters.cpu.llvm.writer import Writer
@@ -121,6 +122,8 @@ class Kernel:
         self.chunk: str = "0"
         """The number of the current vector of lanes in its workgroup, an i64 operand."""
         self.trap_tags: Final[list[str]] = []
+        self.places: Places | None = None
+        """The places of statements in the source, where the text names them."""
         has_barrier = any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
         self.areas: Final = self.chunks if has_barrier else 1
         """The number of vectors of a workgroup that need scratch memory of their own."""
@@ -279,6 +282,8 @@ class Kernel:
 
     def locate(self, stmt: Stmt) -> None:
         """Notes that the following instructions belong to a statement."""
+        if self.places is not None:
+            self.places.at(stmt.loc)
 
     def forget(self, names: Iterable[str]) -> None:
         """Lets the locals of these names be read again, because they were assigned on some way to this place."""

@@ -13,9 +13,11 @@ from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.groups import Groups
 from vyre.adapters.cpu.llvm.ids import SUBGROUP
 from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
 from vyre.domain.grid_sync import plan_grid_sync
-from vyre.domain.ir.expr import Literal, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Body, Loop, bodies
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
@@ -29,8 +31,8 @@ _DEFAULT: Final = EmitOptions()
 class EmittedKernel(NamedTuple):
     """A function of a module.
 
-    ``entry`` is its symbol, ``scratch_bytes`` what a thread must provide, ``trap_tags`` the tags by their number, and
-    ``bounded`` an upper bound of the rounds that its loops run for one workgroup, or None.
+    ``entry`` is its symbol, ``scratch_bytes`` what a thread must provide, and ``trap_tags`` the tags by their number.
+    ``bounded`` says how often a lane runs any one of its statements at most; None if that depends on the data.
     """
 
     entry: str
@@ -68,14 +70,41 @@ def emit(
     for number, part in enumerate(parts):
         entry = f"vyre_kernel_{number}"
         k = Kernel(part, options, spec, lanes)
+        places = Places(k.w, entry, FIRST_METADATA + number) if options.located else None
+        k.places = places
         Groups(k).write()
+        described = places.finish() if places is not None else ""
+        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind{described} {{"
         module.update(k.w.module)
-        head = f"define void @{entry}(ptr %frame, i64 %begin, i64 %end, ptr %scratch) nounwind {{"
         functions.append(f"{head}\nentry:\n{k.w.text()}\n}}\n")
-        kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), None))
+        kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), most_runs(part.body, spec)))
     return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)
 
 
 def uses_subgroups(program: Program) -> bool:
     """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
     return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
+
+
+def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
+    """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
+    most = 1
+    for stmt in body:
+        times: int | None = 1
+        if isinstance(stmt, Loop):
+            start, stop, step = (_number(bound, spec) for bound in (stmt.start, stmt.stop, stmt.step))
+            if start is None or stop is None or step is None:
+                return None
+            times = -(-max(stop - start, 0) // step) if step > 0 else -(-max(start - stop, 0) // -step) if step else 0
+        for nested in bodies(stmt):
+            inside = most_runs(nested, spec)
+            if inside is None:
+                return None
+            most = max(most, times * inside)
+    return most
+
+
+def _number(bound: Expr, spec: Mapping[str, Literal]) -> int | None:
+    if isinstance(bound, SpecConst):
+        bound = spec.get(bound.name, bound.default)
+    return int(bound.value) if isinstance(bound, Literal) else None

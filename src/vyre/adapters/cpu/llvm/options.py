@@ -16,9 +16,11 @@ class EmitOptions:
     ``lanes`` is the number of lanes of a vector, one of ``LANES``; programs with subgroup operations have 32 whatever
     it says.  ``counting`` counts the loop back edges of every lane against the step budget.  ``exclusive`` promises
     that no other thread uses the buffers during a run.  ``wide`` allows buffers of 2^31 bytes and more.
+    ``located`` names the places of statements in the source; the machine code is the same.
     """
 
     lanes: int = 16
     counting: bool = False
     exclusive: bool = False
     wide: bool = False
+    located: bool = False

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ctypes import CFUNCTYPE, Array, addressof, c_int64
 from functools import cache
+from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
+from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.features import X86_64, host
 from vyre.adapters.cpu.native.loading import LoadedCode, load
 from vyre.adapters.cpu.pool.entries import Entries
 from vyre.adapters.cpu.pool.primitives import Target
 from vyre.adapters.cpu.pool.text import runtime_text
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 
 ARCH: Final = host().arch
 TARGET: Final = Target(ARCH, sys.platform)
@@ -22,6 +26,28 @@ TARGET: Final = Target(ARCH, sys.platform)
 def compiled(text: str) -> LoadedCode:
     """Returns the code of a module."""
     return load(compile_object(text, host(), Pipeline.FULL))
+
+
+def store_objects(folder: Path) -> None:
+    """Writes the objects of the runtime and of the kernels to a folder, for `stored_pool` of another process."""
+    for name, text in (("runtime", runtime_text(TARGET)), ("kernels", KERNELS)):
+        (folder / name).write_bytes(compile_object(text, host(), Pipeline.FULL))
+
+
+def stored_pool(folder: Path, size: int) -> tuple[WorkerPool, LoadedCode]:
+    """Returns a pool with stored code, and stored kernels, without a compiler."""
+    runtime, code = (load((folder / name).read_bytes()) for name in ("runtime", "kernels"))
+    assert "llvmlite" not in sys.modules
+    return WorkerPool(Entries(runtime.addresses, runtime), size=size, cpus=size), code
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits until a condition holds, and fails after a limit."""
+    for _ in range(1000 * LIMIT_S):
+        if condition():
+            return
+        sleep(0.001)
+    raise AssertionError("it does not come to pass")
 
 
 @cache
@@ -208,6 +234,39 @@ done:
   ret void
 }
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare i32 @sched_yield()
+
+; every group adds 1 to element 1, and ends once element 0 is above its number, or the run is stopped
+define void @gated(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %place = getelementptr i64, ptr %frame, i64 6
+  %data = load ptr, ptr %place
+  %begun = getelementptr i64, ptr %data, i64 1
+  %word = getelementptr i64, ptr %frame, i64 3
+  %control = load ptr, ptr %word
+  br label %groups
+groups:
+  %g = phi i64 [ %begin, %entry ], [ %next, %passed ]
+  %more = icmp ult i64 %g, %end
+  br i1 %more, label %group, label %done
+group:
+  %old = atomicrmw add ptr %begun, i64 1 seq_cst
+  br label %waiting
+waiting:
+  %gate = load atomic i64, ptr %data seq_cst, align 8
+  %open = icmp ugt i64 %gate, %g
+  br i1 %open, label %passed, label %closed
+closed:
+  %stop = load atomic i32, ptr %control monotonic, align 4
+  %stopped = icmp ne i32 %stop, 0
+  %yielded = call i32 @sched_yield()
+  br i1 %stopped, label %done, label %waiting
+passed:
+  %next = add i64 %g, 1
+  br label %groups
+done:
+  ret void
+}
 
 define void @nothing(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
   ret void

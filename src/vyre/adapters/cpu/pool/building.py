@@ -19,6 +19,16 @@ VOID: Final = "void"
 _BYTES: Final = {I32: 4, I64: 8, PTR: 8}
 
 
+def _alignment(type: str) -> int:
+    """Returns the alignment of a value, for a vector that of its elements."""
+    return _BYTES[type.strip("<>").split(" x ")[-1]]
+
+
+def _condition(type: str) -> str:
+    """Returns the type of a condition on values of ``type``."""
+    return f"{type.partition(' x ')[0]} x i1>" if type.startswith("<") else I1
+
+
 class Value(NamedTuple):
     """An SSA value or a constant, with its LLVM type."""
 
@@ -139,12 +149,12 @@ class Body:
 
     def compare(self, predicate: str, a: Value, b: Operand) -> Value:
         """Returns the condition ``a predicate b``, with a predicate of ``icmp``."""
-        return self.value(I1, f"icmp {predicate} {a.type} {a.name}, {shown(b)}")
+        return self.value(_condition(a.type), f"icmp {predicate} {a.type} {a.name}, {shown(b)}")
 
     def choose(self, condition: Value, a: Operand, b: Operand) -> Value:
         """Returns ``a`` where ``condition`` holds, and ``b`` elsewhere."""
         type = a.type if isinstance(a, Value) else b.type if isinstance(b, Value) else I64
-        return self.value(type, f"select i1 {condition.name}, {type} {shown(a)}, {type} {shown(b)}")
+        return self.value(type, f"select {condition.type} {condition.name}, {type} {shown(a)}, {type} {shown(b)}")
 
     def least(self, a: Value, b: Operand) -> Value:
         """Returns the unsigned minimum."""
@@ -173,11 +183,11 @@ class Body:
 
     def load(self, type: str, base: Value, offset: Operand = 0) -> Value:
         """Returns the value of ``type`` at ``base + offset``."""
-        return self.value(type, f"load {type}, ptr {self.at(base, offset).name}, align {_BYTES[type]}")
+        return self.value(type, f"load {type}, ptr {self.at(base, offset).name}, align {_alignment(type)}")
 
     def store(self, type: str, value: Operand, base: Value, offset: Operand = 0) -> None:
         """Stores a value of ``type`` at ``base + offset``."""
-        self.line(f"store {type} {shown(value)}, ptr {self.at(base, offset).name}, align {_BYTES[type]}")
+        self.line(f"store {type} {shown(value)}, ptr {self.at(base, offset).name}, align {_alignment(type)}")
 
     def peek(self, type: str, base: Value, offset: Operand = 0, *, order: str = "monotonic") -> Value:
         """Returns the value at ``base + offset``, loaded atomically."""

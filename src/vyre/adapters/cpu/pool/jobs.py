@@ -296,12 +296,10 @@ def _write_wait(m: Text) -> None:
     pool, word = _pool_of(f, job), f.at(job, at.JOB_STATE)
     with f.unless(f.compare("eq", f.peek(I32, pool, at.POOL_DEAD), 0)):
         f.ret(at.REFUSED_DEAD)
-    f.update("add", I32, 1, pool, at.POOL_BUSY)
     for _ in range(_SPINS):
         found = f.peek(I32, word, order="acquire")
         with f.when(_is_live(f, job)):
-            spin(f, pool, word, found)
-    f.update("sub", I32, 1, pool, at.POOL_BUSY)
+            spin(f, pool, word, found, counted=False)
     marked = f.update("or", I32, at.WAITED_FOR, word)
     with f.when(_is_live(f, job)):
         sleep_on(f, word, f.either(marked, at.WAITED_FOR), timeout)
@@ -367,7 +365,7 @@ def _write_stop_group(m: Text) -> None:
 
 # ---------------------------------------------------------------- threads of the pool
 def _write_worker(m: Text) -> None:
-    """Helps, runs jobs, and sleeps, until the pool is shut down."""
+    """Runs jobs, helps others where no job is queued, and sleeps, until the pool is shut down."""
     f = m.function(VOID, "vyre_pool_worker", (PTR, "pool"), (I64, "index"), exported=True)
     pool, index = f.parameters
     own = f.add(index, at.CALLER_CONTEXTS)
@@ -377,11 +375,11 @@ def _write_worker(m: Text) -> None:
     with f.loop() as working:
         bell = f.peek(I32, pool, at.POOL_BELL, order="seq_cst")
         working.leave_if(f.compare("ne", f.peek(I32, pool, at.POOL_SHUTDOWN, order="seq_cst"), 0))
-        with f.when(f.call(I1, "vyre_help", pool, context)):
-            working.next()
         job = f.call(PTR, "vyre_pop", pool)
         with f.unless(f.compare("eq", job, NULL)):
             f.call(I64, "vyre_run_job", pool, job, context)
+            working.next()
+        with f.when(f.call(I1, "vyre_help", pool, context)):
             working.next()
         f.update("add", I32, 1, pool, at.POOL_SPINNERS)
         rung = spin(f, pool, f.at(pool, at.POOL_BELL), bell)

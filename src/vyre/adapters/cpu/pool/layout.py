@@ -101,6 +101,7 @@ TEAM_TABLE: Final = 168
 TEAM_CONTROL: Final = 176
 TEAM_MUTEX: Final = 192  # i32
 TEAM_OFFSET: Final = 200
+TEAM_ZERO: Final = 208  # i32, never written
 
 GATE_ACTIVE: Final = 0x3FF
 """Helpers in the team now."""

@@ -146,9 +146,12 @@ def wake(f: Body, word: Value, count: Value) -> None:
     f.call(VOID, "vyre_wake", word, count)
 
 
-def spin(f: Body, pool: Value, word: Value, old: Value) -> Value:
-    """Returns whether the i32 at ``word`` changed from ``old`` while this thread spun for it."""
-    return f.call(I1, "vyre_spin", pool, word, old)
+def spin(f: Body, pool: Value, word: Value, old: Value, *, counted: bool = True) -> Value:
+    """Returns whether the i32 at ``word`` changed from ``old`` while this thread spun for it.
+
+    ``counted`` says whether the thread is among those that are awake in the pool.
+    """
+    return f.call(I1, "vyre_spin", pool, word, old, constant(I32, 0 if counted else 1))
 
 
 def _write_clock(m: Text) -> None:
@@ -206,14 +209,14 @@ def _write_mutex(m: Text) -> None:
 
 def _write_spin(m: Text) -> None:
     """No thread spins while more threads are awake in the pool than there are CPUs."""
-    f = m.function(I1, "vyre_spin", (PTR, "pool"), (PTR, "word"), (I32, "old"))
-    pool, word, old = f.parameters
+    f = m.function(I1, "vyre_spin", (PTR, "pool"), (PTR, "word"), (I32, "old"), (I32, "uncounted"))
+    pool, word, old, uncounted = f.parameters
     with f.when(f.compare("ne", f.peek(I32, word, order="acquire"), old)):
         f.ret(1, I1)
     limit = f.load(I64, pool, at.POOL_SPIN)
     with f.when(f.compare("eq", limit, 0)):
         f.ret(0, I1)
-    cpus, start, looks = f.load(I32, pool, at.POOL_CPUS), now(f), f.variable(I64)
+    cpus, start, looks = f.sub(f.load(I32, pool, at.POOL_CPUS), uncounted), now(f), f.variable(I64)
     with f.loop() as spinning:
         spinning.leave_if(f.compare("sgt", f.peek(I32, pool, at.POOL_BUSY), cpus))
         looks.set(_LOOKS)

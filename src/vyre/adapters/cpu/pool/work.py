@@ -47,8 +47,9 @@ def _write_private(m: Text) -> None:
     with _Entries(f, table) as entry:
         f.store(PTR, cursor.get(), f.at(space, f.load(I64, entry, at.ENTRY_PLACE)))
         size, pattern = f.up_to(f.load(I64, entry, at.ENTRY_NBYTES), at.LINE), f.load(I64, entry, at.ENTRY_PATTERN)
-        with _Offsets(f, size, 8) as offset:
-            f.store(I64, pattern, cursor.get(), offset)
+        with _Offsets(f, size, at.LINE) as offset:
+            for part in range(0, at.LINE, 8):
+                f.store(I64, pattern, f.at(cursor.get(), part), offset)
         cursor.set(f.at(cursor.get(), size))
     f.ret(space)
 
@@ -63,17 +64,22 @@ def _write_merge(m: Text) -> None:
         into, copy = f.load(PTR, frame, place), f.load(PTR, private, place)
         code = f.load(I64, entry, at.ENTRY_CODE)
         for number, (bits, operation) in enumerate(at.MERGES):
-            kind = f"i{bits}"
-            with f.when(f.compare("eq", code, number)), _Offsets(f, nbytes, bits // 8) as offset:
-                old, new = f.load(kind, into, offset), f.load(kind, copy, offset)
-                merged = _extreme(f, operation, old, new) if operation[1:] in ("min", "max") else None
-                f.store(kind, merged or f.binary(operation, old, new), into, offset)
+            kind, whole = f"i{bits}", f.both(nbytes, -at.LINE)
+            with f.when(f.compare("eq", code, number)):
+                for type, start, end, step in (
+                    (f"<{8 * at.LINE // bits} x {kind}>", constant(I64, 0), whole, at.LINE),
+                    (kind, whole, nbytes, bits // 8),
+                ):
+                    with _Offsets(f, end, step, start) as offset:
+                        old, new = f.load(type, into, offset), f.load(type, copy, offset)
+                        f.store(type, _merged(f, operation, old, new), into, offset)
     unlock(f, mutex)
     f.ret()
 
 
-def _extreme(f: Body, operation: str, a: Value, b: Value) -> Value:
-    return f.choose(f.compare({"umin": "ult", "umax": "ugt", "smin": "slt", "smax": "sgt"}[operation], a, b), a, b)
+def _merged(f: Body, operation: str, a: Value, b: Value) -> Value:
+    predicate = {"umin": "ult", "umax": "ugt", "smin": "slt", "smax": "sgt"}.get(operation)
+    return f.binary(operation, a, b) if predicate is None else f.choose(f.compare(predicate, a, b), a, b)
 
 
 class _Entries:
@@ -91,11 +97,11 @@ class _Entries:
 
 
 class _Offsets:
-    """A loop over the multiples of ``step`` below ``end``."""
+    """A loop from ``start`` in steps of ``step`` as long as it is below ``end``."""
 
-    def __init__(self, f: Body, end: Value, step: int) -> None:
+    def __init__(self, f: Body, end: Value, step: int, start: Value | int = 0) -> None:
         self._f, self._end, self._step = f, end, step
-        self._offset = f.variable(I64, 0)
+        self._offset = f.variable(I64, start)
         self._loop = f.loop()
 
     def __enter__(self) -> Value:
@@ -126,9 +132,12 @@ def _write_ring(m: Text) -> None:
 
 
 def _write_take(m: Text) -> None:
-    """Runs the chunk that begins with group ``first``, and then chunk after chunk from the team's counter."""
-    f = m.function(VOID, "vyre_take", (PTR, "team"), (PTR, "frame"), (PTR, "scratch"), (I64, "first"))
-    team, frame, scratch, first = f.parameters
+    """Runs the chunk that begins with group ``first``, and then chunk after chunk from the team's counter.
+
+    A helper takes no further chunk while the i32 at ``queued`` is not 0: jobs that have not begun come first.
+    """
+    f = m.function(VOID, "vyre_take", (PTR, "team"), (PTR, "frame"), (PTR, "scratch"), (I64, "first"), (PTR, "queued"))
+    team, frame, scratch, first, queued = f.parameters
     function, control = f.load(PTR, team, at.TEAM_FUNCTION), f.load(PTR, team, at.TEAM_CONTROL)
     groups, grain = f.load(I64, team, at.TEAM_GROUPS), f.load(I64, team, at.TEAM_GRAIN)
     begin = f.variable(I64, first)
@@ -138,25 +147,26 @@ def _write_take(m: Text) -> None:
         taking.leave_if(f.compare("ne", f.peek(I32, control, at.JOB_STOP), 0))
         end = f.add(start, f.least(grain, f.sub(groups, start)))
         f.call_pointer(function, frame, start, end, scratch)
+        taking.leave_if(f.compare("ne", f.peek(I32, queued), 0))
         begin.set(f.update("add", I64, grain, team, at.TEAM_COUNTER, order="monotonic"))
     f.ret()
 
 
 def _write_team_part(m: Text) -> None:
     """Takes part in a team, as its leader or as a helper that has entered."""
-    f = m.function(VOID, "vyre_take_part", (PTR, "team"), (PTR, "scratch"))
-    team, scratch = f.parameters
+    f = m.function(VOID, "vyre_take_part", (PTR, "team"), (PTR, "scratch"), (PTR, "queued"))
+    team, scratch, queued = f.parameters
     grain = f.load(I64, team, at.TEAM_GRAIN)
     first = f.update("add", I64, grain, team, at.TEAM_COUNTER, order="monotonic")
     with f.when(f.compare("uge", first, f.load(I64, team, at.TEAM_GROUPS))):
         f.ret()
     frame, table = f.load(PTR, team, at.TEAM_FRAME), f.load(PTR, team, at.TEAM_TABLE)
     with f.when(f.compare("eq", table, NULL)):
-        f.call(VOID, "vyre_take", team, frame, scratch, first)
+        f.call(VOID, "vyre_take", team, frame, scratch, first, queued)
         f.ret()
     space = f.at(scratch, f.load(I64, team, at.TEAM_OFFSET))
     private = f.call(PTR, "vyre_private", table, frame, space)
-    f.call(VOID, "vyre_take", team, private, scratch, first)
+    f.call(VOID, "vyre_take", team, private, scratch, first, queued)
     f.call(VOID, "vyre_merge", table, frame, private, f.at(team, at.TEAM_MUTEX))
     f.ret()
 
@@ -182,7 +192,7 @@ def _write_help(m: Text) -> None:
             with f.when(entered):
                 scratch = f.call(PTR, "vyre_scratch", context, f.load(I64, team, at.TEAM_SCRATCH))
                 with f.unless(f.compare("eq", scratch, NULL)):
-                    f.call(VOID, "vyre_take_part", team, scratch)
+                    f.call(VOID, "vyre_take_part", team, scratch, f.at(pool, at.POOL_QUEUED))
                 before = f.update("sub", I64, 1, team, at.TEAM_GATE)
                 last = f.compare("eq", f.both(before, at.GATE_ACTIVE), 1)
                 awaited = f.compare("ne", f.both(before, at.GATE_WAITING), 0)
@@ -230,7 +240,7 @@ def _write_kernel(m: Text) -> None:
     bit = f.binary("shl", constant(I64, 1), number)
     f.update("or", I64, bit, pool, at.POOL_OPEN)
     f.call(VOID, "vyre_ring", pool, f.convert("trunc", helpers, I32))
-    f.call(VOID, "vyre_take_part", team, scratch)
+    f.call(VOID, "vyre_take_part", team, scratch, f.at(team, at.TEAM_ZERO))
     f.update("and", I64, f.binary("xor", bit, -1), pool, at.POOL_OPEN)
     f.update("and", I64, ~at.GATE_OPEN, team, at.TEAM_GATE)
     _wait_for_helpers(f, pool, team)

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from ctypes import c_int32, c_int64, c_uint64
-from typing import Final
-from weakref import WeakSet, finalize
+from itertools import count
+from typing import Final, TypeAlias
+from weakref import ReferenceType, WeakSet, finalize, ref
 
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.commands import CommandList
@@ -32,6 +33,9 @@ _REAP: Final = 64
 """Submitted jobs that are kept before those that have ended are looked for."""
 _KEPT_SIGNALS: Final = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS", "SIGPROF", "SIGVTALRM")
 _ALL_BITS: Final = (1 << 64) - 1
+
+_Called: TypeAlias = "tuple[Job, Callable[[], object]]"
+"""A job, and a function that is called when it is done."""
 
 
 class WorkerPool:
@@ -58,6 +62,7 @@ class WorkerPool:
         self.affinity: Final = affinity
         self.most_threads: Final = at.MOST_WORKERS
         self._spin_ns: Final = spin_ns
+        self._parent = 0
         self._open()
         _POOLS.add(self)
 
@@ -71,9 +76,10 @@ class WorkerPool:
         _prepare(self.block, self.cpus, self._spin_ns)
         self._free: list[int] = []
         self._in_flight: dict[int, Job] = {}
-        self._called: list[tuple[Job, Callable[[], object]]] = []
+        self._called: dict[int, _Called] = {}
         self._threads: list[threading.Thread] = []
         self._workers = 0
+        self._numbers = count()
         self._watching = self._calling = self._closed = False
         self._release = finalize(self, _dispose, self.entries, self.block, self._blocks, self._threads)
         self._release.atexit = False
@@ -183,7 +189,7 @@ class WorkerPool:
             )
         self._in_flight.pop(job.address, None)
         if job.block != self.block:
-            return used_in_a_fork("the job", 0, self._pid)
+            return used_in_a_fork("the pool of the job", self._parent, self._pid)
         return DispatchFailed("the pool of worker threads is closed", fix="run nothing while the interpreter exits.")
 
     def _reap(self) -> None:
@@ -193,7 +199,9 @@ class WorkerPool:
 
     # ------------------------------------------------------------ threads
     def _provide(self, job: Job) -> None:
-        """Starts the threads that the run of ``job`` needs."""
+        """Starts the threads that the run of ``job`` needs, unless a fork of its process runs it."""
+        if job.block != self.block:
+            raise self._refused(job, at.REFUSED_DEAD)
         if self._workers < self.size or self._workers < job.threads:
             self._start_workers(max(self.size, job.threads))
         if not self._watching and job.timeout_ns:
@@ -225,29 +233,30 @@ class WorkerPool:
 
     def call_when_done(self, job: Job, callback: Callable[[], object]) -> None:
         """Implements ``Job.add_done_callback``."""
-        with self._lock:
-            self._called.append(entry := (job, callback))
+        number = next(self._numbers)
+        self._called[number] = job, callback
         if self.entries.notify(job.address) == at.DONE:
-            self._call([entry])
+            self._call(number)
             return
         with self._lock:
             if not self._calling and not self._closed:
-                self._start("callbacks", _call_back, self, self.entries, self.block)
+                self._start("callbacks", _call_back, ref(self), self.entries, self.block)
                 self._calling = True
 
     def call_ended(self) -> None:
         """Calls the callbacks of the jobs that have ended."""
-        with self._lock:
-            ended = [entry for entry in self._called if entry[0].done]
-        self._call(ended)
+        for number in [number for number, (job, _) in list(self._called.items()) if job.done]:
+            self._call(number)
 
-    def _call(self, entries: list[tuple[Job, Callable[[], object]]]) -> None:
-        for entry in entries:
-            with self._lock:
-                if not any(entry is other for other in self._called):
-                    continue  # another thread calls it
-                self._called = [other for other in self._called if other is not entry]
+    def _call(self, number: int) -> None:
+        entry = self._called.pop(number, None)
+        if entry is None:
+            return  # another thread calls it
+        try:
             entry[1]()
+        except Exception as error:
+            thread = threading.current_thread()
+            threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
 
     # ------------------------------------------------------------ the end
     def close(self, wait_s: float = LEAVE_S) -> bool:
@@ -259,11 +268,19 @@ class WorkerPool:
             self._closed = True
         if self._pid == os.getpid():
             self.entries.shutdown(self.block)
-        return _join(self._threads, wait_s)
+        ended = _join(self._threads, wait_s)
+        self.call_ended()
+        return ended
+
+    @property
+    def closed(self) -> bool:
+        """Returns whether ``close`` was called."""
+        return self._closed
 
     def inherited(self) -> None:
         """Called in a forked child: the pool begins anew, and jobs of the parent are refused."""
         self._release.detach()
+        self._parent = self._pid
         c_int32.from_address(self.block + at.POOL_DEAD).value = 1
         self._open()
 
@@ -317,13 +334,19 @@ def _watch(entries: Entries, block: int) -> None:
     entries.watch(block)
 
 
-def _call_back(pool: WorkerPool, entries: Entries, block: int) -> None:
+def _call_back(known: ReferenceType[WorkerPool], entries: Entries, block: int) -> None:
+    """Calls back until the pool is closed or nobody knows it any longer."""
     _block_signals()
-    seen = entries.ended(block, 0, 0)
-    while not pool._closed:
+    seen, closed = entries.ended(block, 0, 0), False
+    while not closed:
+        pool = known()
+        if pool is None:
+            return
+        closed = pool.closed  # before the last look at what has ended
         pool.call_ended()
-        seen = entries.ended(block, seen, -1)
-    pool.call_ended()
+        del pool
+        if not closed:
+            seen = entries.ended(block, seen, -1)
 
 
 def _block_signals() -> None:

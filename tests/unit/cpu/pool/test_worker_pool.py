@@ -1,0 +1,521 @@
+"""Jobs on worker threads: they are queued, ordered, stopped, timed out, and nested without a deadlock."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from weakref import ref
+
+import pytest
+
+from support.cpu_pool import TARGET, Frame, entries, kernels, until
+from support.limits import LIMIT_S
+from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.pool import CommandList, Job, JobGroup, Kernel, Outcome, StopReason, WorkerPool, shared_pool
+from vyre.adapters.cpu.pool.options import default_threads
+from vyre.adapters.cpu.pool.primitives import Target
+from vyre.domain.errors import DispatchFailed, InvalidResource
+
+pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+
+SIZE = 2
+SUM = 500 * 501 // 2
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool(entries(), size=SIZE, cpus=2)
+    yield made
+    assert made.close()
+
+
+def adding(pool: WorkerPool, threads: int = 2, *, group: JobGroup | None = None) -> tuple[Job, Frame]:
+    """A job that adds ``SUM`` to element 0 of its frame."""
+    frame = Frame(1)
+    job = pool.job(CommandList([Kernel(kernels()["spread"], frame.address, 500, 3, threads)]), group=group)
+    job.keep = frame
+    return job, frame
+
+
+def endless(pool: WorkerPool, threads: int = 1, *, group: JobGroup | None = None) -> tuple[Job, Frame]:
+    """A job that runs until it is stopped, and sets element 0 of its frame when it has begun."""
+    frame = Frame(1)
+    command = Kernel(kernels()["endless"], frame.address, 2 * threads, 1, threads)
+    job = pool.job(CommandList([command, Kernel(kernels()["spread"], frame.address, 500)]), group=group)
+    job.keep = frame
+    return job, frame
+
+
+def begun(pool: WorkerPool, count: int) -> list[Job]:
+    """So many jobs without an end that have begun."""
+    made = [endless(pool) for _ in range(count)]
+    for job, _ in made:
+        pool.submit(job)
+    until(lambda: all(frame.data[0] for _, frame in made))
+    return [job for job, _ in made]
+
+
+def elsewhere(run: Callable[[], object]) -> threading.Thread:
+    """A started thread other than the main one."""
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+# ---------------------------------------------------------------- submitted jobs
+def test_a_submitted_job_ends(pool: WorkerPool) -> None:
+    job, frame = adding(pool)
+    assert job.done
+    pool.submit(job)
+    assert job.wait(LIMIT_S)
+    assert job.done
+    assert (job.outcome, job.executed, frame.data[0]) == (Outcome.COMPLETED, 1, SUM)
+    assert job.elapsed_ns > 0
+    assert job.wait(0)
+
+
+def test_waiting_ends_before_the_job(pool: WorkerPool) -> None:
+    (job,) = begun(pool, 1)
+    assert not job.done
+    assert not job.wait(0)
+    assert not job.wait(0.001)
+    job.stop()
+    assert job.wait()
+    assert job.stop_reason is StopReason.REQUESTED
+    assert job.outcome is Outcome.STOPPED
+    assert job.executed == 1
+
+
+def test_jobs_in_an_order(pool: WorkerPool) -> None:
+    """Each job of a chain begins when the one before has ended; those that are queued do not wait for the chain."""
+    (first,) = begun(pool, 1)
+    frames = [Frame(2) for _ in range(4)]
+    chain = [pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 1)])) for frame in frames]
+    for before, job in zip([first, *chain], chain, strict=False):
+        pool.submit(job, after=before)
+    free, frame = adding(pool)
+    pool.submit(free)
+    assert free.wait(LIMIT_S)
+    assert frame.data[0] == SUM
+    assert [frame.data[1] for frame in frames] == [0, 0, 0, 0]
+    first.stop()
+    for number, job in enumerate(chain):
+        until(lambda number=number: bool(frames[number].data[1]))  # type: ignore[misc]
+        assert [frame.data[1] for frame in frames] == [int(i <= number) for i in range(4)]
+        frames[number].data[0] = 1
+        assert job.wait(LIMIT_S)
+    late, frame = adding(pool)
+    pool.submit(late, after=chain[0])  # which has ended
+    assert late.wait(LIMIT_S)
+    assert frame.data[0] == SUM
+
+
+def test_several_jobs_after_one(pool: WorkerPool) -> None:
+    (first,) = begun(pool, 1)
+    made = [adding(pool) for _ in range(5)]
+    for job, _ in made:
+        pool.submit(job, after=first)
+    made[2][0].stop()
+    assert made[2][0].wait(LIMIT_S)
+    assert (made[2][0].outcome, made[2][0].executed) == (Outcome.STOPPED, 0)
+    assert not any(job.done for i, (job, _) in enumerate(made) if i != 2)
+    first.stop()
+    assert all(job.wait(LIMIT_S) for job, _ in made)
+    assert [frame.data[0] for _, frame in made] == [SUM, SUM, 0, SUM, SUM]
+
+
+def test_a_dropped_job_ends_and_its_memory_is_used_again(pool: WorkerPool) -> None:
+    frames = [Frame(1) for _ in range(300)]
+    for frame in frames:
+        job = pool.job(CommandList([Kernel(kernels()["spread"], frame.address, 500, 3, 2)]))
+        pool.submit(job)
+        del job
+    until(lambda: all(frame.data[0] == SUM for frame in frames))
+    assert pool.counts["records"] <= 384
+    assert pool.counts["in_flight"] <= 64
+
+
+# ---------------------------------------------------------------- the end of a job
+@pytest.mark.parametrize("threads", [1, 2, 8])
+@pytest.mark.parametrize("main", [True, False])
+def test_a_timeout_ends_an_endless_run(pool: WorkerPool, threads: int, main: bool) -> None:
+    job, frame = endless(pool, threads)
+    job.set_timeout(0.02)
+    for _ in range(2):
+        frame.data[0] = 0
+        if main:
+            assert pool.run(job) is Outcome.STOPPED
+        else:
+            with ThreadPoolExecutor(1) as executor:
+                assert executor.submit(pool.run, job).result(LIMIT_S) is Outcome.STOPPED
+        assert job.stop_reason is StopReason.TIMEOUT
+        assert (frame.data[0], job.executed) == (1, 1)
+    job.set_timeout(None)
+    pool.submit(job)
+    job.halt()
+    assert job.stop_reason is StopReason.REQUESTED
+
+
+def test_a_timeout_in_the_queue(pool: WorkerPool) -> None:
+    running = begun(pool, SIZE)
+    job, frame = adding(pool)
+    job.set_timeout(0.01)
+    later, _ = adding(pool)
+    later.set_timeout(3600)
+    pool.submit(later)
+    assert pool.run(job) is Outcome.STOPPED
+    assert (job.stop_reason, job.executed, frame.data[0]) == (StopReason.TIMEOUT, 0, 0)
+    assert job.elapsed_ns == 0
+    assert not later.done
+    for other in running:
+        other.halt()
+    assert later.wait(LIMIT_S)
+    assert later.outcome is Outcome.COMPLETED
+
+
+def test_a_long_timeout_does_not_end_a_run(pool: WorkerPool) -> None:
+    job, frame = adding(pool)
+    for timeout in (3600, 1800, 7200):
+        job.set_timeout(timeout)
+        assert pool.run(job) is Outcome.COMPLETED
+    assert frame.data[0] == 3 * SUM
+    assert job.stop_reason is None
+
+
+def test_stopping_a_queued_job(pool: WorkerPool) -> None:
+    running = begun(pool, SIZE)
+    made = [adding(pool) for _ in range(3)]
+    for job, _ in made:
+        pool.submit(job)
+    for job in (made[2][0], made[0][0]):  # the last in the queue, then the first
+        job.stop()
+        assert job.done
+        assert (job.outcome, job.executed) == (Outcome.STOPPED, 0)
+    last, frame = adding(pool)
+    pool.submit(last)
+    for job in running:
+        job.stop()
+    assert made[1][0].wait(LIMIT_S) and last.wait(LIMIT_S)
+    assert [frame.data[0] for _, frame in made] == [0, SUM, 0]
+    assert frame.data[0] == SUM
+
+
+def test_stopping_what_does_not_run_does_nothing(pool: WorkerPool) -> None:
+    job, frame = adding(pool)
+    job.stop()
+    job.halt()
+    assert pool.run(job) is Outcome.COMPLETED
+    job.stop()
+    assert (job.stop_reason, frame.data[0]) == (None, SUM)
+
+
+def test_a_closed_group_stops_its_jobs(pool: WorkerPool) -> None:
+    group, other = pool.group(), pool.group()
+    mine, others = endless(pool, group=group), endless(pool, group=other)
+    for job, _ in (mine, others):
+        pool.submit(job)
+    until(lambda: all(frame.data[0] for _, frame in (mine, others)))
+    outcomes: list[Outcome] = []
+    led, _ = endless(pool, group=group)
+    thread = elsewhere(lambda: outcomes.append(pool.run(led)))
+    queued, frame = adding(pool, group=group)
+    pool.submit(queued, after=others[0])
+    group.close()
+    assert mine[0].wait(LIMIT_S)
+    assert mine[0].stop_reason is StopReason.CLOSED
+    thread.join(LIMIT_S)
+    assert outcomes == [Outcome.STOPPED]
+    assert queued.done
+    assert not others[0].done
+    assert pool.run(queued) is Outcome.STOPPED
+    assert queued.stop_reason is StopReason.CLOSED
+    assert frame.data[0] == 0
+    others[0].halt()
+
+
+def test_a_job_is_run_by_one_run_at_a_time(pool: WorkerPool) -> None:
+    (job,) = begun(pool, 1)
+    with pytest.raises(InvalidResource, match="under way"):
+        pool.run(job)
+    with pytest.raises(InvalidResource, match="under way"):
+        pool.submit(job)
+    with ThreadPoolExecutor(1) as executor, pytest.raises(InvalidResource, match="under way"):
+        executor.submit(pool.run, job).result(LIMIT_S)
+    assert not job.done
+    job.halt()
+
+
+def test_a_closed_pool_stops_and_refuses(pool: WorkerPool) -> None:
+    running = begun(pool, SIZE)
+    queued, frame = adding(pool)
+    pool.submit(queued)
+    assert pool.close()
+    assert [job.stop_reason for job in running] == [StopReason.EXIT] * SIZE
+    assert queued.done and frame.data[0] == 0
+    for run in (pool.run, pool.submit):
+        with pytest.raises(DispatchFailed, match="closed"):
+            run(queued)
+    assert pool.close()
+
+
+def test_a_forgotten_pool_lets_its_threads_go() -> None:
+    pool = WorkerPool(entries(), size=2, cpus=2)
+    job, frame = adding(pool)
+    job.set_timeout(3600)
+    job.add_done_callback(lambda: None)
+    assert pool.run(job) is Outcome.COMPLETED
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("vyre-cpu-")]
+    known = ref(pool)
+    del pool, job
+    gc.collect()
+    assert known() is None
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert frame.data[0] == SUM
+
+
+# ---------------------------------------------------------------- callbacks
+def test_callbacks(pool: WorkerPool) -> None:
+    (job,) = begun(pool, 1)
+    called: list[bool] = []
+    event = threading.Event()
+    job.add_done_callback(lambda: called.append(job.done))
+    job.add_done_callback(event.set)
+    assert not event.is_set()
+    job.stop()
+    assert event.wait(LIMIT_S)
+    until(lambda: called == [True])
+    job.add_done_callback(lambda: called.append(False))
+    assert called == [True, False]
+
+
+def test_many_callbacks_are_called_once_each(pool: WorkerPool) -> None:
+    calls: list[int] = []
+    done = threading.Event()
+
+    def call(number: int) -> None:
+        calls.append(number)
+        if len(calls) == 500:
+            done.set()
+
+    for number in range(500):
+        job, _ = adding(pool)
+        pool.submit(job)
+        job.add_done_callback(lambda number=number: call(number))  # type: ignore[misc]
+    assert done.wait(LIMIT_S)
+    assert sorted(calls) == list(range(500))
+
+
+def test_a_callback_may_run_jobs(pool: WorkerPool) -> None:
+    results: list[Outcome | bool] = []
+    done = threading.Event()
+
+    def callback() -> None:
+        results.append(pool.run(adding(pool, 8)[0]))
+        submitted, _ = adding(pool)
+        pool.submit(submitted)
+        results.append(submitted.wait(LIMIT_S))
+        submitted.add_done_callback(done.set)
+
+    job, _ = adding(pool)
+    pool.submit(job)
+    job.add_done_callback(callback)
+    assert done.wait(LIMIT_S)
+    assert results == [Outcome.COMPLETED, True]
+
+
+def test_an_error_in_a_callback_is_told_and_hurts_no_other(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_value))
+    (job,) = begun(pool, 1)
+    event, error = threading.Event(), ValueError("odd")
+
+    def failing() -> None:
+        raise error
+
+    job.add_done_callback(failing)
+    job.add_done_callback(event.set)
+    job.stop()
+    assert event.wait(LIMIT_S)
+    assert told == [error]
+
+
+# ---------------------------------------------------------------- many threads
+def test_a_busy_pool_does_not_block_other_threads(pool: WorkerPool) -> None:
+    running = begun(pool, SIZE)
+    job, frame = adding(pool, 8)
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(pool.run, job).result(LIMIT_S) is Outcome.COMPLETED
+    assert frame.data[0] == SUM
+    for other in running:
+        other.halt()
+
+
+def test_queued_jobs_come_before_help(pool: WorkerPool) -> None:
+    """The helper of a long run begins a job that is queued as soon as it has finished its groups."""
+    frame = Frame(2)
+    long = pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 1000, 1, 2)]))
+    pool.submit(long)
+    until(lambda: frame.data[1] == 2)  # both workers are inside
+    job, added = adding(pool)
+    pool.submit(job)
+    frame.data[0] = 2
+    assert job.wait(LIMIT_S)
+    assert added.data[0] == SUM
+    assert not long.done
+    until(lambda: frame.data[1] == 4)  # it helps again
+    frame.data[0] = 1000
+    assert long.wait(LIMIT_S)
+    assert frame.data[1] == 1000
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_no_more_threads_take_part_than_are_allowed(pool: WorkerPool, threads: int) -> None:
+    frame = Frame(2)
+    job = pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 100, 1, 8)]))
+    job.set_threads(threads)
+    wide, other = adding(pool, 8)
+    assert pool.run(wide) is Outcome.COMPLETED
+    assert pool.counts["workers"] == 8
+    pool.submit(job)
+    until(lambda: frame.data[1] == threads)
+    for _ in range(20):
+        assert pool.run(wide) is Outcome.COMPLETED  # the others are awake, and do not enter
+    assert frame.data[1] == threads
+    frame.data[0] = 100
+    assert job.wait(LIMIT_S)
+    assert frame.data[1] == 100
+    assert other.data[0] == 21 * SUM
+
+
+def test_more_teams_than_there_are(pool: WorkerPool) -> None:
+    """Runs that find no free team run on one thread."""
+    count = 70
+    frames = [Frame(2) for _ in range(count)]
+    jobs = [pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 4, 1, 2)])) for frame in frames]
+    with ThreadPoolExecutor(count) as executor:
+        results = [executor.submit(pool.run, job) for job in jobs]
+        until(lambda: all(frame.data[1] for frame in frames))
+        for frame in frames:
+            frame.data[0] = 4
+        assert {result.result(LIMIT_S) for result in results} == {Outcome.COMPLETED}
+    assert [frame.data[1] for frame in frames] == [4] * count
+
+
+def test_many_runs_from_many_threads_without_growth(pool: WorkerPool) -> None:
+    callers, rounds = 16, 400
+
+    def work(number: int) -> int:
+        job, frame = adding(pool, 1 + number % 3)
+        short, other = adding(pool, 1)
+        scratch = Kernel(kernels()["nothing"], frame.address, 4, 1, 2, 10_000)
+        big = pool.job(CommandList([scratch]))
+        for i in range(rounds):
+            assert pool.run(job) is Outcome.COMPLETED
+            assert pool.run_short(short) is Outcome.COMPLETED
+            assert pool.run_short(big) is Outcome.COMPLETED
+            if i % 4 == 0:
+                pool.submit(job)
+                assert job.wait(LIMIT_S)
+        return frame.data[0] + other.data[0]
+
+    def all_work() -> None:
+        with ThreadPoolExecutor(callers) as executor:
+            assert list(executor.map(work, range(callers))) == [SUM * (2 * rounds + rounds // 4)] * callers
+
+    all_work()
+    before, threads = pool.counts, threading.active_count()
+    all_work()
+    assert pool.counts == before
+    assert threading.active_count() == threads
+    assert before["records"] == 64
+    assert pool.scratch_bytes <= (callers + before["workers"]) * 3 * 4096
+
+
+# ---------------------------------------------------------------- threads of the pool
+def test_workers_are_started_when_they_are_needed() -> None:
+    pool = WorkerPool(entries(), size=2, cpus=2)
+    job, frame = adding(pool, 1)
+    assert pool.run_short(job) is Outcome.COMPLETED
+    assert pool.counts["workers"] == 0
+    assert pool.run(job) is Outcome.COMPLETED
+    assert pool.counts["workers"] == 2
+    wide, _ = adding(pool, 5)
+    assert pool.run(wide) is Outcome.COMPLETED
+    assert pool.counts["workers"] == 5
+    assert frame.data[0] == 2 * SUM
+    assert pool.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinity of threads")
+def test_affinity() -> None:
+    cpu = frozenset([max(os.sched_getaffinity(0))])
+    pool = WorkerPool(entries(), size=2, cpus=1, affinity=cpu)
+    job, frame = adding(pool)
+    before = set(threading.enumerate())
+    assert pool.run(job) is Outcome.COMPLETED
+    workers = [thread for thread in threading.enumerate() if thread not in before]
+    assert len(workers) == 2
+    for thread in workers:
+        until(lambda thread=thread: os.sched_getaffinity(thread.native_id) == cpu)  # type: ignore[misc]
+    assert frame.data[0] == SUM
+    assert pool.close()
+
+
+def test_a_thread_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = WorkerPool(entries(), size=2, cpus=2)
+    job, frame = adding(pool)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(DispatchFailed, match="cannot be started") as caught:
+            pool.run(job)
+        assert "threads=1" in caught.value.fix
+    assert pool.run(job) is Outcome.COMPLETED
+    wide, _ = adding(pool, 9)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        assert pool.run(wide) is Outcome.COMPLETED  # with the threads that there are
+    assert frame.data[0] == SUM
+    assert pool.close()
+
+
+@pytest.mark.parametrize("spin_ns", [0, 1_000_000])
+@pytest.mark.parametrize("cpus", [0, 64])
+def test_results_do_not_depend_on_how_threads_wait(spin_ns: int, cpus: int) -> None:
+    pool = WorkerPool(entries(), size=3, cpus=cpus, spin_ns=spin_ns)
+    frame = Frame(3)
+    job = pool.job(CommandList([], [Kernel(kernels()["spread"], frame.address, 30, 1, 3)], 300))
+    assert pool.run(job) is Outcome.COMPLETED
+    assert sum(frame.data) == 300 * 30 * 31 // 2
+    assert pool.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is what all other tests use")
+def test_sleeping_without_a_futex() -> None:
+    pool = WorkerPool(entries(Target(TARGET.arch, "darwin")), size=2, cpus=2)
+    frame = Frame(3)
+    job = pool.job(CommandList([], [Kernel(kernels()["spread"], frame.address, 30, 1, 3)], 50))
+    assert pool.run(job) is Outcome.COMPLETED
+    assert sum(frame.data) == 50 * 30 * 31 // 2
+    job, _ = endless(pool, 2)
+    job.set_timeout(0.01)
+    assert pool.run(job) is Outcome.STOPPED
+    (job,) = begun(pool, 1)
+    assert not job.wait(0.01)
+    job.halt()
+    assert pool.close()
+
+
+def test_sessions_share_a_pool() -> None:
+    first = shared_pool(entries)
+    assert shared_pool(lambda: pytest.fail("it is made once")) is first
+    assert first.size == default_threads()
+    cpus = frozenset([0])
+    assert shared_pool(entries, cpus) is shared_pool(entries, cpus) is not first

@@ -196,8 +196,8 @@ class World:
 
     def function_rows(self) -> dict[str, Row]:
         open_right = {"backend": "reference", "cache": False, "pins": None, "predict": False, "journal": None}
-        open_right |= {"catalog": None, "telemetry": None, "environment": None}
-        emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None}
+        open_right |= {"catalog": None, "telemetry": None, "environment": None, "threads": None, "affinity": None}
+        emit = {"program": SAXPY, "target": "sm_80", "assume": (), "grid_sync": "native", "spec": None, "form": None}
         build = {"program": SAXPY, "path": self.folder / "other.vyrz", "targets": ["sm_75"], "spec": None}
         build |= {"workgroup": None, "emitters": aot_emitters(machine_code=False)}
         return {
@@ -209,11 +209,15 @@ class World:
                     "catalog": {"none"},
                     "telemetry": {"none"},
                     "environment": DICTS,
+                    "threads": {"none"},
+                    "affinity": {"none"},
                 }
                 | {"cache": {"none", "false"} | PATHS, "pins": {"none"}, "predict": FLAGS},
             ),
             "validate": Row(vyre.validate, {"program": SAXPY}),
-            "emit": Row(vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set()}),
+            "emit": Row(
+                vyre.emit, emit, {"target": {"none"}, "assume": EMPTY | {"set"}, "grid_sync": set(), "form": {"none"}}
+            ),
             "build_bundle": Row(
                 vyre.build_bundle, build, {"targets": {"none"}, "emitters": {"none"}, "workgroup": AXES}
             ),

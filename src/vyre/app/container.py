@@ -10,6 +10,8 @@ its own singletons; override on an instance before its first use.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dependency_injector import containers, providers
 
 from vyre.adapters.discovery import load_catalog
@@ -41,8 +43,8 @@ def select(selector: BackendSelector, name: str) -> Selection:
 class Container(containers.DeclarativeContainer):
     """Providers for a session; overriding one replaces what it provides.
 
-    ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict`` and ``journal`` hold what ``vyre.open``
-    takes under these names.
+    ``backend_name`` holds ``auto`` or an id; ``cache``, ``pins``, ``predict``, ``journal``, ``threads`` and
+    ``affinity`` hold what ``vyre.open`` takes under these names.
     """
 
     environment: providers.ThreadSafeSingleton[Environment] = providers.ThreadSafeSingleton(ProcessEnvironment)
@@ -53,8 +55,10 @@ class Container(containers.DeclarativeContainer):
     decisions: providers.ThreadSafeSingleton[CountedDecisions] = providers.ThreadSafeSingleton(
         CountedDecisions, telemetry, journal
     )
+    threads: providers.Object[int | None] = providers.Object(None)
+    affinity: providers.Object[Iterable[int] | None] = providers.Object(None)
     services: providers.ThreadSafeSingleton[BackendServices] = providers.ThreadSafeSingleton(
-        backend_services, cache, environment, telemetry, decisions
+        backend_services, cache, environment, telemetry, decisions, threads, affinity
     )
     backend_name: providers.Object[str] = providers.Object(AUTO)
     forced: providers.Callable[str | None] = providers.Callable(forced_backend, environment)

@@ -26,23 +26,25 @@ def emit(
     assume: Collection[str] = (),
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
+    form: str | None = None,
 ) -> EmittedModule:
     """Returns the code of a program for ``target``, with everything that a launcher must know.
 
-    ``target``: such as ``sm_90``, which gives PTX and is the default.  ``to_json`` of the result returns the documented
-    form.  Needs neither a driver nor a device.  The kernel is valid for every grid and for naturally aligned buffers
-    that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) promises more.  A program with grid
-    barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to be launched in order on
-    one stream.
+    ``target``: such as ``sm_90``, which gives PTX and is the default, or ``cpu`` for the processor of this machine.
+    ``form``: the language of the code, such as ``llvm`` or ``asm`` for ``cpu``; None for the usual one.  ``to_json`` of
+    the result returns the documented form.  Needs neither a driver nor a device.  The kernel is valid for every grid,
+    and for naturally aligned buffers that may overlap; ``assume`` (``aligned16``, ``noalias``, ``exact-grid``) promises
+    more.  A program with grid barriers becomes one cooperative kernel, or with ``grid_sync="split"`` several kernels to
+    be launched in order on one stream.
 
-    Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, and ``InvalidConfig`` for an
-    unknown target or option.
+    Raises ``InvalidProgram``, ``UnsupportedFeature`` for features that the target lacks, ``InvalidConfig`` for an
+    unknown target or option, and ``BackendUnavailable`` for assembly without the compiler that writes it.
     """
     from vyre.domain.ir.program import Program
     from vyre.domain.specialization import spec_literals
 
     expect("program", program, Program, "a Program")
-    chosen = choose_emission(load_catalog(), target, assume, grid_sync)
+    chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
     return chosen.emission.emit(program, chosen.options, spec_literals(program, spec))
 
 
@@ -53,6 +55,7 @@ def emission_key(
     assume: Collection[str] = (),
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
+    form: str | None = None,
 ) -> ArtifactKey:
     """Returns the key under which a cache stores the result of ``emit`` for the same arguments.
 
@@ -62,7 +65,7 @@ def emission_key(
     from vyre.domain.specialization import complete_spec
 
     expect("program", program, Program, "a Program")
-    chosen = choose_emission(load_catalog(), target, assume, grid_sync)
+    chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
     return chosen.emission.key(program, chosen.options, complete_spec(program, spec))
 
 
@@ -74,7 +77,11 @@ class ChosenEmission(NamedTuple):
 
 
 def choose_emission(
-    catalog: BackendCatalog, target: str | None, assume: Collection[str] = (), grid_sync: str = NATIVE
+    catalog: BackendCatalog,
+    target: str | None,
+    assume: Collection[str] = (),
+    grid_sync: str = NATIVE,
+    form: str | None = None,
 ) -> ChosenEmission:
     """Returns the first backend of ``catalog``, by precedence, that knows ``target``, and the options in its form.
 
@@ -82,6 +89,7 @@ def choose_emission(
     target or option, and ``BackendUnavailable`` where no backend emits code.
     """
     expect("target", target, (str, type(None)), "a name such as sm_90, or None")
+    expect("form", form, (str, type(None)), "a name such as ptx, or None")
     expect("grid_sync", grid_sync, str, f"one of {', '.join(GRID_SYNC_MODES)}")
     names = tuple(items_of("assume", assume))
     emission, target = _knowing(catalog, target)
@@ -92,7 +100,14 @@ def choose_emission(
             )
     if grid_sync not in GRID_SYNC_MODES:
         raise InvalidConfig(f"grid_sync={grid_sync!r} is no mode", fix=f"use one of {', '.join(GRID_SYNC_MODES)}.")
-    return ChosenEmission(emission, EmissionOptions(target=target, assume=frozenset(names), grid_sync=grid_sync))
+    if form is not None and form not in emission.forms:
+        raise InvalidConfig(
+            f"code for {target} cannot be written as {shown(form)}", fix=f"use one of {', '.join(emission.forms)}."
+        )
+    options = EmissionOptions(
+        target=target, assume=frozenset(names), grid_sync=grid_sync, form=emission.forms[0] if form is None else form
+    )
+    return ChosenEmission(emission, options)
 
 
 def _knowing(catalog: BackendCatalog, target: str | None) -> tuple[CodeEmission, str]:

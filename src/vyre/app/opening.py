@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,18 +37,23 @@ def open(
     pins: PinsOption = None,
     predict: bool | PredictionConfig = False,
     journal: DecisionJournal | None = None,
+    threads: int | None = None,
+    affinity: Iterable[int] | None = None,
 ) -> Session:
     """Opens a session on the named backend, or on the best one that can run here (``auto``).
 
-    Without a production backend ``auto`` takes ``reference``, and both ``Session.explain()`` and one warning event say
-    so.  ``VYRE_BACKEND`` names the backend that ``auto`` takes.  ``cache``: where compiled code and results of tuning
-    are stored for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for the setting of the
+    ``auto`` takes a device of its own such as ``cuda``, else the processor of this machine (``cpu``), else
+    ``reference``, and ``Session.explain()`` says why; for ``reference`` one warning event says so, too.
+    ``VYRE_BACKEND`` names the backend that ``auto`` takes.  ``cache``: where compiled code and results of tuning are
+    stored for other processes: a directory, a ``CacheConfig``, False for nowhere, or None for the setting of the
     environment.  ``pins``: winners of the tuner, or the file that holds them.  ``predict``: whether to prepare evicted
     shapes in the background before they are dispatched again; see ``Session.predictions``.  ``journal`` records
-    decisions for replay; see ``Session.write_journal``.  ``catalog``, ``telemetry`` and ``environment`` replace the
-    adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
-    ``BackendUnavailable``, ``InvalidConfig`` for an invalid cache setting, and for pins ``UnreadableFile`` and
-    ``MalformedJson``.
+    decisions for replay; see ``Session.write_journal``.  ``threads`` and ``affinity``: how many threads take part in a
+    launch of ``cpu`` at most, and the numbers of the CPUs on which they run; None: ``VYRE_CPU_THREADS`` and
+    ``VYRE_CPU_AFFINITY``, else as many as the process may use.  ``catalog``, ``telemetry`` and ``environment`` replace
+    the adapters of this process; ``vyre.app.container.Container`` wires the same parts for applications.  Raises
+    ``BackendUnavailable``, ``InvalidConfig`` for an invalid setting, ``UnsupportedFeature`` for threads or affinity of
+    a named backend that takes neither, and for pins ``UnreadableFile`` and ``MalformedJson``.
     """
     if journal is not None and not isinstance(journal, DecisionJournal):
         raise InvalidConfig(f"journal={shown(journal)}", fix="pass a vyre.DecisionJournal().")
@@ -57,7 +63,7 @@ def open(
     environment = ProcessEnvironment() if environment is None else environment
     _expect_methods("telemetry", telemetry, "count", "event")
     _expect_methods("environment", environment, "get")
-    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal))
+    services = backend_services(cache, environment, telemetry, CountedDecisions(telemetry, journal), threads, affinity)
     forced = environment.get(FORCE_VARIABLE)
     catalog = catalog if catalog is not None else load_catalog()
     selector = BackendSelector(catalog, telemetry, forced, services)

@@ -1,20 +1,20 @@
 """Backend selection: by name, by ``VYRE_BACKEND``, or the best production backend that can run here.
 
-Every candidate gets a reason.  The reference is never a silent fallback: it runs when it is named, or when no
-production backend can run, and then the report and one warning event say so.
+A device of its own is preferred to the processor of this machine.  Every candidate gets a reason.  The reference is
+never a silent fallback: it runs when it is named, or when no production backend can run, and then the report and one
+warning event say so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
-from vyre.domain.device import DeviceProfile
-from vyre.domain.errors import BackendError, BackendUnavailable
+from vyre.domain.errors import BackendError, BackendUnavailable, UnsupportedFeature
 from vyre.policies.devices.backend_ranking import Candidate, capability_score, rank_candidates
 from vyre.policies.journal import decide
 from vyre.ports.backend import (
@@ -50,7 +50,8 @@ class SelectionReport:
     """The result of a selection.
 
     ``str(report)`` has one line per candidate, per plug-in that could not be loaded, and per planned execution.
-    ``planned``: the plans that the backend has made in the session so far, oldest first.
+    ``planned``: the plans that the backend has made in the session so far, oldest first.  ``race_checks``: the backend
+    that has run race checks instead of the chosen one, and why; empty if there were none.
     """
 
     requested: str
@@ -59,11 +60,14 @@ class SelectionReport:
     candidates: tuple[CandidateReport, ...]
     failures: tuple[DiscoveryFailure, ...] = ()
     planned: tuple[PlannedExecution, ...] = ()
+    race_checks: str = ""
 
     def __str__(self) -> str:
         lines = [f"backend `{self.chosen}`: {self.reason}"]
         lines += [f"  {'*' if c.chosen else '-'} {c.id} ({c.role.value}): {c.reason}" for c in self.candidates]
         lines += [f"  ! {failure.entry_point}: {failure.reason}" for failure in self.failures]
+        if self.race_checks:
+            lines.append(f"  race checks: {self.race_checks}")
         times = Counter(planned.work for planned in self.planned)
         latest = {planned.work: planned.plan for planned in self.planned}
         lines += [f"  {work}: {_planned(plan, times[work])}" for work, plan in latest.items()]
@@ -77,11 +81,16 @@ def _planned(plan: ExecutionPlan, times: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A constructed backend with the report on its selection.  ``services``: those that it was given."""
+    """A constructed backend with the report on its selection.
+
+    ``services``: those that it was given.  ``race_checker`` makes the backend that runs race checks in its place; None
+    if it runs them itself or was asked for by name, so that it says what it does not support.
+    """
 
     backend: Backend
     report: SelectionReport
     services: BackendServices = NO_SERVICES
+    race_checker: Callable[[], Backend] | None = None
 
 
 class BackendSelector:
@@ -124,6 +133,10 @@ class BackendSelector:
         registration = self._catalog.get(name)
         if registration is None:
             raise self._unknown(name)
+        if requested == name and self._services.host.given and not registration.on_host:
+            raise UnsupportedFeature(
+                feature="threads= and affinity=", backend=name, fix="leave them out, or open `cpu`."
+            )
         if registration.role is BackendRole.EMIT_ONLY:
             raise BackendUnavailable(f"backend `{name}` only emits code, it cannot run programs")
         return self._selection(self._construct(registration), requested, reason, {name: reason})
@@ -135,7 +148,7 @@ class BackendSelector:
             if registration.role is BackendRole.PRODUCTION:
                 profile = _attempt(registration.probe, registration.id, reasons)
                 if profile is not None:
-                    candidates.append(Candidate(registration.id, registration.rank, profile))
+                    candidates.append(Candidate(registration.id, registration.rank, profile, registration.on_host))
         ranked = decide(self._services.decisions, rank_candidates, candidates)
         makers = {r.id: r.make for r in self._catalog.registrations}
         for place, candidate in enumerate(ranked):
@@ -143,14 +156,19 @@ class BackendSelector:
             if backend is not None:
                 score = capability_score(candidate.profile)
                 reason = f"the best production backend that can run here (score {score} of 66)"
+                if candidate.on_host:
+                    reason = f"the processor of this machine; {_others(reasons)}"
                 for other in ranked[place + 1 :]:
-                    reasons[other.id] = f"ranked after `{candidate.id}` ({_against(other.profile, candidate.profile)})"
-                return self._selection(backend, AUTO, reason, reasons | {candidate.id: reason})
+                    reasons[other.id] = f"ranked after `{candidate.id}` ({_against(other, candidate)})"
+                selection = self._selection(backend, AUTO, reason, reasons | {candidate.id: reason})
+                reference = self._reference()
+                checker = None if reference is None else partial(self._construct, reference)
+                return replace(selection, race_checker=checker)
         return self._reference_instead(reasons)
 
     def _reference_instead(self, reasons: dict[str, str]) -> Selection:
         why = "; ".join(f"`{name}`: {reason}" for name, reason in reasons.items()) or "none is installed"
-        reference = next((r for r in self._catalog.by_precedence() if r.role is BackendRole.REFERENCE), None)
+        reference = self._reference()
         if reference is None:
             raise BackendUnavailable(
                 f"no production backend can run here ({why}) and no reference backend is installed",
@@ -160,6 +178,9 @@ class BackendSelector:
         selection = self._selection(self._construct(reference), AUTO, reason, reasons | {reference.id: reason})
         self._warn(selection.report)
         return selection
+
+    def _reference(self) -> BackendRegistration | None:
+        return next((r for r in self._catalog.by_precedence() if r.role is BackendRole.REFERENCE), None)
 
     def _selection(self, backend: Backend, requested: str, reason: str, reasons: dict[str, str]) -> Selection:
         reports = tuple(
@@ -199,14 +220,22 @@ def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | N
     try:
         return call()
     except BackendError as error:
-        reasons[name] = error.message
+        known = error.fix not in ("", error.default_fix)
+        reasons[name] = f"{error.message}. Fix: {error.fix.removesuffix('.')}" if known else error.message
     except Exception as error:  # a plug-in may fail in any way
         reasons[name] = f"{type(error).__name__}: {error}"
     return None
 
 
-def _against(loser: DeviceProfile, winner: DeviceProfile) -> str:
-    mine, theirs = capability_score(loser), capability_score(winner)
+def _others(reasons: dict[str, str]) -> str:
+    failed = "; ".join(f"`{name}`: {reason}" for name, reason in reasons.items())
+    return f"no other device can run here ({failed})" if failed else "no backend of another device is installed"
+
+
+def _against(loser: Candidate, winner: Candidate) -> str:
+    if loser.on_host and not winner.on_host:
+        return "which has a device of its own"
+    mine, theirs = capability_score(loser.profile), capability_score(winner.profile)
     return f"score {mine} against {theirs}" if mine != theirs else f"equal score {mine}, then clocks, bandwidth, rank"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache as once
 from typing import TYPE_CHECKING
 
 from vyre.adapters.disk.configuration import CacheOption, config_of
+from vyre.domain.host_options import host_options
 from vyre.ports.backend import BackendServices
 
 if TYPE_CHECKING:
@@ -15,13 +17,19 @@ if TYPE_CHECKING:
 
 
 def backend_services(
-    cache: CacheOption, environment: Environment, telemetry: Telemetry, decisions: DecisionSink | None = None
+    cache: CacheOption,
+    environment: Environment,
+    telemetry: Telemetry,
+    decisions: DecisionSink | None = None,
+    threads: int | None = None,
+    affinity: Iterable[int] | None = None,
 ) -> BackendServices:
     """Returns services whose store, configured by ``cache``, is opened when the backend first requests it.
 
-    Raises ``InvalidConfig`` for an invalid ``cache``.
+    Raises ``InvalidConfig`` for an invalid ``cache``, ``threads`` or ``affinity``.
     """
     config_of(cache)
+    host = host_options(threads, affinity)
 
     @once
     def artifacts() -> ArtifactStore | None:
@@ -31,4 +39,4 @@ def backend_services(
 
         return open_disk_store(cache, environment, telemetry, sink=decisions)
 
-    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions)
+    return BackendServices(artifacts=artifacts, telemetry=telemetry, decisions=decisions, host=host)

@@ -17,6 +17,7 @@ from vyre.app.lease import BackendLease
 from vyre.app.misuse import ForeignSessionUse, explain_call
 from vyre.app.pipeline import REMEMBERED_TIMINGS, BoundLaunch, Inputs, OutArrays, Pipeline
 from vyre.app.preparing import Key, PreparedPipelines, Wanted, merged_for, shorthand_key
+from vyre.app.race_checks import RaceChecks
 from vyre.app.result import Result
 from vyre.app.selection import Selection, SelectionReport
 from vyre.app.shorthand import Keywords
@@ -85,6 +86,7 @@ class Session(ForeignSessionUse):
         self._tuning_service: TuningService | None = None
         self._calibration_service: CalibrationService | None = None
         self._lease = BackendLease(selection.backend)
+        self._race_checks = RaceChecks(selection, self._lease, telemetry)
         self._background = BackgroundCompiler(telemetry)
         self._pipelines = PreparedPipelines()
         self._prepared = self._pipelines.table
@@ -129,7 +131,8 @@ class Session(ForeignSessionUse):
         ``out``: arrays by name that receive results, written only if the dispatch succeeds; they share memory neither
         with an input nor with each other.  ``outputs``: an arena that receives all results; the arrays of the result
         are then read-only views that are valid until its next dispatch. ``tune``: whether to run with the config that
-        ``tuned`` returns, which changes no byte of the results.
+        ``tuned`` returns, which changes no byte of the results.  Where no backend was asked for by name, the reference
+        runs what is checked for races, and ``explain()`` and a warning event say so.
 
         ``Result`` describes the shapes of the outputs; ``Result.launch`` names the rule that chose the grid.
 
@@ -488,7 +491,8 @@ class Session(ForeignSessionUse):
         if program is None:
             self._lease.check_process()
             planning = self._lease.backend.planning
-            return replace(self._selection.report, planned=() if planning is None else planning.plans())
+            planned = () if planning is None else planning.plans()
+            return replace(self._selection.report, planned=planned, race_checks=self._race_checks.report)
         expect("program", program, Program, "a Program, or None", InvalidInput)
         from vyre.app.explain.service import Asked, explain_program, known_costs  # imported on use
 
@@ -585,7 +589,10 @@ class Session(ForeignSessionUse):
         with self._closing:
             self._background.close()
             self._threads.close()
-            self._lease.close()
+            try:
+                self._lease.close()
+            finally:
+                self._race_checks.close()
 
     # ---------------------------------------------------------------- preparing
     def _compiled(self, wanted: Wanted) -> Pipeline:
@@ -594,15 +601,16 @@ class Session(ForeignSessionUse):
     def _prepare(self, program: Program, config: DispatchConfig, kind: Kind = Pipeline) -> Pipeline:
         self._lease.check_open()
         started = time.perf_counter_ns()
-        backend = self._lease.backend
+        lease = self._race_checks.lease if config.race_check else self._lease
+        backend = lease.backend
         require_valid(program, self._selection.services.artifacts if backend.stores_code else None)
         validated = time.perf_counter_ns() - started
         missing = required_ops(program) - backend.supported_ops
         if missing:
             raise UnsupportedFeature(feature=", ".join(sorted(missing)), backend=backend.id)
-        if backend.planning is not None and not self._lease.is_reviewed:
-            self._lease.review_with(self._calibration().planning_review())
-        pipeline = kind(self._lease, program, config, (("validate", validated),))
+        if backend.planning is not None and lease is self._lease and not lease.is_reviewed:
+            lease.review_with(self._calibration().planning_review())
+        pipeline = kind(lease, program, config, (("validate", validated),))
         self._telemetry.count("vyre.pipeline.prepared", backend=backend.id, cache=pipeline.cache.value)
         return pipeline
 

@@ -68,7 +68,7 @@ class DispatchConfig:
     ``spec``: values of ``SpecConst`` by name; plain numbers are typed as in ``SpecMap``; other types are refused.
     ``output_counts``: numbers of elements, by name, of backend-allocated buffers whose size is left open.
     ``step_budget``: the number of loop back-edges that a lane may take.
-    ``race_check``: data races are reported (reference and ``cuda-machine``).
+    ``race_check``: data races are reported (by the reference and ``cuda-machine``; ``auto`` takes the reference).
     ``chunk_workgroups``: the number of workgroups that the vectorised engine runs at once (None = it chooses).
     ``timeout_s``: seconds for the whole dispatch.
     ``max_output_bytes``: an upper bound of the sum of returned bytes.

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias, 
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, DispatchTiming
 from vyre.domain.errors import InvalidResource, UnsupportedFeature
+from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.domain.names import BackendId, OpId
 from vyre.ports.support import SILENT, Telemetry
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from vyre.ports.emission import CodeEmission
     from vyre.ports.planning import ExecutionPlanning
 
-PORT_API_VERSION: Final = 4
+PORT_API_VERSION: Final = 5
 FacetT = TypeVar("FacetT")
 
 
@@ -546,12 +547,14 @@ class BackendServices:
     """Services that an application provides to the backends that it makes.
 
     ``artifacts`` opens the store of compiled code, the same one on each call, or returns None; a backend that
-    compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.
+    compiles nothing does not call it.  ``decisions`` receives every decision that a backend takes.  ``host`` holds what
+    the application says about threads; only backends whose registration is ``on_host`` heed it.
     """
 
     artifacts: Callable[[], ArtifactStore | None] = _no_artifacts
     telemetry: Telemetry = SILENT
     decisions: DecisionSink | None = None
+    host: HostOptions = NO_HOST_OPTIONS
 
 
 NO_SERVICES: Final = BackendServices()
@@ -567,6 +570,10 @@ class BackendRegistration:
     ``emission`` and ``bundles`` make facets that need no ``Backend``; None means that there is no such facet.
     ``emission`` translates programs to code; ``bundles`` compiles them ahead of time and runs the result.
     ``packages`` names the distributions that the backend uses where they are installed.
+
+    ``on_host`` says that the backend runs programs on the processor of this machine, so that a device of its own is
+    preferred and ``BackendServices.host`` applies.  ``facts`` returns what ``vyre doctor`` shows about the device, as
+    texts by topic, and opens no device either; it may raise ``BackendError``.
     """
 
     id: BackendId
@@ -577,6 +584,8 @@ class BackendRegistration:
     emission: Callable[[], CodeEmission] | None = None
     bundles: Callable[[], BundleSupport] | None = None
     packages: tuple[str, ...] = ()
+    on_host: bool = False
+    facts: Callable[[], Mapping[str, str]] | None = None
     api_version: int = PORT_API_VERSION
 
     def make(self, services: BackendServices = NO_SERVICES) -> Backend:

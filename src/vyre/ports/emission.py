@@ -27,13 +27,14 @@ the barriers."""
 class EmissionOptions:
     """Options of an emission.
 
-    ``target`` is one that the facet knows, ``assume`` holds some of its assumptions, and ``grid_sync`` is one of
-    ``GRID_SYNC_MODES``.
+    ``target`` is one that the facet knows, ``assume`` holds some of its assumptions, ``grid_sync`` is one of
+    ``GRID_SYNC_MODES``, and ``form`` is one of its forms; empty for the first of them.
     """
 
     target: str
     assume: frozenset[str] = frozenset()
     grid_sync: str = NATIVE
+    form: str = ""
 
 
 class EmittedModule(Protocol):
@@ -66,6 +67,11 @@ class CodeEmission(Protocol):
     @property
     def default_target(self) -> str:
         """Returns the default target, one of ``targets``."""
+        ...
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Returns the names of the languages in which the code can be written, the usual one first."""
         ...
 
     @property

@@ -12,6 +12,7 @@ from dependency_injector import providers
 import vyre
 from support.small_programs import catalog_of, saxpy_catalog, saxpy_program, square_kernel
 from vyre.app.container import Container
+from vyre.domain.host_options import HostOptions
 from vyre.testing.fakes import function_backend
 from vyre.testing.recording_telemetry import RecordingTelemetry
 
@@ -83,3 +84,9 @@ def test_open_and_the_container_choose_alike(container: Container, monkeypatch: 
     with vyre.open() as opened, container.session() as contained:
         assert opened.backend == contained.backend == "reference-scalar"
         assert opened.explain() == contained.explain()
+
+
+def test_threads_and_affinity_reach_the_services(container: Container) -> None:
+    container.threads.override(providers.Object(3))
+    container.affinity.override(providers.Object([1, 0]))
+    assert container.services().host == HostOptions(3, frozenset({0, 1}))

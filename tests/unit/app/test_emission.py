@@ -42,6 +42,7 @@ class Listing:
     name: str
     targets: tuple[str, ...]
     assumptions: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ("list",)
 
     @property
     def default_target(self) -> str:
@@ -80,7 +81,7 @@ def test_the_first_backend_that_knows_the_target_writes_it(target: str | None, w
 
 def test_the_options_are_those_of_the_backend() -> None:
     chosen = choose_emission(CATALOG, "arm", ["warm"], "split")
-    assert chosen.options == EmissionOptions(target="arm", assume=frozenset({"warm"}), grid_sync="split")
+    assert chosen.options == EmissionOptions(target="arm", assume=frozenset({"warm"}), grid_sync="split", form="list")
     for target, assume, grid_sync, message in (
         ("risc", ["warm"], "native", "unknown assumption 'warm'"),
         ("arm", ["aligned16"], "native", "unknown assumption 'aligned16'. Fix: use some of warm"),
@@ -112,3 +113,12 @@ print(*sorted(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+def test_a_form_is_one_of_the_backend() -> None:
+    catalog = BackendCatalog((registration(10, Listing("two", ("vm",), forms=("words", "bytes"))),))
+    assert choose_emission(catalog, "vm").options.form == "words"
+    assert choose_emission(catalog, "vm", form="bytes").options.form == "bytes"
+    with pytest.raises(InvalidConfig) as raised:
+        choose_emission(catalog, None, form="ptx")
+    assert str(raised.value) == "code for vm cannot be written as 'ptx'. Fix: use one of words, bytes."

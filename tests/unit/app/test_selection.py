@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from vyre.app.selection import BackendSelector, Selection
 from vyre.domain.device import DeviceProfile
-from vyre.domain.errors import BackendUnavailable
+from vyre.domain.errors import BackendUnavailable, UnsupportedFeature
+from vyre.domain.host_options import HostOptions, host_options
 from vyre.ports.backend import (
     Backend,
     BackendCatalog,
@@ -153,3 +155,72 @@ def test_the_report_prints_candidates_and_broken_plugins() -> None:
     assert "! x = a:b: ImportError: a" in text
     with pytest.raises(BackendUnavailable, match="ImportError: a"):
         BackendSelector(catalog, RecordingTelemetry()).select("nope")
+
+
+def on_host(made: BackendRegistration) -> BackendRegistration:
+    return replace(made, on_host=True)
+
+
+HOST = on_host(entry("host", f16=True))
+NO_COMPILER = BackendUnavailable("llvmlite is not installed", fix="install it.")
+
+
+def test_a_device_of_its_own_is_preferred_to_the_processor_whatever_their_scores() -> None:
+    selection, telemetry = choose(REFERENCE, HOST, PLAIN)
+    assert selection.backend.id == "plain"
+    assert reasons(selection)["host"] == "ranked after `plain` (which has a device of its own)"
+    assert telemetry.events == []
+
+
+def test_the_processor_is_taken_where_no_device_can_run_and_the_reason_says_so() -> None:
+    selection, telemetry = choose(REFERENCE, HOST)
+    assert selection.report.reason == "the processor of this machine; no backend of another device is installed"
+    for broken in (replace(PLAIN, probe=probe_raising(NO_DEVICE)), replace(PLAIN, factory=raising(NO_DEVICE))):
+        selection, telemetry = choose(REFERENCE, HOST, broken)
+        assert selection.backend.id == "host"
+        reason = "the processor of this machine; no other device can run here (`plain`: no device found)"
+        assert selection.report.reason == reasons(selection)["host"] == reason
+    assert telemetry.events == []
+
+
+def test_the_report_says_what_to_install() -> None:
+    selection, _ = choose(REFERENCE, replace(HOST, factory=raising(NO_COMPILER)))
+    assert selection.backend.id == "reference"
+    assert reasons(selection)["host"] == "llvmlite is not installed. Fix: install it"
+    assert "(`host`: llvmlite is not installed. Fix: install it)" in selection.report.reason
+
+
+def opened(
+    *registrations: BackendRegistration, name: str = "auto", forced: str | None = None, **options: Any
+) -> Selection:
+    services = BackendServices(host=host_options(**options))
+    return BackendSelector(BackendCatalog(registrations), RecordingTelemetry(), forced, services).select(name)
+
+
+def test_threads_reach_the_backend_that_is_chosen() -> None:
+    found: list[BackendServices] = []
+
+    def make(services: BackendServices) -> Backend:
+        found.append(services)
+        return function_backend(dict, "host")
+
+    opened(replace(HOST, factory=make), name="host", threads=3, affinity=[2, 0, 2])
+    assert found[0].host == HostOptions(3, frozenset({0, 2}))
+
+
+@pytest.mark.parametrize("options", [{"threads": 2}, {"affinity": {0}}])
+def test_threads_of_a_backend_without_any_are_refused_if_it_is_asked_for_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedFeature, match=r"^backend `plain` does not support `threads= and affinity=`\. Fix: "):
+        opened(HOST, PLAIN, name="plain", **options)
+    assert opened(HOST, PLAIN, **options).backend.id == "plain"
+    assert opened(HOST, PLAIN, forced="plain", **options).backend.id == "plain"
+    assert opened(HOST, PLAIN, name="host", **options).backend.id == "host"
+
+
+def test_race_checks_go_elsewhere_only_if_nobody_named_a_backend() -> None:
+    checker = opened(REFERENCE, SCALAR, PLAIN).race_checker
+    assert checker is not None and checker().id == "reference"
+    assert opened(PLAIN).race_checker is None
+    assert opened(REFERENCE).race_checker is None
+    assert opened(REFERENCE, PLAIN, name="plain").race_checker is None
+    assert opened(REFERENCE, PLAIN, forced="plain").race_checker is None

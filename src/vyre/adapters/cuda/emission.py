@@ -35,6 +35,11 @@ class PtxEmission:
         return DEFAULT_TARGET
 
     @property
+    def forms(self) -> tuple[str, ...]:
+        """Returns ``ptx``, the only form."""
+        return ("ptx",)
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """Returns the names of the launch-time facts that a kernel may rely on."""
         return tuple(assumption.value for assumption in Assumption)

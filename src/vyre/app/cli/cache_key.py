@@ -8,7 +8,7 @@ from typing import Any
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import load_valid
-from vyre.app.cli.options import AsJson, Assume, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.options import AsJson, Assume, Form, GridSync, ProgramPath, Spec, Target
 from vyre.domain.artifact_key import FIELDS, ArtifactKey
 from vyre.domain.specialization import written_spec
 
@@ -19,6 +19,7 @@ def key(
     assume: Assume = None,
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006  # typer copies defaults
+    form: Form = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the fields of the key of a program's emitted code, and its digest; options as for `vyre emit`."""
@@ -30,6 +31,7 @@ def key(
         assume=assume.split(",") if assume else (),
         grid_sync=grid_sync,
         spec=arguments.constants(spec),
+        form=form,
     )
     document = _document(found)
     if as_json:

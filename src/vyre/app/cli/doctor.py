@@ -44,7 +44,7 @@ def examine() -> list[Finding]:
         *(_package(name, required=False) for name in _optional(catalog)),
         *_environment(),
         *(Finding(f.entry_point, False, f.reason, "upgrade or remove this plug-in.") for f in catalog.failures),
-        *(_backend(catalog, registration) for registration in catalog.by_precedence()),
+        *(finding for each in catalog.by_precedence() for finding in (*device_facts(each), _backend(catalog, each))),
         _auto(catalog),
     ]
 
@@ -74,6 +74,18 @@ def _package(name: str, *, required: bool) -> Finding:
 
 def _environment() -> list[Finding]:
     return [Finding(name, True, value) for name, value in sorted(os.environ.items()) if name.startswith("VYRE_")]
+
+
+def device_facts(registration: BackendRegistration) -> list[Finding]:
+    """Returns what the backend says about its device, a finding for each topic; a failure is the only finding."""
+    if registration.facts is None:
+        return []
+    try:
+        found = registration.facts()
+    except VyreError as error:
+        usable = registration.role is BackendRole.PRODUCTION
+        return [Finding(f"{registration.id} device", usable, error.message, error.fix)]
+    return [Finding(f"{registration.id} {topic}", True, text) for topic, text in found.items()]
 
 
 def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Finding:

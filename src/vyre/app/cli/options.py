@@ -11,11 +11,16 @@ ProgramPath = Annotated[Path, typer.Argument(help="A program: .vyre text, .vyrb 
 BackendName = Annotated[str, typer.Option("--backend", "-b", help="A backend's id, or auto.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 Spec = Annotated[list[str], typer.Option("--spec", help="name=value of a specialization constant.")]
-Checks = Annotated[str | None, typer.Option("--check", help="races: look for data races (not on a GPU).")]
+Checks = Annotated[
+    str | None, typer.Option("--check", help="races: look for data races; auto then takes the reference.")
+]
 
 # How a kernel is emitted.
-Target = Annotated[str | None, typer.Option("--target", help="Architecture of the emitted code; default: sm_90.")]
+Target = Annotated[
+    str | None, typer.Option("--target", help="Architecture of the emitted code; default: sm_90; cpu: this machine.")
+]
 Assume = Annotated[str | None, typer.Option("--assume", help="Facts that you guarantee: aligned16,noalias,exact-grid.")]
+Form = Annotated[str | None, typer.Option("--as", help="Language of the code: ptx; for cpu llvm or asm.")]
 GridSync = Annotated[
     str, typer.Option("--grid-sync", help="native (one cooperative kernel) or split (several kernels).")
 ]

@@ -17,8 +17,9 @@ from vyre.app.bundle import load_bundle
 from vyre.app.cli import arguments, report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.loading import InvalidSource, load, load_valid
-from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, GridSync, ProgramPath, Spec, Target
+from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, Form, GridSync, ProgramPath, Spec, Target
 from vyre.app.opening import open as open_session
+from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -70,7 +71,7 @@ def run(
             output_counts=counts,
             race_check=races,
         )
-        reason = session.explain().reason
+        reason = session.explain().reason if result.backend == session.backend else RACE_CHECKS_WHY
     write_files({path: report.file_content(path, result[name]) for name, path in targets.items()})
     report.print_result(result, targets, reason, as_json=as_json)
     return Exit.OK
@@ -105,10 +106,11 @@ def emit(
     assume: Assume = None,
     grid_sync: GridSync = "native",
     spec: Spec = [],  # noqa: B006
+    form: Form = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead.")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print a program as code (PTX); --json adds everything needed to launch it by hand."""
+    """Print a program as code (PTX, LLVM IR or assembly); --json adds everything needed to launch it by hand."""
     from vyre.app.emission import emit as emit_program
 
     loaded = load_valid(program)
@@ -118,6 +120,7 @@ def emit(
         assume=assume.split(",") if assume else (),
         grid_sync=grid_sync,
         spec=arguments.constants(spec),
+        form=form,
     )
     text = json.dumps(module.to_json(), indent=2) if as_json else module.text.removesuffix("\n")
     if out is not None:

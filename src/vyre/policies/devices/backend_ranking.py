@@ -1,6 +1,7 @@
 """Which of the backends that can run here should ``auto`` take?
 
-Backends are compared by capability score (higher first), timing quality (higher), memory bandwidth (higher, unknown
+A device of its own precedes the processor of this machine, on which the program that asks runs as well.  Then backends
+are compared by capability score (higher first), timing quality (higher), memory bandwidth (higher, unknown
 last), registered rank (lower), and id.  Nothing is timed, so the order is the same on every run.  O(n log n).
 """
 
@@ -14,11 +15,12 @@ from vyre.domain.ir.program import BackendId
 
 
 class Candidate(NamedTuple):
-    """A backend whose probe succeeded."""
+    """A backend whose probe succeeded; ``on_host`` says that it runs programs on the processor of this machine."""
 
     id: BackendId
     rank: int
     profile: DeviceProfile
+    on_host: bool = False
 
 
 SCORES: Final[tuple[tuple[str, int, Callable[[DeviceProfile], bool]], ...]] = (
@@ -49,9 +51,10 @@ def rank_candidates(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=_sort_key))
 
 
-def _sort_key(candidate: Candidate) -> tuple[int, int, int, int, str]:
+def _sort_key(candidate: Candidate) -> tuple[bool, int, int, int, int, str]:
     profile = candidate.profile
     return (
+        candidate.on_host,
         -capability_score(profile),
         -profile.timing_quality,
         -(profile.mem_bw_gbps or 0),

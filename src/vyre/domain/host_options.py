@@ -1,0 +1,55 @@
+"""What a caller says about the processor of this machine: the number of threads, and the CPUs on which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, TypeAlias
+
+from vyre.domain.errors import InvalidConfig
+from vyre.domain.record import IntRange, record
+from vyre.domain.shown import shown
+
+MOST_THREADS: Final = 1023
+_MOST_CPUS: Final = 1 << 16
+CpuNumber: TypeAlias = Annotated[int, IntRange(0, _MOST_CPUS - 1)]
+
+
+@record
+class HostOptions:
+    """Options of backends that run programs on the processor of this machine.
+
+    ``threads`` is the number of threads that take part in a launch at most, ``affinity`` the numbers of the CPUs on
+    which worker threads run.  None leaves the choice to the environment, or else to the backend.
+    """
+
+    threads: Annotated[int, IntRange(1, MOST_THREADS)] | None = None
+    affinity: frozenset[CpuNumber] | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any option is set."""
+        return self.threads is not None or self.affinity is not None
+
+
+NO_HOST_OPTIONS: Final = HostOptions()
+
+
+def host_options(threads: int | None = None, affinity: Iterable[int] | None = None) -> HostOptions:
+    """Returns the options.  Raises ``InvalidConfig`` for anything but a number of threads and numbers of CPUs."""
+    if threads is not None and (type(threads) is not int or not 1 <= threads <= MOST_THREADS):
+        raise InvalidConfig(
+            f"threads={shown(threads)} is not a number from 1 to {MOST_THREADS}", fix="use a number in that range."
+        )
+    return HostOptions(threads, None if affinity is None else _cpus(affinity))
+
+
+def _cpus(affinity: Iterable[int]) -> frozenset[int]:
+    try:
+        found = () if isinstance(affinity, str | bytes) else tuple(affinity)
+    except TypeError:  # no iterable, or an array without axes
+        found = ()
+    if not found or any(type(cpu) is not int or not 0 <= cpu < _MOST_CPUS for cpu in found):
+        raise InvalidConfig(
+            f"affinity={shown(affinity)} is no set of numbers of CPUs", fix="pass a set such as {0, 1}."
+        )
+    return frozenset(found)

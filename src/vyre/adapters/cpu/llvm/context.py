@@ -107,7 +107,11 @@ class Kernel:
         """The number of atomics written so far."""
         self.group: tuple[str, str, str] = ("0", "0", "0")
         """The ids of the workgroup, i32 operands."""
-        self.shapes: Final = Shapes(program, lanes)
+        self.joined: Final = options.joined
+        """Whether a vector may hold lanes of several workgroups."""
+        self.first_lane: str = "0"
+        """The global id of the first lane of the vector, an i32 operand, where workgroups are joined."""
+        self.shapes: Final = Shapes(program, lanes, joined=options.joined)
         self.write_statements: Callable[[Kernel, Body, int], Flow] | None = None
         """The function that writes statements of which the whole workgroup runs one after the other; None in code for
         the lanes of one vector.

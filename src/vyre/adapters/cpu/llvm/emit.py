@@ -17,9 +17,9 @@ from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Body, Loop, bodies
+from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies, walk_statements
 from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.validation.validator import check_rules
+from vyre.domain.validation.validator import check_rules, order_sensitive
 from vyre.policies.journal import DecisionSink
 
 EMITTER_VERSION: Final = 1
@@ -63,6 +63,8 @@ def emit(
     """
     check_rules(program).raise_if_invalid()
     lanes = SUBGROUP if uses_subgroups(program) else options.lanes
+    if options.joined and not can_join(program):
+        raise AssertionError("the workgroups of this program cannot be joined")
     parts = plan_grid_sync(program)
     module: dict[str, None] = {}
     kernels: list[EmittedKernel] = []
@@ -81,6 +83,21 @@ def emit(
     return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)
 
 
+def can_join(program: Program) -> bool:
+    """Returns whether a vector may hold lanes of several workgroups, in a grid with one axis.
+
+    That needs workgroups with one axis that share nothing: no barrier, workgroup memory or subgroup operation.
+    """
+    _, y, z = program.workgroup_size
+    return (
+        y == z == 1
+        and not order_sensitive(program)
+        and not any(buffer.is_workgroup for buffer in program.buffers)
+        and not any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
+        and not uses_subgroups(program)
+    )
+
+
 def uses_subgroups(program: Program) -> bool:
     """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
     return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
@@ -90,7 +107,7 @@ def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
     """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
     most = 1
     for stmt in body:
-        times: int | None = 1
+        times = 1
         if isinstance(stmt, Loop):
             start, stop, step = (_number(bound, spec) for bound in (stmt.start, stmt.stop, stmt.step))
             if start is None or stop is None or step is None:

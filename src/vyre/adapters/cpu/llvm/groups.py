@@ -123,6 +123,9 @@ class Groups:
         """Writes the loop over the workgroups."""
         k, w = self._k, self._k.w
         memory.reserve(k)
+        if k.joined:
+            self._write_joined()
+            return
         begin = w.label("begin")
         some = w.pure("icmp ult i64 {}, {}", "%begin", "%end")
         w.branch(some, begin, "done")
@@ -175,10 +178,43 @@ class Groups:
         w.place("stopped")
         w.line("ret void")
 
+    def _write_joined(self) -> None:
+        """Writes one loop over the lanes of all workgroups, whose vectors hold lanes of several of them.
+
+        The stop flag is left to loops and to the caller, which hands out few workgroups at a time.
+        """
+        k, w = self._k, self._k.w
+        first = w.pure(f"mul i64 {{}}, {k.size}", "%begin")
+        last = w.pure(f"mul i64 {{}}, {k.size}", "%end")
+        begin = w.label("begin")
+        w.branch(w.pure("icmp ult i64 {}, {}", first, last), begin, "done")
+        w.place(begin)
+        before = w.block
+        w.open_loop("lanes")
+        at = w.here(f"phi i64 [ {first}, %{before} ], [ %lanes.next, %lanes.latch ]")
+        k.first_lane = w.pure("trunc i64 {} to i32", at)
+        iota = ", ".join(f"i64 {lane}" for lane in range(k.lanes))
+        wide = k.vector_type("i64")
+        numbers = w.pure(f"add {wide} {{}}, <{iota}>", k.splat("i64", at))
+        k.mask = w.pure(f"icmp ult {wide} {{}}, {{}}", numbers, k.splat("i64", last))
+        k.note_bound(k.mask, ScalarType.U64, at, last)
+        self._whole()
+        k.mask = None
+        w.jump("lanes.latch")
+        w.place("lanes.latch")
+        w.line(f"%lanes.next = add i64 {at}, {k.lanes}")
+        w.line(f"%lanes.more = icmp ult i64 %lanes.next, {last}")
+        w.branch("%lanes.more", "lanes", "done")
+        w.close_loop()
+        w.place("done")
+        w.line("ret void")
+        w.place("stopped")
+        w.line("ret void")
+
     def _whole(self) -> None:
         k = self._k
         memory.zero_private(k)
-        if k.mask is not None and k.size > k.lanes:
+        if k.mask is not None and (k.joined or k.size > k.lanes):
             twice(k, lambda: self._lanes(k.program.body), k.program.body)
         else:
             self._lanes(k.program.body)

@@ -19,7 +19,7 @@ def launch_id(k: Kernel, kind: IdKind, axis: int) -> Value:
         case IdKind.NUM_GROUPS:
             return k.uniform(_U32, k.w.pure("trunc i64 {} to i32", k.word(axis)))
         case IdKind.GROUP:
-            return k.uniform(_U32, k.group[axis])
+            return _joined_id(k, "udiv") if k.joined and axis == 0 else k.uniform(_U32, k.group[axis])
         case IdKind.LOCAL:
             return local_id(k, axis)
         case IdKind.GLOBAL:
@@ -28,6 +28,8 @@ def launch_id(k: Kernel, kind: IdKind, axis: int) -> Value:
 
 def _global_id(k: Kernel, axis: int) -> Value:
     size = k.program.workgroup_size[axis]
+    if k.joined and axis == 0:
+        return k.affine(_U32, k.first_lane, 1)
     first = k.w.pure(f"mul i32 {{}}, {size}", k.group[axis]) if size != 1 else k.group[axis]
     local = local_id(k, axis)
     if local.number == 0:
@@ -46,6 +48,8 @@ def local_id(k: Kernel, axis: int) -> Value:
     size = sizes[axis]
     if size == 1:
         return literal(_U32, 0)
+    if k.joined:
+        return _joined_id(k, "urem")
     below = 1
     for earlier in sizes[:axis]:
         below *= earlier
@@ -64,6 +68,14 @@ def local_id(k: Kernel, axis: int) -> Value:
     return k.varying(_U32, linear if is_last else k.w.pure(f"urem {vector} {{}}, splat (i32 {size})", linear))
 
 
+def _joined_id(k: Kernel, op: str) -> Value:
+    """Returns the quotient or the remainder of the global id by the size of a workgroup."""
+    linear = k.vector(k.affine(_U32, k.first_lane, 1))
+    if k.size == 1 and op == "udiv":
+        return k.affine(_U32, k.first_lane, 1)
+    return k.varying(_U32, k.w.pure(f"{op} {k.vector_type('i32')} {{}}, splat (i32 {k.size})", linear))
+
+
 def linear_base(k: Kernel) -> str:
     """Returns the number in the workgroup of the first lane of the vector, an i32 operand."""
     if k.chunk.isdigit():
@@ -73,6 +85,9 @@ def linear_base(k: Kernel) -> str:
 
 def subgroup_lane(k: Kernel) -> Value:
     """Returns the positions of the lanes in their subgroups, a u32."""
+    if k.joined:
+        local = k.vector(local_id(k, 0))
+        return k.varying(_U32, k.w.pure(f"and {k.vector_type('i32')} {{}}, splat (i32 {SUBGROUP - 1})", local))
     first = linear_base(k)
     if k.lanes % SUBGROUP == 0 or first == "0":
         base = "0"

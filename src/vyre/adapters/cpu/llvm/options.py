@@ -16,6 +16,7 @@ class EmitOptions:
     ``lanes`` is the number of lanes of a vector, one of ``LANES``; programs with subgroup operations have 32 whatever
     it says.  ``counting`` counts the loop back edges of every lane against the step budget.  ``exclusive`` promises
     that no other thread uses the buffers during a run.  ``wide`` allows buffers of 2^31 bytes and more.
+    ``joined`` promises a grid with one axis, and lets a vector hold lanes of several workgroups (see ``can_join``).
     ``located`` names the places of statements in the source; the machine code is the same.
     """
 
@@ -23,4 +24,5 @@ class EmitOptions:
     counting: bool = False
     exclusive: bool = False
     wide: bool = False
+    joined: bool = False
     located: bool = False

@@ -74,10 +74,14 @@ class _Loop:
 
 
 class Shapes:
-    """The agreement of lanes in a program, for vectors of ``lanes`` lanes; keyed by statement objects."""
+    """The agreement of lanes in a program, for vectors of ``lanes`` lanes; keyed by statement objects.
 
-    def __init__(self, program: Program, lanes: int) -> None:
+    ``joined`` means that a vector may hold lanes of several workgroups.
+    """
+
+    def __init__(self, program: Program, lanes: int, *, joined: bool = False) -> None:
         self._program: Final = program
+        self._joined: Final = joined
         self._ids: Final = _id_levels(program, lanes)
         self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
         self.mutable: Final = frozenset(s.name for s in walk_statements(program.body) if isinstance(s, Assign))
@@ -225,6 +229,8 @@ class Shapes:
                 local = self._locals[name]
                 return local.level if local.let is None else self._lets[id(local.let)]
             case LaunchId(kind, axis):
+                if self._joined and axis == 0 and kind is not IdKind.NUM_GROUPS:
+                    return _N
                 return _W if kind in (IdKind.NUM_GROUPS, IdKind.GROUP) else self._ids[axis]
             case Load(buffer, _) if buffer in self._private:
                 return _N

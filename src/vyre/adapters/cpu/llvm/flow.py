@@ -358,6 +358,8 @@ def _is_long(node: Expr) -> bool:
 def _switch(k: Kernel, stmt: Switch) -> Flow:
     """Writes the bodies of the arms in order, each for its lanes."""
     selector = evaluate(k, stmt.selector)
+    if not any(arm.labels for arm in stmt.arms):
+        return write_body(k, stmt.default)
     if selector.is_uniform:
         return _scalar_switch(k, stmt, selector)
     w, mask = k.w, k.mask
@@ -376,7 +378,7 @@ def _switch(k: Kernel, stmt: Switch) -> Flow:
         rest = k.both(rest, inverse)
         parts.append(_under(k, taken, lambda: write_body(k, body), body))  # noqa: B023
         k.forget(assigned_in(body))
-    parts.append(_under(k, rest, lambda: write_body(k, stmt.default), stmt.default) if rest else (rest, Flow.THROUGH))
+    parts.append(_under(k, rest, lambda: write_body(k, stmt.default), stmt.default))
     k.forget(assigned_in(stmt.default))
     if all(flow is Flow.THROUGH for _, flow in parts):
         k.mask = mask

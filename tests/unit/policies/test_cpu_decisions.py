@@ -98,6 +98,7 @@ CASES = [
     _width(256, 5, VectorWidth(8, (8, 4)), REGISTER.format(256, 8)),
     _width(128, 1, VectorWidth(32, (32,)), "subgroup operations need the 32 lanes at once", True, 4),
     _width(512, 64, VectorWidth(4, (4,)), "4 lanes are asked for", False, 4),
+    _width(512, 4, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True),
     _copies(atomics(), PrivateAtomics(()), "it has no atomics on buffers"),
     _copies(
         atomics(counters(ADD), ordered=True),

@@ -20,6 +20,7 @@ from vyre.app.cli.loading import InvalidSource, load, load_valid
 from vyre.app.cli.options import AsJson, Assume, BackendName, Checks, Form, GridSync, ProgramPath, Spec, Target
 from vyre.app.opening import open as open_session
 from vyre.app.race_checks import WHY as RACE_CHECKS_WHY
+from vyre.app.source_lines import with_source_lines
 from vyre.domain.errors import InvalidConfig
 from vyre.domain.validation.report import Report
 from vyre.domain.validation.validator import validate as validate_program
@@ -122,7 +123,7 @@ def emit(
         spec=arguments.constants(spec),
         form=form,
     )
-    text = json.dumps(module.to_json(), indent=2) if as_json else module.text.removesuffix("\n")
+    text = json.dumps(module.to_json(), indent=2) if as_json else with_source_lines(module.text).removesuffix("\n")
     if out is not None:
         write_files({out: text.encode() + b"\n"})
     else:

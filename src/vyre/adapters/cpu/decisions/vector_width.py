@@ -1,7 +1,8 @@
 """How many lanes of a workgroup does one vector of a kernel hold?
 
 Rule: as many as a register has 32-bit parts, between 4 and 16; exactly 32 where subgroup operations occur, because the
-vector is then the subgroup; and no more than a small workgroup fills.  O(1).
+vector is then the subgroup; and no more than a small workgroup fills, unless a vector may hold lanes of several
+workgroups.  O(1).
 
 Code is written for 4 lanes at least.  On a processor whose gathers are slow, 4 lanes take the place of scalar code, so
 that width is always among the candidates that may be measured against the choice.
@@ -27,6 +28,7 @@ class VectorInputs:
     - ``vector_bits``: bits of the widest vector register in use, such as 512; 0 if unknown.
     - ``workgroup_lanes``: lanes of a workgroup, over all axes.
     - ``subgroup_operations``: whether the program has any.
+    - ``joined``: whether a vector may hold lanes of several workgroups.
     - ``forced``: the number of lanes that the caller requires; None for the best.
     """
 
@@ -34,6 +36,7 @@ class VectorInputs:
     workgroup_lanes: Annotated[int, IntRange(1, U32_MAX)]
     subgroup_operations: bool = False
     forced: U32 | None = None
+    joined: bool = False
 
 
 @verdict
@@ -60,7 +63,8 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
     if inputs.forced is not None:
         return VectorWidth(inputs.forced, (inputs.forced,), Reason("{} lanes are asked for", (inputs.forced,)))
     native = max((width for width in WIDTHS if width * _LANE_BITS <= inputs.vector_bits), default=WIDTHS[0])
-    filled = min((width for width in WIDTHS if width >= inputs.workgroup_lanes), default=WIDTHS[-1])
+    fitting = (width for width in WIDTHS if width >= inputs.workgroup_lanes and not inputs.joined)
+    filled = min(fitting, default=WIDTHS[-1])
     chosen = min(native, filled)
     candidates = (chosen, *(width for width in reversed(WIDTHS) if width != chosen and width <= filled))
     if filled < native:

@@ -1,0 +1,213 @@
+"""The emission facet of the CPU backend: programs as LLVM IR, or as the assembly that LLVM makes of it.
+
+Comments name the place in the user's source from which the code after them comes.  LLVM IR needs no compiler; assembly
+is made by LLVM, for the processor of this machine, by the light pipeline that compiles every kernel first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.native.features import AARCH64, host
+from vyre.domain.errors import UnsupportedFeature
+from vyre.domain.printable import one_line
+from vyre.policies.journal import decide
+from vyre.ports.emission import EmissionOptions
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.llvm.emit import EmittedCode
+    from vyre.domain.artifact_key import ArtifactKey
+    from vyre.domain.ir.expr import Literal
+    from vyre.domain.ir.program import Program
+    from vyre.domain.specialization import SpecMap
+
+TARGET: Final = "cpu"
+LLVM: Final = "llvm"
+ASSEMBLY: Final = "asm"
+FORMAT: Final = 1
+FIRST_BUFFER_WORD: Final = 6
+"""The word of a kernel's frame with the address of the first buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModule:
+    """A program as code for the CPU; ``text`` is written in ``form``."""
+
+    text: str
+    form: str
+    program: Program
+    code: EmittedCode
+    target: str = TARGET
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the document of ``vyre emit --json``.
+
+        Each kernel is called as ``entry(frame, begin, end, scratch)`` for the workgroups from ``begin`` to ``end``.  A
+        buffer is given by two 64-bit words of the frame, its address and its number of elements.
+        """
+        features = host()
+        return {
+            "format": FORMAT,
+            "target": self.target,
+            "form": self.form,
+            "text": self.text,
+            "architecture": features.arch,
+            "features": list(features.features),
+            "lanes": self.code.lanes,
+            "workgroup": list(self.program.workgroup_size),
+            "buffers": [
+                {
+                    "name": buffer.name,
+                    "binding": buffer.binding,
+                    "dtype": buffer.element.text,
+                    "address_word": FIRST_BUFFER_WORD + 2 * place,
+                    "count_word": FIRST_BUFFER_WORD + 2 * place + 1,
+                }
+                for place, buffer in enumerate(self.program.abi_buffers)
+            ],
+            "kernels": [
+                {"entry": kernel.entry, "scratch_bytes": kernel.scratch_bytes, "trap_tags": list(kernel.trap_tags)}
+                for kernel in self.code.kernels
+            ],
+        }
+
+
+class CpuEmission:
+    """``CodeEmission`` for the CPU.  The emitter is imported when the first program is emitted, LLVM for assembly."""
+
+    __slots__ = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Returns ``cpu``, the processor of this machine."""
+        return (TARGET,)
+
+    @property
+    def default_target(self) -> str:
+        """Returns ``cpu``."""
+        return TARGET
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Returns ``llvm`` and ``asm``."""
+        return (LLVM, ASSEMBLY)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Returns nothing: kernels rely on no facts about a launch."""
+        return ()
+
+    def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> CpuModule:
+        """Implements ``CodeEmission.emit``; raises ``BackendUnavailable`` for assembly without llvmlite."""
+        from vyre.adapters.cpu.llvm.emit import emit, uses_subgroups
+        from vyre.adapters.cpu.llvm.options import EmitOptions
+        from vyre.domain.validation.validator import check_rules
+
+        check_rules(program).raise_if_invalid()
+        x, y, z = program.workgroup_size
+        width = decide(None, vector_width, VectorInputs(host().vector_bits, x * y * z, uses_subgroups(program)))
+        code = emit(program, EmitOptions(lanes=width.lanes, located=True), spec)
+        if options.form != ASSEMBLY:
+            return CpuModule(located_llvm(code.text), LLVM, program, code)
+        from vyre.adapters.cpu.native.compilation import Pipeline, assembly
+
+        text = assembly(code.text, host(), Pipeline.LIGHT)
+        return CpuModule(located_assembly(text, host().arch), ASSEMBLY, program, code)
+
+    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
+        """Raises ``UnsupportedFeature``: caches hold the objects of the CPU backend, and no text."""
+        raise UnsupportedFeature(
+            feature="keys of emitted text", backend=TARGET, fix="name a target whose code is stored, such as sm_90."
+        )
+
+
+# ---------------------------------------------------------------- places
+_NODE: Final = re.compile(r"(!\d+) = (?:distinct )?!DI(\w+)\((.*)\)$")
+_PLACE: Final = re.compile(r",? !dbg (!\d+)")
+_DESCRIBES_PLACES: Final = re.compile(r'!llvm\.(dbg|module\.flags)|!\d+ = !\{i32 2, !"Debug Info Version"')
+
+
+def located_llvm(text: str) -> str:
+    """Returns LLVM IR with a comment where the place in the source changes, instead of descriptions for debuggers."""
+    lines = text.splitlines()
+    places = _places(lines)
+    return "\n".join(_commented(lines, places)) + "\n"
+
+
+def _places(lines: list[str]) -> dict[str, str]:
+    """Returns the place that each node stands for, such as ``kernel.py:12``."""
+    nodes = {node[1]: (node[2], node[3]) for line in lines if (node := _NODE.match(line))}
+    files = {name: _field(text, "filename") for name, (kind, text) in nodes.items() if kind == "File"}
+    scopes = {name: files[_field(text, "file")] for name, (kind, text) in nodes.items() if kind == "LexicalBlockFile"}
+    found: dict[str, str] = {}
+    for name, (kind, text) in nodes.items():
+        if kind == "Location":
+            column = _field(text, "column")
+            place = f"{_plain(scopes[_field(text, 'scope')])}:{_field(text, 'line')}"
+            found[name] = place if column == "0" else f"{place}:{column}"
+    return found
+
+
+def _field(text: str, name: str) -> str:
+    match = re.search(rf'\b{name}: (?:"([^"]*)"|([^,]*))', text)
+    assert match is not None, text
+    return match[2] if match[1] is None else match[1]
+
+
+def _plain(quoted: str) -> str:
+    """Returns a name of a file from LLVM's spelling, in which ``\\0A`` stands for a byte, on one line."""
+    data = re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), quoted.encode("ascii"))
+    return one_line(data.decode("utf-8", "replace"))
+
+
+def _commented(lines: list[str], places: Mapping[str, str]) -> Iterator[str]:
+    last = ""
+    for line in lines:
+        if _NODE.match(line) or _DESCRIBES_PLACES.match(line) or line.lstrip().startswith(";"):
+            continue
+        found = _PLACE.search(line)
+        if found is None:
+            yield line
+            continue
+        place = places.get(found[1], "")
+        if place and place != last:
+            yield f"  ; {place}"
+            last = place
+        yield line.replace(found[0], "", 1)
+
+
+_FILE: Final = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOC: Final = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_DROPPED: Final = re.compile(r"\s*\.(file|loc|cfi_\w+)\b|\.L(tmp|func_begin)\d+:$")
+
+
+def located_assembly(text: str, arch: str) -> str:
+    """Returns assembly with a comment where the place in the source changes, instead of directives for debuggers."""
+    mark = "//" if arch == AARCH64 else "#"
+    files: dict[str, str] = {}
+    kept: list[str] = []
+    last = ""
+    for line in text.splitlines():
+        if (found := _FILE.match(line)) is not None:
+            folder, name = (found[2], found[3]) if found[3] is not None else ("", found[2])
+            files[found[1]] = _octal(str(PurePosixPath(folder, name)))
+        elif (found := _LOC.match(line)) is not None and found[2] != "0":
+            column = f":{found[3]}" if found[3] != "0" else ""
+            place = f"{files[found[1]]}:{found[2]}{column}"
+            if place != last:
+                kept.append(f"\t{mark} {place}")
+                last = place
+        elif not _DROPPED.match(line):
+            kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def _octal(quoted: str) -> str:
+    """Returns a name of a file from an assembler's spelling, in which ``\\303`` stands for a byte."""
+    data = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), quoted.encode("utf-8"))
+    return one_line(data.decode("utf-8", "replace"))

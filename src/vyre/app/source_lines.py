@@ -1,0 +1,44 @@
+"""Lines of the user's source beside the code that comes from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from vyre.domain.printable import one_line
+
+_COMMENT: Final = re.compile(r"(\s*(?:;|#|//) )(.+?):(\d+)(?::\d+)?$")
+_MOST_BYTES: Final = 4 << 20
+
+
+def with_source_lines(text: str) -> str:
+    """Returns code in which each comment that names only a place, such as ``; kernel.py:12``, ends with its line.
+
+    Places in files that are absent, no regular files, longer than 4 MiB or no UTF-8 stay as they are.
+    """
+    return "\n".join(map(_with_line, text.split("\n")))
+
+
+def _with_line(line: str) -> str:
+    found = _COMMENT.match(line)
+    if found is None:
+        return line
+    lines, number = _lines(found[2]), int(found[3])
+    if not 1 <= number <= len(lines):
+        return line
+    source = one_line(lines[number - 1].strip())
+    return f"{line}  {source}" if source else line
+
+
+@lru_cache(maxsize=16)
+def _lines(name: str) -> Sequence[str]:
+    path = Path(name)
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return ()
+        return path.read_text("utf-8").splitlines()
+    except (OSError, ValueError):  # ValueError: a name with a zero byte, or text that is no UTF-8
+        return ()

@@ -76,6 +76,7 @@ soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 		tests/fault/test_tuning_store_faults.py tests/unit/reference/test_large_buffers.py
 	$(BIN)/python -m benchmarks.correct_rounding
 	$(BIN)/python -m benchmarks.narrow_rounding
+	$(BIN)/python -m benchmarks.cpu_functions
 
 POLICY_TESTS := tests/unit/policies tests/unit/analysis $(wildcard tests/property/test_p*_*.py) tests/property/test_hazards.py \
 	tests/unit/testing/test_vector_files.py

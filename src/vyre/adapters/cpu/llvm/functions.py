@@ -209,25 +209,44 @@ class _Walk:
     def _packed(self, low: int, high: int) -> str:
         """Returns 64 bits from two words."""
         ins, steps = self.ins, self._steps
-        above = ins.number("i64", 32)
         if steps[low].op is Op.LO32 and steps[high].op is Op.IADD:
             # A sum with the high word of a number is a sum with the number, since the low word does not carry.
             whole, (one, other) = steps[low].args[0], steps[high].args
             if steps[one].op is Op.HI32 and steps[one].args == (whole,):
-                term = ins.do("shl", "i64", ins.convert("zext", "i32", "i64", self._value(other)), above)
-                return ins.do("add", "i64", self._pattern(whole), term)
+                return ins.do("add", "i64", self._pattern(whole), self._high_word(other))
         lower = ins.convert("zext", "i32", "i64", self._value(low))
         if steps[high].op is Op.CONST:
             return ins.do("or", "i64", lower, ins.number("i64", steps[high].immediate << 32))
-        upper = ins.do("shl", "i64", ins.convert("zext", "i32", "i64", self._value(high)), above)
-        return ins.do("or", "i64", lower, upper)
+        return ins.do("or", "i64", lower, self._high_word(high))
+
+    def _high_word(self, index: int) -> str:
+        """Returns 64 bits, of which a word is the high half; the low half is 0."""
+        ins, steps = self.ins, self._steps
+        step = steps[index]
+        if step.op is Op.ISHL and steps[step.args[0]].op is Op.ISAR:
+            # A field of the low word of a number is moved at once, without the detour by words.
+            field = steps[step.args[0]]
+            if steps[field.args[0]].op is Op.LO32 and field.immediate <= step.immediate:
+                number = self._pattern(steps[field.args[0]].args[0])
+                lowest = ins.do("lshr", "i64", number, ins.number("i64", field.immediate))
+                return ins.do("shl", "i64", lowest, ins.number("i64", 32 + step.immediate))
+        return ins.do("shl", "i64", ins.convert("zext", "i32", "i64", self._value(index)), ins.number("i64", 32))
+
+    def _index(self, index: int) -> str:
+        """Returns a word, extended by zeros to 64 bits."""
+        ins, steps = self.ins, self._steps
+        step = steps[index]
+        if step.op is Op.IAND and steps[step.args[0]].op is Op.LO32 and steps[step.args[1]].op is Op.CONST:
+            number = self._pattern(steps[step.args[0]].args[0])
+            return ins.do("and", "i64", number, ins.number("i64", steps[step.args[1]].immediate))
+        return ins.convert("zext", "i32", "i64", self._value(index))
 
     def _entry(self, table: Table, index: int) -> str:
         """Returns the entries of a table at indices that are in range whatever the input is."""
         ins, w, element = self.ins, self.ins.w, _ELEMENT[table.kind]
         name = _table_name(table)
         w.declare(_table_text(table))
-        offset = ins.convert("zext", "i32", "i64", self._value(index))
+        offset = self._index(index)
         if ins.lanes is None:
             place = w.pure(f"getelementptr {element}, ptr {name}, i64 {{}}", offset)
             return w.pure(f"load {element}, ptr {{}}", place)

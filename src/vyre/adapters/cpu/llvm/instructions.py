@@ -118,7 +118,8 @@ class Instructions:
         low_bits, shift, e = self.number("i64", 0xFFFF_FFFF), self.number("i64", 32), "i64"
         a_low, a_high = self.do("and", e, a, low_bits), self.do("lshr", e, a, shift)
         b_low, b_high = self.do("and", e, b, low_bits), self.do("lshr", e, b, shift)
-        low = self.do("lshr", e, self.do("mul", e, a_low, b_low), shift)
+        # The freeze keeps LLVM from recognising the whole as a product of 128 bits, which it would compute by lanes.
+        low = self.do("lshr", e, self.do("freeze", e, self.do("mul", e, a_low, b_low)), shift)
         # Neither sum can wrap: a product of halves is at most (2^32 - 1)^2, which leaves room for a half.
         middle = self.do("add", e, self.do("mul", e, a_high, b_low), low)
         other = self.do("add", e, self.do("mul", e, a_low, b_high), self.do("and", e, middle, low_bits))

@@ -62,8 +62,19 @@ def binary(ins: Instructions, op: BinaryOp, element: str, a: str, b: str) -> str
 
 
 def _extremum(ins: Instructions, element: str, a: str, b: str, *, greatest: bool) -> str:
-    """Returns minimumNumber or maximumNumber: a NaN loses, and -0 is less than +0."""
-    return ins.call("maximumnum" if greatest else "minimumnum", element, a, b)
+    """Returns minimumNumber or maximumNumber: a NaN loses, and -0 is less than +0.
+
+    LLVM's ``minimumnum`` and ``maximumnum`` of scalars give NaN on x86-64 if one operand is NaN and the other one is
+    known to be none, such as a converted integer (LLVM 22.1).
+    """
+    word = WORD[element]
+    wins = ins.compare("ogt" if greatest else "olt", element, a, b)  # not if an operand is NaN
+    extreme = ins.select(element, wins, a, b)
+    number = ins.select(element, ins.compare("uno", element, b, b), a, extreme)
+    # Equal numbers differ in the sign of zero only: both bits must be set for the greater one, one for the lesser one.
+    zero = ins.do("and" if greatest else "or", word, ins.bits(element, a), ins.bits(element, b))
+    equal = ins.compare("oeq", element, a, b)
+    return ins.select(element, equal, ins.from_bits(element, zero), number)
 
 
 def fma(ins: Instructions, element: str, a: str, b: str, c: str) -> str:

@@ -6,7 +6,7 @@ JOBS   ?= 2
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage bench soak mutants gpu gpu-bench gpu-kit clean
+.PHONY: help demo test check suite lint types typecompleteness contracts embedding coverage bench bench-cpu soak mutants gpu gpu-bench gpu-kit clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -28,6 +28,10 @@ $(VENV)/.dev: $(VENV)/.run pyproject.toml
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml
 	$(PIP) install --group bench
+	@touch $@
+
+$(VENV)/.peers: $(VENV)/.bench pyproject.toml
+	$(PIP) install --group peers
 	@touch $@
 
 $(VENV)/.soak: $(VENV)/.dev pyproject.toml
@@ -70,6 +74,9 @@ embedding: $(VENV)/.dev ## type-check a stand-in compiler against the built whee
 
 bench: $(VENV)/.bench ## measure against the alternatives, both sides in one run
 	$(BIN)/python -m benchmarks
+
+bench-cpu: $(VENV)/.peers ## measure the CPU backend against C, numba, Warp, Taichi and, where Debian has it, PoCL
+	$(BIN)/python -m benchmarks --suite cpu
 
 soak: $(VENV)/.soak ## long runs: fuzzing, exhaustive proofs
 	VYRE_SOAK=1 $(PYTEST) tests/property tests/fault/test_cuda_exits.py tests/fault/test_disk_faults.py \

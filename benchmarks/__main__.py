@@ -14,6 +14,8 @@ from typing import Final
 
 from benchmarks import (
     cache_key_rows,
+    cpu_rows,
+    cpu_wall_rows,
     decision_rows,
     disk_cache_rows,
     emission_rows,
@@ -39,8 +41,9 @@ SUITES: Final[dict[str, tuple[Row, ...]]] = {
     "prediction": prediction_rows.ROWS,
     "caches": (*memory_cache_rows.ROWS, *disk_cache_rows.ROWS, *cache_key_rows.ROWS, *stored_result_rows.ROWS),
     "regret": regret.ROWS,
+    "cpu": (*cpu_rows.ROWS, *cpu_wall_rows.ROWS),
 }
-DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details}
+DETAILS: Final[dict[str, Callable[[], dict[str, object]]]] = {"regret": regret.details, "cpu": cpu_rows.details}
 """What the record of a suite holds beside its rows."""
 RESULTS: Final = Path(__file__).parent / "results"
 
@@ -58,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no row matches {options.only!r} in suite {options.suite!r}; rows: {known}", file=sys.stderr)
         return 2
     missed = False
-    print(f"{'row':<32}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
+    print(f"{'row':<36}{'value':>10}{'+- IQR':>10}  {'unit':<17}{'required':>9}{'aim':>8}  verdict")
     for name, rows in chosen.items():
         missed |= _run_suite(name, rows, options)
     return int(missed)
@@ -95,10 +98,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _line(outcome: Outcome) -> str:
     row = outcome.row
-    aim = "-" if row.aim is None else f"{row.aim:g}"
+    required, aim = ("-" if number is None else f"{number:g}" for number in (row.required, row.aim))
+    if outcome.missing:
+        return f"{row.name:<36}not measured: {outcome.missing}"
     return (
-        f"{row.name:<32}{outcome.value:>10.3g}{outcome.spread:>10.2g}  {row.unit:<17}"
-        f"{row.required:>9g}{aim:>8}  {outcome.verdict}"
+        f"{row.name:<36}{outcome.value:>10.3g}{outcome.spread:>10.2g}  {row.unit:<17}"
+        f"{required:>9}{aim:>8}  {outcome.verdict}"
     )
 
 

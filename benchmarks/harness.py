@@ -7,6 +7,7 @@ the clock resolves it.  Medians are compared; the spread is the interquartile ra
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,12 @@ from enum import Enum
 from typing import Final
 
 Work = Callable[[], object]
+
+
+class NotMeasured(Exception):
+    """Raised by the measurement of a row where something that it needs is not here; the text says what."""
+
+
 MIN_ROUNDS: Final = 9
 _MIN_SAMPLE_S: Final = 0.005
 
@@ -44,13 +51,14 @@ class Samples:
 class Row:
     """A number to measure.  ``measure(rounds)`` also checks that both sides compute the same.
 
-    ``scale`` turns a sample into ``unit``.  ``state`` says what is cached when the clock starts.
+    ``scale`` turns a sample into ``unit``.  ``state`` says what is cached when the clock starts.  A row without a
+    required number is a record.
     """
 
     name: str
     metric: Metric
     unit: str
-    required: float
+    required: float | None
     aim: float | None
     measure: Callable[[int], Samples]
     state: str
@@ -63,12 +71,18 @@ class Outcome:
     value: float
     spread: float
     samples: Samples
+    missing: str = ""
+    """Why the row was not measured; the value is then NaN."""
 
     @property
     def verdict(self) -> str:
-        """What is reached: ``aim``, ``required``, or ``MISSED``."""
+        """What is reached: ``aim``, ``required``, or ``MISSED``; ``record`` where nothing is required."""
+        if self.missing:
+            return "not measured"
         if self.row.aim is not None and self._meets(self.row.aim):
             return "aim"
+        if self.row.required is None:
+            return "record"
         return "required" if self._meets(self.row.required) else "MISSED"
 
     def _meets(self, bound: float) -> bool:
@@ -76,6 +90,8 @@ class Outcome:
 
     def as_json(self) -> dict[str, object]:
         row, samples = self.row, self.samples
+        if self.missing:
+            return {"name": row.name, "required": row.required, "verdict": self.verdict, "reason": self.missing}
         found: dict[str, object] = {
             "name": row.name,
             "metric": row.metric.value,
@@ -97,7 +113,10 @@ class Outcome:
 
 def evaluate(row: Row, rounds: int) -> Outcome:
     """Measures a row.  The value is the quotient of the medians, the spread that of the paired quotients."""
-    samples = row.measure(max(rounds, MIN_ROUNDS))
+    try:
+        samples = row.measure(max(rounds, MIN_ROUNDS))
+    except NotMeasured as missing:
+        return Outcome(row, math.nan, math.nan, Samples(()), str(missing))
     ours = [x * row.scale for x in samples.ours]
     match row.metric:
         case Metric.COST | Metric.RATE:

@@ -1,0 +1,138 @@
+"""Contenders in processes of their own, whose runs of a job alternate."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks.cpu.contenders import JOBS, OURS, PEERS
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_LIMIT_S: Final = 300.0
+_LIBRARIES: Final = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+_ONE_THREAD: Final = dict.fromkeys((f"{library}_NUM_THREADS" for library in _LIBRARIES), "1")
+
+
+class Times(NamedTuple):
+    """Seconds of one run, a number for each round: processor time of the whole process, and wall time."""
+
+    processor: list[float]
+    wall: list[float]
+
+
+class Missing(Exception):
+    """A contender is not installed, does not solve the job, or failed; the text says which."""
+
+
+class Process:
+    """A contender in a process of its own."""
+
+    def __init__(self, contender: str, environment: dict[str, str] | None = None) -> None:
+        self._name = contender
+        self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.cpu.worker", contender],
+            cwd=_ROOT,
+            env={**os.environ, **_ONE_THREAD, **(environment or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.version = ""
+        self.missing = ""
+        try:
+            self.version = self.answer()["version"]
+        except Missing as missing:
+            self.missing = str(missing)
+            self.close()
+
+    def ask(self, **command: object) -> None:
+        """Sends a command."""
+        if self._process is None:
+            raise Missing(self.missing)
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self._ended(f"its process ended: {error}") from None
+
+    def answer(self) -> dict[str, Any]:
+        """Returns the answer to the last command.  Raises ``Missing`` if it tells of a failure, or never comes."""
+        if self._process is None:
+            raise Missing(self.missing)
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], _LIMIT_S)
+        line = self._process.stdout.readline() if ready else b""
+        if not line:
+            code = self._process.poll()
+            raise self._ended(f"no answer in {_LIMIT_S:g} s" if not ready else f"its process ended with code {code}")
+        found: dict[str, Any] = json.loads(line)
+        if "missing" in found:
+            raise Missing(found["missing"])
+        return found
+
+    def _ended(self, why: str) -> Missing:
+        self.missing = f"{self._name}: {why}"
+        self.close()
+        return Missing(self.missing)
+
+    def close(self) -> None:
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+
+@cache
+def _process(contender: str) -> Process:
+    return Process(contender)
+
+
+def versions() -> dict[str, str]:
+    """The versions of the contenders that have run, or why they are missing."""
+    found = {}
+    for contender in (OURS, *PEERS):
+        process = _process(contender)
+        found[contender] = process.version or f"not measured: {process.missing}"
+    return found
+
+
+@cache
+def contest(name: str, rounds: int, size: str = "full") -> dict[str, Times | str]:
+    """Times of every contender in a job, or why it was not measured; contenders take turns in every round."""
+    job = JOBS[name]
+    found: dict[str, Times | str] = {}
+    repeats: dict[str, int] = {}
+    for contender in (OURS, *PEERS):
+        try:
+            process = _process(contender)
+            process.ask(job=job.name, size=size)
+            repeats[contender] = process.answer()["repeat"]
+            found[contender] = Times([], [])
+        except Missing as missing:
+            found[contender] = str(missing)
+            if contender == OURS:  # then there is nothing to compare
+                return dict.fromkeys((OURS, *PEERS), str(missing))
+    for index in range(rounds):
+        order = list(repeats) if index % 2 == 0 else list(reversed(repeats))
+        for contender in order:
+            times = found[contender]
+            if isinstance(times, str):
+                continue
+            try:
+                process = _process(contender)
+                process.ask(sample=repeats[contender])
+                sample = process.answer()
+            except Missing as missing:
+                found[contender] = str(missing)
+                continue
+            times.processor.append(sample["processor_s"])
+            times.wall.append(sample["wall_s"])
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from vyre.adapters.cpu.llvm import addressing
+from vyre.adapters.cpu.llvm import addressing, blocks
 from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
 from vyre.adapters.cpu.llvm.elements import bits_type, element_of
@@ -207,10 +207,27 @@ def _active_count(k: Kernel, kind: str) -> str:
 def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Value:
     """Lets the active lanes update their elements one after the other."""
     inside = addressing.lanes_inside(k, node, index)
+    if k.mask is None and not update.used and inside is not None:
+        blocks.branch(
+            k,
+            k.every(inside),
+            lambda: _discard(_unrolled(k, node, index, None, update)),
+            lambda: _discard(_in_a_loop(k, node, index, inside, update)),
+        )
+        return literal(update.element, 0)
     if k.mask is None and (inside is None or update.is_plain):
         return _unrolled(k, node, index, inside, update)
     mask = k.both(k.mask, inside)
     assert mask is not None
+    return _in_a_loop(k, node, index, mask, update)
+
+
+def _discard(value: Value) -> None:
+    """Ends a piece of code whose value nobody reads."""
+
+
+def _in_a_loop(k: Kernel, node: Atomic, index: Value, mask: str, update: _Update) -> Value:
+    """Updates the elements of the lanes of a mask."""
     w, kind = k.w, update.kind
     numbers, number = addressing.offsets(k, node.buffer, index)
     base = k.base(node.buffer)
@@ -264,8 +281,11 @@ def _unrolled(k: Kernel, node: Atomic, index: Value, inside: str | None, update:
         blend = f"select {k.vector_type('i1')} {{}}, {vector} {{}}, {vector} {{}}"
         value, counted = k.varying(update.element, w.pure(blend, inside, k.vector(value), identity)), None
     results = "poison"
-    for lane in range(lanes):
-        at = w.pure(f"extractelement {numbers_type} {{}}, i32 {lane}", numbers)
+    if number == "i32":  # in range, and so not negative
+        places, number = blocks.each_word(k, numbers), "i64"
+    else:
+        places = [w.pure(f"extractelement {numbers_type} {{}}, i32 {lane}", numbers) for lane in range(lanes)]
+    for lane, at in enumerate(places):
         address = w.pure(f"getelementptr {kind}, ptr {{}}, {number} {{}}", base, at)
         counts = None
         if counted is not None:

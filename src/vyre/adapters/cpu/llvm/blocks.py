@@ -90,6 +90,20 @@ class Spilled:
         return self._k.w.pure(f"getelementptr {self._element}, ptr {self._address}, i32 {{}}", number)
 
 
+def each_word(k: Kernel, operand: str) -> list[str]:
+    """Returns the lanes of a vector of i32 as zero-extended i64 operands.
+
+    Two lanes leave the vector register in one move, which takes half as many steps of the processor as one by one.
+    """
+    w, pairs = k.w, f"<{k.lanes // 2} x i64>"
+    both = w.pure(f"bitcast {k.vector_type('i32')} {{}} to {pairs}", operand)
+    words: list[str] = []
+    for pair in range(k.lanes // 2):
+        word = w.pure(f"extractelement {pairs} {{}}, i32 {pair}", both)
+        words += [w.pure("and i64 {}, 4294967295", word), w.pure("lshr i64 {}, 32", word)]
+    return words
+
+
 def _slot(k: Kernel, purpose: str, vector: str) -> str:
     key = f"{purpose} in {vector}"
     found = k.w.known(key)

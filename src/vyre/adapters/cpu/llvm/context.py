@@ -70,18 +70,35 @@ class Scratch:
 
     def __init__(self) -> None:
         self.nbytes = 0
+        self._free: Final[dict[int, list[int]]] = {}
 
     def reserve(self, nbytes: int) -> int:
         """Returns the offset of ``nbytes`` bytes."""
+        rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        free = self._free.get(rounded)
+        if free:
+            return free.pop()
         offset = self.nbytes
-        self.nbytes += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        self.nbytes += rounded
         return offset
+
+    def release(self, offset: int, nbytes: int) -> None:
+        """Ends the use of a place that was reserved with this size."""
+        self._free.setdefault(-(-nbytes // ALIGNMENT) * ALIGNMENT, []).append(offset)
 
 
 class Kernel:
     """One function: its text so far, the locals in scope and the lanes that are active at the current place."""
 
-    def __init__(self, program: Program, options: EmitOptions, spec: Mapping[str, Literal], lanes: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        options: EmitOptions,
+        spec: Mapping[str, Literal],
+        lanes: int,
+        *,
+        in_lockstep: bool = False,
+    ) -> None:
         self.w: Final = Writer()
         self.program: Final = program
         self.options: Final = options
@@ -128,8 +145,10 @@ class Kernel:
         self.trap_tags: Final[list[str]] = []
         self.places: Places | None = None
         """The places of statements in the source, where the text names them."""
+        self.in_lockstep: Final = in_lockstep and self.chunks > 1
+        """Whether all vectors of a workgroup run each phase of a statement before the next one begins."""
         has_barrier = any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
-        self.areas: Final = self.chunks if has_barrier else 1
+        self.areas: Final = self.chunks if has_barrier or in_lockstep else 1
         """The number of vectors of a workgroup that need scratch memory of their own."""
         self.private: Final[dict[str, PerVector]] = {}
         """The scratch memory of private buffers, by name."""

@@ -1,34 +1,20 @@
 """Workgroups of several vectors of lanes, and the barriers among them.
 
 The flow around a barrier is the same for the whole workgroup, so it is ordinary control flow.  The statements between
-two barriers are a loop over the vectors.  A local that lives across such a loop is computed again where that is cheap,
-is one number where the whole workgroup agrees on it, and is kept in scratch memory otherwise.
+two barriers are a loop over the vectors: a region.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from vyre.adapters.cpu.llvm import budget, memory
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
+from vyre.adapters.cpu.llvm.regions import EFFECTS, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
-from vyre.adapters.cpu.llvm.values import SCALAR, Value
-from vyre.domain.ir.expr import (
-    Atomic,
-    Binary,
-    Expr,
-    IdKind,
-    LaunchId,
-    Literal,
-    Load,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupShuffle,
-    Var,
-)
+from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
 from vyre.domain.ir.operators import BinaryOp
 from vyre.domain.ir.stmt import (
     Assign,
@@ -46,58 +32,10 @@ from vyre.domain.ir.stmt import (
     Switch,
     Trap,
     bodies,
-    operands,
     walk_statements,
 )
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.ir.walk import containers, unique_nodes
-
-MOST_REPEATED: Final = 8
-"""The number of operators up to which a local is computed again after a barrier, not kept."""
-_EFFECTS: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
-
-
-class Kept:
-    """A local in scratch memory, one value for each vector of lanes."""
-
-    __slots__ = ("dtype", "is_mutable", "is_uniform", "offset", "stride")
-
-    def __init__(self, k: Kernel, dtype: ScalarType, *, is_uniform: bool, is_mutable: bool) -> None:
-        size = max(dtype.size, 4)
-        self.dtype: Final = dtype
-        self.is_uniform: Final = is_uniform
-        self.is_mutable: Final = is_mutable
-        self.stride: Final = size if is_uniform else size * k.lanes
-        self.offset: Final = k.scratch.reserve(self.stride * k.chunks)
-
-    def _place(self, k: Kernel) -> tuple[str, str]:
-        """Returns the address for the current vector of lanes, and the type there."""
-        element = "i32" if self.dtype is ScalarType.BOOL else SCALAR[self.dtype]
-        base = k.scratch_address(self.offset)
-        at = k.w.pure(f"mul i64 {{}}, {self.stride}", k.chunk)
-        kind = element if self.is_uniform else k.vector_type(element)
-        return k.w.pure("getelementptr i8, ptr {}, i64 {}", base, at), kind
-
-    def load(self, k: Kernel) -> Value:
-        """Returns the value for the current vector of lanes."""
-        place, kind = self._place(k)
-        found = k.w.here(f"load {kind}, ptr {place}, align {self.dtype.size if self.is_uniform else 16}")
-        if self.dtype is ScalarType.BOOL:
-            found = k.w.pure(f"icmp ne {kind} {{}}, {'0' if self.is_uniform else 'zeroinitializer'}", found)
-        return k.uniform(self.dtype, found) if self.is_uniform else k.varying(self.dtype, found)
-
-    def store(self, k: Kernel, value: Value) -> None:
-        """Keeps the value of the current vector of lanes."""
-        place, kind = self._place(k)
-        operand = value.operand if self.is_uniform else k.vector(value)
-        if self.dtype is ScalarType.BOOL:
-            source = "i1" if self.is_uniform else k.vector_type("i1")
-            operand = k.w.pure(f"zext {source} {{}} to {kind}", operand)
-        k.w.line(f"store {kind} {operand}, ptr {place}, align {self.dtype.size if self.is_uniform else 16}")
-
-
-Across: TypeAlias = "Kept | Expr"
-"""A local that several regions use: kept in scratch memory, or an expression that each computes again."""
 
 
 class Groups:
@@ -105,18 +43,17 @@ class Groups:
 
     def __init__(self, k: Kernel) -> None:
         self._k: Final = k
+        self._regions: Final = Regions(k)
         body = k.program.body
         self._barriers: Final = containers(body, lambda stmt: isinstance(stmt, Barrier))
         self._in_steps: Final = k.chunks > 1 and any(isinstance(s, Barrier) for s in walk_statements(body))
-        self._across: Final[dict[str, Across]] = {}
-        """Locals in scope that regions share, by name."""
-        self._alive: Kept | None = None
+        self._alive: LaneMask | None = None
         """The lanes that have not ended."""
         self._lane_assigned: Final[set[str]] = set()
         if self._in_steps:
             self._collect(body)
             if k.options.counting or self._ends_before_last(body):
-                self._alive = Kept(k, ScalarType.BOOL, is_uniform=False, is_mutable=True)
+                self._alive = LaneMask(k)
 
     # ---- the whole kernel
     def write(self) -> None:
@@ -146,9 +83,9 @@ class Groups:
         k.group = (x, y, z)
         memory.zero_shared(k)
         if self._in_steps and memory.zeroes_private(k):
-            self._each_vector(lambda: memory.zero_private(k))
+            self._regions.each_vector(lambda: memory.zero_private(k))
         if self._alive is not None:
-            self._each_vector(lambda: self._start_alive())
+            self._regions.each_vector(lambda: self._start_alive())
         if self._in_steps:
             k.write_statements = self._statements
             mark = k.locals.mark
@@ -156,7 +93,7 @@ class Groups:
             k.locals.leave(mark)
             k.write_statements = None
         else:
-            self._each_vector(lambda: self._whole())
+            self._regions.each_vector(lambda: self._whole())
         k.mask = None
         w.jump("group.latch")
         w.place("group.latch")
@@ -229,55 +166,14 @@ class Groups:
     def _start_alive(self) -> None:
         assert self._alive is not None
         k = self._k
-        self._alive.store(k, k.varying(ScalarType.BOOL, k.lane_mask()))
-
-    def _each_vector(self, write: Callable[[], None], count: str = "") -> None:
-        """Writes code for every vector of lanes of a workgroup, or for the first ``count``, at least 1, of them."""
-        k, w = self._k, self._k.w
-        outer = k.mask
-        count = count or str(k.chunks)
-        if count == "1":
-            k.chunk, k.mask = "0", k.both(self._tail(), outer)
-            write()
-            k.mask = outer
-            return
-        before, head, latch, after = w.block, w.label("vector"), w.label("latch"), w.label("after")
-        w.open_loop(head)
-        k.open_values()
-        following = f"%{latch}.next"
-        k.chunk = w.here(f"phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
-        k.mask = k.both(self._tail(), outer)
-        write()
-        w.jump(latch)
-        w.place(latch)
-        w.line(f"{following} = add i64 {k.chunk}, 1")
-        more = w.here(f"icmp ult i64 {following}, {count}")
-        w.branch(more, head, after)
-        k.close_values()
-        w.close_loop()
-        w.place(after)
-        k.chunk = "0"
-        k.mask = outer
-
-    def _tail(self) -> str | None:
-        """Returns the lanes of the current vector that exist."""
-        k = self._k
-        if k.size % k.lanes == 0:
-            return None
-        kind = k.vector_type("i32")
-        numbers = ", ".join(f"i32 {lane}" for lane in range(k.lanes))
-        if k.chunks == 1:
-            return f"<{', '.join('i1 true' if lane < k.size else 'i1 false' for lane in range(k.lanes))}>"
-        left = k.w.pure(f"sub i64 {k.size}, {{}}", k.w.pure(f"mul i64 {{}}, {k.lanes}", k.chunk))
-        count = k.splat("i32", k.w.pure("trunc i64 {} to i32", left))
-        return k.w.pure(f"icmp ult {kind} <{numbers}>, {{}}", count)
+        self._alive.put(k, k.lane_mask())
 
     # ---- between barriers
     def _statements(self, k: Kernel, body: Body, first: int) -> Flow:
         """Writes the statements of a body from number ``first`` on, as the whole workgroup runs them."""
         k.write_statements = None
-        outer = dict(self._across)
-        last = _last_uses(body)
+        outer = dict(self._regions.across)
+        last = last_uses(body)
         run: list[Stmt] = []
         flow = Flow.THROUGH
         for number in range(first, len(body)):
@@ -317,8 +213,8 @@ class Groups:
                 break
         if flow is Flow.THROUGH:
             self._region(run, last, len(body))
-        self._across.clear()
-        self._across.update(outer)
+        self._regions.across.clear()
+        self._regions.across.update(outer)
         k.write_statements = self._statements
         return flow
 
@@ -370,7 +266,7 @@ class Groups:
                 return False
             if isinstance(node, Load) and k.buffers[node.buffer].is_writable:
                 return False
-            if isinstance(node, _EFFECTS[1:]):
+            if isinstance(node, EFFECTS[1:]):
                 return False
         return True
 
@@ -387,7 +283,7 @@ class Groups:
         """Lets workgroup-level expressions read kept locals: those of the first vector stand for all."""
         k = self._k
         k.chunk = "0"
-        for name, across in self._across.items():
+        for name, across in self._regions.across.items():
             if isinstance(across, Kept):
                 value = across.load(k)
                 if not value.is_uniform:
@@ -400,57 +296,14 @@ class Groups:
 
     def _region(self, run: list[Stmt], last: dict[str, int], until: int) -> None:
         """Writes statements between barriers as a loop over the vectors."""
-        if not run:
-            return
-        k = self._k
-        body = tuple(run)
-        used = {n.name for s in walk_statements(body) for n in unique_nodes(operands(s)) if isinstance(n, Var)}
-        assigned = assigned_in(body)
-        declared = {s.name: s for s in run if isinstance(s, Let) and last.get(s.name, -1) >= until}
-        fresh: dict[str, Kept] = {}
-        if any(isinstance(s, Return | Trap) for s in walk_statements(body)):
-            k.slotted.update(declared)  # a value that is computed behind an early end does not reach the end of the run
-
-        def keep() -> None:
-            for name in assigned:
-                across, slot = self._across.get(name), k.locals.get(name)
-                if isinstance(across, Kept) and isinstance(slot, Slot):
-                    across.store(k, k.read(slot))
-            for name, stmt in declared.items():
-                local = k.locals[name]
-                if not isinstance(local, Slot) and self._is_repeated(stmt):
-                    continue
-                value = k.read(local) if isinstance(local, Slot) else local
-                kept = fresh.get(name)
-                if kept is None:
-                    is_mutable = name in k.shapes.mutable
-                    uniform = k.is_uniform_local(stmt)
-                    kept = fresh[name] = Kept(k, value.dtype, is_uniform=uniform, is_mutable=is_mutable)
-                kept.store(k, value)
-
-        def lanes() -> Flow:
-            mark = k.locals.mark
-            for name, across in self._across.items():
-                if name in used or name in assigned:
-                    self._declare(name, across, used)
-            flow = write_statements(k, body, 0)
-            keep()
-            k.locals.leave(mark)
-            return flow
-
-        def write() -> None:
-            if self._alive is not None:
-                k.mask = k.both(k.mask, self._alive.load(k).operand)
-            flow = lanes() if k.mask is None else twice(k, lanes, body)
-            if self._alive is not None:
-                left = k.lane_mask() if flow in (Flow.THROUGH, Flow.PARTLY) else "zeroinitializer"
-                self._alive.store(k, k.varying(ScalarType.BOOL, left))
-
-        self._each_vector(write, "" if declared else self._reach(body))
-        k.slotted.clear()
-        for name, stmt in declared.items():
-            kept = fresh.get(name)
-            self._across[name] = stmt.value if kept is None else kept
+        if run:
+            self._regions.write(
+                run,
+                lambda name: last.get(name, -1) >= until,
+                mask=self._alive,
+                ends=any(isinstance(stmt, Return | Trap) for stmt in walk_statements(tuple(run))),
+                reach=self._reach,
+            )
 
     def _reach(self, body: Body) -> str:
         """Returns how many vectors a region can do anything in, an i64 operand; an empty text for all of them.
@@ -462,7 +315,7 @@ class Groups:
             return ""
         bounds: list[Expr | int] = []
         for stmt in body:
-            if isinstance(stmt, Let) and not any(isinstance(n, _EFFECTS) for n in unique_nodes((stmt.value,))):
+            if isinstance(stmt, Let) and not any(isinstance(n, EFFECTS) for n in unique_nodes((stmt.value,))):
                 continue
             bound = _bound(stmt.condition) if isinstance(stmt, If) and not stmt.otherwise else None
             if bound is None or (not isinstance(bound, int) and not self._is_known(bound)):
@@ -490,45 +343,10 @@ class Groups:
     def _is_known(self, bound: Expr) -> bool:
         """Returns whether a bound can be computed before a region: it reads no memory and no local of the region."""
         nodes = tuple(unique_nodes((bound,)))
-        if any(isinstance(n, _EFFECTS) for n in nodes):
+        if any(isinstance(n, EFFECTS) for n in nodes):
             return False
         names = [n.name for n in nodes if isinstance(n, Var)]
-        return all(name in self._k.locals for name in names) and not any(name in self._across for name in names)
-
-    def _declare(self, name: str, across: Across, used: set[str]) -> None:
-        """Declares a local that an earlier region has computed."""
-        k = self._k
-        if not isinstance(across, Kept):
-            for node in unique_nodes((across,)):
-                if isinstance(node, Var) and node.name in self._across and node.name not in used:
-                    self._declare(node.name, self._across[node.name], used)
-            k.known.clear()
-            k.locals.declare(name, evaluate(k, across))
-            return
-        value = across.load(k)
-        if across.is_mutable:
-            slot = k.slot(across.dtype, is_uniform=across.is_uniform)
-            k.write(slot, value)
-            k.locals.declare(name, slot)
-        else:
-            k.locals.declare(name, value)
-
-    def _is_repeated(self, stmt: Let) -> bool:
-        """Returns whether a local is computed again after a barrier."""
-        count = 0
-        for node in unique_nodes((stmt.value,)):
-            count += 1
-            if isinstance(node, _EFFECTS):
-                return False
-            if isinstance(node, Var):
-                known = self._across.get(node.name, self._k.locals.get(node.name))
-                if known is None or isinstance(known, Slot) or (isinstance(known, Kept) and known.is_mutable):
-                    return False
-                if not isinstance(known, Value | Kept) and node.name not in self._across:
-                    return False
-                if isinstance(known, Value) and node.name not in self._across and not known.is_uniform:
-                    return False
-        return count <= MOST_REPEATED
+        return all(name in self._k.locals for name in names) and not any(name in self._regions.across for name in names)
 
     # ---- analysis
     def _collect(self, body: Body) -> None:
@@ -585,16 +403,3 @@ def _leaves(stmt: Stmt) -> bool:
             for nested in bodies(current):
                 stack.extend(nested)
     return False
-
-
-def _last_uses(body: Body) -> dict[str, int]:
-    """Returns the number of the last statement of a body that reads or assigns each name."""
-    last: dict[str, int] = {}
-    for number, stmt in enumerate(body):
-        for inner in walk_statements((stmt,)):
-            for node in unique_nodes(operands(inner)):
-                if isinstance(node, Var):
-                    last[node.name] = number
-            if isinstance(inner, Assign):
-                last[inner.name] = number
-    return last

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from vyre.app.automatic import AUTO, FORCE_VARIABLE
 from vyre.domain.errors import BackendError, BackendUnavailable, UnsupportedFeature
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vyre.ports.planning import PlannedExecution
 
 T = TypeVar("T")
+_FIX: Final = ". Fix: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,14 +222,15 @@ def _attempt(call: Callable[[], T], name: str, reasons: dict[str, str]) -> T | N
         return call()
     except BackendError as error:
         known = error.fix not in ("", error.default_fix)
-        reasons[name] = f"{error.message}. Fix: {error.fix.removesuffix('.')}" if known else error.message
+        reasons[name] = f"{error.message}{_FIX}{error.fix.removesuffix('.')}" if known else error.message
     except Exception as error:  # a plug-in may fail in any way
         reasons[name] = f"{type(error).__name__}: {error}"
     return None
 
 
 def _others(reasons: dict[str, str]) -> str:
-    failed = "; ".join(f"`{name}`: {reason}" for name, reason in reasons.items())
+    """Returns why no other device runs; the report has the remedies where it lists the candidates."""
+    failed = "; ".join(f"`{name}`: {reason.partition(_FIX)[0]}" for name, reason in reasons.items())
     return f"no other device can run here ({failed})" if failed else "no backend of another device is installed"
 
 

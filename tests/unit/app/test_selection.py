@@ -184,6 +184,9 @@ def test_the_processor_is_taken_where_no_device_can_run_and_the_reason_says_so()
 
 
 def test_the_report_says_what_to_install() -> None:
+    selection, _ = choose(REFERENCE, HOST, replace(PLAIN, probe=probe_raising(NO_COMPILER)))
+    assert reasons(selection)["plain"] == "llvmlite is not installed. Fix: install it"
+    assert selection.report.reason.endswith("no other device can run here (`plain`: llvmlite is not installed)")
     selection, _ = choose(REFERENCE, replace(HOST, factory=raising(NO_COMPILER)))
     assert selection.backend.id == "reference"
     assert reasons(selection)["host"] == "llvmlite is not installed. Fix: install it"

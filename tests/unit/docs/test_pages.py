@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vyre
 from support.limits import LIMIT_S
 from vyre.app.cli import main
 
@@ -43,7 +44,8 @@ def test_the_first_example_prints_what_the_readme_says(capsys: pytest.CaptureFix
     exec(compile(python_blocks(ROOT / "README.md")[0], "README.md", "exec"), {"__name__": "readme"})
     printed, backend = capsys.readouterr().out.rsplit(maxsplit=1)
     assert f"`{printed}`" in (ROOT / "README.md").read_text("utf-8")
-    assert backend == "reference"
+    with vyre.open() as session:
+        assert backend == session.backend
 
 
 def test_the_debugging_page_shows_what_its_examples_print(capsys: pytest.CaptureFixture[str]) -> None:

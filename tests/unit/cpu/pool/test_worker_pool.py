@@ -128,15 +128,20 @@ def test_several_jobs_after_one(pool: WorkerPool) -> None:
     assert [frame.data[0] for _, frame in made] == [SUM, SUM, 0, SUM, SUM]
 
 
-def test_a_dropped_job_ends_and_its_memory_is_used_again(pool: WorkerPool) -> None:
-    frames = [Frame(1) for _ in range(300)]
-    for frame in frames:
-        job = pool.job(CommandList([Kernel(kernels()["spread"], frame.address, 500, 3, 2)]))
-        pool.submit(job)
-        del job
-    until(lambda: all(frame.data[0] == SUM for frame in frames))
-    assert pool.counts["records"] <= 384
-    assert pool.counts["in_flight"] <= 64
+def test_dropped_jobs_end_and_their_memory_is_used_again(pool: WorkerPool) -> None:
+    def drop() -> None:
+        frames = [Frame(1) for _ in range(100)]
+        for frame in frames:
+            pool.submit(pool.job(CommandList([Kernel(kernels()["spread"], frame.address, 500, 3, 2)])))
+        until(lambda: all(frame.data[0] == SUM for frame in frames))
+
+    for _ in range(10):
+        drop()
+    assert pool.counts["records"] <= 256
+    for _ in range(20):
+        drop()
+    assert pool.counts["records"] <= 256
+    assert pool.counts["in_flight"] <= 256
 
 
 # ---------------------------------------------------------------- the end of a job

@@ -30,7 +30,7 @@ LEAVE_S: Final = 5.0
 _RECORDS: Final = 64
 """Records in a slab of memory."""
 _REAP: Final = 64
-"""Submitted jobs that are kept before those that have ended are looked for."""
+"""Submitted jobs that are kept, at least, before those that have ended are looked for."""
 _KEPT_SIGNALS: Final = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS", "SIGPROF", "SIGVTALRM")
 _ALL_BITS: Final = (1 << 64) - 1
 
@@ -76,6 +76,7 @@ class WorkerPool:
         _prepare(self.block, self.cpus, self._spin_ns)
         self._free: list[int] = []
         self._in_flight: dict[int, Job] = {}
+        self._reap_at = _REAP
         self._called: dict[int, _Called] = {}
         self._threads: list[threading.Thread] = []
         self._workers = 0
@@ -100,9 +101,11 @@ class WorkerPool:
             try:
                 return self._free.pop()
             except IndexError:
-                slab = _allocate(self.entries, _RECORDS * at.JOB_BYTES)
-                self._blocks.append(slab)
-                self._free.extend(slab + at.JOB_BYTES * number for number in range(_RECORDS))
+                with self._lock:
+                    if not self._free:
+                        slab = _allocate(self.entries, _RECORDS * at.JOB_BYTES)
+                        self._blocks.append(slab)
+                        self._free.extend(slab + at.JOB_BYTES * number for number in range(_RECORDS))
 
     def recycle(self, block: int, address: int) -> None:
         """Takes back the record of a job or group that no thread knows any longer."""
@@ -154,7 +157,7 @@ class WorkerPool:
         """
         self._provide(job)
         flying = self._in_flight
-        if len(flying) >= _REAP:
+        if len(flying) >= self._reap_at:
             self._reap()
         flying[job.address] = job
         code = self.entries.submit(job.address, 0 if after is None else after.address)
@@ -196,6 +199,7 @@ class WorkerPool:
         for address, job in list(self._in_flight.items()):
             if job.done:
                 self._in_flight.pop(address, None)
+        self._reap_at = max(_REAP, 2 * len(self._in_flight))
 
     # ------------------------------------------------------------ threads
     def _provide(self, job: Job) -> None:

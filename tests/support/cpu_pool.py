@@ -268,6 +268,30 @@ done:
   ret void
 }
 
+; adds the number of groups in each call to every element, without atomics
+define void @touching(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
+entry:
+  %place = getelementptr i64, ptr %frame, i64 6
+  %data = load ptr, ptr %place
+  %length = getelementptr i64, ptr %frame, i64 7
+  %count = load i64, ptr %length
+  %groups = sub i64 %end, %begin
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %body, label %done
+body:
+  %element = getelementptr i64, ptr %data, i64 %i
+  %old = load i64, ptr %element
+  %new = add i64 %old, %groups
+  store i64 %new, ptr %element
+  %next = add i64 %i, 1
+  br label %loop
+done:
+  ret void
+}
+
 define void @nothing(ptr %frame, i64 %begin, i64 %end, ptr %scratch) {
   ret void
 }

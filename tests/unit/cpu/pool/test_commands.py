@@ -7,7 +7,8 @@ from ctypes import addressof, c_int64, c_ubyte, c_uint32, c_uint64, string_at
 
 import pytest
 
-from support.cpu_pool import ARCH, Frame, entries, exchange_mode, kernels, merged_value, merging
+from support.cpu_pool import ARCH, TARGET, Frame, compiled, entries, exchange_mode, kernels, merged_value, merging
+from support.limits import LIMIT_S
 from vyre.adapters.cpu.native.compilation import llvm_version
 from vyre.adapters.cpu.native.features import X86_64
 from vyre.adapters.cpu.pool import (
@@ -24,6 +25,7 @@ from vyre.adapters.cpu.pool import (
 )
 from vyre.adapters.cpu.pool import layout as at
 from vyre.adapters.cpu.pool.entries import Entries
+from vyre.adapters.cpu.pool.text import runtime_text
 from vyre.domain.errors import BackendError, DeviceOutOfMemory
 
 pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
@@ -101,6 +103,15 @@ def test_two_private_buffers(pool: WorkerPool) -> None:
     assert list(second) == [0] * 9
 
 
+def test_one_thread_merges_at_a_time(pool: WorkerPool) -> None:
+    count, groups, rounds = 200, 8, 30_000
+    frame = Frame(count)
+    table = PrivateTable(8, [Private(0, 8 * count, "u64", "add")])
+    command = Kernel(kernels()["touching"], frame.address, groups, 1, 4, 0, table)
+    assert pool.run(pool.job(CommandList([], [command], rounds))) is Outcome.COMPLETED
+    assert set(frame.data) == {groups * rounds}
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_copies_and_fills(pool: WorkerPool, way: str) -> None:
     size = at.PIECE + 1000
@@ -116,6 +127,18 @@ def test_copies_and_fills(pool: WorkerPool, way: str) -> None:
     assert run(pool, way, filled) is Outcome.COMPLETED
     assert string_at(b, size) == b"\xee" * size
     assert to[size] == 9
+
+
+def test_a_stop_ends_a_long_fill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first piece of the fill sets the stop flag of its own job, so that the second one must not be written."""
+    monkeypatch.setattr(at, "PIECE", 4)
+    code = compiled(runtime_text(TARGET))
+    pool = WorkerPool(Entries(code.addresses, code), size=1, cpus=1)
+    job = pool.job(CommandList([]))
+    job.set_commands(CommandList([Fill(job.address + at.JOB_STOP, 1, 8)]))
+    assert pool.run_short(job) is Outcome.STOPPED
+    assert string_at(job.address + at.JOB_STOP, 8) == b"\1\1\1\1\0\0\0\0"
+    assert pool.close()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -211,6 +234,22 @@ def test_the_mode_of_the_caller_is_neither_used_nor_changed(pool: WorkerPool, wa
         assert outcome is Outcome.COMPLETED
         assert frame.data[0] == expected
         assert after & KEPT == FLUSHING & KEPT
+
+
+def test_workers_do_not_inherit_a_mode() -> None:
+    """The threads are started by one that flushes subnormals."""
+    frame = Frame(3)
+    frame.data[:] = [0, 0x0080_0000, 0x3F00_0000]
+    pool = WorkerPool(entries(), size=2, cpus=2)
+    job = pool.job(CommandList([Kernel(kernels()["product"], frame.address, 1)]))
+    before = exchange_mode(FLUSHING)
+    try:
+        pool.submit(job)
+    finally:
+        exchange_mode(before)
+    assert job.wait(LIMIT_S)
+    assert frame.data[0] == 0x0040_0000
+    assert pool.close()
 
 
 def test_the_mode_matters_to_the_kernel() -> None:

@@ -397,6 +397,33 @@ def test_no_more_threads_take_part_than_are_allowed(pool: WorkerPool, threads: i
     assert other.data[0] == 21 * SUM
 
 
+def test_a_command_begins_when_every_group_of_the_one_before_has_ended(pool: WorkerPool) -> None:
+    gates, frame = Frame(2), Frame(1)
+    gated = Kernel(kernels()["gated"], gates.address, 2, 1, 2)
+    job = pool.job(CommandList([gated, Kernel(kernels()["spread"], frame.address, 500)]))
+    for _ in range(5):
+        gates.data[:] = [0, 0]
+        frame.data[0] = 0
+        pool.submit(job)
+        until(lambda: gates.data[1] == 2)
+        gates.data[0] = 1  # the leader has finished its group, the helper has not
+        assert not job.wait(0.01)
+        assert frame.data[0] == 0
+        gates.data[0] = 2
+        assert job.wait(LIMIT_S)
+        assert frame.data[0] == SUM
+
+
+def test_no_group_begins_after_a_stop(pool: WorkerPool) -> None:
+    frame = Frame(2)
+    job = pool.job(CommandList([Kernel(kernels()["gated"], frame.address, 100, 1, 2)]))
+    pool.submit(job)
+    until(lambda: frame.data[1] == 2)
+    job.halt()
+    assert frame.data[1] == 2
+    assert job.outcome is Outcome.STOPPED
+
+
 def test_more_teams_than_there_are(pool: WorkerPool) -> None:
     """Runs that find no free team run on one thread."""
     count = 70

@@ -153,7 +153,8 @@ class BackendSelector:
         ranked = decide(self._services.decisions, rank_candidates, candidates)
         makers = {r.id: r.make for r in self._catalog.registrations}
         for place, candidate in enumerate(ranked):
-            backend = _attempt(partial(makers[candidate.id], self._services), candidate.id, reasons)
+            make = partial(self._ready, makers[candidate.id], candidate)
+            backend = _attempt(make, candidate.id, reasons)
             if backend is not None:
                 score = capability_score(candidate.profile)
                 reason = f"the best production backend that can run here (score {score} of 66)"
@@ -166,6 +167,17 @@ class BackendSelector:
                 checker = None if reference is None else partial(self._construct, reference)
                 return replace(selection, race_checker=checker)
         return self._reference_instead(reasons)
+
+    def _ready(self, make: Callable[[BackendServices], Backend], candidate: Candidate) -> Backend:
+        """Returns a new backend; one on this machine's processor is prepared, which shows whether it can run at all."""
+        backend = make(self._services)
+        if candidate.on_host:
+            try:
+                backend.lifecycle.prepare()
+            except BaseException:
+                backend.lifecycle.close()
+                raise
+        return backend
 
     def _reference_instead(self, reasons: dict[str, str]) -> Selection:
         why = "; ".join(f"`{name}`: {reason}" for name, reason in reasons.items()) or "none is installed"

@@ -19,6 +19,7 @@ from vyre.ports.backend import (
     BackendRole,
     BackendServices,
     DiscoveryFailure,
+    NullLifecycle,
 )
 from vyre.testing.fakes import function_backend, registration_of
 from vyre.testing.recording_telemetry import RecordingTelemetry
@@ -227,3 +228,29 @@ def test_race_checks_go_elsewhere_only_if_nobody_named_a_backend() -> None:
     assert opened(REFERENCE).race_checker is None
     assert opened(REFERENCE, PLAIN, name="plain").race_checker is None
     assert opened(REFERENCE, PLAIN, forced="plain").race_checker is None
+
+
+class Unprepared(NullLifecycle):
+    """A lifecycle whose backend finds out that it cannot run only when it is prepared; ``closed`` counts."""
+
+    closed = 0
+
+    def prepare(self) -> None:
+        raise NO_COMPILER
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_processor_that_cannot_be_prepared_is_passed_over_and_closed() -> None:
+    lifecycle = Unprepared(HOST.id)
+
+    def made(services: BackendServices) -> Backend:
+        return replace(HOST.make(services), lifecycle=lifecycle)
+
+    selection, _ = choose(REFERENCE, replace(HOST, factory=made))
+    assert (selection.backend.id, lifecycle.closed) == ("reference", 1)
+    assert "Fix: install it" in selection.report.reason
+    named, _ = choose(REFERENCE, replace(HOST, factory=made), name="host")
+    with pytest.raises(BackendUnavailable, match="llvmlite is not installed"):
+        named.backend.lifecycle.prepare()

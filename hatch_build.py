@@ -1,4 +1,4 @@
-"""Build hook: a wheel carries the digest of the emitter's source, computed here."""
+"""Build hook: a wheel carries the digests of the emitters' sources, computed here."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ class FreezeEmitterSource(BuildHookInterface):  # type: ignore[type-arg]
         source = Path(self.root, "src")
         sys.path.insert(0, str(source))
         try:
-            from vyre.adapters.source_digest import FROZEN, read_sources
+            from vyre.adapters.source_digest import ALL_SOURCES, read_sources
         finally:
             sys.path.remove(str(source))
         self._folder = tempfile.TemporaryDirectory(prefix="vyre-build-")
-        frozen = Path(self._folder.name, "emitter_source.txt")
-        frozen.write_text(read_sources(source / "vyre").digest.hex(), "ascii")
-        build_data["force_include"][str(frozen)] = f"vyre/{FROZEN}"
+        for parts, name in ALL_SOURCES:
+            frozen = Path(self._folder.name, Path(name).name)
+            frozen.write_text(read_sources(source / "vyre", parts).digest.hex(), "ascii")
+            build_data["force_include"][str(frozen)] = f"vyre/{name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         if hasattr(self, "_folder"):

@@ -19,7 +19,7 @@ VECTORS = Path(__file__).parents[1] / "data" / "vectors"
 PROGRAMS = VECTORS / "oracle-programs.jsonl.xz"
 KERNELS = VECTORS / "ir-conformance.json.xz"
 TABLES = VECTORS / "oracle-scalar-ops.jsonl.xz"
-ENGINES = ("reference", "reference-scalar")
+ENGINES = ("reference", "reference-scalar", "cpu")
 
 # Recorded as `ok`, refused here: a lane may have ended before a barrier; a subgroup operation under divergence.
 REFUSED_HERE = {"barrier_after_partial_return": "V210", "subgroup_in_divergent_branch": "V203"}

@@ -32,7 +32,7 @@ MISSING = {str(r.id): reason for r in CATALOG if (reason := _why_not(r)) is not 
 def _subjects() -> Iterator[object]:
     for registration in CATALOG:
         if registration.id not in MISSING:
-            marks = [pytest.mark.gpu] if registration.role is BackendRole.PRODUCTION else []
+            marks = [pytest.mark.gpu] if registration.id == "cuda" else []
             yield pytest.param(find_scheduled(registration.id), id=str(registration.id), marks=marks)
         if registration.role is BackendRole.EMULATION:
             yield pytest.param(find_scheduled(registration.id, "shuffled", 1), id=f"{registration.id}-shuffled")

@@ -1,5 +1,5 @@
-"""Every ``.vyre`` file beside this one: on both reference engines, with several workgroups at once, and on an emulated
-CUDA device.
+"""Every ``.vyre`` file beside this one: on both reference engines, with several workgroups at once, on an emulated
+CUDA device, and as machine code of this processor.
 
 docs/filetests.md describes the directives.
 """
@@ -21,6 +21,7 @@ FILES: Final = sorted(HERE.rglob("*.vyre"))
 ENGINES: Final = {name: open_backend(name) for name in ("reference", "reference-scalar")}
 CHUNKS: Final = (1, 2)
 MACHINE: Final = open_backend("cuda-machine")
+NATIVE: Final = open_backend("cpu")
 
 
 def test_there_are_files() -> None:
@@ -49,3 +50,10 @@ def test_file_on_an_emulated_device(path: Path) -> None:
     """Runs that ask for what it does not offer, such as step budgets, are left out."""
     (test,) = load_filetests([path])
     assert [o for o in run_filetest(test, MACHINE) if o.verdict is Verdict.FAILED] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(HERE).with_suffix("").as_posix())
+def test_file_as_machine_code(path: Path) -> None:
+    """Runs that ask for what it does not offer, such as checks for races, are left out."""
+    (test,) = load_filetests([path])
+    assert [o for o in run_filetest(test, NATIVE) if o.verdict is Verdict.FAILED] == []

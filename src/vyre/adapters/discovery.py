@@ -31,6 +31,7 @@ class PluginReference(NamedTuple):
 BUILTIN: Final = (
     PluginReference("reference", "vyre.adapters.reference.registration:REFERENCE"),
     PluginReference("reference-scalar", "vyre.adapters.reference.registration:REFERENCE_SCALAR"),
+    PluginReference("cpu", "vyre.adapters.cpu.registration:CPU"),
     PluginReference("cuda", "vyre.adapters.cuda.registration:CUDA"),
     PluginReference("cuda-machine", "vyre.adapters.cuda.registration:CUDA_MACHINE"),
 )

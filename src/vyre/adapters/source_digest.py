@@ -28,9 +28,33 @@ EMITTER: Final = (
 """The modules and packages of the PTX emitter, below the package ``vyre``."""
 FROZEN: Final = "adapters/emitter_source.txt"
 """The file of a wheel with its digest, in hexadecimal, below the package."""
+LLVM_EMITTER: Final = (
+    "adapters/cpu/decisions",
+    "adapters/cpu/llvm",
+    "adapters/cpu/native/compilation.py",
+    "domain",
+    "policies/emission",
+    "policies/journal.py",
+    "policies/record.py",
+)
+"""The modules and packages that write LLVM's text and choose the passes of its compiler."""
 
 COARSENESS_NS: Final = 2_000_000_000
 """Maximum lag of a file's time behind the clock: file systems count in ticks, some in steps of two seconds."""
+
+
+class Sources(NamedTuple):
+    """The source of one emitter: its parts below the package, and the file of a wheel that holds its digest."""
+
+    parts: tuple[str, ...]
+    frozen: str
+
+
+PTX: Final = Sources(EMITTER, FROZEN)
+LLVM: Final = Sources(LLVM_EMITTER, "adapters/llvm_emitter_source.txt")
+POOL: Final = Sources(("adapters/cpu/native/compilation.py", "adapters/cpu/pool"), "adapters/pool_source.txt")
+"""The runtime of the native CPU backend, which is compiled like a kernel."""
+ALL_SOURCES: Final = (PTX, LLVM, POOL)
 
 
 class SourceState(NamedTuple):
@@ -41,19 +65,19 @@ class SourceState(NamedTuple):
 
 
 @cache
-def emitter_digest() -> bytes:
-    """Returns the digest, of 32 bytes, of the emitter as this process has imported it.
+def emitter_digest(sources: Sources = PTX) -> bytes:
+    """Returns the digest, of 32 bytes, of an emitter as this process has imported it.
 
     If a file changed after the import began, it is not known which of its versions runs; then the digest is unique to
     this process.  Raises ``UnreadableFile`` where the files cannot be read.
     """
     package = Path(__file__).parents[1]
     try:
-        return bytes.fromhex((package / FROZEN).read_text("ascii"))
+        return bytes.fromhex((package / sources.frozen).read_text("ascii"))
     except FileNotFoundError:
         # Not an import statement: adapters must not depend on the public names of the package.
         since_ns: int = import_module("vyre").IMPORTED_NS
-        return running_digest(read_sources(package), since_ns)
+        return running_digest(read_sources(package, sources.parts), since_ns)
 
 
 def running_digest(state: SourceState, since_ns: int) -> bytes:

@@ -34,10 +34,11 @@ def facts(values: Mapping[str, str]) -> Facts:
 
 
 class ArtifactKind(Enum):
-    """The kind of an artifact: PTX text, a CUBIN image, or a stored verdict."""
+    """The kind of an artifact: PTX text, a CUBIN image, an object of the host's machine code, or a stored verdict."""
 
     PTX = "ptx"
     CUBIN = "cubin"
+    OBJECT = "object"
     VERDICT = "verdict"
 
 
@@ -45,11 +46,11 @@ class ArtifactKind(Enum):
 class ArtifactKey:
     """The key of a compiled artifact.
 
-    ``kind``: PTX text, a CUBIN image, or a stored verdict.
-    ``target``: the architecture, such as ``sm_90``.
+    ``kind``: PTX text, a CUBIN image, an object of machine code, or a stored verdict.
+    ``target``: the architecture, such as ``sm_90`` or ``x86_64``.
     ``device``: facts about the device on which the artifact depends.
     ``driver``: the version of the driver.
-    ``tool``: the assembler or linker with its version and options.
+    ``tool``: the assembler, compiler or linker with its version and options.
     ``emitter``: the digest, 32 bytes, of the source code that generates code.
     ``policy``: options of code generation.
     ``program``: the digest, 32 bytes, of the program.

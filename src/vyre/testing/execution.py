@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from vyre.adapters.cpu.ids import CPU
 from vyre.adapters.cuda import ids
 from vyre.adapters.discovery import load_catalog
 from vyre.domain.dispatch import DEFAULT_CONFIG, DispatchConfig, OutputArena
@@ -56,7 +57,7 @@ def find_scheduled(name: str, schedule: str | None = None, seed: int | None = No
     chosen = SCHEDULES[schedule or CANONICAL]
     if name == ids.MACHINE:
         return Scheduled(replace(registration, factory=partial(_machine, chosen, seed or 0)), chosen == CANONICAL)
-    canonical_order = registration.role is not BackendRole.PRODUCTION
+    canonical_order = registration.role is not BackendRole.PRODUCTION or name == CPU
     if seed is not None or not (schedule is None or (canonical_order and chosen == CANONICAL)):
         raise BackendUnavailable(f"backend `{name}` runs its own schedule only", fix="leave --schedule and --seed out.")
     return Scheduled(registration, canonical_order)

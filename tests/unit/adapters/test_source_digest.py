@@ -17,9 +17,14 @@ import pytest
 from support.imports import imports_of
 from support.limits import LIMIT_S
 from vyre.adapters.source_digest import (
+    ALL_SOURCES,
     COARSENESS_NS,
     EMITTER,
     FROZEN,
+    LLVM,
+    POOL,
+    PTX,
+    Sources,
     SourceState,
     emitter_digest,
     read_sources,
@@ -31,8 +36,15 @@ from vyre.domain.errors import UnreadableFile
 ROOT: Final = Path(__file__).parents[3]
 PACKAGE: Final = ROOT / "src" / "vyre"
 EMIT: Final = "vyre.adapters.cuda.ptx.emit"
+ROOTS: Final[dict[Sources, tuple[str, ...]]] = {
+    PTX: (EMIT,),
+    LLVM: ("vyre.adapters.cpu.llvm.emit", "vyre.adapters.cpu.native.compilation"),
+    POOL: ("vyre.adapters.cpu.pool.text", "vyre.adapters.cpu.native.compilation"),
+}
+"""The modules that generate the code of which each digest tells."""
 NAMESPACES: Final = (
     "adapters/__init__.py",
+    "adapters/cpu/__init__.py",
     "adapters/cuda/__init__.py",
     "policies/launching/__init__.py",
     "policies/__init__.py",
@@ -63,6 +75,28 @@ def closure(root: str) -> set[str]:
 
 def test_everything_that_the_emitter_imports_counts() -> None:
     assert closure(EMIT) - set(source_files(PACKAGE)) <= set(NAMESPACES)
+
+
+BESIDE: Final = frozenset(
+    {
+        "adapters/cpu/native/__init__.py",
+        "adapters/cpu/native/features.py",
+        "adapters/cpu/native/memory.py",
+    }
+)
+"""Modules that the compiler imports and that have no part in its result: the features are in the key themselves."""
+
+
+def test_everything_that_writes_llvm_text_counts() -> None:
+    found = closure("vyre.adapters.cpu.llvm.emit") | closure("vyre.adapters.cpu.native.compilation")
+    assert found - set(source_files(PACKAGE, LLVM.parts)) <= {*NAMESPACES, *BESIDE}
+
+
+@pytest.mark.parametrize("sources", ALL_SOURCES, ids=lambda sources: sources.frozen)
+def test_each_digest_tells_of_the_modules_that_generate_its_code(sources: Sources) -> None:
+    files = set(source_files(PACKAGE, sources.parts))
+    assert {f"{name.removeprefix('vyre.').replace('.', '/')}.py" for name in ROOTS[sources]} <= files
+    assert len({emitter_digest(each) for each in ALL_SOURCES}) == len(ALL_SOURCES)
 
 
 def test_every_part_is_needed() -> None:

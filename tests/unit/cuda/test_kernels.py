@@ -17,9 +17,10 @@ from vyre.adapters.cuda.machine.fault_plan import Fault, FaultPlan
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption, EmittedModule
 from vyre.adapters.cuda.ptx.options import DEFAULT_OPTIONS, EmitOptions
-from vyre.adapters.cuda.runtime.code import CodeMaker, Emitter, KernelSource
+from vyre.adapters.cuda.runtime.code import CodeMaker, Emitter
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.kernels import KernelCache
+from vyre.adapters.kernel_source import KernelSource
 from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre.domain.ir.expr import Literal

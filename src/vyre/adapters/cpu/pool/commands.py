@@ -121,7 +121,7 @@ class CommandList:
                 self.words[place] = word
         self.prefix: Final = len(prefix)
         self.repeated: Final = len(repeated)
-        self.repetitions: Final = repetitions
+        self.repetitions: int = repetitions
         self.scratch_bytes: Final = max(map(_scratch, commands), default=0)
         """Bytes of scratch that every thread needs."""
         self.threads: Final = max((command.threads for command in commands if isinstance(command, Kernel)), default=1)

@@ -81,6 +81,11 @@ class Job:
         words[at.JOB_SCRATCH // 8] = commands.scratch_bytes
         words[at.JOB_THREADS // 8] = max(1, min(commands.threads, self.pool.most_threads))
 
+    def set_repetitions(self, repetitions: int) -> None:
+        """Sets how often the repeated part of the command list runs.  No run of the job may be under way."""
+        self.commands.repetitions = repetitions
+        self._words[at.JOB_REPETITIONS // 8] = repetitions
+
     def set_threads(self, threads: int) -> None:
         """Limits how many threads take part in the runs."""
         self._words[at.JOB_THREADS // 8] = threads

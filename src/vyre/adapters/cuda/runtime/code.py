@@ -7,9 +7,7 @@ result in a cache of its own.  Without a store no tool is used, because neither 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -22,13 +20,11 @@ from vyre.adapters.cuda.ptx.sites import KernelSites
 from vyre.adapters.cuda.runtime.artifact_keys import KeyMaker, cubin_keys, ptx_keys
 from vyre.adapters.cuda.runtime.device import CudaDevice
 from vyre.adapters.cuda.runtime.modules import SiteFinder, text_image
-from vyre.adapters.pipelines import Compilation
+from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.domain.artifact_key import ArtifactKey
 from vyre.domain.errors import MalformedWire
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.domain.names import Dim3
-from vyre.domain.specialization import SpecInput, SpecMap, spec_literals, spec_of
 from vyre.policies.caching.cache_outcome import explain_miss
 from vyre.policies.journal import DecisionSink, decide
 from vyre.ports.artifact_store import Artifact, ArtifactStore
@@ -36,38 +32,9 @@ from vyre.ports.backend import BackendServices
 
 MAKERS: Final = 64
 """The number of ways of compiling whose key makers are kept."""
-
-
 Emitter: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedModule]"
 Locator: TypeAlias = "Callable[[Program, EmitOptions, Mapping[str, Literal]], Mapping[str, KernelSites]]"
 """Returns, by entry, the source lines that the text of an emitter was written for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelSource:
-    """The input of an emission.
-
-    ``sized`` is the program with the workgroup that it is launched with.  ``literals`` has a value for every constant;
-    ``spec`` holds the same values for keys.
-    """
-
-    program: Program
-    sized: Program
-    spec: SpecMap
-    literals: Mapping[str, Literal]
-
-    @classmethod
-    def of(
-        cls, program: Program, spec: Mapping[str, SpecInput] | None = None, workgroup: Dim3 | None = None
-    ) -> KernelSource:
-        """Returns the source for a program, values of constants and a workgroup.  Raises ``InvalidConfig`` as
-        ``spec_literals`` does.
-        """
-        sized = program
-        if workgroup is not None and workgroup != program.workgroup_size:
-            sized = replace(program, workgroup_size=workgroup)
-        literals = spec_literals(program, spec)
-        return cls(program, sized, spec_of(literals), literals)
 
 
 class Code(NamedTuple):
@@ -78,34 +45,6 @@ class Code(NamedTuple):
     image: bytes
     kernels: tuple[EmittedKernel, ...]
     text: bool
-
-
-class Steps:
-    """The nanoseconds that each step of one compilation took, and why the store had no code
-    (``Compilation.missed``).
-    """
-
-    def __init__(self, now_ns: Callable[[], int]) -> None:
-        self._now_ns = now_ns
-        self._phases: dict[str, int] = {}
-        self.missed: str | None = None
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Times the body of a ``with`` statement as a step of this name; repeated steps add up."""
-        started = self._now_ns()
-        try:
-            yield
-        finally:
-            self._phases[name] = self.spent_ns(name) + self._now_ns() - started
-
-    def spent_ns(self, name: str) -> int:
-        """Returns the nanoseconds spent on that step so far."""
-        return self._phases.get(name, 0)
-
-    def done(self) -> Compilation:
-        """Returns the record of the compilation."""
-        return Compilation(tuple(self._phases.items()), self.missed)
 
 
 class CodeMaker:

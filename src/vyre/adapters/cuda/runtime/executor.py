@@ -15,12 +15,12 @@ from vyre.adapters.cuda.ptx.abi import inlined_uniforms, uses_table
 from vyre.adapters.cuda.ptx.kernel import Assumption
 from vyre.adapters.cuda.ptx.options import PROFILES, USUAL_PROFILE, EmitOptions
 from vyre.adapters.cuda.runtime.arena import ARENA_FACTS
-from vyre.adapters.cuda.runtime.code import KernelSource
 from vyre.adapters.cuda.runtime.kernels import KernelCache
 from vyre.adapters.cuda.runtime.lane import DispatchPlan, LanePool, Resources, plan_dispatch
 from vyre.adapters.cuda.runtime.launch import resident_per_multiprocessor
 from vyre.adapters.cuda.runtime.modules import LoadedModule
 from vyre.adapters.cuda.runtime.pipeline import KernelPipeline, Profiler, launch_limits, refuse_unsupported
+from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig

@@ -15,10 +15,11 @@ from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
 from vyre.adapters.cuda.codes import is_sticky
 from vyre.adapters.cuda.ptx.options import EmitOptions
 from vyre.adapters.cuda.runtime.artifact_keys import interface_names
-from vyre.adapters.cuda.runtime.code import Code, CodeMaker, KernelSource, Steps
+from vyre.adapters.cuda.runtime.code import Code, CodeMaker
 from vyre.adapters.cuda.runtime.device import CudaDevice, DeviceMember
 from vyre.adapters.cuda.runtime.modules import LoadedModule, ModuleLoader
 from vyre.adapters.cuda.seam import CudaCallError
+from vyre.adapters.kernel_source import KernelSource, Steps
 from vyre.adapters.pipelines import Compilation
 from vyre.domain.errors import KernelCompileFailed
 from vyre.domain.identity import program_digest

@@ -1,0 +1,1 @@
+"""The facets of the native CPU backend."""

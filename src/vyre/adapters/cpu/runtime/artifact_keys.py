@@ -1,0 +1,63 @@
+"""Keys of the objects that a compilation for the host yields.
+
+Everything that decides the bytes is part of a key: the program, the values of its constants, the workgroup, every
+option of the emitter and its own source, the features of the processor, the pipeline of the compiler and its version.
+Names of buffers are not: code knows buffers by their position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Final
+
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.source_digest import LLVM, emitter_digest
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind, Facts, KeyFamily, facts
+from vyre.domain.identity import program_digest
+from vyre.domain.ir.program import Program
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import SpecMap
+
+_NO_PROGRAM: Final = bytes(32)
+
+
+class ObjectKeys:
+    """Makes the keys of programs that are compiled in one way.
+
+    ``compiler`` is the version of LLVM; it is empty if none is installed.
+    """
+
+    __slots__ = ("_family",)
+
+    def __init__(self, features: CpuFeatures, options: EmitOptions, pipeline: Pipeline, compiler: str) -> None:
+        self._family: Final = KeyFamily(
+            ArtifactKey(
+                kind=ArtifactKind.OBJECT,
+                target=features.arch,
+                device=feature_facts(features),
+                tool=compiler,
+                emitter=emitter_digest(LLVM),
+                policy=facts({**_written(options), "pipeline": pipeline.value}),
+                program=_NO_PROGRAM,
+            )
+        )
+
+    def key(self, program: Program, spec: SpecMap, workgroup: Dim3) -> ArtifactKey:
+        """Returns the key of a program; ``spec`` has a value for every constant (``complete_spec``)."""
+        return self._family.key(program_digest(program), (), workgroup, spec.canonical_bytes())
+
+
+def feature_facts(features: CpuFeatures) -> Facts:
+    """Returns a fact for each feature, so that a cache miss on another processor names those that differ."""
+    return facts(dict.fromkeys(features.features, "yes"))
+
+
+def differs_in_compiler_only(key: ArtifactKey, other: ArtifactKey) -> bool:
+    """Returns whether two keys stand for the same code made by different versions of the compiler."""
+    return key.differences(other) == ("tool",)
+
+
+def _written(options: EmitOptions) -> dict[str, str]:
+    return {field.name: str(getattr(options, field.name)).lower() for field in fields(options)}

@@ -1,0 +1,171 @@
+"""From a program to an object of machine code: read from the artifact store, or emitted, compiled and stored.
+
+The code of the full pipeline is used where it is stored, else that of the light one.  Without a compiler, code that
+another version of it has made serves as well: all versions give the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.ids import CPU
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys, differs_in_compiler_only
+from vyre.adapters.cpu.runtime.counters import Counters
+from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
+from vyre.adapters.cpu.runtime.tools import Tools
+from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.domain.artifact_key import ArtifactKey
+from vyre.domain.errors import MalformedWire
+from vyre.policies.caching.cache_outcome import explain_miss
+from vyre.policies.journal import DecisionSink, decide
+from vyre.ports.artifact_store import Artifact, ArtifactStore
+from vyre.ports.backend import BackendServices
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.llvm.emit import EmittedCode
+    from vyre.adapters.cpu.llvm.options import EmitOptions
+
+MAKERS: Final = 64
+"""The number of ways of compiling whose key makers are kept."""
+
+
+class Code(NamedTuple):
+    """An object and its layout.
+
+    ``compile_ns`` is the time that compiling took, None for stored code.
+    """
+
+    image: bytes
+    layout: CodeLayout
+    pipeline: Pipeline
+    compile_ns: int | None = None
+
+
+class CodeMaker:
+    """Makes the code of one backend.  Its methods may be called from any thread."""
+
+    def __init__(self, tools: Tools, services: BackendServices, counters: Counters) -> None:
+        self.tools: Final = tools
+        self._services = services
+        self._counters = counters
+        self._store: ArtifactStore | None = None
+        self._opened = False
+        self._keys: dict[tuple[EmitOptions, Pipeline], ObjectKeys] = {}
+
+    @property
+    def decisions(self) -> DecisionSink | None:
+        """Returns the sink of decisions about the code."""
+        return self._services.decisions
+
+    @property
+    def can_compile(self) -> bool:
+        """Returns whether a compiler is installed."""
+        return self.tools.version() is not None
+
+    def code(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
+        """Returns the best stored code of ``source``, or that of the light pipeline, compiled now.
+
+        Raises the errors of the emitter and of the compiler; no failure of the store is an error.
+        """
+        store = self._open()
+        if store is None:
+            steps.missed = ""
+            return self._made(source, options, steps)
+        with steps.step("read"):
+            for pipeline in (Pipeline.FULL, Pipeline.LIGHT):
+                found = self._stored(store, self._key(source, options, pipeline), pipeline)
+                if found is not None:
+                    self._counters.stored_loads += 1
+                    return found
+        return self.anew(source, options, steps)
+
+    def anew(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
+        """Returns the code of the light pipeline, compiled now, and stores it."""
+        store = self._open()
+        key = self._key(source, options, Pipeline.LIGHT)
+        if store is not None:
+            self._explain(store, key, steps)
+        made = self._made(source, options, steps)
+        if store is not None:
+            with steps.step("store"):
+                self._put(store, key, made)
+        return made
+
+    def full(self, source: KernelSource, options: EmitOptions) -> Code:
+        """Returns the code of the full pipeline, compiled in another process, and stores it."""
+        steps = Steps(self._counters.now_ns)
+        emitted = self._emitted(source, options, steps)
+        with steps.step("compile"):
+            image = self.tools.compile_apart(emitted.text, self.tools.features, Pipeline.FULL)
+        made = Code(image, layout_of(emitted), Pipeline.FULL, steps.spent_ns("compile"))
+        self._counters.full_compiles += 1
+        self._counters.full_compile_ns += steps.spent_ns("compile")
+        store = self._open()
+        if store is not None:
+            self._put(store, self._key(source, options, Pipeline.FULL), made)
+        return made
+
+    # ---- details
+    def _made(self, source: KernelSource, options: EmitOptions, steps: Steps) -> Code:
+        emitted = self._emitted(source, options, steps)
+        with steps.step("compile"):
+            image = self.tools.compile(emitted.text, self.tools.features, Pipeline.LIGHT)
+        self._counters.compiles += 1
+        self._counters.compile_ns += steps.spent_ns("compile")
+        return Code(image, layout_of(emitted), Pipeline.LIGHT, steps.spent_ns("compile"))
+
+    def _emitted(self, source: KernelSource, options: EmitOptions, steps: Steps) -> EmittedCode:
+        with steps.step("emit"):
+            emitted = self.tools.emit(source.sized, options, source.literals, self.decisions)
+        self._counters.emits += 1
+        self._counters.emit_ns += steps.spent_ns("emit")
+        return emitted
+
+    def _open(self) -> ArtifactStore | None:
+        """Opens the store at first use: a session that compiles nothing opens no directory."""
+        if not self._opened:
+            self._store = self._services.artifacts()
+            self._opened = True
+        return self._store
+
+    def _key(self, source: KernelSource, options: EmitOptions, pipeline: Pipeline) -> ArtifactKey:
+        made = self._keys.get((options, pipeline))
+        if made is None:
+            if len(self._keys) >= MAKERS:
+                self._keys.clear()
+            made = ObjectKeys(self.tools.features, options, pipeline, self.tools.version() or "")
+            self._keys[options, pipeline] = made
+        return made.key(source.program, source.spec, source.sized.workgroup_size)
+
+    def _stored(self, store: ArtifactStore, key: ArtifactKey, pipeline: Pipeline) -> Code | None:
+        found = store.get(key)
+        if found is None and not self.can_compile:
+            others = (other for other in store.neighbours(key) if differs_in_compiler_only(key, other))
+            found = next((each for other in others if (each := store.get(other)) is not None), None)
+        if found is None:
+            return None
+        try:
+            return Code(found.code, decode_layout(found.metadata), pipeline)
+        except MalformedWire as error:  # the file is whole, but its content is no object
+            self._warn("vyre.compile.unusable", problem=error.message)
+            return None
+
+    def _put(self, store: ArtifactStore, key: ArtifactKey, made: Code) -> None:
+        store.put(key, Artifact(encode_layout(made.layout), made.image, max(0, made.compile_ns or 0)))
+
+    def _explain(self, store: ArtifactStore, key: ArtifactKey, steps: Steps) -> None:
+        miss = decide(self._services.decisions, explain_miss, key, store.neighbours(key))
+        if steps.missed is None:
+            steps.missed = str(miss.why)
+        fields = ",".join(miss.fields)
+        self._services.telemetry.count("vyre.compile.miss", kind=key.kind.value, cause=miss.cause.value, fields=fields)
+
+    def _warn(self, name: str, **fields: object) -> None:
+        self._services.telemetry.event(name, level="warning", backend=CPU, **fields)
+
+
+def layout_of(emitted: EmittedCode) -> CodeLayout:
+    """Returns what a launcher must know of emitted code."""
+    kernels = tuple(KernelLayout(k.entry, k.scratch_bytes, tuple(k.trap_tags), k.bounded) for k in emitted.kernels)
+    return CodeLayout(emitted.lanes, kernels)

@@ -1,0 +1,84 @@
+"""Counters of the native CPU backend's work so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+NAMES: Final = (
+    "dispatches",
+    "kernel_launches",
+    "list_launches",
+    "list_kernels",
+    "caller_runs",
+    "worker_runs",
+    "workgroups",
+    "bound_runs",
+    "resident_runs",
+    "submitted",
+    "copied_bytes",
+    "resident_bytes",
+    "native_ns",
+    "emits",
+    "emit_ns",
+    "compiles",
+    "compile_ns",
+    "full_compiles",
+    "full_compile_ns",
+    "full_compile_failures",
+    "swaps",
+    "stored_loads",
+    "kernel_cache_hits",
+    "kernel_cache_misses",
+    "traps",
+    "timeouts",
+    "interrupts",
+)
+
+
+class Counters:
+    """``MetricSource``: counts, bytes and nanoseconds since the backend was made; they only grow.
+
+    They are incremented without a lock: if two threads raise a count in the same instant, one increment may be lost.
+    """
+
+    __slots__ = NAMES
+
+    dispatches: int
+    kernel_launches: int
+    list_launches: int
+    list_kernels: int
+    caller_runs: int
+    worker_runs: int
+    workgroups: int
+    bound_runs: int
+    resident_runs: int
+    submitted: int
+    copied_bytes: int
+    resident_bytes: int
+    native_ns: int
+    emits: int
+    emit_ns: int
+    compiles: int
+    compile_ns: int
+    full_compiles: int
+    full_compile_ns: int
+    full_compile_failures: int
+    swaps: int
+    stored_loads: int
+    kernel_cache_hits: int
+    kernel_cache_misses: int
+    traps: int
+    timeouts: int
+    interrupts: int
+
+    def __init__(self) -> None:
+        for name in NAMES:
+            setattr(self, name, 0)
+
+    now_ns = staticmethod(time.perf_counter_ns)
+
+    def metrics(self) -> Mapping[str, int]:
+        """Returns all counters by name."""
+        return {name: int(getattr(self, name)) for name in NAMES}

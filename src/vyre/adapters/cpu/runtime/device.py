@@ -1,0 +1,160 @@
+"""The processor as a device: its worker threads, the way to run jobs on them, and the end of a backend.
+
+All backends of a process share the workers.  The jobs of one backend are a group, so that closing it stops them, also
+those of kernels that would never end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+from vyre.adapters.cpu.runtime.counters import Counters
+from vyre.adapters.cpu.runtime.options import CpuOptions
+from vyre.domain.errors import DispatchFailed, UnsupportedFeature, used_in_a_fork
+from vyre.domain.names import BackendId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre.adapters.cpu.pool.commands import CommandList
+    from vyre.adapters.cpu.pool.job import Job, JobGroup
+    from vyre.adapters.cpu.pool.layout import Outcome
+    from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+
+
+class CpuDevice:
+    """The processor for one backend.
+
+    ``find_pool`` returns the pool of worker threads; it is called when the first job is made.  All methods may be
+    called from any thread.
+    """
+
+    def __init__(
+        self, backend: BackendId, options: CpuOptions, counters: Counters, find_pool: Callable[[], WorkerPool]
+    ) -> None:
+        self.backend: Final = backend
+        self.options: Final = options
+        self.counters: Final = counters
+        self._find_pool = find_pool
+        self._pool: WorkerPool | None = None
+        self._group: JobGroup | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._running: set[Job] = set()
+        self.closed: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Returns how many threads take part in a launch at most."""
+        threads = self.options.threads
+        return self.pool.size if threads is None else threads
+
+    @property
+    def pool(self) -> WorkerPool:
+        """Returns the pool of worker threads.  Raises ``BackendUnavailable`` where its code cannot be had."""
+        found = self._pool
+        return self.open() if found is None else found
+
+    def open(self) -> WorkerPool:
+        """Finds the pool, unless that was done before, and returns it.
+
+        Raises ``DispatchFailed`` if the backend is closed, or belongs to the process that this one was forked from.
+        """
+        self.check()
+        with self._lock:
+            if self._pool is None:
+                pool = self._find_pool()
+                self._group = pool.group()
+                self._pool = pool
+            return self._pool
+
+    def check(self) -> None:
+        """Raises ``DispatchFailed`` if nothing may run any more."""
+        if self.closed:
+            raise DispatchFailed(f"backend `{self.backend}` is closed", fix="open a new session.")
+        if os.getpid() != self._pid:
+            raise used_in_a_fork(f"backend `{self.backend}`", self._pid, os.getpid())
+        if sys.is_finalizing():
+            raise DispatchFailed(
+                f"backend `{self.backend}` is used while the interpreter exits",
+                fix="close sessions before the program ends.",
+            )
+
+    def job(self, commands: CommandList) -> Job:
+        """Returns a job of this backend."""
+        pool = self.pool
+        return pool.job(commands, group=self._group)
+
+    def run(self, job: Job, *, short: bool) -> Outcome:
+        """Runs a job and waits for its end; a ``short`` one, on the calling thread.
+
+        Raises ``DispatchFailed`` as ``check`` does, ``DeviceOutOfMemory``, and what a signal handler raises.
+        """
+        if self.closed or os.getpid() != self._pid:
+            self.check()
+        pool, counters = self.pool, self.counters
+        if short:
+            counters.caller_runs += 1
+            return pool.run_short(job)
+        counters.worker_runs += 1
+        self._running.add(job)
+        try:
+            return pool.run(job)
+        except KeyboardInterrupt:
+            counters.interrupts += 1
+            raise
+        finally:
+            self._running.discard(job)
+
+    def submit(self, job: Job) -> None:
+        """Queues a job.  Raises as ``run`` does."""
+        self.check()
+        self._running.add(job)
+        try:
+            self.pool.submit(job)
+        except BaseException:
+            self._running.discard(job)
+            raise
+
+    def ended(self, job: Job) -> None:
+        """Forgets a submitted job, which has ended."""
+        self._running.discard(job)
+
+    # ---------------------------------------------------------------- the lifecycle facet
+    @property
+    def epoch(self) -> int:
+        """Returns 0: memory of the host is not lost."""
+        return 0
+
+    def prepare(self) -> None:
+        """Finds the pool of worker threads and the code of their runtime.  Raises ``BackendUnavailable``."""
+        self.open()
+
+    def flush(self) -> None:
+        """Waits until all work that was begun before this call has ended."""
+        if os.getpid() == self._pid:
+            for job in tuple(self._running):
+                job.wait()
+
+    def close(self) -> None:
+        """Stops all work of this backend and waits for its end.  Later work is refused.  Idempotent."""
+        if os.getpid() != self._pid:
+            self.closed = True
+            return
+        with self._lock:
+            self.closed = True
+            group = self._group
+        if group is not None:
+            group.close()
+        self.flush()
+
+    def device_lost(self) -> bool:
+        """Returns False."""
+        return False
+
+    def recover(self) -> None:
+        """Raises ``UnsupportedFeature``: there is no device that could be lost."""
+        raise UnsupportedFeature(feature="device recovery", backend=self.backend)

@@ -1,0 +1,230 @@
+"""Programs as loaded kernels: their code is made or found in a store, loaded, and cached by identity.
+
+A module begins with the code that was there first, stored or made by the light pipeline.  When its launches have taken
+long enough for the full pipeline to pay, a thread has another process compile the same text; the next launch uses the
+result.  Both codes give the same bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
+
+from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
+from vyre.adapters.cpu.decisions.pipeline_choice import FullPipeline, PipelineInputs, compile_pipeline
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.runtime.code import Code, CodeMaker
+from vyre.adapters.cpu.runtime.counters import Counters
+from vyre.adapters.cpu.runtime.stored_form import KernelLayout
+from vyre.adapters.cpu.runtime.tools import MachineCode
+from vyre.adapters.kernel_source import KernelSource, Steps
+from vyre.adapters.pipelines import Compilation
+from vyre.domain.errors import BackendError, KernelCompileFailed
+from vyre.domain.identity import program_digest
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import walk_statements
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import SpecMap
+from vyre.policies.journal import decide
+
+MODULES: Final = 2048
+_NODES: Final = "program_nodes"
+
+
+class LoadedKernels(NamedTuple):
+    """Code in memory: for each kernel its layout and the address of its function.  ``code`` keeps the memory."""
+
+    code: MachineCode
+    kernels: tuple[KernelLayout, ...]
+    functions: tuple[int, ...]
+    lanes: int
+    pipeline: Pipeline
+
+
+class KernelModule:
+    """The kernels of a program in one variant; ``loaded`` is replaced when better code is there.
+
+    ``nodes`` is the size of the program.  A launch keeps a reference to the code that it runs.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_cache",
+        "_due",
+        "_light_ns",
+        "_options",
+        "_pending",
+        "_source",
+        "launches",
+        "loaded",
+        "nodes",
+        "spent_ns",
+    )
+
+    def __init__(
+        self,
+        cache: KernelCache,
+        source: KernelSource,
+        options: EmitOptions,
+        loaded: LoadedKernels,
+        light_ns: int | None,
+    ) -> None:
+        self._cache = cache
+        self._source = source
+        self._options = options
+        self._light_ns = light_ns
+        self.loaded: LoadedKernels = loaded
+        self.nodes: Final = program_nodes(source.program)
+        self.launches: int = 0
+        self.spent_ns: int = 0
+        self._due = 2 if cache.recompiles and loaded.pipeline is Pipeline.LIGHT else 0
+        self._pending = False
+
+    def took(self, ns: int) -> None:
+        """Records that a run of the module took so much processor time, and compiles it again when that pays."""
+        self.launches += 1
+        self.spent_ns += ns
+        if self._due and self.launches >= self._due:
+            self._decide()
+
+    def _decide(self) -> None:
+        self._due = 2 * self.launches
+        cache = self._cache
+        if self._pending or not cache.recompiles:
+            return
+        inputs = PipelineInputs(
+            launches=self.launches,
+            spent_ns=self.spent_ns,
+            nodes=self.nodes,
+            light_ns=self._light_ns,
+            compiler=cache.maker.can_compile,
+        )
+        verdict = decide(cache.maker.decisions, compile_pipeline, inputs)
+        if isinstance(verdict, FullPipeline):
+            self._pending, self._due = True, 0
+            cache.compile_later(self._recompile)
+
+    def _recompile(self) -> None:
+        counters = self._cache.counters
+        try:
+            self.loaded = self._cache.load(self._cache.maker.full(self._source, self._options))
+        except BackendError:  # the light code goes on serving
+            counters.full_compile_failures += 1
+            return
+        counters.swaps += 1
+
+
+def program_nodes(program: Program) -> int:
+    """Returns the number of expressions of a program, each counted once, and of its statements; cached on it."""
+    found = program._cache.get(_NODES)
+    if not isinstance(found, int):
+        found = sum(1 for _ in unique_expressions(program)) + sum(1 for _ in walk_statements(program.body))
+        program._cache[_NODES] = found
+    return found
+
+
+class Key(NamedTuple):
+    """The identity of a module: the program's digest, the workgroup that it is launched with, options and constants."""
+
+    program: bytes
+    workgroup: Dim3
+    options: EmitOptions
+    spec: SpecMap
+
+    def __str__(self) -> str:
+        return f"kernels of program {self.program.hex()}, {self.workgroup}, {self.options.lanes} lanes"
+
+
+class KernelCache:
+    """Loaded modules by identity.  ``recompile`` says whether hot ones are compiled again."""
+
+    def __init__(self, maker: CodeMaker, counters: Counters, *, recompile: bool, limit: int = MODULES) -> None:
+        self.maker: Final = maker
+        self.counters: Final = counters
+        self.recompiles: bool = recompile
+        self._modules: MemoryCache[Key, KernelModule] = MemoryCache(MemoryBudget(entries=limit), sink=maker.decisions)
+        self._queue: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def get(
+        self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None = None
+    ) -> KernelModule:
+        """Returns the module of ``source``.
+
+        ``told`` is called with the compilation if the module was made for this call.  Raises ``KernelCompileFailed``
+        with the compiler's log, ``BackendUnavailable`` without a compiler, and the errors of the emitter.
+        """
+        key = Key(program_digest(source.program), source.sized.workgroup_size, options, source.spec)
+        module = self._modules.get(key)
+        if module is not None:
+            self.counters.kernel_cache_hits += 1
+            return module
+        self.counters.kernel_cache_misses += 1
+        return self._modules.get_or_build(key, lambda: self._build(source, options, told))
+
+    def load(self, code: Code) -> LoadedKernels:
+        """Returns an object as loaded kernels.  Raises ``KernelCompileFailed`` if it is unusable."""
+        found = self.maker.tools.load(code.image)
+        try:
+            functions = tuple(found.addresses[kernel.entry] for kernel in code.layout.kernels)
+        except KeyError as error:
+            raise KernelCompileFailed(backend="cpu", compiler_log=f"the object has no function {error}") from None
+        return LoadedKernels(found, code.layout.kernels, functions, code.layout.lanes, code.pipeline)
+
+    def discard(self, programs: Collection[bytes] | None) -> None:
+        """Removes the modules of these programs, or all for None; they are made anew when they are next needed."""
+        self._modules.discard_where(lambda key: programs is None or key.program in programs)
+
+    def compile_later(self, work: Callable[[], None]) -> None:
+        """Calls ``work`` in a background thread, after all work that was passed before."""
+        with self._lock:
+            self._queue.append(work)
+            if self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._work, name="vyre-cpu-compile", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads, or the interpreter exits: the light code goes on serving
+                self._thread = None
+                self._queue.clear()
+
+    def close(self) -> None:
+        """Forgets all work for the background."""
+        with self._lock:
+            self.recompiles = False
+            self._queue.clear()
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    # ---- details
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = None
+                    return
+                work = self._queue.pop(0)
+            work()
+
+    def _build(
+        self, source: KernelSource, options: EmitOptions, told: Callable[[Compilation], object] | None
+    ) -> Built[KernelModule]:
+        steps = Steps(self.counters.now_ns)
+        code = self.maker.code(source, options, steps)
+        try:
+            with steps.step("load"):
+                loaded = self.load(code)
+        except KernelCompileFailed:
+            if code.compile_ns is not None:
+                raise
+            code = self.maker.anew(source, options, steps)  # what was stored is whole, but does not fit this machine
+            with steps.step("load"):
+                loaded = self.load(code)
+        if told is not None:
+            told(steps.done())
+        return Built(KernelModule(self, source, options, loaded, code.compile_ns), len(code.image))

@@ -1,0 +1,263 @@
+"""Lanes: the prepared commands of one dispatch of a shape, used again by later dispatches.
+
+A dispatch copies what is updated and zeroes what is written, in the caller's output storage, and launches the kernels
+there; what is only read is read in place.  These operations are run by one native call each, or all by one call as a
+command list, which the decision about replays chooses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.pool.commands import Command, CommandList, Copy, Fill
+from vyre.adapters.cpu.pool.layout import COMMAND_BYTES
+from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
+from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
+from vyre.adapters.cpu.runtime.launch import Owner, Placement, StepFrame, run_error
+from vyre.adapters.host.memory import allocate_aligned
+from vyre.adapters.replay_decision import ReplayDecision, ReplayPlanner, Work
+from vyre.domain.binding import BindingPlan
+from vyre.domain.launch import Launch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.adapters.cpu.pool.job import Job
+    from vyre.ports.backend import HostBytes
+
+_MOVE: Final = Struct("<3q").pack_into
+_FIRST_WORD: Final = 8
+"""The byte offset in a command of the words that tell where to and from where."""
+
+
+class LaneSpec(NamedTuple):
+    """The purpose of a lane: one launch geometry of a pipeline."""
+
+    id: str
+    title: str
+    plan: BindingPlan
+    launch: Launch
+    iterations: int
+    step_budget: int | None
+    timeout_s: float | None
+
+
+class _Place(NamedTuple):
+    """A buffer of a dispatch.
+
+    ``source`` and ``target`` are positions among inputs and outputs, None without one.  ``own`` is memory of the lane
+    for an output of which only the range from ``start`` on is returned.
+    """
+
+    size: int
+    nbytes: int
+    source: int | None
+    target: int | None
+    own: tuple[npt.NDArray[np.uint8], int] | None
+    start: int
+    command: int | None
+
+
+class Lane:
+    """Runs one dispatch at a time."""
+
+    __slots__ = (
+        "_decision",
+        "_device",
+        "_flat",
+        "_frame",
+        "_keep",
+        "_list",
+        "_owners",
+        "_places",
+        "_prefix",
+        "_read",
+        "_singles",
+        "_spec",
+        "launched",
+        "loaded",
+        "module",
+        "native_ns",
+        "placement",
+        "short",
+    )
+
+    def __init__(
+        self,
+        device: CpuDevice,
+        planner: ReplayPlanner,
+        module: KernelModule,
+        spec: LaneSpec,
+        placement: Placement,
+        *,
+        short: bool,
+    ) -> None:
+        self._device, self._spec = device, spec
+        self.module: Final = module
+        self.placement: Final = placement
+        self.short: Final = short
+        self.loaded: Final[LoadedKernels] = module.loaded
+        self.launched = 0
+        self.native_ns = 0
+        self._read: Final = AddressReader()
+        self._keep: list[object] = []
+        launch = spec.launch
+        self._frame: Final = StepFrame(launch, spec.step_budget)
+        self._flat: Final = [word for count in launch.counts for word in (0, count)]
+        moves: list[Command] = list(self._frame.clearing())
+        self._places: Final = self._plan_places(moves)
+        self._prefix: Final = tuple(moves)
+        decision = planner.decision(work_of(spec, module)) if spec.timeout_s is None else None
+        self._decision: Final[ReplayDecision | None] = decision
+        self._owners: tuple[Owner, ...] = ()
+        self._list: Job | None = None
+        self._singles: tuple[Job, ...] = ()
+
+    def dispatch(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> None:
+        """Runs once on these inputs and outputs.
+
+        Raises ``TrapError``, ``StepBudgetExceeded``, ``DispatchTimeout`` and the errors of ``CpuDevice.run``.
+        """
+        decision = self._decision
+        listed = decision is None or decision.replays()
+        began = time.perf_counter_ns()
+        if listed:
+            job = self._list
+            if job is None:
+                job = self._record()
+                if decision is not None:
+                    decision.recorded = True
+                    decision.leave_out(time.perf_counter_ns() - began)
+            self._bind(inputs, views, (job,))
+            ns = self._run(job)
+            counters = self._device.counters
+            counters.list_launches += 1
+            kernels = self._spec.iterations * len(self.loaded.kernels)
+            counters.list_kernels += kernels
+            self.launched = 0
+        else:
+            ns = self._run_apart(inputs, views)
+        self.native_ns = ns
+        if decision is not None:
+            decision.took(ns, time.perf_counter_ns() - began)
+        for place in self._places:
+            if place.own is not None and place.target is not None:
+                view = views[place.target]
+                view[:] = place.own[0][place.start : place.start + view.nbytes].data
+        self._keep.clear()
+
+    def end(self) -> None:
+        """Reports what the decision about replays has seen: the lane is not used any more."""
+        if self._decision is not None:
+            self._decision.end()
+
+    # ---------------------------------------------------------------- details
+    def _plan_places(self, moves: list[Command]) -> tuple[_Place, ...]:
+        """Returns the buffers; appends the copies and fills of outputs to ``moves``, with addresses left open."""
+        spec, found = self._spec, []
+        for binding, nbytes in zip(spec.plan.bindings, spec.launch.nbytes, strict=True):
+            own, start, command = None, 0, None
+            if binding.output_index is not None:
+                if binding.buffer.output_range is not None:
+                    own, start = allocate_aligned(nbytes), spec.launch.output_ranges[binding.output_index][0]
+                command = len(moves)
+                to = 0 if own is None else own[1]
+                moves.append(Fill(to, 0, nbytes) if binding.input_index is None else Copy(to, 0, nbytes))
+            found.append(
+                _Place(binding.element_size, nbytes, binding.input_index, binding.output_index, own, start, command)
+            )
+        return tuple(found)
+
+    def _bind(self, inputs: Sequence[HostBytes], views: Sequence[memoryview], jobs: Sequence[Job]) -> None:
+        """Sets all addresses; ``jobs`` is the list, or one job for each command of the prefix."""
+        flat, read, apart = self._flat, self._read, len(jobs) > 1
+        for slot, (size, nbytes, source, target, own, _, command) in enumerate(self._places):
+            if target is None:
+                assert source is not None
+                address = read(inputs[source])
+                if address % size:
+                    copy, address = allocate_aligned(nbytes)
+                    copy.data[:] = inputs[source]
+                    self._keep.append(copy)
+                    self._device.counters.copied_bytes += nbytes
+            else:
+                address = own[1] if own is not None else writable_address(views[target]) if nbytes else 0
+                assert command is not None
+                words, at = (jobs[command], 0) if apart else (jobs[0], command)
+                origin = 0 if source is None or not nbytes else read(inputs[source])
+                _MOVE(words.commands.words, at * COMMAND_BYTES + _FIRST_WORD, address, origin, nbytes)
+            flat[2 * slot] = address
+        self._frame.bind_flat(flat)
+
+    def _commands(self) -> tuple[Command, ...]:
+        return self._frame.kernels(self.loaded, self._spec.launch, self.placement)
+
+    def _owners_of(self, kernels: int) -> tuple[Owner, ...]:
+        spec = self._spec
+        numbers = (*(None for _ in self._prefix), *range(kernels))
+        return tuple(
+            Owner(spec.id, spec.title, self.module, spec.launch, number, spec.step_budget, spec.timeout_s)
+            for number in numbers
+        )
+
+    def _record(self) -> Job:
+        kernels = self._commands()
+        job = self._device.job(CommandList(self._prefix, kernels, self._spec.iterations))
+        job.set_timeout(self._spec.timeout_s)
+        self._owners = self._owners_of(len(kernels))
+        self._list = job
+        return job
+
+    def _run(self, job: Job, owners: Sequence[Owner] | None = None) -> int:
+        """Runs a job; returns its native time in ns."""
+        device = self._device
+        began = time.perf_counter_ns()
+        outcome = device.run(job, short=self.short)
+        if outcome:
+            raise run_failed(device, job, outcome, self._owners if owners is None else owners)
+        return time.perf_counter_ns() - began if self.short else job.elapsed_ns
+
+    def _run_apart(self, inputs: Sequence[HostBytes], views: Sequence[memoryview]) -> int:
+        """Runs each operation by a call of its own."""
+        jobs, kernels = self._singles, self._commands()
+        if not jobs:
+            commands = (*self._prefix, *kernels)
+            jobs = self._singles = tuple(self._device.job(CommandList((command,))) for command in commands)
+            self._owners = self._owners_of(len(kernels))
+        first = len(self._prefix)
+        if len(jobs) > 1:
+            self._bind(inputs, views, jobs)
+        else:
+            self._bind(inputs, views, (jobs[0],))
+        ns = 0
+        for number in range(first):
+            ns += self._run(jobs[number], (self._owners[number],))
+        for _ in range(self._spec.iterations):
+            for number in range(first, len(jobs)):
+                ns += self._run(jobs[number], (self._owners[number],))
+        self.launched = self._spec.iterations * len(kernels)
+        self._device.counters.kernel_launches += self.launched
+        return ns
+
+
+def work_of(spec: LaneSpec, module: KernelModule) -> Work:
+    """Returns the operations of a dispatch."""
+    kernels = spec.iterations * len(module.loaded.kernels)
+    return Work(spec.id, kernels + len(spec.plan.outputs) + (spec.step_budget is not None), kernels)
+
+
+def run_failed(device: CpuDevice, job: Job, outcome: object, owners: Sequence[Owner]) -> Exception:
+    """Returns the error of a run, after counting it."""
+    from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+
+    assert isinstance(outcome, Outcome)
+    if outcome is Outcome.TRAPPED:
+        device.counters.traps += 1
+    elif job.stop_reason is StopReason.TIMEOUT:
+        device.counters.timeouts += 1
+    return run_error(device.backend, job, outcome, owners)

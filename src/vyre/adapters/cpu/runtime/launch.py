@@ -1,0 +1,167 @@
+"""Launches in memory: the frame of a step, its commands, and the errors that a run of commands ended with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import Array, addressof, c_uint64
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.pool.commands import Command, Fill, Kernel, PrivateTable
+from vyre.adapters.cpu.pool.layout import Outcome, StopReason
+from vyre.adapters.cpu.runtime.kernels import KernelModule, LoadedKernels
+from vyre.adapters.host.memory import allocate_aligned
+from vyre.domain.errors import BackendError, DispatchFailed, DispatchTimeout, StepBudgetExceeded, TrapError
+from vyre.domain.names import BackendId, Dim3
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from vyre.adapters.cpu.pool.job import Job
+    from vyre.domain.launch import Launch
+
+FRAME_HEAD: Final = 6
+"""The words of a frame before its buffers: the grid, the control block, the step budget and the steps used."""
+_U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Placement(NamedTuple):
+    """How a launch is spread over threads: at most ``threads`` take ``grain`` workgroups at a time.
+
+    ``table`` describes the buffers of which each thread has its own copy; None if there is none.
+    """
+
+    threads: int
+    grain: int
+    table: PrivateTable | None = None
+
+
+class StepFrame:
+    """The frame of one step: its geometry and the memory of its buffers.  It serves one run at a time.
+
+    ``used`` counts the loop steps of each lane; None where they are not counted.
+    """
+
+    __slots__ = ("_counts", "_layout", "_used_address", "_words", "address", "used")
+
+    def __init__(self, launch: Launch, step_budget: int | None) -> None:
+        counts = launch.counts
+        self._counts: Final = counts
+        self._words: Final[Array[c_uint64]] = (c_uint64 * (FRAME_HEAD + 2 * len(counts)))()
+        self.address: Final = addressof(self._words)
+        self._layout: Final = Struct(f"<{2 * len(counts)}Q").pack_into
+        self._words[:3] = list(launch.grid)
+        self.used: npt.NDArray[np.uint8] | None = None
+        self._used_address = 0
+        if step_budget is not None:
+            self.used, self._used_address = allocate_aligned(8 * _lanes(launch))
+            self._words[4] = min(step_budget, _U64_MAX)
+            self._words[5] = self._used_address
+
+    @property
+    def words(self) -> int:
+        """Returns the number of words."""
+        return len(self._words)
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        """Sets the address of each buffer, by position in the binding plan."""
+        self._layout(
+            self._words, 8 * FRAME_HEAD, *[word for pair in zip(addresses, self._counts, strict=True) for word in pair]
+        )
+
+    def bind_flat(self, pairs: Sequence[int]) -> None:
+        """Sets address and element count of each buffer, one after the other."""
+        self._layout(self._words, 8 * FRAME_HEAD, *pairs)
+
+    def clearing(self) -> tuple[Command, ...]:
+        """Returns the command that sets the counts of steps to zero, if steps are counted."""
+        return () if self.used is None else (Fill(self._used_address, 0, self.used.nbytes),)
+
+    def kernels(self, loaded: LoadedKernels, launch: Launch, placement: Placement) -> tuple[Command, ...]:
+        """Returns the commands that launch each kernel once."""
+        groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        return tuple(
+            Kernel(
+                function,
+                self.address,
+                groups,
+                placement.grain,
+                placement.threads,
+                kernel.scratch_bytes,
+                placement.table,
+            )
+            for function, kernel in zip(loaded.functions, loaded.kernels, strict=True)
+        )
+
+
+class Owner(NamedTuple):
+    """The step to which a command belongs; ``kernel`` is the number of the kernel, None for a copy or a fill."""
+
+    id: str
+    title: str
+    module: KernelModule
+    launch: Launch
+    kernel: int | None
+    step_budget: int | None
+    timeout_s: float | None
+
+
+def run_error(backend: BackendId, job: Job, outcome: Outcome, owners: Sequence[Owner]) -> BackendError:
+    """Returns the error of a run that did not complete.  ``owners`` has an entry for each command of the job."""
+    owner = owners[_command_at(job)] if owners else None
+    match outcome:
+        case Outcome.TRAPPED if owner is not None:
+            trap = job.trap
+            assert trap is not None
+            assert owner.kernel is not None
+            tags = owner.module.loaded.kernels[owner.kernel].trap_tags
+            error: BackendError = TrapError(
+                tag=tags[trap.tag], address=trap.address, global_id=global_id(trap.lane, owner.launch)
+            )
+        case Outcome.OVER_BUDGET if owner is not None:
+            lane = job.budget_lane
+            assert lane is not None
+            error = StepBudgetExceeded(budget=owner.step_budget or 0, global_id=global_id(lane, owner.launch))
+        case _:
+            return _stopped(backend, job.stop_reason, owner)
+    segments = len(owner.module.loaded.kernels)
+    if segments > 1 and owner.kernel is not None:
+        error.add_note(f"segment {owner.kernel + 1} of {segments}, cut at grid barriers")
+    return error
+
+
+def global_id(linear: int, launch: Launch) -> Dim3:
+    """Returns the global id of the lane with a linear global id."""
+    x = launch.grid[0] * launch.workgroup[0]
+    y = launch.grid[1] * launch.workgroup[1]
+    return linear % x, linear // x % y, linear // (x * y)
+
+
+def _command_at(job: Job) -> int:
+    """Returns the position in its list of the command that a job began last."""
+    begun, prefix, repeated = max(job.executed, 1) - 1, job.commands.prefix, job.commands.repeated
+    if begun < prefix or not repeated:
+        return min(begun, prefix + repeated - 1)
+    return prefix + (begun - prefix) % repeated
+
+
+def _stopped(backend: BackendId, reason: StopReason | None, owner: Owner | None) -> BackendError:
+    name = "the work" if owner is None else f"dispatch `{owner.title}` ({owner.id})"
+    if reason is StopReason.TIMEOUT:
+        limit = "its timeout" if owner is None else f"{owner.timeout_s} s"
+        return DispatchTimeout(f"{name} did not finish on backend `{backend}` within {limit}, and was stopped")
+    if reason is StopReason.EXIT:
+        return DispatchFailed(
+            f"{name} was stopped because the interpreter exits", fix="close sessions before the program ends."
+        )
+    if reason is StopReason.CLOSED:
+        return DispatchFailed(f"{name} was stopped because backend `{backend}` is closed", fix="open a new session.")
+    return DispatchFailed(f"{name} was stopped", fix="dispatch again.")
+
+
+def _lanes(launch: Launch) -> int:
+    lanes = 1
+    for groups, size in zip(launch.grid, launch.workgroup, strict=True):
+        lanes *= groups * size
+    return lanes

@@ -1,0 +1,40 @@
+"""The options of the native CPU backend."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import Annotated, Final, Literal
+
+from vyre.adapters.cpu.pool.options import PoolOptions
+from vyre.domain.launch_costs import LaunchCosts
+from vyre.domain.record import Count, IntRange, record
+
+MOST_THREADS: Final = 1023
+
+
+@record
+class CpuOptions:
+    """Options of the native CPU backend.
+
+    ``threads``: most threads that take part in a launch, None for the lesser of the usable CPUs and the CPU quota.
+    ``affinity``: the CPUs on which worker threads run, None for all that the process may use.  ``lanes``: lanes of a
+    vector, None for what suits the processor and the program.  ``list_after``: runs of one shape after which its
+    operations are run as a command list by one native call; "costs": when that pays; None: never.  ``recompile``:
+    whether kernels that run long are compiled again by the full pipeline, in the background.
+    """
+
+    _: KW_ONLY
+    threads: Annotated[int, IntRange(1, MOST_THREADS)] | None = None
+    affinity: frozenset[int] | None = None
+    lanes: Literal[4, 8, 16, 32] | None = None
+    list_after: Count | Literal["costs"] | None = "costs"
+    costs: LaunchCosts | None = None
+    recompile: bool = True
+
+    @property
+    def pool(self) -> PoolOptions:
+        """Returns the options of the pool of worker threads."""
+        return PoolOptions(self.threads, self.affinity)
+
+
+DEFAULT_OPTIONS: Final = CpuOptions()

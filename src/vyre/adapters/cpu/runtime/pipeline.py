@@ -1,0 +1,286 @@
+"""One program under one config on the native CPU backend: from input bytes to output bytes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
+from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
+from vyre.adapters.cpu.runtime.launch import Placement
+from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers
+from vyre.adapters.kernel_source import KernelSource
+from vyre.adapters.pipelines import Compilation, PipelineExecutor
+from vyre.adapters.replay_decision import ReplayPlanner
+from vyre.domain.analysis.atomic_uses import atomic_uses
+from vyre.domain.binding import plan_bindings
+from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
+from vyre.domain.errors import DeviceOutOfMemory, UnsupportedFeature
+from vyre.domain.geometry import LaunchLimits, check_limits
+from vyre.domain.identity import program_digest
+from vyre.domain.interface import resolve_launch
+from vyre.domain.ir.expr import SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.launch import Launch
+from vyre.domain.names import BackendId, Dim3
+from vyre.domain.validation.validator import order_sensitive
+from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.launching.execution_prices import ExecutionMode
+from vyre.ports.backend import HostBytes, OutputStorage
+from vyre.ports.planning import DispatchWork
+
+SHAPES: Final = 64
+WIDE_BYTES: Final = 1 << 31
+"""From so many bytes of one buffer on, offsets of 32 bits do not suffice."""
+MAX_LANES: Final = 1 << 15
+MAX_WORKGROUP: Final[Dim3] = (MAX_LANES, MAX_LANES, MAX_LANES)
+U32_MAX: Final = 0xFFFF_FFFF
+MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
+
+
+class Shape:
+    """A pipeline at certain input lengths.  ``idle`` holds its lanes that no dispatch uses."""
+
+    __slots__ = ("estimate", "groups", "idle", "launch", "module", "placement", "short")
+
+    def __init__(self, launch: Launch, module: KernelModule, placement: Placement, *, short: bool) -> None:
+        self.launch: Final = launch
+        self.groups: Final = prod(launch.grid)
+        self.module: KernelModule = module
+        self.placement: Placement = placement
+        self.short: bool = short
+        self.estimate: Final = Estimate()
+        self.idle: Final[list[Lane]] = []
+
+
+class CpuPipeline:
+    """One program under one config; ``dispatch`` is re-entrant."""
+
+    def __init__(
+        self,
+        device: CpuDevice,
+        kernels: KernelCache,
+        planner: ReplayPlanner,
+        program: Program,
+        config: DispatchConfig,
+    ) -> None:
+        """Compiles the variant that most dispatches use.
+
+        Raises the errors of emission, of compilation and of an unsupported config.
+        """
+        refuse_unsupported(device.backend, config)
+        device.check()
+        self._source = KernelSource.of(program, config.spec, config.workgroup)
+        sized = self._source.sized
+        self._limits = launch_limits(device.backend)
+        check_limits((1, 1, 1), sized.workgroup_size, self._limits)
+        self.id: str = f"{device.backend}:{program_digest(sized).hex()[:16]}"
+        self.program: Final = sized
+        self.config: Final = config
+        self.plan: Final = plan_bindings(sized)
+        self._device, self._kernels, self._planner = device, kernels, planner
+        self._ordered: Final = order_sensitive(sized)
+        self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
+        self._lock = threading.Lock()
+        alone = self._ordered or device.threads == 1
+        self._options: Final = EmitOptions(
+            lanes=self._lanes(),
+            counting=config.step_budget is not None,
+            exclusive=alone and bool(atomic_uses(sized)),
+        )
+        steps: list[Compilation] = []
+        self._kernels.get(self._source, self._options, steps.append)
+        self.compilation: Final = steps[0] if steps else Compilation((), None)
+
+    def dispatch(self, inputs: Sequence[HostBytes], outputs: OutputStorage, /) -> DispatchTiming:
+        """Runs once and fills ``outputs``; on an error ``outputs`` is cleared."""
+        started = time.perf_counter_ns()
+        lengths = tuple([view.nbytes for view in inputs])
+        shape = self._shapes.get(lengths) or self.shape(lengths)
+        lane = self._lane(shape)
+        try:
+            lane.dispatch(inputs, outputs.begin(shape.launch.output_nbytes))
+        except MemoryError as error:
+            outputs.clear()
+            raise DeviceOutOfMemory(requested=sum(shape.launch.nbytes)) from error
+        except BaseException:
+            outputs.clear()
+            raise
+        native, launched = lane.native_ns, lane.launched
+        shape.idle.append(lane)
+        self._device.counters.dispatches += 1
+        self._device.counters.workgroups += shape.groups * self.config.launches
+        self.learn(shape, native)
+        return DispatchTiming(time.perf_counter_ns() - started, native, launches=launched)
+
+    def is_prepared(self, input_nbytes: tuple[int, ...], /) -> bool:
+        """Returns whether a lane is ready for a dispatch of inputs of these lengths."""
+        found = self._shapes.get(input_nbytes)
+        return found is not None and bool(found.idle)
+
+    def prepare(self, input_nbytes: tuple[int, ...], /) -> None:
+        """Resolves the shape and makes a lane ready; launches nothing."""
+        self._device.open()
+        shape = self.shape(input_nbytes)
+        shape.idle.append(self._lane(shape))
+
+    def planned(self, input_nbytes: tuple[int, ...], sink: DecisionSink | None) -> DispatchWork:
+        """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
+        shape = self.shape(input_nbytes)
+        if sink is not None:
+            self._place(shape.module, shape.launch, None, sink)
+        work = work_of(self.spec(shape.launch), shape.module)
+        after = self._planner.after
+        if self.config.timeout_s is not None:
+            fixed = "run as one command list, which a timeout can stop"
+            return DispatchWork(work.operations, work.timed, frozenset(), fixed)
+        if not self._planner.may_record(work):
+            return DispatchWork(work.operations, work.timed, frozenset())
+        fixed = "" if after == "costs" else f"run as one command list after {after} runs"
+        return DispatchWork(work.operations, work.timed, frozenset({ExecutionMode.GRAPH}), fixed)
+
+    # ---------------------------------------------------------------- for launches on resident memory too
+    def launch(self, input_nbytes: tuple[int, ...]) -> Launch:
+        """Returns the launch for inputs of these lengths.  Raises as ``launch_of`` does."""
+        return resolve_launch(self.program, input_nbytes, self.config, self._limits)
+
+    def shape(self, input_nbytes: tuple[int, ...]) -> Shape:
+        """Returns the shape for inputs of these lengths.  Raises as ``launch_of`` does."""
+        found = self._shapes.get(input_nbytes)
+        if found is not None:
+            return found
+        launch = self.launch(input_nbytes)
+        module = self.module_for(launch)
+        module, placement = self._place(module, launch, None, self._kernels.maker.decisions)
+        shape = Shape(launch, module, placement, short=self._short(module, launch))
+        with self._lock:
+            shape = self._shapes.setdefault(input_nbytes, shape)
+            if len(self._shapes) > SHAPES:
+                self._shapes.popitem(last=False)
+        return shape
+
+    def learn(self, shape: Shape, native_ns: int) -> None:
+        """Records the time that a launch took, and plans later launches anew if it differs from the estimate."""
+        device = self._device
+        device.counters.native_ns += native_ns
+        processor_ns = native_ns * shape.placement.threads
+        shape.module.took(processor_ns)
+        if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
+            sink = self._kernels.maker.decisions
+            shape.module, shape.placement = self._place(
+                self.module_for(shape.launch), shape.launch, shape.estimate.group_ns, sink
+            )
+
+    def module_for(self, launch: Launch) -> KernelModule:
+        """Returns the variant for a launch whose buffers all threads share."""
+        return self._kernels.get(self._source, self._sized_options(launch))
+
+    def spec(self, launch: Launch) -> LaneSpec:
+        """Returns what a lane of this launch is for."""
+        config = self.config
+        title = config.label or self.program.name or "unnamed"
+        return LaneSpec(self.id, title, self.plan, launch, config.launches, config.step_budget, config.timeout_s)
+
+    # ---------------------------------------------------------------- details
+    def _lane(self, shape: Shape) -> Lane:
+        """Returns a lane for the shape's present code and placement."""
+        while True:
+            try:
+                lane = shape.idle.pop()
+            except IndexError:
+                break
+            module = shape.module
+            if lane.module is module and lane.loaded is module.loaded and lane.placement is shape.placement:
+                return lane
+            lane.end()
+        spec = self.spec(shape.launch)
+        return Lane(self._device, self._planner, shape.module, spec, shape.placement, short=shape.short)
+
+    def _short(self, module: KernelModule, launch: Launch) -> bool:
+        return self.config.timeout_s is None and is_short(module, launch, self.config.launches)
+
+    def _place(
+        self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None
+    ) -> tuple[KernelModule, Placement]:
+        """Returns the variant and the threads of a launch."""
+        device = self._device
+        found = place(
+            module,
+            launch,
+            threads=device.threads,
+            group_ns=group_ns,
+            order_sensitive=self._ordered,
+            sink=sink,
+        )
+        if found.threads > 1 and not self._ordered:
+            table = private_buffers(self.program, self.plan, launch, found.threads, sink)
+            if table is not None:
+                options = replace(self._sized_options(launch), exclusive=True)
+                return self._kernels.get(self._source, options), found._replace(table=table)
+        return module, found
+
+    def _sized_options(self, launch: Launch) -> EmitOptions:
+        if max(launch.nbytes, default=0) < WIDE_BYTES:
+            return self._options
+        return replace(self._options, wide=True)
+
+    def _lanes(self) -> int:
+        device, program = self._device, self.program
+        subgroups = any(
+            isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program)
+        )
+        inputs = VectorInputs(
+            vector_bits=self._kernels.maker.tools.features.vector_bits,
+            workgroup_lanes=prod(program.workgroup_size),
+            subgroup_operations=subgroups,
+            forced=device.options.lanes,
+        )
+        return decide(self._kernels.maker.decisions, vector_width, inputs).lanes
+
+
+class CpuExecutor(PipelineExecutor[CpuPipeline]):
+    """``ProgramExecutor`` and ``PipelineCompiler`` of the backend."""
+
+    def __init__(self, device: CpuDevice, kernels: KernelCache, planner: ReplayPlanner) -> None:
+        def make(program: Program, config: DispatchConfig) -> tuple[CpuPipeline, Compilation]:
+            pipeline = CpuPipeline(device, kernels, planner, program, config)
+            return pipeline, pipeline.compilation
+
+        super().__init__(make, kernels.maker.decisions)
+        self._kernels = kernels
+
+    def forget(self, programs: Collection[bytes] | None, /) -> int:
+        """Drops the pipelines and modules of these programs, or all for None; returns the number of dropped
+        pipelines.
+        """
+        forgotten = super().forget(programs)
+        self._kernels.discard(programs)  # after the pipelines, which would compile them again
+        return forgotten
+
+
+def launch_limits(backend: BackendId) -> LaunchLimits:
+    """Returns the limits of one launch."""
+    return LaunchLimits(str(backend), MAX_LANES, MAX_WORKGROUP, MAX_GRID)
+
+
+def refuse_unsupported(backend: BackendId, config: DispatchConfig) -> None:
+    """Raises ``UnsupportedFeature`` for a set field that the backend cannot honour."""
+    for wanted, feature, fix in (
+        (config.race_check, "race_check", "look for races on `reference`."),
+        (config.chunk_workgroups is not None, "chunk_workgroups", None),
+        (config.cooperative, "cooperative launches", None),
+        (config.speculation is SpeculationMode.FORCE, "speculation", None),
+        (config.persistent_thread is PersistentThreadMode.FORCE, "persistent threads", None),
+        (config.profile is not None, f"profile {config.profile!r}", None),
+    ):
+        if wanted:
+            raise UnsupportedFeature(feature=feature, backend=str(backend), fix=fix)

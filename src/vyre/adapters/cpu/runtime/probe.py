@@ -1,0 +1,47 @@
+"""The profile of the processor, which is known without a thread, a compiler or a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from vyre.adapters.cpu.ids import CPU
+from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
+from vyre.adapters.cpu.pool.options import default_threads
+from vyre.adapters.cpu.runtime.options import CpuOptions
+from vyre.adapters.cpu.runtime.pipeline import MAX_GRID, MAX_LANES, MAX_WORKGROUP
+from vyre.domain.device import DeviceProfile
+from vyre.domain.dispatch import TimingQuality
+from vyre.domain.errors import BackendUnavailable
+
+SYSTEMS: Final = ("linux", "darwin")
+SUBGROUP: Final = 32
+
+
+def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.platform) -> DeviceProfile:
+    """Returns the profile of a processor.  Raises ``BackendUnavailable`` for one that no code can be made for."""
+    if features.arch not in (X86_64, AARCH64) or system not in SYSTEMS:
+        raise BackendUnavailable(
+            f"backend `{CPU}` has no code for {features.arch} on {system}",
+            fix="ask for `reference`; x86-64 and AArch64 are supported, on Linux and macOS.",
+        )
+    return DeviceProfile(
+        backend=CPU,
+        supports_subgroup_ops=True,
+        supports_specialization_constants=True,
+        supports_f16=True,
+        supports_bf16=True,
+        supports_trap_propagation=True,
+        supports_grid_sync=True,
+        supports_async_compute=True,
+        has_mul_high=True,
+        has_subgroup_shuffle=True,
+        has_shared_memory=True,
+        max_native_int_width=64,
+        max_workgroup_size=MAX_WORKGROUP,
+        max_invocations_per_workgroup=MAX_LANES,
+        max_grid_size=MAX_GRID,
+        subgroup_size=SUBGROUP,
+        compute_units=options.threads or default_threads(options.affinity),
+        timing_quality=TimingQuality.HOST_ENQUEUE_WAIT,
+    )

@@ -1,0 +1,348 @@
+"""Launches on resident memory: a sequence is one native command list, and a bound step is prefilled.
+
+Sequences that were run lately keep their lists: a front end runs the same steps again and again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill
+from vyre.adapters.cpu.runtime.addresses import AddressReader
+from vyre.adapters.cpu.runtime.device import CpuDevice
+from vyre.adapters.cpu.runtime.kernels import LoadedKernels
+from vyre.adapters.cpu.runtime.lane import run_failed
+from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
+from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline, Shape
+from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned
+from vyre.domain.dispatch import DispatchTiming
+from vyre.domain.errors import InvalidResource
+from vyre.ports.backend import HostBytes, Readback, ResidentBuffer, ResidentSequence, ResidentStep
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.pool.job import Job
+
+UNROLLED: Final = 16
+"""The iterations of one step that are written out among the steps of a sequence."""
+PREPARED: Final = 32
+"""Sequences whose lists are kept."""
+
+
+class PreparedStep(NamedTuple):
+    """A step bound to memory, with its commands: ``first`` once, then ``kernels`` as often as ``iterations`` says.
+
+    ``in_place`` holds the host bytes that are read in place, with their addresses.  ``copied``: some host bytes are
+    read from a copy.  ``keep`` holds the memory.
+    """
+
+    pipeline: CpuPipeline
+    shape: Shape
+    frame: StepFrame
+    first: tuple[Command, ...]
+    kernels: tuple[Command, ...]
+    owners: tuple[Owner, ...]
+    iterations: int
+    loaded: LoadedKernels
+    buffers: tuple[HostBuffer, ...]
+    in_place: tuple[tuple[HostBytes, int], ...]
+    copied: bool
+    keep: tuple[object, ...]
+
+    @property
+    def short(self) -> bool:
+        """Returns whether the step is proved to take little time."""
+        return self.shape.short
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Returns every command of one run, in order."""
+        return (*self.first, *(self.kernels * self.iterations))
+
+    @property
+    def all_owners(self) -> tuple[Owner, ...]:
+        """Returns the owner of each of ``commands``."""
+        first = len(self.first)
+        return (*self.owners[:first], *(self.owners[first:] * self.iterations))
+
+    def serves(self, read: AddressReader) -> bool:
+        """Returns whether a new step would have the same code, and the memory is still where it was."""
+        return (
+            self.shape.module.loaded is self.loaded
+            and not any(buffer.closed for buffer in self.buffers)
+            and all(read(view) == address for view, address in self.in_place)
+        )
+
+
+class CpuMemory(HostMemory):
+    """``ResidentMemory``, ``ResidentExecutor`` and ``ResidentBinder`` of the backend."""
+
+    def __init__(self, device: CpuDevice, executor: CpuExecutor) -> None:
+        super().__init__(device.backend)
+        self._device = device
+        self._executor = executor
+        self._prepared: OrderedDict[tuple[int, ...], _PreparedSequence] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def allocate(self, nbytes: int, /, *, label: str | None = None) -> ResidentBuffer:
+        """Implements ``ResidentMemory.allocate``."""
+        self._device.check()
+        found = super().allocate(nbytes, label=label)
+        self._device.counters.resident_bytes += nbytes
+        return found
+
+    # ---------------------------------------------------------------- sequences
+    def run(self, sequence: ResidentSequence, /) -> DispatchTiming:
+        """Implements ``ResidentExecutor.run``."""
+        started = time.perf_counter_ns()
+        sources = self.sources(sequence.reads)
+        prepared = self._take(sequence)
+        native = 0
+        launched = 0
+        if prepared is not None:
+            native, launched = prepared.run(sequence.repeat_count)
+            self._give(prepared)
+        _fill_reads(sources, sequence.reads)
+        return DispatchTiming(time.perf_counter_ns() - started, native, launches=launched)
+
+    def bind(self, step: ResidentStep, /) -> BoundStep:
+        """Implements ``ResidentBinder.bind``."""
+        return BoundStep(self, self._device, step, self.prepare_step(step, copy=True))
+
+    def prepare_step(self, step: ResidentStep, *, copy: bool) -> PreparedStep:
+        """Returns a step with everything resolved.  ``copy``: its host bytes are copied, else they are read in place.
+
+        Raises the errors of ``HostMemory.resolve`` and those that a dispatch raises before its launch.
+        """
+        found = self.resolve(step)
+        pipeline, _ = self._executor.pipeline(step.program, found.sized)
+        shape = pipeline.shape(found.input_nbytes)
+        launch = shape.launch
+        found.check(launch)
+        read, keep = AddressReader(), list[object](found.arrays)
+        in_place: list[tuple[HostBytes, int]] = []
+        copied = False
+        addresses: list[int] = []
+        clear: list[Command] = []
+        for binding, buffer, data, resource, nbytes in zip(
+            found.plan.bindings, found.buffers, found.arrays, step.resources, launch.nbytes, strict=True
+        ):
+            if buffer is not None:
+                address = buffer.address
+                if binding.input_index is None:
+                    clear.append(Fill(address, 0, nbytes))
+            else:
+                assert not isinstance(resource, ResidentBuffer)
+                address = read(resource)
+                if nbytes and (copy or address % binding.element_size):
+                    held, address = allocate_aligned(nbytes)
+                    held[:] = data[:nbytes]
+                    keep.append(held)
+                    copied = True
+                else:
+                    in_place.append((resource, address))
+            addresses.append(address)
+        config = pipeline.config
+        frame = StepFrame(launch, config.step_budget)
+        frame.bind(addresses)
+        module, placement = shape.module, shape.placement
+        loaded = module.loaded
+        first = (*frame.clearing(), *clear)
+        kernels = frame.kernels(loaded, launch, placement)
+        spec = pipeline.spec(launch)
+        owners = tuple(
+            Owner(pipeline.id, spec.title, module, launch, number, config.step_budget, config.timeout_s)
+            for number in (*(None for _ in first), *range(len(kernels)))
+        )
+        buffers = tuple(buffer for buffer in found.buffers if buffer is not None)
+        return PreparedStep(
+            pipeline,
+            shape,
+            frame,
+            first,
+            kernels,
+            owners,
+            config.launches,
+            loaded,
+            buffers,
+            tuple(in_place),
+            copied,
+            (placement, *keep),
+        )
+
+    # ---------------------------------------------------------------- details
+    def _take(self, sequence: ResidentSequence) -> _PreparedSequence | None:
+        """Returns the prepared form of a sequence, which no other thread uses meanwhile; None if it has no step."""
+        steps = (*sequence.prefix, *sequence.repeated)
+        if not steps:
+            return None
+        key = (len(sequence.prefix), *map(id, steps))
+        with self._lock:
+            found = self._prepared.pop(key, None)
+        if found is not None and found.serves(steps):
+            self._device.check()
+            return found
+        prepared = [self.prepare_step(step, copy=False) for step in steps]
+        return _PreparedSequence(self._device, key, steps, prepared, len(sequence.prefix))
+
+    def _give(self, prepared: _PreparedSequence) -> None:
+        if not prepared.reusable:
+            return
+        with self._lock:
+            self._prepared[prepared.key] = prepared
+            if len(self._prepared) > PREPARED:
+                self._prepared.popitem(last=False)
+
+    def release(self) -> None:
+        """Forgets every prepared sequence."""
+        with self._lock:
+            self._prepared.clear()
+
+
+class _PreparedSequence:
+    """Steps as command lists, in order.  ``key`` identifies them by the objects that the caller passed."""
+
+    def __init__(
+        self,
+        device: CpuDevice,
+        key: tuple[int, ...],
+        steps: tuple[ResidentStep, ...],
+        prepared: Sequence[PreparedStep],
+        once: int,
+    ) -> None:
+        self._device = device
+        self.key: Final = key
+        self._steps, self._prepared, self._once = steps, tuple(prepared), once
+        self.reusable: Final = not any(step.copied for step in prepared)
+        self._read: Final = AddressReader()
+        limits = [step.config.timeout_s for step in steps if step.config.timeout_s is not None]
+        self._timeout: Final = min(limits, default=None)
+        self._unrolled: Final = all(step.iterations <= UNROLLED for step in prepared)
+        self._job: Job | None = None
+        self._owners: tuple[Owner, ...] = ()
+
+    def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
+        """Returns whether this is the prepared form of exactly these step objects, and can still be run."""
+        return all(a is b for a, b in zip(self._steps, steps, strict=True)) and all(
+            step.serves(self._read) for step in self._prepared
+        )
+
+    def run(self, repeat_count: int) -> tuple[int, int]:
+        """Runs the steps; returns the native time in ns and the number of kernels that were launched."""
+        once, rest = self._prepared[: self._once], self._prepared[self._once :]
+        launched = sum(s.iterations * len(s.kernels) for s in once) + repeat_count * sum(
+            s.iterations * len(s.kernels) for s in rest
+        )
+        counters = self._device.counters
+        counters.resident_runs += 1
+        counters.list_kernels += launched
+        if not self._unrolled:
+            return self._run_apart(once, rest, repeat_count), launched
+        job = self._job
+        if job is None:
+            prefix = [command for step in once for command in step.commands]
+            repeated = [command for step in rest for command in step.commands]
+            job = self._job = self._device.job(CommandList(prefix, repeated, repeat_count))
+            job.keep = self._prepared
+            self._owners = tuple(owner for step in self._prepared for owner in step.all_owners)
+        elif job.commands.repetitions != repeat_count:
+            job.set_repetitions(repeat_count)
+        job.set_timeout(self._timeout)
+        short = launched <= UNROLLED and self._timeout is None and all(step.short for step in self._prepared)
+        return self._timed(job, self._owners, short), launched
+
+    def _run_apart(self, once: Sequence[PreparedStep], rest: Sequence[PreparedStep], repeat_count: int) -> int:
+        """Runs each step by a list of its own, because a step has too many iterations to write them out."""
+        deadline = None if self._timeout is None else time.perf_counter() + self._timeout
+        jobs = {id(step): self._step_job(step) for step in (*once, *rest)}
+        ns = 0
+        for part, rounds in ((once, 1), (rest, repeat_count)):
+            for _ in range(rounds):
+                for step in part:
+                    job = jobs[id(step)]
+                    if deadline is not None:
+                        job.set_timeout(max(1e-9, deadline - time.perf_counter()))
+                    ns += self._timed(job, step.owners, short=False)
+        return ns
+
+    def _step_job(self, step: PreparedStep) -> Job:
+        job = self._device.job(CommandList(step.first, step.kernels, step.iterations))
+        job.keep = step
+        return job
+
+    def _timed(self, job: Job, owners: tuple[Owner, ...], short: bool) -> int:
+        began = time.perf_counter_ns()
+        outcome = self._device.run(job, short=short)
+        if outcome:
+            raise run_failed(self._device, job, outcome, owners)
+        ns = time.perf_counter_ns() - began if short else job.elapsed_ns
+        if len(self._prepared) == 1 and job.commands.repetitions <= 1:
+            step = self._prepared[0]
+            step.pipeline.learn(step.shape, ns)
+        return ns
+
+
+class BoundStep:
+    """``BoundResidentStep``: a command list, prepared once.  One thread at a time may use it."""
+
+    __slots__ = ("_closed", "_counters", "_device", "_enter", "_job", "_memory", "_prepared", "_short", "_step")
+
+    def __init__(self, memory: CpuMemory, device: CpuDevice, step: ResidentStep, prepared: PreparedStep) -> None:
+        self._memory, self._device, self._step = memory, device, step
+        self._counters: Final = device.counters
+        self._closed = False
+        self._use(prepared)
+
+    def __call__(self) -> None:
+        """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it was closed."""
+        prepared = self._prepared
+        if self._closed or self._device.closed or prepared.shape.module.loaded is not prepared.loaded:
+            self._renew()
+        self._counters.bound_runs += 1
+        if self._short:
+            outcome = self._enter(self._job.address)
+            if outcome:
+                self._failed()
+            return
+        outcome = self._device.run(self._job, short=False)
+        if outcome:
+            self._failed()
+        prepared = self._prepared
+        prepared.pipeline.learn(prepared.shape, self._job.elapsed_ns)
+
+    def close(self) -> None:
+        """Releases the commands.  Idempotent."""
+        self._closed = True
+
+    # ---------------------------------------------------------------- details
+    def _use(self, prepared: PreparedStep) -> None:
+        device = self._device
+        job = device.job(CommandList(prepared.first, prepared.kernels, prepared.iterations))
+        job.keep = prepared
+        job.set_timeout(prepared.pipeline.config.timeout_s)
+        self._prepared = prepared
+        self._short = prepared.short
+        self._job = job
+        self._enter = job.pool.entries.enter
+
+    def _renew(self) -> None:
+        """Refuses a closed step; prepares it anew if better code is there."""
+        if self._closed:
+            raise InvalidResource("the bound launch was closed", fix="bind it again.")
+        self._device.check()
+        old = self._prepared
+        module, placement, launch = old.shape.module, old.shape.placement, old.shape.launch
+        kernels = old.frame.kernels(module.loaded, launch, placement)
+        self._use(old._replace(kernels=kernels, loaded=module.loaded, keep=(placement, *old.keep[1:])))
+
+    def _failed(self) -> None:
+        job = self._job
+        raise run_failed(self._device, job, job.outcome, self._prepared.owners)
+
+
+def _fill_reads(sources: Sequence[object], reads: Sequence[Readback]) -> None:
+    for source, read in zip(sources, reads, strict=True):
+        read.into[:] = source.data  # type: ignore[attr-defined]

@@ -1,0 +1,63 @@
+"""The code of the worker threads' runtime: stored and loaded like that of a kernel."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.pool.entries import Entries
+from vyre.adapters.cpu.runtime.artifact_keys import differs_in_compiler_only, feature_facts
+from vyre.adapters.cpu.runtime.tools import MachineCode, Tools
+from vyre.adapters.source_digest import POOL, emitter_digest
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.domain.errors import KernelCompileFailed
+from vyre.ports.artifact_store import Artifact, ArtifactStore
+
+_METADATA: Final = b"vyre-runtime/1"
+_RUNTIME: Final = b"vyre runtime of worker threads".ljust(32, b"\0")
+"""It takes the place of the digest of a program."""
+
+
+def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
+    """Returns the runtime, from the store if it holds it, else compiled now and stored.
+
+    Raises ``BackendUnavailable`` if it is not stored and no compiler is installed, or there is none for this machine.
+    """
+    key = ArtifactKey(
+        kind=ArtifactKind.OBJECT,
+        target=tools.features.arch,
+        device=feature_facts(tools.features),
+        driver=sys.platform,
+        tool=tools.version() or "",
+        emitter=emitter_digest(POOL),
+        program=_RUNTIME,
+    )
+    stored = None if store is None else _stored(tools, store, key)
+    if stored is not None:
+        try:
+            code = tools.load(stored.code)
+            return Entries(code.addresses, code)
+        except KernelCompileFailed:  # it is whole, but does not fit this machine
+            pass
+    image = tools.compile(_text(tools), tools.features, Pipeline.FULL)
+    loaded: MachineCode = tools.load(image)
+    if store is not None:
+        store.put(key, Artifact(_METADATA, image))
+    return Entries(loaded.addresses, loaded)
+
+
+def _text(tools: Tools) -> str:
+    from vyre.adapters.cpu.pool.primitives import Target
+    from vyre.adapters.cpu.pool.text import runtime_text
+
+    return runtime_text(Target(tools.features.arch, sys.platform))
+
+
+def _stored(tools: Tools, store: ArtifactStore, key: ArtifactKey) -> Artifact | None:
+    found = store.get(key)
+    if found is None and tools.version() is None:
+        for other in store.neighbours(key):
+            if differs_in_compiler_only(key, other):
+                found = found or store.get(other)
+    return found

@@ -1,0 +1,113 @@
+"""A pipeline at certain input lengths: its launch, the variant of its code, and how it is spread over threads."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from vyre.adapters.cpu.decisions.private_atomics import AtomicBuffer, PrivateInputs, private_atomics
+from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, thread_plan
+from vyre.adapters.cpu.pool.commands import Private, PrivateTable
+from vyre.adapters.cpu.runtime.kernels import KernelModule
+from vyre.adapters.cpu.runtime.launch import FRAME_HEAD, Placement
+from vyre.domain.analysis.atomic_uses import atomic_uses
+from vyre.domain.binding import BindingPlan
+from vyre.domain.ir.program import Program
+from vyre.domain.launch import Launch
+from vyre.policies.journal import DecisionSink, decide
+
+HANDOFF_NS: Final = 6_000
+"""The time from handing work to a sleeping thread until it runs, where it was not measured."""
+SHORT_STEPS: Final = 1 << 24
+"""The expressions, times the lanes that evaluate them, below which a launch runs on the calling thread.
+
+They take some ten milliseconds at most, for which an interrupt may wait.
+"""
+U32_MAX: Final = 0xFFFF_FFFF
+
+
+class Estimate:
+    """The measured time of a launch.  ``due`` is the run whose time is used next: the 1st, 2nd, 4th and so on."""
+
+    __slots__ = ("due", "group_ns", "runs")
+
+    def __init__(self) -> None:
+        self.group_ns: int | None = None
+        self.runs = 0
+        self.due = 1
+
+    def took(self, processor_ns: int, groups: int) -> bool:
+        """Records a run; returns whether launches should be planned anew."""
+        self.runs += 1
+        if self.runs < self.due:
+            return False
+        self.due = 2 * self.runs
+        found, before = processor_ns // max(1, groups), self.group_ns
+        self.group_ns = found
+        return before is None or not before // 2 <= found <= 2 * before
+
+
+def is_short(module: KernelModule, launch: Launch, iterations: int) -> bool:
+    """Returns whether the launch is proved to take little time: its loops end after a known number of rounds."""
+    rounds = 0
+    for kernel in module.loaded.kernels:
+        if kernel.bounded is None:
+            return False
+        rounds += max(1, kernel.bounded)
+    groups, lanes = prod(launch.grid), prod(launch.workgroup)
+    vectors = -(-lanes // module.loaded.lanes) * module.loaded.lanes
+    return module.nodes * rounds * groups * vectors * iterations <= SHORT_STEPS
+
+
+def place(
+    module: KernelModule,
+    launch: Launch,
+    *,
+    threads: int,
+    group_ns: int | None,
+    order_sensitive: bool,
+    sink: DecisionSink | None,
+) -> Placement:
+    """Returns how a launch of ``module`` is spread over at most ``threads`` threads, without private buffers.
+
+    ``group_ns`` is the measured time of a workgroup, None if there is none.
+    """
+    groups, lanes = prod(launch.grid), prod(launch.workgroup)
+    rounds = 0
+    for kernel in module.loaded.kernels:
+        rounds = rounds if kernel.bounded is None else max(rounds, kernel.bounded)
+    known = all(kernel.bounded is not None for kernel in module.loaded.kernels)
+    inputs = ThreadInputs(
+        groups=groups,
+        group_ns=group_ns,
+        handoff_ns=HANDOFF_NS,
+        threads=threads,
+        group_nodes=module.nodes * -(-lanes // module.loaded.lanes),
+        rounds=min(max(1, rounds), U32_MAX) if known else None,
+        order_sensitive=order_sensitive,
+    )
+    found = decide(sink, thread_plan, inputs)
+    return Placement(found.threads, found.grain)
+
+
+def private_buffers(
+    program: Program, plan: BindingPlan, launch: Launch, threads: int, sink: DecisionSink | None
+) -> PrivateTable | None:
+    """Returns the table of the buffers of which each thread gets a copy; None unless no atomic is left that needs a
+    lock.
+    """
+    uses = atomic_uses(program)
+    if not uses or threads < 2:
+        return None
+    nbytes = {b.buffer.name: n for b, n in zip(plan.bindings, launch.nbytes, strict=True)}
+    buffers = tuple(AtomicBuffer(use=use, nbytes=nbytes[use.buffer]) for use in uses)
+    lanes = prod(launch.grid) * prod(launch.workgroup)
+    chosen = decide(sink, private_atomics, PrivateInputs(buffers=buffers, threads=threads, lanes=lanes))
+    if len(chosen.buffers) != len(uses):
+        return None
+    slots = {binding.buffer.name: slot for slot, binding in enumerate(plan.bindings)}
+    entries = [
+        Private(slots[use.buffer], nbytes[use.buffer], use.element.text, next(iter(use.ops)).name.lower())
+        for use in uses
+    ]
+    return PrivateTable(FRAME_HEAD + 2 * len(plan.bindings), entries)

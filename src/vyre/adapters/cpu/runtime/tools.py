@@ -1,0 +1,76 @@
+"""What the runtime needs from the other parts of the backend: the emitter, the compiler, the loader and the workers.
+
+The parts are functions, so that tests can replace them, and so that a process that only runs stored code imports
+neither the emitter nor the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.features import CpuFeatures
+
+if TYPE_CHECKING:
+    from vyre.adapters.cpu.llvm.emit import EmittedCode
+    from vyre.adapters.cpu.llvm.options import EmitOptions
+    from vyre.domain.ir.expr import Literal
+    from vyre.domain.ir.program import Program
+    from vyre.policies.journal import DecisionSink
+
+
+class MachineCode(Protocol):
+    """Code in memory; ``addresses`` has the address of each of its functions by name."""
+
+    @property
+    def addresses(self) -> Mapping[str, int]:
+        """Returns the addresses."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of memory that the code occupies."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """The parts.
+
+    ``version`` returns the version of the compiler, or None where none is installed; ``compile`` then raises
+    ``BackendUnavailable``.  ``compile_apart`` compiles in another process, so that this one can compile meanwhile.
+    """
+
+    features: CpuFeatures
+    emit: Callable[[Program, EmitOptions, Mapping[str, Literal], DecisionSink | None], EmittedCode]
+    version: Callable[[], str | None]
+    compile: Callable[[str, CpuFeatures, Pipeline], bytes]
+    compile_apart: Callable[[str, CpuFeatures, Pipeline], bytes]
+    load: Callable[[bytes], MachineCode]
+
+
+def native_tools() -> Tools:
+    """Returns the parts for this machine; imports the emitter and the compiler when they are first used."""
+    from vyre.adapters.cpu.native.compilation import compile_object, llvm_version
+    from vyre.adapters.cpu.native.features import host
+    from vyre.adapters.cpu.native.loading import load
+    from vyre.adapters.cpu.native.server import shared_server
+
+    return Tools(
+        features=host(),
+        emit=_emit,
+        version=llvm_version,
+        compile=compile_object,
+        compile_apart=shared_server().compile_object,
+        load=load,
+    )
+
+
+def _emit(
+    program: Program, options: EmitOptions, spec: Mapping[str, Literal], sink: DecisionSink | None
+) -> EmittedCode:
+    from vyre.adapters.cpu.llvm.emit import emit
+
+    return emit(program, options, spec, sink)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vyre.adapters.cpu.ids import CPU as ID
+from vyre.domain.host_options import NO_HOST_OPTIONS, HostOptions
 from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, BackendRole, BackendServices
 
 if TYPE_CHECKING:
@@ -14,22 +15,27 @@ if TYPE_CHECKING:
     from vyre.domain.device import DeviceProfile
 
 
-def _options(options: CpuOptions | None) -> CpuOptions:
-    if options is not None:
-        return options
-    from vyre.adapters.cpu.pool.options import options_from
+def _options(options: CpuOptions | None, host: HostOptions = NO_HOST_OPTIONS) -> CpuOptions:
+    """Returns the options given for this backend, else those of the environment; what ``host`` sets replaces them."""
+    from vyre.adapters.cpu.pool.options import checked_affinity, options_from
     from vyre.adapters.cpu.runtime.options import CpuOptions
     from vyre.adapters.system import ProcessEnvironment
 
-    found = options_from(ProcessEnvironment())
-    return CpuOptions(threads=found.threads, affinity=found.affinity)
+    if options is None:
+        found = options_from(ProcessEnvironment())
+        options = CpuOptions(threads=found.threads, affinity=found.affinity)
+    if host.threads is not None:
+        options = replace(options, threads=host.threads)
+    if host.affinity is not None:
+        options = replace(options, affinity=checked_affinity(host.affinity))
+    return options
 
 
 def _make(services: BackendServices, options: CpuOptions | None = None) -> Backend:
     from vyre.adapters.cpu.runtime.backend import make_backend
     from vyre.adapters.cpu.runtime.tools import native_tools
 
-    return make_backend(native_tools(), _options(options), services)
+    return make_backend(native_tools(), _options(options, services.host), services)
 
 
 def _probe(options: CpuOptions | None = None) -> DeviceProfile:
@@ -39,6 +45,12 @@ def _probe(options: CpuOptions | None = None) -> DeviceProfile:
     return profile_of(host(), _options(options))
 
 
+def _facts() -> dict[str, str]:
+    from vyre.adapters.cpu.runtime.probe import facts_of
+
+    return facts_of(_options(None))
+
+
 CPU: Final = BackendRegistration(
     id=ID,
     rank=200,
@@ -46,6 +58,8 @@ CPU: Final = BackendRegistration(
     factory=_make,
     probe=_probe,
     packages=("llvmlite",),
+    on_host=True,
+    facts=_facts,
 )
 
 

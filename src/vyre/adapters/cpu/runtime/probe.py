@@ -6,8 +6,9 @@ import sys
 from typing import Final
 
 from vyre.adapters.cpu.ids import CPU
-from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures
-from vyre.adapters.cpu.pool.options import default_threads
+from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures, host
+from vyre.adapters.cpu.pool.options import cpu_text, default_threads, usable_cpus
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pipeline import MAX_GRID, MAX_LANES, MAX_WORKGROUP
 from vyre.domain.device import DeviceProfile
@@ -16,6 +17,7 @@ from vyre.domain.errors import BackendUnavailable
 
 SYSTEMS: Final = ("linux", "darwin")
 SUBGROUP: Final = 32
+NO_COMPILER: Final = 'none, so that only stored code runs; `pip install "vyre[cpu]"` installs one'
 
 
 def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.platform) -> DeviceProfile:
@@ -45,3 +47,17 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         compute_units=options.threads or default_threads(options.affinity),
         timing_quality=TimingQuality.HOST_ENQUEUE_WAIT,
     )
+
+
+def facts_of(options: CpuOptions) -> dict[str, str]:
+    """Returns what ``vyre doctor`` shows about the processor: its instruction sets, the threads and the compiler."""
+    features = host()
+    version = llvm_version()
+    return {
+        "processor": features.arch,
+        "instruction sets": ", ".join(features.features) or "none beyond the base",
+        "vectors": f"{features.vector_bits} bits",
+        "threads": str(options.threads or default_threads(options.affinity)),
+        "CPUs": cpu_text(usable_cpus() if options.affinity is None else options.affinity),
+        "compiler": version or NO_COMPILER,
+    }

@@ -13,6 +13,7 @@ from vyre.ports.backend import Backend, BackendCatalog, BackendRegistration, Bac
 if TYPE_CHECKING:
     from vyre.adapters.cpu.runtime.options import CpuOptions
     from vyre.domain.device import DeviceProfile
+    from vyre.ports.emission import CodeEmission
 
 
 def _options(options: CpuOptions | None, host: HostOptions = NO_HOST_OPTIONS) -> CpuOptions:
@@ -45,6 +46,12 @@ def _probe(options: CpuOptions | None = None) -> DeviceProfile:
     return profile_of(host(), _options(options))
 
 
+def _emission() -> CodeEmission:
+    from vyre.adapters.cpu.emission import CpuEmission
+
+    return CpuEmission()
+
+
 def _facts() -> dict[str, str]:
     from vyre.adapters.cpu.runtime.probe import facts_of
 
@@ -57,6 +64,7 @@ CPU: Final = BackendRegistration(
     role=BackendRole.PRODUCTION,
     factory=_make,
     probe=_probe,
+    emission=_emission,
     packages=("llvmlite",),
     on_host=True,
     facts=_facts,

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from vyre.adapters.cpu.ids import CPU
+from vyre.adapters.cpu.llvm.options import LANES
 from vyre.adapters.cpu.pool.shared import shared_pool
 from vyre.adapters.cpu.pool.worker_pool import WorkerPool
 from vyre.adapters.cpu.runtime.code import CodeMaker
@@ -22,6 +23,7 @@ from vyre.adapters.cpu.runtime.resident import CpuMemory
 from vyre.adapters.cpu.runtime.runtime_code import load_entries
 from vyre.adapters.cpu.runtime.tools import Tools
 from vyre.adapters.replay_decision import ReplayPlanner
+from vyre.domain.errors import InvalidConfig
 from vyre.domain.launch_costs import Provenance
 from vyre.ports.backend import Backend, BackendServices
 
@@ -67,8 +69,10 @@ class CpuLifecycle:
 def make_backend(tools: Tools, options: CpuOptions, services: BackendServices) -> Backend:
     """Returns the backend; it starts no thread and loads no code before it is needed.
 
-    Raises ``BackendUnavailable`` for a machine that it cannot run on.
+    Raises ``BackendUnavailable`` for a machine that it cannot run on, and ``InvalidConfig`` for an invalid option.
     """
+    if options.lanes is not None and options.lanes not in LANES:
+        raise InvalidConfig(f"lanes={options.lanes} is no width of a vector", fix="use 4, 8, 16 or 32.")
     counters = Counters()
     profile = profile_of(tools.features, options)
 

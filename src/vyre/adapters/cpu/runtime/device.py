@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from vyre.adapters.cpu.pool.options import default_threads
 from vyre.adapters.cpu.runtime.counters import Counters
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.domain.errors import DispatchFailed, UnsupportedFeature, used_in_a_fork
@@ -46,11 +48,10 @@ class CpuDevice:
         self._running: set[Job] = set()
         self.closed: bool = False
 
-    @property
+    @cached_property
     def threads(self) -> int:
         """Returns how many threads take part in a launch at most."""
-        threads = self.options.threads
-        return self.pool.size if threads is None else threads
+        return self.options.threads or default_threads(self.options.affinity)
 
     @property
     def pool(self) -> WorkerPool:

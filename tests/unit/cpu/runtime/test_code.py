@@ -1,0 +1,184 @@
+"""Code of the native CPU backend comes from the store where it can, and the reason of every miss is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+
+from support.cpu_backends import ADD, CountedTools, backend_of
+from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.adapters.cpu.runtime.stored_form import CodeLayout, KernelLayout, decode_layout, encode_layout
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
+from vyre.domain.dispatch import DEFAULT_CONFIG, OutputArena
+from vyre.domain.errors import BackendUnavailable, MalformedWire
+from vyre.ports.artifact_store import Artifact
+from vyre.ports.backend import Backend, CacheOutcome, CompileResult
+from vyre.testing.backend_contract.bench import words
+from vyre.testing.fakes import MemoryArtifactStore
+
+
+def compiled(backend: Backend) -> CompileResult:
+    assert backend.compiler is not None
+    return backend.compiler.compile(ADD, DEFAULT_CONFIG)
+
+
+def answer(backend: Backend) -> tuple[bytes, ...]:
+    arena = OutputArena()
+    compiled(backend).pipeline.dispatch((memoryview(words(1, 2, 3)),), arena)
+    return arena.to_bytes()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runtime() -> None:
+    """Compiles the runtime of the worker threads, which all backends of the process share."""
+    with backend_of(CountedTools().tools) as backend:
+        backend.lifecycle.prepare()
+
+
+WANTED: Final = (words(2, 3, 4),)
+
+
+def kernels(store: MemoryArtifactStore) -> list[ArtifactKey]:
+    return [key for key in store if key.program == ADD.digest]
+
+
+def test_the_second_backend_finds_what_the_first_one_stored() -> None:
+    store, first, second = MemoryArtifactStore(), CountedTools(), CountedTools()
+    with backend_of(first.tools, store) as backend:
+        found = compiled(backend)
+        assert (found.cache, first.emitted, first.compiled) == (CacheOutcome.MISS, 1, 1)
+        assert found.reason.startswith("never seen")
+        assert {name for name, _ in found.phases} == {"read", "emit", "compile", "store", "load"}
+        assert answer(backend) == WANTED
+    with backend_of(second.tools, store) as backend:
+        found = compiled(backend)
+        assert (found.cache, second.emitted, second.compiled) == (CacheOutcome.HIT, 0, 0)
+        assert {name for name, _ in found.phases} == {"read", "load"}
+        assert answer(backend) == WANTED
+
+
+def test_without_a_store_everything_is_compiled() -> None:
+    for _ in range(2):
+        tools = CountedTools()
+        with backend_of(tools.tools) as backend:
+            assert answer(backend) == WANTED
+        assert tools.emitted == 1
+
+
+def test_stored_code_runs_without_a_compiler_whatever_its_version_was() -> None:
+    store = MemoryArtifactStore()
+    with backend_of(CountedTools("llvmlite 0.44").tools, store) as backend:
+        assert answer(backend) == WANTED
+    tools = CountedTools(None)
+    with backend_of(tools.tools, store) as backend:
+        backend.lifecycle.prepare()
+        assert answer(backend) == WANTED
+    assert (tools.emitted, tools.compiled) == (0, 0)
+
+
+def test_without_a_compiler_what_is_not_stored_is_refused_with_what_to_install() -> None:
+    with (
+        backend_of(CountedTools(None).tools, MemoryArtifactStore()) as backend,
+        pytest.raises(BackendUnavailable, match=r"pip install .vyre\[cpu\]"),
+    ):
+        compiled(backend)
+
+
+def test_another_version_of_the_compiler_compiles_again() -> None:
+    store = MemoryArtifactStore()
+    with backend_of(CountedTools("llvmlite 0.44").tools, store) as backend:
+        compiled(backend)
+    with backend_of(CountedTools("llvmlite 0.50").tools, store) as backend:
+        found = compiled(backend)
+    assert found.cache is CacheOutcome.MISS
+    assert "llvmlite 0.44 -> llvmlite 0.50" in found.reason
+
+
+def test_a_store_moved_to_a_lesser_processor_misses_and_names_the_feature() -> None:
+    store = MemoryArtifactStore()
+    full = CountedTools()
+    richer = full.tools.features._replace(features=(*full.tools.features.features, "zz-made-up"))
+    with backend_of(replace(full.tools, features=richer), store) as backend:
+        assert answer(backend) == WANTED
+    lesser = CountedTools()
+    with backend_of(lesser.tools, store) as backend:
+        found = compiled(backend)
+        assert answer(backend) == WANTED
+    assert (found.cache, lesser.compiled) == (CacheOutcome.MISS, 1)
+    assert "device zz-made-up: yes -> -" in found.reason
+
+
+def test_without_a_compiler_code_of_a_richer_processor_does_not_serve() -> None:
+    store = MemoryArtifactStore()
+    full = CountedTools()
+    richer: CpuFeatures = full.tools.features._replace(features=(*full.tools.features.features, "zz-made-up"))
+    with backend_of(replace(full.tools, features=richer), store) as backend:
+        compiled(backend)
+    with backend_of(CountedTools(None).tools, store) as backend, pytest.raises(BackendUnavailable):
+        compiled(backend)
+
+
+def test_the_key_says_everything_that_decides_the_code() -> None:
+    store, tools = MemoryArtifactStore(), CountedTools()
+    with backend_of(tools.tools, store, lanes=8) as backend:
+        compiled(backend)
+    (key,) = kernels(store)
+    assert (key.kind, key.target) == (ArtifactKind.OBJECT, tools.tools.features.arch)
+    assert key.tool == "llvmlite of the tests"
+    assert [name for name, _ in key.device] == sorted(tools.tools.features.features)
+    assert dict(key.policy).items() >= {"lanes": "8", "pipeline": "light", "counting": "false"}.items()
+    assert len(key.emitter) == 32
+    assert key.workgroup == (4, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [Artifact(b"{}", b"x"), Artifact(encode_layout(CodeLayout(16, (KernelLayout("k", 0, (), None),))), b"no object")],
+    ids=["layout", "object"],
+)
+def test_unusable_content_is_compiled_again_and_replaced(spoiled: Artifact) -> None:
+    store = MemoryArtifactStore()
+    with backend_of(CountedTools().tools, store) as backend:
+        compiled(backend)
+    (key,) = kernels(store)
+    store.put(key, spoiled)
+    tools = CountedTools()
+    with backend_of(tools.tools, store) as backend:
+        assert answer(backend) == WANTED
+    assert tools.compiled == 1
+    again = CountedTools()
+    with backend_of(again.tools, store) as backend:
+        assert answer(backend) == WANTED
+    assert again.compiled == 0
+
+
+LAYOUT: Final = CodeLayout(8, (KernelLayout("a", 64, ("größer", ""), 7), KernelLayout("b", 0, (), None)))
+
+
+def test_a_layout_survives_its_written_form() -> None:
+    assert decode_layout(encode_layout(LAYOUT)) == LAYOUT
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        encode_layout(LAYOUT) + b" ",
+        encode_layout(LAYOUT).replace(b'"lanes":8', b'"lanes":0'),
+        encode_layout(LAYOUT).replace(b"vyre-object/1", b"vyre-object/2"),
+        encode_layout(LAYOUT).replace(b"64", b"-4"),
+        encode_layout(LAYOUT).replace(b"64", b"1e3"),
+        encode_layout(LAYOUT).replace(b'["a",', b'["",'),
+        encode_layout(LAYOUT).replace(b'["a",', b"[7,"),
+        encode_layout(CodeLayout(8, ())),
+    ],
+)
+def test_any_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(MalformedWire, match="layout of an object"):
+        decode_layout(data)

@@ -1,0 +1,280 @@
+"""Dispatches of the native CPU backend: memory is used in place, errors name lane and segment, endless work stops."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
+from support.limits import LIMIT_S
+from vyre.adapters.cpu.runtime.addresses import AddressReader, writable_address
+from vyre.adapters.cpu.runtime.pipeline import CpuPipeline
+from vyre.domain.dispatch import DispatchConfig, OutputArena
+from vyre.domain.errors import DispatchFailed, DispatchTimeout, InvalidConfig, StepBudgetExceeded, TrapError
+from vyre.ports.backend import Backend, DispatchRequest
+from vyre.testing.backend_contract.bench import Bench, Subject, parsed, u32s, words
+from vyre.testing.execution import find_backend
+from vyre.testing.fakes import MemoryArtifactStore
+
+
+@pytest.fixture
+def backend() -> Iterator[Backend]:
+    with backend_of(CountedTools().tools, threads=2) as found:
+        yield found
+
+
+def run(backend: Backend, program: Any, *inputs: bytes, **config: Any) -> tuple[bytes, ...]:
+    arena = OutputArena()
+    backend.executor.execute(DispatchRequest(program, tuple(map(memoryview, inputs)), DispatchConfig(**config)), arena)
+    return arena.to_bytes()
+
+
+def metric(backend: Backend, name: str) -> int:
+    assert backend.metric_source is not None
+    return backend.metric_source.metrics()[name]
+
+
+# ---------------------------------------------------------------- memory
+def test_addresses_are_those_of_numpy() -> None:
+    read = AddressReader()
+    data = np.arange(10, dtype=np.uint32)
+    start = data.__array_interface__["data"][0]
+    assert read(memoryview(data).cast("B").toreadonly()[4:]) == start + 4
+    assert writable_address(memoryview(data).cast("B")[8:]) == start + 8
+    assert writable_address(memoryview(bytearray())) == 0
+    with pytest.raises(BufferError):
+        read(memoryview(bytes(8))[::2])
+
+
+def test_inputs_are_read_in_place_unless_they_are_not_aligned(backend: Backend) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer y @1 write u32[runtime] like x
+        body { y[gid.x] = x[gid.x] }
+        """)
+    data = bytes(4) + words(*range(8))
+    base = np.frombuffer(data, np.uint8)
+    assert base.__array_interface__["data"][0] % 4 == 0
+    assert run(backend, program, data[4:]) == (words(*range(8)),)
+    before = metric(backend, "copied_bytes")
+    arena = OutputArena()
+    for offset, copied in ((4, 0), (3, 32), (4, 32)):
+        view = memoryview(data)[offset : offset + 32]
+        backend.executor.execute(DispatchRequest(program, (view,)), arena)
+        assert arena.to_bytes() == (bytes(view),)
+        assert metric(backend, "copied_bytes") - before == copied
+
+
+def test_one_native_call_runs_a_dispatch_once_that_pays(backend: Backend) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read_write u32[8]
+        body { x[gid.x] = x[gid.x] + 1u barrier(grid_sync) x[gid.x] = x[gid.x] * 2u }
+        """)
+    for _ in range(20):
+        assert run(backend, program, words(*range(8))) == (words(*(2 * (k + 1) for k in range(8))),)
+    assert metric(backend, "kernel_launches") > 0
+    assert metric(backend, "list_launches") > 0
+    assert metric(backend, "kernel_launches") + metric(backend, "list_kernels") == 40
+
+
+# ---------------------------------------------------------------- errors
+def test_an_error_in_a_later_segment_names_it(backend: Backend) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read_write u32[8]
+        body { x[gid.x] = x[7u - gid.x] barrier(grid_sync) if x[gid.x] == 3u { trap(gid.x * 10u, "three") } }
+        """)
+    for _ in range(20):  # launched one by one at first, then as a list
+        with pytest.raises(TrapError, match="three") as caught:
+            run(backend, program, words(7, 6, 5, 4, 3, 2, 1, 0))
+        assert (caught.value.address, caught.value.global_id) == (30, (3, 0, 0))
+        assert caught.value.__notes__ == ["segment 2 of 2, cut at grid barriers"]
+    assert metric(backend, "traps") == 20
+
+
+def test_the_steps_of_all_segments_and_launches_count_together(backend: Backend) -> None:
+    program = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read_write u32[4]
+        body {
+          for k in 0u..4u { x[gid.x] = x[gid.x] + 1u }
+          barrier(grid_sync)
+          for k in 0u..4u { x[gid.x] = x[gid.x] + 1u }
+        }
+        """)
+    assert run(backend, program, bytes(16), step_budget=6) == (words(8, 8, 8, 8),)
+    assert run(backend, program, bytes(16), step_budget=12, fixpoint_iterations=2) == (words(16, 16, 16, 16),)
+    for config in ({"step_budget": 5}, {"step_budget": 11, "fixpoint_iterations": 2}):
+        with pytest.raises(StepBudgetExceeded) as caught:
+            run(backend, program, bytes(16), **config)
+        assert caught.value.global_id == (0, 0, 0)
+
+
+def test_a_step_budget_ends_an_endless_kernel(backend: Backend) -> None:
+    with pytest.raises(StepBudgetExceeded):
+        run(backend, ENDLESS, bytes(64), step_budget=1000)
+
+
+def test_a_timeout_ends_an_endless_kernel(backend: Backend) -> None:
+    for _ in range(3):
+        with pytest.raises(DispatchTimeout, match=r"did not finish on backend `cpu` within 0.05 s"):
+            run(backend, ENDLESS, bytes(64), timeout_s=0.05, label="too long")
+    assert run(backend, ADD, words(1)) == (words(2),)
+    assert metric(backend, "timeouts") == 3
+
+
+def test_closing_ends_an_endless_kernel() -> None:
+    with backend_of(CountedTools().tools) as backend:
+        run(backend, ADD, words(1))
+        assert backend.compiler is not None
+        pipeline = backend.compiler.compile(ENDLESS, DispatchConfig()).pipeline
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                pipeline.dispatch((memoryview(bytes(64)),), OutputArena())
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        while metric(backend, "worker_runs") == 0:
+            time.sleep(0.001)
+        backend.lifecycle.close()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
+        (error,) = errors
+        assert isinstance(error, DispatchFailed)
+        assert "closed" in error.message
+        with pytest.raises(DispatchFailed, match="backend `cpu` is closed"):
+            run(backend, ADD, words(1))
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, {tests!r})
+from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
+from vyre.domain.dispatch import OutputArena
+from vyre.ports.backend import DispatchRequest
+with backend_of(CountedTools().tools) as backend:
+    arena = OutputArena()
+    backend.executor.execute(DispatchRequest(ADD, (memoryview(bytes(4)),)), arena)
+    backend.compiler.compile(ENDLESS, DispatchRequest(ADD, ()).config)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        backend.executor.execute(DispatchRequest(ENDLESS, (memoryview(bytes(64)),)), OutputArena())
+    except KeyboardInterrupt:
+        print("interrupted", backend.metric_source.metrics()["interrupts"])
+    backend.executor.execute(DispatchRequest(ADD, (memoryview(bytes(4)),)), arena)
+    print(arena.to_bytes())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this platform has no such signal")
+def test_an_interrupt_ends_an_endless_kernel_and_nothing_else() -> None:
+    assert signal.SIGINT
+    tests = str(__import__("pathlib").Path(__file__).parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED.format(tests=tests)], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.stdout.split("\n")[:2] == ["interrupted 1", "(b'\\x01\\x00\\x00\\x00',)"], done.stderr
+
+
+# ---------------------------------------------------------------- where it runs
+def test_only_what_is_proved_short_runs_on_the_calling_thread(backend: Backend) -> None:
+    bounded = parsed("workgroup_size 4, 1, 1 buffer x @0 read_write u32[4] body { for k in 0u..9u { x[gid.x] = k } }")
+    unbounded = parsed("""
+        workgroup_size 4, 1, 1
+        buffer x @0 read_write u32[4]
+        body { for k in 0u..x[gid.x] { x[gid.x] = k } }
+        """)
+    run(backend, bounded, bytes(16))
+    assert (metric(backend, "worker_runs"), metric(backend, "caller_runs") > 0) == (0, True)
+    before = metric(backend, "caller_runs")
+    run(backend, unbounded, bytes(16))
+    assert (metric(backend, "worker_runs") > 0, metric(backend, "caller_runs")) == (True, before)
+    run(backend, bounded, bytes(16), extent=1 << 28)
+    assert metric(backend, "caller_runs") == before
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+def test_threads_and_lanes_change_no_byte(threads: int, lanes: int) -> None:
+    program = parsed("""
+        workgroup_size 64, 1, 1
+        buffer x @0 read u32[runtime]
+        buffer y @1 write u32[runtime] like x
+        buffer n @2 read_write u32[3]
+        buffer s @- workgroup u32[64]
+        body {
+          s[lid.x] = x[gid.x] * 7u
+          barrier(seq_cst)
+          y[gid.x] = s[63u - lid.x] + wid.x
+          let a = atomic_add(n, x[gid.x] % 3u, 1u)
+        }
+        """)
+    values = list(range(3, 64 * 500, 2))
+    given = words(*values)
+    with backend_of(CountedTools().tools, threads=threads, lanes=lanes) as backend:
+        for _ in range(3):
+            found, counts = run(backend, program, given, bytes(12))
+            ends = [values[w * 64 : w * 64 + 64] for w in range(-(-len(values) // 64))]
+            ends[-1] += [0] * (64 - len(ends[-1]))
+            wanted = [(7 * v + w) & 0xFFFF_FFFF for w, end in enumerate(ends) for v in reversed(end)]
+            assert u32s(found) == wanted[: len(values)]
+            residues = [sum(1 for v in (e for end in ends for e in end) if v % 3 == k) for k in range(3)]
+            assert u32s(counts) == residues
+
+
+def test_lanes_are_a_width() -> None:
+    with pytest.raises(InvalidConfig, match="lanes=5"), backend_of(CountedTools().tools, lanes=5):
+        pass
+
+
+def test_hot_kernels_are_compiled_again_and_give_the_same_bytes() -> None:
+    program = parsed("""
+        workgroup_size 64, 1, 1
+        buffer x @0 read_write u32[runtime]
+        body { for k in 0u..4000u { x[gid.x] = x[gid.x] * 1664525u + 1013904223u } }
+        """)
+    store, tools = MemoryArtifactStore(), CountedTools()
+    with backend_of(tools.tools, store) as backend:
+        wanted = run(backend, program, bytes(4096))
+        end = time.monotonic() + LIMIT_S
+        while metric(backend, "swaps") == 0 and time.monotonic() < end:
+            assert run(backend, program, bytes(4096)) == wanted
+        assert (tools.compiled_apart, metric(backend, "swaps")) == (1, 1)
+        assert run(backend, program, bytes(4096)) == wanted
+    with backend_of(CountedTools(None).tools, store) as backend:
+        assert run(backend, program, bytes(4096)) == wanted
+        assert backend.compiler is not None
+        pipeline = backend.compiler.compile(program, DispatchConfig()).pipeline
+        assert isinstance(pipeline, CpuPipeline)
+        assert pipeline.shape((4096,)).module.loaded.pipeline.value == "full"
+
+
+def test_pending_dispatches_are_ended_by_closing() -> None:
+    with Subject(find_backend("cpu")) as subject, subject.fresh() as backend:
+        bench = Bench(subject, backend)
+        pending = [
+            bench.asynchronous.submit(DispatchRequest(ENDLESS, (memoryview(bytes(64)),), DispatchConfig()))
+            for _ in range(5)
+        ]
+        called = threading.Event()
+        pending[-1].add_done_callback(called.set)
+        backend.lifecycle.close()
+        assert called.wait(LIMIT_S)
+        for each in pending:
+            assert each.done()
+            with pytest.raises(DispatchFailed):
+                each.wait(OutputArena(), timeout=LIMIT_S)

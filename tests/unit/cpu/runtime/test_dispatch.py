@@ -47,8 +47,8 @@ def test_addresses_are_those_of_numpy() -> None:
     read = AddressReader()
     data = np.arange(10, dtype=np.uint32)
     start = data.__array_interface__["data"][0]
-    assert read(memoryview(data).cast("B").toreadonly()[4:]) == start + 4
-    assert writable_address(memoryview(data).cast("B")[8:]) == start + 8
+    assert read(data.data.cast("B").toreadonly()[4:]) == start + 4
+    assert writable_address(data.data.cast("B")[8:]) == start + 8
     assert writable_address(memoryview(bytearray())) == 0
     with pytest.raises(BufferError):
         read(memoryview(bytes(8))[::2])

@@ -35,7 +35,6 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
         supports_bf16=True,
         supports_trap_propagation=True,
         supports_grid_sync=True,
-        supports_async_compute=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,

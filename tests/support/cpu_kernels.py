@@ -1,0 +1,316 @@
+"""Programs as machine code of the CPU emitter, in any variant: compiled many at a time, and run between guard pages.
+
+No facet of backend ``cpu`` takes part: a variant is what the test says, and not what a decision chooses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from support.cpu_pool import entries
+from support.guarded_memory import GuardedMemory
+from support.running import Failure, Outcome, Outputs
+from vyre.adapters.cpu.llvm.context import ALIGNMENT
+from vyre.adapters.cpu.llvm.emit import EmittedCode, EmittedKernel, can_join, emit, uses_subgroups
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
+from vyre.adapters.cpu.native.features import CpuFeatures, host
+from vyre.adapters.cpu.native.loading import LoadedCode, load
+from vyre.adapters.cpu.pool.commands import CommandList, Kernel, Private, PrivateTable
+from vyre.adapters.cpu.pool.layout import Outcome as RunOutcome
+from vyre.adapters.cpu.pool.worker_pool import WorkerPool
+from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse, atomic_uses
+from vyre.domain.binding import Binding, plan_bindings
+from vyre.domain.dispatch import U32_MAX, DispatchConfig
+from vyre.domain.errors import BackendError, StepBudgetExceeded, TrapError
+from vyre.domain.geometry import LaunchLimits
+from vyre.domain.interface import resolve_launch
+from vyre.domain.ir.program import Program
+from vyre.domain.launch import Launch
+from vyre.domain.names import Dim3
+from vyre.domain.specialization import spec_literals
+from vyre.domain.validation.validator import order_sensitive
+
+NO_BUDGET: Final = 1 << 40
+"""The step budget of counting code for a run without one."""
+TIMEOUT_S: Final = 60.0
+"""How long a run on worker threads may take before it is stopped."""
+MOST_THREADS: Final = 8
+LIMITS: Final = LaunchLimits("cpu", max_invocations_per_workgroup=U32_MAX)
+_ENTRY: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 4)
+_VECTOR_BITS: Final = {4: 128, 8: 256, 16: 512, 32: 512}
+_NO_LANE: Final = (1 << 64) - 1
+
+
+class Variant(NamedTuple):
+    """How a program is written and compiled; ``narrow`` leaves out the features that wider vectors are made for."""
+
+    lanes: int = 16
+    pipeline: Pipeline = Pipeline.LIGHT
+    counting: bool = False
+    exclusive: bool = False
+    joined: bool = False
+    wide: bool = False
+    narrow: bool = False
+
+    @property
+    def options(self) -> EmitOptions:
+        """The options of the emission."""
+        return EmitOptions(
+            lanes=self.lanes, counting=self.counting, exclusive=self.exclusive, wide=self.wide, joined=self.joined
+        )
+
+    @property
+    def features(self) -> CpuFeatures:
+        """The features of this machine that the code may use."""
+        return host().at_most(_VECTOR_BITS[self.lanes]) if self.narrow else host()
+
+    @property
+    def text(self) -> str:
+        """All options, for messages and records."""
+        flags = ("counting", "exclusive", "joined", "wide", "narrow")
+        return " ".join([f"W{self.lanes}", self.pipeline.value, *(name for name in flags if getattr(self, name))])
+
+
+class Way(NamedTuple):
+    """How code is run: called once for all workgroups, or on so many threads that take ``grain`` workgroups each."""
+
+    threads: int = 0
+    grain: int = 1
+
+    @property
+    def text(self) -> str:
+        """The way in words."""
+        return f"{self.threads} threads, grain {self.grain}" if self.threads else "one call"
+
+
+DIRECTLY: Final = Way()
+
+
+class Code(NamedTuple):
+    """The machine code of a program: an address for each kernel."""
+
+    kernels: tuple[EmittedKernel, ...]
+    addresses: tuple[int, ...]
+    variant: Variant
+    loaded: LoadedCode
+
+
+class WrongAccess(Exception):
+    """A kernel wrote outside of the buffers that it may write."""
+
+
+# ---------------------------------------------------------------- what is permitted
+def launch_for(program: Program, inputs: Mapping[str, bytes], config: DispatchConfig) -> Launch:
+    """The launch of a dispatch."""
+    nbytes = tuple(len(inputs[b.name]) for b in program.abi_buffers if b.takes_input)
+    return resolve_launch(program, nbytes, config, LIMITS)
+
+
+def runs_in_order(program: Program, workgroup: Dim3, variant: Variant) -> bool:
+    """Whether code keeps the canonical order of statements in a workgroup, if the program depends on it."""
+    lanes = 32 if uses_subgroups(program) else variant.lanes
+    return not order_sensitive(program) or workgroup[0] * workgroup[1] * workgroup[2] <= lanes
+
+
+def joins(program: Program, launch: Launch) -> bool:
+    """Whether a vector may hold lanes of several workgroups of a launch."""
+    resized = (
+        program if launch.workgroup == program.workgroup_size else replace(program, workgroup_size=launch.workgroup)
+    )
+    return launch.grid[1] == launch.grid[2] == 1 and can_join(resized)
+
+
+def merged_copies(program: Program) -> tuple[AtomicUse, ...] | None:
+    """The buffers of which threads need copies if atomics are no locked operations; None if copies do not serve."""
+    uses = atomic_uses(program)
+    if order_sensitive(program):
+        return None
+    if any(use.results_used or use.plain or len(use.ops) != 1 or use.ops - MERGEABLE for use in uses):
+        return None
+    return uses
+
+
+# ---------------------------------------------------------------- code
+def emitted(program: Program, config: DispatchConfig, workgroup: Dim3, variant: Variant) -> EmittedCode:
+    """The text of a program for one workgroup size."""
+    spec = spec_literals(program, config.spec)
+    if workgroup != program.workgroup_size:
+        program = replace(program, workgroup_size=workgroup)
+    return emit(program, variant.options, spec)
+
+
+def compiled(codes: Sequence[tuple[EmittedCode, Variant]]) -> list[Code]:
+    """Compiles programs together, as one module for each number of lanes, pipeline and set of features."""
+    groups: dict[tuple[int, Pipeline, CpuFeatures], list[int]] = {}
+    for number, (code, variant) in enumerate(codes):
+        groups.setdefault((code.lanes, variant.pipeline, variant.features), []).append(number)
+    found: dict[int, Code] = {}
+    for (_, pipeline, features), numbers in groups.items():
+        text = merged({f"program{number}": codes[number][0].text for number in numbers})
+        loaded = load(compile_object(text, features, pipeline))
+        for number in numbers:
+            kernels = codes[number][0].kernels
+            names = [k.entry.replace("vyre_kernel", f"program{number}") for k in kernels]
+            found[number] = Code(kernels, tuple(loaded.addresses[n] for n in names), codes[number][1], loaded)
+    return [found[number] for number in range(len(codes))]
+
+
+def merged(texts: Mapping[str, str]) -> str:
+    """One module with the kernels of several, which are renamed from ``vyre_kernel`` to the name of each."""
+    entities: dict[str, None] = {}
+    for name, text in texts.items():
+        for entity in _entities(text):
+            entities[entity.replace("@vyre_kernel_", f"@{name}_", 1)] = None
+    return "\n".join(entities) + "\n"
+
+
+def _entities(text: str) -> Iterator[str]:
+    """The functions, declarations and constants of a module."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if not lines and (not line.strip() or line.startswith(";")):
+            continue
+        lines.append(line)
+        if not lines[0].startswith("define") or line == "}":
+            yield "\n".join(lines)
+            lines = []
+    assert not lines, lines[0]
+
+
+# ---------------------------------------------------------------- runs
+class Runner:
+    """Runs code on memory between guard pages: whatever touches anything else is a fault or ``WrongAccess``."""
+
+    def __init__(self) -> None:
+        self._memory: list[GuardedMemory] = []
+        self._scratch = GuardedMemory(1)
+        self._pool: WorkerPool | None = None
+        self._runs = 0
+
+    def run(
+        self, code: Code, program: Program, inputs: Mapping[str, bytes], config: DispatchConfig, way: Way = DIRECTLY
+    ) -> Outcome:
+        """The outcome of a dispatch.  Raises ``WrongAccess``, and ``TimeoutError`` for a run that was stopped."""
+        launch = launch_for(program, inputs, config)
+        bindings = plan_bindings(program).bindings
+        self._runs += 1
+        datas = [inputs[b.buffer.name] if b.buffer.takes_input else bytes(n) for b, n in _sized(bindings, launch)]
+        places = [self._put(number, data) for number, data in enumerate(datas)]
+        sx, sy, sz = (groups * size for groups, size in zip(launch.grid, launch.workgroup, strict=True))
+        steps = (ctypes.c_uint64 * (sx * sy * sz))() if code.variant.counting else None
+        budget = NO_BUDGET if config.step_budget is None else config.step_budget
+        words = [*launch.grid, 0, budget, 0 if steps is None else ctypes.addressof(steps)]
+        for place, (binding, nbytes) in zip(places, _sized(bindings, launch), strict=True):
+            words += [place, nbytes // binding.element_size]
+        frame = (ctypes.c_uint64 * len(words))(*words)
+        if way.threads:
+            noted = self._on_threads(code, program, launch, config, frame, way)
+        else:
+            noted = self._directly(code, launch, config, frame)
+        for number, (place, data) in enumerate(zip(places, datas, strict=True)):
+            if set(self._memory[number].around(place, len(data))) - {0xA5}:
+                raise WrongAccess(f"bytes beside `{bindings[number].buffer.name}` have changed")
+            if not bindings[number].buffer.is_writable and ctypes.string_at(place, len(data)) != data:
+                raise WrongAccess(f"`{bindings[number].buffer.name}`, which is read-only, has changed")
+        if noted is not None:
+            kind, lane, facts = noted
+            at = (lane % sx, lane // sx % sy, lane // (sx * sy))
+            return Failure(kind, (*facts, at))
+        outputs: dict[str, bytes] = {}
+        for position, (start, end) in zip(plan_bindings(program).outputs, launch.output_ranges, strict=True):
+            outputs[bindings[position].buffer.name] = ctypes.string_at(places[position] + start, end - start)
+        return Outputs(outputs)
+
+    def close(self) -> None:
+        """Ends the threads."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def _put(self, number: int, data: bytes) -> int:
+        """Puts a buffer next to one of its guard pages, in turn."""
+        while len(self._memory) <= number:
+            self._memory.append(GuardedMemory(1))
+        memory = self._memory[number] = _at_least(self._memory[number], len(data))
+        return memory.at_start(data) if (self._runs + number) % 2 else memory.at_end(data)
+
+    def _directly(
+        self, code: Code, launch: Launch, config: DispatchConfig, frame: ctypes.Array[ctypes.c_uint64]
+    ) -> tuple[type[BackendError], int, tuple[object, ...]] | None:
+        control = (ctypes.c_uint64 * 16)()
+        control[1] = control[3] = _NO_LANE
+        frame[3] = ctypes.addressof(control)
+        groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        for _ in range(config.launches):
+            for kernel, address in zip(code.kernels, code.addresses, strict=True):
+                scratch = self._scratch = _at_least(self._scratch, kernel.scratch_bytes)
+                nbytes = -(-kernel.scratch_bytes // ALIGNMENT) * ALIGNMENT
+                place = scratch.at_end(b"\xab" * nbytes)
+                _ENTRY(address)(ctypes.addressof(frame), 0, groups, place)
+                if set(scratch.around(place, nbytes)) - {0xA5}:
+                    raise WrongAccess("bytes beside the scratch memory have changed")
+                trap, over = control[1], control[3]
+                if trap < over:
+                    at, tag = control[2] & U32_MAX, control[2] >> 32
+                    return TrapError, trap, (kernel.trap_tags[tag], at)
+                if over != _NO_LANE:
+                    return StepBudgetExceeded, over, (config.step_budget,)
+        return None
+
+    def _on_threads(
+        self,
+        code: Code,
+        program: Program,
+        launch: Launch,
+        config: DispatchConfig,
+        frame: ctypes.Array[ctypes.c_uint64],
+        way: Way,
+    ) -> tuple[type[BackendError], int, tuple[object, ...]] | None:
+        if self._pool is None:
+            self._pool = WorkerPool(entries(), size=MOST_THREADS, cpus=2)
+        groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        table = None
+        if way.threads > 1 and code.variant.exclusive:
+            table = _copies(program, launch, len(frame))
+        commands = [
+            Kernel(address, ctypes.addressof(frame), groups, way.grain, way.threads, kernel.scratch_bytes, table)
+            for kernel, address in zip(code.kernels, code.addresses, strict=True)
+        ]
+        job = self._pool.job(CommandList(commands * config.launches))
+        job.set_timeout(TIMEOUT_S)
+        outcome = self._pool.run(job)
+        if outcome is RunOutcome.STOPPED:
+            raise TimeoutError(f"the run was stopped after {TIMEOUT_S} s")
+        trap, over = job.trap, job.budget_lane
+        if trap is not None and (over is None or trap.lane < over):
+            kernel = code.kernels[(job.executed - 1) % len(code.kernels)]
+            return TrapError, trap.lane, (kernel.trap_tags[trap.tag], trap.address)
+        if over is not None:
+            return StepBudgetExceeded, over, (config.step_budget,)
+        assert outcome is RunOutcome.COMPLETED, outcome
+        return None
+
+
+def _at_least(memory: GuardedMemory, nbytes: int) -> GuardedMemory:
+    return memory if memory.room >= nbytes else GuardedMemory(nbytes)
+
+
+def _sized(bindings: Iterable[Binding], launch: Launch) -> list[tuple[Binding, int]]:
+    return list(zip(bindings, launch.nbytes, strict=True))
+
+
+def _copies(program: Program, launch: Launch, words: int) -> PrivateTable | None:
+    """Copies of all buffers with atomics, for threads of exclusive code."""
+    uses = merged_copies(program)
+    assert uses is not None
+    bindings = plan_bindings(program).bindings
+    slots = {binding.buffer.name: slot for slot, binding in enumerate(bindings)}
+    made = [
+        Private(slots[use.buffer], launch.nbytes[slots[use.buffer]], use.element.text, next(iter(use.ops)).name.lower())
+        for use in uses
+        if launch.nbytes[slots[use.buffer]]
+    ]
+    return PrivateTable(words, made) if made else None

@@ -15,7 +15,7 @@ from support.limits import LIMIT_S
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
 
 TESTS = Path(__file__).parents[1]
-BACKENDS = ("reference", "reference-scalar", "cuda-machine")
+BACKENDS = ("reference", "reference-scalar", "cpu", "cuda-machine")
 
 PARENT: Final = f"""
 import os, signal, sys, threading

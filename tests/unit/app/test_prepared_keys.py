@@ -33,7 +33,7 @@ F32: Final = constant_program(vyre.f32, 0.5)
 LANES: Final = lanes_program()
 
 
-@pytest.fixture(params=["reference", "reference-scalar", "cuda-machine"])
+@pytest.fixture(params=["reference", "reference-scalar", "cpu", "cuda-machine"])
 def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
     with vyre.open(request.param, cache=False) as opened:
         yield opened

@@ -41,7 +41,7 @@ MIX: Final = mix(traps=True)
 MIX_FREE: Final = mix(traps=False)
 
 
-@pytest.fixture(params=["reference", "reference-scalar", "cuda-machine"])
+@pytest.fixture(params=["reference", "reference-scalar", "cpu", "cuda-machine"])
 def session(request: pytest.FixtureRequest) -> Iterator[vyre.Session]:
     with vyre.open(request.param, cache=False) as opened:
         yield opened

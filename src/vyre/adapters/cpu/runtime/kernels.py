@@ -83,9 +83,9 @@ class KernelModule:
         self._due = 2 if cache.recompiles and loaded.pipeline is Pipeline.LIGHT else 0
         self._pending = False
 
-    def took(self, ns: int) -> None:
-        """Records that a run of the module took so much processor time, and compiles it again when that pays."""
-        self.launches += 1
+    def took(self, ns: int, runs: int = 1) -> None:
+        """Records the processor time of so many runs of the module, and compiles it again when that pays."""
+        self.launches += runs
         self.spent_ns += ns
         if self._due and self.launches >= self._due:
             self._decide()

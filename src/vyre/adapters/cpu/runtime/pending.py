@@ -119,7 +119,7 @@ class CpuAsync:
         frame = StepFrame(launch, config.step_budget)
         frame.bind(addresses)
         first += frame.clearing()
-        module, placement = shape.module, shape.placement
+        module, placement = shape.choice
         kernels = frame.kernels(module.loaded, launch, placement)
         title = pipeline.spec(launch).title
         owners = tuple(

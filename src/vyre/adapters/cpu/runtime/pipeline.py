@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.adapters.cpu.llvm.options import EmitOptions
@@ -47,17 +47,26 @@ U32_MAX: Final = 0xFFFF_FFFF
 MAX_GRID: Final[Dim3] = (U32_MAX, U32_MAX, U32_MAX)
 
 
+class Choice(NamedTuple):
+    """A variant of the code and how it is spread over threads.  They belong together, and are replaced together."""
+
+    module: KernelModule
+    placement: Placement
+
+
 class Shape:
-    """A pipeline at certain input lengths.  ``idle`` holds its lanes that no dispatch uses."""
+    """A pipeline at certain input lengths.
 
-    __slots__ = ("estimate", "groups", "idle", "launch", "module", "placement", "short")
+    ``choice`` is the present one; read it once.  ``idle`` holds the lanes that no dispatch uses.
+    """
 
-    def __init__(self, launch: Launch, module: KernelModule, placement: Placement, *, short: bool) -> None:
+    __slots__ = ("choice", "estimate", "groups", "idle", "launch", "short")
+
+    def __init__(self, launch: Launch, choice: Choice, *, short: bool) -> None:
         self.launch: Final = launch
         self.groups: Final = prod(launch.grid)
-        self.module: KernelModule = module
-        self.placement: Placement = placement
-        self.short: bool = short
+        self.choice: Choice = choice
+        self.short: Final = short
         self.estimate: Final = Estimate()
         self.idle: Final[list[Lane]] = []
 
@@ -137,8 +146,8 @@ class CpuPipeline:
         """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
         shape = self.shape(input_nbytes)
         if sink is not None:
-            self._place(shape.module, shape.launch, None, sink)
-        work = work_of(self.spec(shape.launch), shape.module)
+            self._place(shape.choice.module, shape.launch, None, sink)
+        work = work_of(self.spec(shape.launch), shape.choice.module)
         after = self._planner.after
         if self.config.timeout_s is not None:
             fixed = "run as one command list, which a timeout can stop"
@@ -160,25 +169,26 @@ class CpuPipeline:
             return found
         launch = self.launch(input_nbytes)
         module = self.module_for(launch)
-        module, placement = self._place(module, launch, None, self._kernels.maker.decisions)
-        shape = Shape(launch, module, placement, short=self._short(module, launch))
+        choice = self._place(module, launch, None, self._kernels.maker.decisions)
+        shape = Shape(launch, choice, short=self._short(module, launch))
         with self._lock:
             shape = self._shapes.setdefault(input_nbytes, shape)
             if len(self._shapes) > SHAPES:
                 self._shapes.popitem(last=False)
         return shape
 
-    def learn(self, shape: Shape, native_ns: int) -> None:
-        """Records the time that a launch took, and plans later launches anew if it differs from the estimate."""
-        device = self._device
-        device.counters.native_ns += native_ns
-        processor_ns = native_ns * shape.placement.threads
-        shape.module.took(processor_ns)
+    def learn(self, shape: Shape, native_ns: int, runs: int = 1) -> None:
+        """Records the time that a run took, which stands for so many, and plans later ones anew if it differs from the
+        estimate.
+        """
+        self._device.counters.native_ns += native_ns * runs
+        module, placement = shape.choice
+        processor_ns = native_ns * placement.threads
+        module.took(processor_ns * runs, runs)
         if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
             sink = self._kernels.maker.decisions
-            shape.module, shape.placement = self._place(
-                self.module_for(shape.launch), shape.launch, shape.estimate.group_ns, sink
-            )
+            launch = shape.launch
+            shape.choice = self._place(self.module_for(launch), launch, shape.estimate.group_ns, sink)
 
     def module_for(self, launch: Launch) -> KernelModule:
         """Returns the variant for a launch whose buffers all threads share."""
@@ -198,19 +208,17 @@ class CpuPipeline:
                 lane = shape.idle.pop()
             except IndexError:
                 break
-            module = shape.module
-            if lane.module is module and lane.loaded is module.loaded and lane.placement is shape.placement:
+            module, placement = shape.choice
+            if lane.module is module and lane.loaded is module.loaded and lane.placement is placement:
                 return lane
             lane.end()
-        spec = self.spec(shape.launch)
-        return Lane(self._device, self._planner, shape.module, spec, shape.placement, short=shape.short)
+        module, placement = shape.choice
+        return Lane(self._device, self._planner, module, self.spec(shape.launch), placement, short=shape.short)
 
     def _short(self, module: KernelModule, launch: Launch) -> bool:
         return self.config.timeout_s is None and is_short(module, launch, self.config.launches)
 
-    def _place(
-        self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None
-    ) -> tuple[KernelModule, Placement]:
+    def _place(self, module: KernelModule, launch: Launch, group_ns: int | None, sink: DecisionSink | None) -> Choice:
         """Returns the variant and the threads of a launch."""
         device = self._device
         found = place(
@@ -225,8 +233,8 @@ class CpuPipeline:
             table = private_buffers(self.program, self.plan, launch, found.threads, sink)
             if table is not None:
                 options = replace(self._sized_options(launch), exclusive=True)
-                return self._kernels.get(self._source, options), found._replace(table=table)
-        return module, found
+                return Choice(self._kernels.get(self._source, options), found._replace(table=table))
+        return Choice(module, found)
 
     def _sized_options(self, launch: Launch) -> EmitOptions:
         if max(launch.nbytes, default=0) < WIDE_BYTES:

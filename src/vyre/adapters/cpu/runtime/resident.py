@@ -17,7 +17,7 @@ from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import LoadedKernels
 from vyre.adapters.cpu.runtime.lane import run_failed
 from vyre.adapters.cpu.runtime.launch import Owner, StepFrame
-from vyre.adapters.cpu.runtime.pipeline import CpuExecutor, CpuPipeline, Shape
+from vyre.adapters.cpu.runtime.pipeline import Choice, CpuExecutor, CpuPipeline, Shape
 from vyre.adapters.host.memory import HostBuffer, HostMemory, allocate_aligned
 from vyre.domain.dispatch import DispatchTiming
 from vyre.domain.errors import InvalidResource
@@ -30,6 +30,8 @@ UNROLLED: Final = 16
 """The iterations of one step that are written out among the steps of a sequence."""
 PREPARED: Final = 32
 """Sequences whose lists are kept."""
+MEASURED_EACH: Final = 64
+"""The launches of a short bound step of which one is measured, after the first few."""
 
 
 class PreparedStep(NamedTuple):
@@ -46,6 +48,7 @@ class PreparedStep(NamedTuple):
     kernels: tuple[Command, ...]
     owners: tuple[Owner, ...]
     iterations: int
+    choice: Choice
     loaded: LoadedKernels
     buffers: tuple[HostBuffer, ...]
     in_place: tuple[tuple[HostBytes, int], ...]
@@ -68,10 +71,16 @@ class PreparedStep(NamedTuple):
         first = len(self.first)
         return (*self.owners[:first], *(self.owners[first:] * self.iterations))
 
+    @property
+    def is_current(self) -> bool:
+        """Returns whether it has the code and the placement that a new step would have."""
+        choice = self.shape.choice
+        return choice is self.choice and choice.module.loaded is self.loaded
+
     def serves(self, read: AddressReader) -> bool:
         """Returns whether a new step would have the same code, and the memory is still where it was."""
         return (
-            self.shape.module.loaded is self.loaded
+            self.is_current
             and not any(buffer.closed for buffer in self.buffers)
             and all(read(view) == address for view, address in self.in_place)
         )
@@ -110,7 +119,7 @@ class CpuMemory(HostMemory):
 
     def bind(self, step: ResidentStep, /) -> BoundStep:
         """Implements ``ResidentBinder.bind``."""
-        return BoundStep(self, self._device, step, self.prepare_step(step, copy=True))
+        return BoundStep(self._device, self.prepare_step(step, copy=True))
 
     def prepare_step(self, step: ResidentStep, *, copy: bool) -> PreparedStep:
         """Returns a step with everything resolved.  ``copy``: its host bytes are copied, else they are read in place.
@@ -148,7 +157,8 @@ class CpuMemory(HostMemory):
         config = pipeline.config
         frame = StepFrame(launch, config.step_budget)
         frame.bind(addresses)
-        module, placement = shape.module, shape.placement
+        choice = shape.choice
+        module, placement = choice
         loaded = module.loaded
         first = (*frame.clearing(), *clear)
         kernels = frame.kernels(loaded, launch, placement)
@@ -166,11 +176,12 @@ class CpuMemory(HostMemory):
             kernels,
             owners,
             config.launches,
+            choice,
             loaded,
             buffers,
             tuple(in_place),
             copied,
-            (placement, *keep),
+            tuple(keep),
         )
 
     # ---------------------------------------------------------------- details
@@ -288,30 +299,52 @@ class _PreparedSequence:
 class BoundStep:
     """``BoundResidentStep``: a command list, prepared once.  One thread at a time may use it."""
 
-    __slots__ = ("_closed", "_counters", "_device", "_enter", "_job", "_memory", "_prepared", "_short", "_step")
+    __slots__ = (
+        "_address",
+        "_closed",
+        "_counters",
+        "_device",
+        "_enter",
+        "_every",
+        "_job",
+        "_left",
+        "_prepared",
+        "_short",
+    )
 
-    def __init__(self, memory: CpuMemory, device: CpuDevice, step: ResidentStep, prepared: PreparedStep) -> None:
-        self._memory, self._device, self._step = memory, device, step
+    def __init__(self, device: CpuDevice, prepared: PreparedStep) -> None:
+        self._device: Final = device
         self._counters: Final = device.counters
         self._closed = False
+        self._left = self._every = 1
         self._use(prepared)
 
     def __call__(self) -> None:
         """Launches and waits.  Raises as ``ResidentExecutor.run`` does, and ``InvalidResource`` once it was closed."""
         prepared = self._prepared
-        if self._closed or self._device.closed or prepared.shape.module.loaded is not prepared.loaded:
+        if self._closed or self._device.closed or prepared.choice.module.loaded is not prepared.loaded:
             self._renew()
-        self._counters.bound_runs += 1
-        if self._short:
-            outcome = self._enter(self._job.address)
-            if outcome:
-                self._failed()
-            return
-        outcome = self._device.run(self._job, short=False)
-        if outcome:
+        self._left -= 1
+        if not self._short or not self._left:
+            self._measured()
+        elif self._enter(self._address):
             self._failed()
-        prepared = self._prepared
-        prepared.pipeline.learn(prepared.shape, self._job.elapsed_ns)
+
+    def _measured(self) -> None:
+        """Launches, waits, and records the time, which stands for the launches since the last time."""
+        runs = self._every
+        if self._short:
+            self._every = min(2 * runs, MEASURED_EACH)
+        self._left = self._every
+        self._counters.bound_runs += runs
+        prepared, job = self._prepared, self._job
+        began = time.perf_counter_ns()
+        if self._device.run(job, short=self._short):
+            self._failed()
+        ns = time.perf_counter_ns() - began if self._short else job.elapsed_ns
+        prepared.pipeline.learn(prepared.shape, ns, runs)
+        if not prepared.is_current:
+            self._renew()
 
     def close(self) -> None:
         """Releases the commands.  Idempotent."""
@@ -326,6 +359,7 @@ class BoundStep:
         self._prepared = prepared
         self._short = prepared.short
         self._job = job
+        self._address = job.address
         self._enter = job.pool.entries.enter
 
     def _renew(self) -> None:
@@ -334,9 +368,10 @@ class BoundStep:
             raise InvalidResource("the bound launch was closed", fix="bind it again.")
         self._device.check()
         old = self._prepared
-        module, placement, launch = old.shape.module, old.shape.placement, old.shape.launch
-        kernels = old.frame.kernels(module.loaded, launch, placement)
-        self._use(old._replace(kernels=kernels, loaded=module.loaded, keep=(placement, *old.keep[1:])))
+        choice = old.shape.choice
+        loaded = choice.module.loaded
+        kernels = old.frame.kernels(loaded, old.shape.launch, choice.placement)
+        self._use(old._replace(kernels=kernels, choice=choice, loaded=loaded))
 
     def _failed(self) -> None:
         job = self._job

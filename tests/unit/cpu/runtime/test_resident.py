@@ -1,0 +1,178 @@
+"""Launches of the native CPU backend on resident memory: lists are kept while their memory is, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
+from vyre.adapters.cpu.runtime.resident import PREPARED, UNROLLED, CpuMemory
+from vyre.domain.errors import DispatchTimeout, InvalidResource, StepBudgetExceeded, TrapError
+from vyre.ports.backend import Backend, ResidentSequence, ResidentStep
+from vyre.testing.backend_contract.bench import Bench, Subject, parsed, words
+from vyre.testing.execution import find_backend
+
+SUM = parsed("""
+    workgroup_size 4, 1, 1
+    param a @0 u32
+    buffer x @1 read_write u32[runtime]
+    body { x[gid.x] = x[gid.x] + a }
+    """)
+
+
+@pytest.fixture
+def backend() -> Iterator[Backend]:
+    with backend_of(CountedTools().tools) as found:
+        yield found
+
+
+@pytest.fixture
+def bench(backend: Backend) -> Iterator[Bench]:
+    found = Bench(Subject(find_backend("cpu")), backend)
+    yield found
+    found.close()
+
+
+def runner(bench: Bench) -> CpuMemory:
+    found = bench.backend.memory
+    assert isinstance(found, CpuMemory)
+    return found
+
+
+def test_memory_is_aligned_and_zeroed(bench: Bench) -> None:
+    for nbytes in (0, 1, 63, 64, 100_000):
+        buffer = bench.allocate(nbytes)
+        assert runner(bench).own(buffer).address % 64 == 0
+        assert bytes(runner(bench).own(buffer).data) == bytes(nbytes)
+
+
+def test_closing_a_buffer_frees_its_memory(bench: Bench) -> None:
+    buffer = runner(bench).own(bench.memory.allocate(1 << 20))
+    base = buffer.data.base
+    assert base is not None
+    dead = weakref.ref(base)
+    del base
+    buffer.close()
+    gc.collect()
+    assert dead() is None
+
+
+def test_a_sequence_that_is_run_again_is_prepared_once(bench: Bench) -> None:
+    x = bench.holding(1, 2)
+    data = bytearray(words(10))
+    steps = (ResidentStep(SUM, (memoryview(data).toreadonly(), x)), ResidentStep(ADD, (x,)))
+    for rounds in (1, 3, 0, 2):
+        runner(bench).run(ResidentSequence(prefix=steps[:1], repeated=steps, repeat_count=rounds))
+    assert len(runner(bench)._prepared) == 1
+    total = 4 * 10 + 6 * 11
+    assert bench.content(x) == [1 + total, 2 + total]
+    data[:] = words(100)  # host bytes are read in place, at each run
+    runner(bench).run(ResidentSequence(prefix=steps[:1], repeated=steps, repeat_count=0))
+    assert bench.content(x) == [101 + total, 102 + total]
+
+
+def test_few_sequences_are_kept(bench: Bench) -> None:
+    x = bench.holding(0)
+    for _ in range(PREPARED + 10):
+        runner(bench).run(ResidentSequence(prefix=(ResidentStep(ADD, (x,)),)))
+    assert len(runner(bench)._prepared) == PREPARED
+    assert bench.content(x) == [PREPARED + 10]
+
+
+def test_a_kept_sequence_does_not_outlive_its_memory(bench: Bench) -> None:
+    x = bench.holding(1)
+    sequence = ResidentSequence(prefix=(ResidentStep(ADD, (x,)),))
+    runner(bench).run(sequence)
+    x.close()
+    with pytest.raises(InvalidResource, match="after close"):
+        runner(bench).run(sequence)
+
+
+def test_host_bytes_that_are_not_aligned_are_read_at_each_run(bench: Bench) -> None:
+    x, data = bench.holding(1), bytearray(b"\xff" + words(10))
+    sequence = ResidentSequence(prefix=(ResidentStep(SUM, (memoryview(data)[1:].toreadonly(), x)),))
+    runner(bench).run(sequence)
+    data[1:] = words(100)
+    runner(bench).run(sequence)
+    assert bench.content(x) == [111]
+
+
+@pytest.mark.parametrize("iterations", [1, UNROLLED, UNROLLED + 1, 1000])
+def test_steps_of_many_iterations(bench: Bench, iterations: int) -> None:
+    x = bench.holding(0)
+    bench.sequence(
+        prefix=(bench.step(ADD, x, fixpoint_iterations=iterations),),
+        repeated=(bench.step(ADD, x), bench.step(SUM, words(10), x, fixpoint_iterations=iterations)),
+        repeat_count=2,
+    )
+    assert bench.content(x) == [iterations + 2 * (1 + 10 * iterations)]
+
+
+def test_the_step_that_traps_is_told_apart(bench: Bench) -> None:
+    trap = parsed("""
+        workgroup_size 4, 1, 1
+        param tag @0 u32
+        buffer x @1 read_write u32[4]
+        body { if x[gid.x] == tag { if tag == 2u { trap(gid.x, "two") } trap(gid.x, "other") } x[gid.x] = tag }
+        """)
+    x = bench.holding(5, 6, 7, 8)
+    steps = tuple(bench.step(trap, words(tag), x) for tag in (1, 2, 3, 3))
+    with pytest.raises(TrapError) as caught:
+        bench.sequence(prefix=steps[:1], repeated=steps[1:], repeat_count=4)
+    assert (caught.value.tag, caught.value.global_id) == ("other", (0, 0, 0))
+    assert bench.content(x) == [3, 3, 3, 3]
+
+
+def test_a_timeout_and_a_budget_end_a_sequence(bench: Bench) -> None:
+    x = bench.allocate(64)
+    add = bench.step(ADD, x)
+    with pytest.raises(DispatchTimeout):
+        bench.sequence(prefix=(add, bench.step(ENDLESS, x, timeout_s=0.05)))
+    with pytest.raises(StepBudgetExceeded):
+        bench.sequence(prefix=(add, bench.step(ENDLESS, x, step_budget=100)))
+
+
+# ---------------------------------------------------------------- bound steps
+def test_a_bound_step_runs_by_one_call_each(bench: Bench) -> None:
+    binder = bench.backend.resident_binder
+    assert binder is not None
+    x, data = bench.holding(1), bytearray(words(10))
+    bound = binder.bind(ResidentStep(SUM, (memoryview(data).toreadonly(), x)))
+    data[:] = words(1000)  # host bytes were read when it was bound
+    for _ in range(5):
+        bound()
+    assert bench.content(x) == [51]
+    bound.close()
+    bound.close()
+    with pytest.raises(InvalidResource, match="was closed"):
+        bound()
+
+
+def test_a_bound_step_takes_better_code_when_it_is_there(bench: Bench) -> None:
+    binder, tools = bench.backend.resident_binder, CountedTools()
+    assert binder is not None
+    x = bench.holding(1)
+    bound = binder.bind(ResidentStep(ADD, (x,)))
+    bound()
+    pipeline, _ = runner(bench)._executor.pipeline(ADD, ResidentStep(ADD, (x,)).config)
+    module = pipeline.shape((4,)).choice.module
+    module._recompile()
+    assert module.loaded.pipeline.value == "full"
+    bound()
+    assert bench.content(x) == [3]
+    assert tools.compiled == 0
+
+
+def test_a_bound_step_is_refused_after_close() -> None:
+    with backend_of(CountedTools().tools) as backend:
+        bench = Bench(Subject(find_backend("cpu")), backend)
+        assert backend.resident_binder is not None
+        x = bench.holding(1)
+        bound = backend.resident_binder.bind(ResidentStep(ADD, (x,)))
+        backend.lifecycle.close()
+        with pytest.raises(Exception, match="backend `cpu` is closed"):
+            bound()
+        bench.close()

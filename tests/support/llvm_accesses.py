@@ -182,8 +182,8 @@ class Accesses:
         for table, words in ((INDEX, indices), (VALUE, values), (EXPECTED, expected), (CHUNK, (chunk,))):
             for lane, word in enumerate(words):
                 ctypes.c_uint64.from_buffer(tables, table + 8 * lane).value = word
-        words = (ctypes.c_uint64 * 8)(0, 0, 0, 0, 0, 0, *frame)
-        ENTRY(self._code.addresses[f"access{number}"])(words, mask, tables, self.scratch)
+        head = (ctypes.c_uint64 * 8)(0, 0, 0, 0, 0, 0, *frame)
+        ENTRY(self._code.addresses[f"access{number}"])(head, mask, tables, self.scratch)
         return [ctypes.c_uint64.from_buffer(tables, RESULT + 8 * lane).value for lane in range(self.lanes)]
 
     def close(self) -> None:

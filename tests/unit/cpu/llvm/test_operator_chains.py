@@ -15,10 +15,11 @@ import pytest
 pytest.importorskip("llvmlite", reason="machine code is made by the optional package llvmlite")
 
 from support.bit_patterns import EDGES, patterns
-from support.cpu_operators import LANES, Apply, Case, Variant, all_cases, wrong_results
+from support.cpu_operators import LANES, UNIFORM, Apply, Case, Form, Kind, Variant, all_cases, wrong_results
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.values import Value, literal
 from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.domain.ir.types import EXECUTABLE_TYPES, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 _BY_RESULT: Final[dict[ScalarType, list[Case]]] = {
@@ -71,13 +72,24 @@ def _expressions(seed: int, count: int) -> Iterator[Variant]:
         columns = [patterns(t, 8, seed) for t in inputs]
         rows = [tuple(rng.choice(column) for column in columns) for _ in range(96)]
         case = Case(f"{tree.text} over {', '.join(t.text for t in inputs)}", inputs, dtype, tree.apply, tree.exact)
-        yield Variant(f"tree{number}", case, (LANES,) * 3, rows)
+        yield Variant(f"tree{number}", case, tuple(_form(rng, t) for t in inputs), rows)
 
 
-def _wrong(seed: int, count: int, lanes: int | None, pipeline: Pipeline) -> list[str]:
+def _form(rng: random.Random, dtype: ScalarType) -> Form:
+    """Where an operand comes from: mostly an element for each lane."""
+    if rng.random() < 0.7:
+        return LANES
+    if dtype.is_integer and rng.random() < 0.5:
+        return Form(Kind.AFFINE, rng.choice((1, 4, (1 << dtype.bits) - 1)))
+    return UNIFORM
+
+
+def _wrong(
+    seed: int, count: int, lanes: int | None, pipeline: Pipeline, features: CpuFeatures | None = None
+) -> list[str]:
     variants = list(_expressions(seed, count))
     texts = {variant.name: variant.case.name for variant in variants}
-    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(variants, lanes, pipeline)]
+    return [f"{line}: {texts[line.split('(')[0]]}" for line in wrong_results(variants, lanes, pipeline, features)]
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)
@@ -117,5 +129,6 @@ def test_a_nan_loses_to_a_number_that_is_known_to_be_one(lanes: int | None, pipe
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_many_chains_of_operators_have_the_exact_bits(seed: int) -> None:
-    for lanes in (None, 4, 8, 32):
-        assert _wrong(seed, 250, lanes, Pipeline.FULL) == []
+    baseline = CpuFeatures(host().arch, (), 128)
+    for lanes, features in ((None, host()), (8, host().at_most(256)), (32, host()), (None, baseline), (4, baseline)):
+        assert _wrong(seed, 250, lanes, Pipeline.FULL, features) == []

@@ -25,6 +25,7 @@ from support.cpu_operators import (
     conversion_cases,
     kernel,
     module_text,
+    narrow_cases,
     ternary_cases,
     unary_case,
     unary_cases,
@@ -75,6 +76,13 @@ def test_operators_have_the_exact_bits(lanes: int | None, pipeline: Pipeline) ->
 def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int | None, pipeline: Pipeline) -> None:
     features = host().at_most(bits) if bits else BASELINE
     assert wrong_results(_by_lanes(all_cases()), lanes, pipeline, features) == []
+
+
+@pytest.mark.parametrize("lanes", [None, 4, 16], ids=str)
+def test_every_narrow_element_has_its_value(lanes: int | None) -> None:
+    rows = [(word,) for word in range(1 << 16)]
+    variants = [Variant(case.name, case, (LANES,), rows) for case in narrow_cases() if case.name.startswith("unpack")]
+    assert wrong_results(variants, lanes, Pipeline.LIGHT) == []
 
 
 def _by_constants() -> Iterator[Variant]:

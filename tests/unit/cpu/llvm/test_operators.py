@@ -8,7 +8,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -60,17 +60,23 @@ def _by_lanes(cases: Sequence[Case]) -> list[Variant]:
     return [Variant(case.name, case, (LANES,) * len(case.operands), _rows(case)) for case in cases]
 
 
-_SAMPLED: Final = [f"W{lanes or 1}" for lanes in WIDTHS]
+_THOROUGH: Final = pytest.mark.thorough
+
+
+def _widths(*always: int | None) -> list[Any]:
+    """All numbers of lanes, of which some are left to thorough runs."""
+    return [pytest.param(lanes, id=f"W{lanes or 1}", marks=() if lanes in always else _THOROUGH) for lanes in WIDTHS]
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)
-@pytest.mark.parametrize("lanes", WIDTHS, ids=_SAMPLED)
+@pytest.mark.parametrize("lanes", _widths(None, 4, 16))
 def test_operators_have_the_exact_bits(lanes: int | None, pipeline: Pipeline) -> None:
     assert wrong_results(_by_lanes(all_cases()), lanes, pipeline) == []
 
 
 @pytest.mark.parametrize(
-    ("bits", "lanes"), [(0, None), (0, 4), (0, 16), (128, 4), (256, 8), (256, 16)], ids=lambda x: str(x)
+    ("bits", "lanes"),
+    [(0, 4), (256, 8), *(pytest.param(*both, marks=_THOROUGH) for both in ((0, None), (0, 16), (128, 4), (256, 16)))],
 )
 @pytest.mark.parametrize("pipeline", Pipeline)
 def test_operators_have_the_exact_bits_on_older_processors(bits: int, lanes: int | None, pipeline: Pipeline) -> None:
@@ -103,7 +109,7 @@ def _by_constants() -> Iterator[Variant]:
             yield Variant(f"{case.name}_of_{n}", case, (Form(Kind.CONSTANT, number & top), LANES), rows)
 
 
-@pytest.mark.parametrize("pipeline", Pipeline)
+@pytest.mark.parametrize("pipeline", [Pipeline.LIGHT, pytest.param(Pipeline.FULL, marks=_THOROUGH)])
 @pytest.mark.parametrize("lanes", [None, 8], ids=str)
 def test_literals_on_one_side_change_no_bit(lanes: int | None, pipeline: Pipeline) -> None:
     assert wrong_results(list(_by_constants()), lanes, pipeline) == []
@@ -130,7 +136,7 @@ def _affine() -> Iterator[Variant]:
     for case in (*binary_cases(), *unary_cases(), *conversion_cases(), *ternary_cases()):
         affine = [i for i, dtype in enumerate(case.operands) if dtype in INTEGERS]
         for stride in strides:
-            for others in (LANES, UNIFORM):
+            for others in (LANES, UNIFORM) if len(case.operands) > 1 else (LANES,):
                 for position in affine if len(affine) == 1 else (*affine, None):
                     forms = tuple(
                         Form(Kind.AFFINE, stride & ((1 << dtype.bits) - 1))
@@ -231,9 +237,16 @@ def _f64_bits(value: float) -> int:
     return bits
 
 
-@pytest.mark.parametrize("features", [host(), host().at_most(256), BASELINE], ids=["host", "256", "baseline"])
+@pytest.mark.parametrize(
+    "features",
+    [
+        pytest.param(host(), id="host"),
+        pytest.param(host().at_most(256), id="256", marks=_THOROUGH),
+        pytest.param(BASELINE, id="baseline", marks=_THOROUGH),
+    ],
+)
 @pytest.mark.parametrize("pipeline", Pipeline)
-@pytest.mark.parametrize("lanes", WIDTHS, ids=_SAMPLED)
+@pytest.mark.parametrize("lanes", _widths(None, 4, 16))
 def test_functions_have_the_bits_of_their_programs(
     lanes: int | None, pipeline: Pipeline, features: CpuFeatures
 ) -> None:

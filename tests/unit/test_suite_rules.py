@@ -17,6 +17,8 @@ from support.limits import LIMIT_S
 TESTS = Path(__file__).parents[1]
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}
 READ_A_CLOCK = {
+    "support/children.py",  # for the limit of a fork
+    "support/cpu_fuzzing.py",
     "support/fuzzing.py",  # how long a campaign takes is told, and in a soak is its end
     "support/machine_fuzzing.py",
     "support/reduction.py",  # of a failure

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.program_shapes import BUILT, SHAPES
 
 from support.counting import steps_of
+from vyre.adapters.cpu.llvm import emit as cpu
+from vyre.adapters.cpu.llvm.options import EmitOptions as CpuOptions
 from vyre.adapters.cuda.machine.module import load_module
 from vyre.adapters.cuda.ptx.emit import emit
 from vyre.adapters.cuda.ptx.kernel import Assumption
@@ -51,6 +53,8 @@ def _phases(program: Program) -> Mapping[str, Callable[[], object]]:
         "vectorised engine": lambda: VectorEngine().prepare(valid[5], {}),
         "scalar oracle": lambda: ScalarEngine().prepare(valid[6], {}),
         "emission": lambda: emit(valid[7]),
+        "CPU emission": lambda: cpu.emit(_validated(program)),
+        "CPU emission with step budgets": lambda: cpu.emit(_validated(program), CpuOptions(counting=True)),
         "emission with assumptions": lambda: emit(_validated(program), ASSUMED),
         "emulated device": lambda: load_module.__wrapped__(ptx),
     }

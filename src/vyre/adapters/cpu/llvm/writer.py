@@ -36,7 +36,8 @@ class Writer:
         self._text: Final[Section] = [self.entry, body]
         self._out: Section = body
         self._loops: Final[list[_Loop]] = []
-        self._scopes: Final[list[dict[str, str]]] = [{}]
+        self._known: Final[dict[str, str]] = {}
+        self._scopes: Final[list[list[tuple[str, str | None]]]] = [[]]
         self._levels: Final[dict[str, int]] = {}
         self._count = 0
         self.block: str = "entry"
@@ -63,20 +64,20 @@ class Writer:
         be that of an equal instruction, and the instruction may stand before the loops around the current place.
         """
         text = form.format(*operands)
-        for scope in reversed(self._scopes):
-            found = scope.get(text)
-            if found is not None:
-                return found
+        found = self._known.get(text)
+        if found is not None:
+            return found
         levels = self._levels
         level = max([levels.get(operand, 0) for operand in operands], default=0)
         result = self.name()
         if level < len(self._loops):
             loop = self._loops[level]
             loop.preheader.append(f"  {result} = {text}{self.location}")
-            self._scopes[loop.scope][text] = result
+            self._scopes[loop.scope].append((text, None))
         else:
             self._out.append(f"  {result} = {text}{self.location}")
-            self._scopes[-1][text] = result
+            self._scopes[-1].append((text, None))
+        self._known[text] = result
         if level:
             levels[result] = level
         return result
@@ -104,19 +105,17 @@ class Writer:
 
     def known(self, key: str) -> str | None:
         """Returns the result that ``remember`` keeps under a key, if that place dominates the current one."""
-        for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
-        return None
+        return self._known.get(key)
 
     def remember(self, key: str, result: str) -> None:
         """Keeps the result of something that was written at the current place, until the current scope ends."""
-        self._scopes[-1][key] = result
+        self._scopes[-1].append((key, self._known.get(key)))
+        self._known[key] = result
 
     def remember_everywhere(self, key: str, result: str) -> None:
-        """Keeps the result of something that was written at the start of the function."""
-        self._scopes[0][key] = result
+        """Keeps the result of something that was written at the start of the function, if nothing is known yet."""
+        if self._known.setdefault(key, result) is result:
+            self._scopes[0].append((key, None))
 
     def declare(self, line: str) -> None:
         """Adds a line outside of the function, once."""
@@ -150,11 +149,15 @@ class Writer:
     # ---- structure
     def open_scope(self) -> None:
         """Begins code that does not dominate what follows its end: the body of a branch or of a loop."""
-        self._scopes.append({})
+        self._scopes.append([])
 
     def close_scope(self) -> None:
         """Ends the scope that was opened last."""
-        self._scopes.pop()
+        for key, before in reversed(self._scopes.pop()):
+            if before is None:
+                del self._known[key]
+            else:
+                self._known[key] = before
 
     def open_loop(self, head: str) -> None:
         """Ends the current block with a jump to a loop and starts its first block, ``head``.
@@ -165,12 +168,12 @@ class Writer:
         self._out.append(preheader)
         self._loops.append(_Loop(preheader, len(self._scopes) - 1))
         self.jump(head)
-        self._scopes.append({})
+        self.open_scope()
         self.place(head)
 
     def close_loop(self, after: str = "") -> None:
         """Ends a loop, whose last block must be complete, and starts the block ``after`` it, if one is given."""
-        self._scopes.pop()
+        self.close_scope()
         self._loops.pop()
         if after:
             self.place(after)

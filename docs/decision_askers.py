@@ -32,10 +32,8 @@ WAITING: Final[Mapping[str, str]] = {
     "frontier_ir": "waves of a graph analysis in one kernel",
     "fusion": "fusion of the steps of a work graph",
     "fusion_pressure": "fusion of the steps of a work graph",
-    "pipeline_choice": "the native CPU backend, to compile a kernel",
     "pipeline_fusion": "fusion of the steps of a work graph",
     "plan_cache": "waves of a graph analysis in one kernel",
-    "private_atomics": "the native CPU backend, to launch a kernel with atomics",
     "queueing": "work queues on the device",
     "readback": "packing of many small results",
     "residency": "graphs that stay on the device",
@@ -44,10 +42,8 @@ WAITING: Final[Mapping[str, str]] = {
     "speculation": "races of rewritten variants",
     "strategy": "the optimizer, to choose how an operation is lowered",
     "subgroup": "reductions, in the library of primitives",
-    "thread_plan": "the native CPU backend, to launch a kernel",
     "topology": "waves of a graph analysis in one kernel",
     "transfers": "packing of many small transfers",
-    "vector_width": "the native CPU backend, to emit a kernel",
     "waves": "waves of a graph analysis in one kernel",
 }
 """Decisions without a caller, and the planned caller of each.  No other decision may be without one."""

@@ -10,12 +10,15 @@ import pytest
 import vyre
 from support.small_programs import saxpy_program
 from vyre.adapters.cpu.emission import CpuEmission, CpuModule, located_assembly, located_llvm
+from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.native.compilation import Pipeline, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
+from vyre.app.journal import DecisionJournal
 from vyre.domain.errors import InvalidProgram, UnsupportedFeature
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
 from vyre.domain.specialization import complete_spec
+from vyre.policies.emission.constant_division import DivisionInputs
 from vyre.ports.emission import EmissionOptions
 
 HERE = str(Path(__file__))
@@ -117,3 +120,13 @@ def test_the_facet_describes_itself() -> None:
         ("llvm", "asm"),
         (),
     )
+
+
+def test_divisions_by_constants_are_recorded() -> None:
+    program = parse_program(
+        "workgroup_size 64, 1, 1 buffer y @0 read_write u32[64] body { y[gid.x] = y[gid.x] / 7u + y[gid.x] % 10u }"
+    )
+    journal = DecisionJournal()
+    emit(program, sink=journal)
+    assert {decision.name for decision in journal.decisions} == {"divide_by"}
+    assert {asked.divisor for d in journal.decisions if isinstance(asked := d.arguments[0], DivisionInputs)} == {7, 10}

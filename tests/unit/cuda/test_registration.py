@@ -54,7 +54,8 @@ def test_auto_does_not_take_the_machine_where_no_driver_is(monkeypatch: pytest.M
     monkeypatch.setattr("vyre.adapters.cuda.drivers.library_problem", lambda: None)
     monkeypatch.setitem(sys.modules, "vyre.adapters.cuda.driver", None)
     selection = BackendSelector(load_catalog(), ApplicationTelemetry()).select()
-    assert selection.report.chosen == "reference"
+    selection.backend.lifecycle.close()
+    assert selection.report.chosen == "cpu"
     reasons = {candidate.id: candidate.reason for candidate in selection.report.candidates}
     assert "cannot be called from Python" in reasons["cuda"]
     assert reasons["cuda-machine"] == "a test double: by name only"

@@ -107,7 +107,8 @@ def _backend(catalog: BackendCatalog, registration: BackendRegistration) -> Find
 
 def _auto(catalog: BackendCatalog) -> Finding:
     try:
-        report = BackendSelector(catalog, NullTelemetry(), os.environ.get(FORCE_VARIABLE)).select().report
+        selection = BackendSelector(catalog, NullTelemetry(), os.environ.get(FORCE_VARIABLE)).select()
+        selection.backend.lifecycle.close()
     except VyreError as error:
         return Finding(AUTO, False, error.message, error.fix)
-    return Finding(AUTO, True, f"{report.chosen}: {report.reason}")
+    return Finding(AUTO, True, f"{selection.report.chosen}: {selection.report.reason}")

@@ -20,6 +20,7 @@ from vyre.policies.emission.constant_division import (
     SignedShift,
     divide_by,
 )
+from vyre.policies.journal import decide
 
 
 def divide(ins: Instructions, element: str, a: str, b: str, *, signed: bool) -> str:
@@ -72,7 +73,7 @@ def _quotient(ins: Instructions, element: str, a: str, b: str, *, signed: bool) 
 
 def divide_by_constant(ins: Instructions, element: str, a: str, divisor: int, *, signed: bool) -> str:
     """Returns the quotient by a bit pattern that is known."""
-    plan = _plan(element, divisor, signed=signed)
+    plan = _plan(ins, element, divisor, signed=signed)
     if isinstance(plan, ByZero):
         return ins.number(element, plan.quotient)
     return _by_plan(ins, element, a, plan)
@@ -80,7 +81,7 @@ def divide_by_constant(ins: Instructions, element: str, a: str, divisor: int, *,
 
 def remainder_by_constant(ins: Instructions, element: str, a: str, divisor: int, *, signed: bool) -> str:
     """Returns the remainder by a bit pattern that is known."""
-    plan = _plan(element, divisor, signed=signed)
+    plan = _plan(ins, element, divisor, signed=signed)
     match plan:
         case ByZero() | ByOne():
             return ins.number(element, 0)
@@ -94,8 +95,8 @@ def remainder_by_constant(ins: Instructions, element: str, a: str, divisor: int,
             return ins.do("sub", element, a, ins.do("mul", element, quotient, ins.number(element, divisor)))
 
 
-def _plan(element: str, divisor: int, *, signed: bool) -> DivisionPlan:
-    return divide_by(DivisionInputs(divisor=divisor, width=width(element), signed=signed))
+def _plan(ins: Instructions, element: str, divisor: int, *, signed: bool) -> DivisionPlan:
+    return decide(ins.w.decisions, divide_by, DivisionInputs(divisor=divisor, width=width(element), signed=signed))
 
 
 def _biased(ins: Instructions, element: str, a: str, plan: SignedShift) -> str:

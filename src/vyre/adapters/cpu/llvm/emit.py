@@ -72,6 +72,7 @@ def emit(
     for number, part in enumerate(parts):
         entry = f"vyre_kernel_{number}"
         k = Kernel(part, options, spec, lanes)
+        k.w.decisions = sink
         places = Places(k.w, entry, FIRST_METADATA + number) if options.located else None
         k.places = places
         Groups(k).write()

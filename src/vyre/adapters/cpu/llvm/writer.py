@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from vyre.policies.journal import DecisionSink
+
 Section: TypeAlias = "list[str | Section]"
 """Lines and nested sections, in the order of the text."""
 
@@ -44,6 +46,8 @@ class Writer:
         """The label of the block that is being written."""
         self.location: str = ""
         """A suffix of every instruction line, for debug information."""
+        self.decisions: DecisionSink | None = None
+        """The receiver of decisions about the text."""
 
     # ---- names
     def name(self, hint: str = "") -> str:

@@ -11,6 +11,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.llvm.emit import can_join
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
@@ -101,11 +102,12 @@ class CpuPipeline:
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
         self._lock = threading.Lock()
         alone = self._ordered or device.threads == 1
-        self._options: Final = EmitOptions(
-            lanes=self._lanes(),
+        self._apart: Final = EmitOptions(
+            lanes=self._lanes(joined=False),
             counting=config.step_budget is not None,
             exclusive=alone and bool(atomic_uses(sized)),
         )
+        self._options: Final = self._joined()
         steps: list[Compilation] = []
         self._kernels.get(self._source, self._options, steps.append)
         self.compilation: Final = steps[0] if steps else Compilation((), None)
@@ -237,11 +239,19 @@ class CpuPipeline:
         return Choice(module, found)
 
     def _sized_options(self, launch: Launch) -> EmitOptions:
-        if max(launch.nbytes, default=0) < WIDE_BYTES:
-            return self._options
-        return replace(self._options, wide=True)
+        options = self._options
+        if options.joined and launch.grid[1:] != (1, 1):
+            options = self._apart
+        return options if max(launch.nbytes, default=0) < WIDE_BYTES else replace(options, wide=True)
 
-    def _lanes(self) -> int:
+    def _joined(self) -> EmitOptions:
+        """Returns the options of most launches: where workgroups leave lanes of a vector idle, it holds several."""
+        lanes = self._lanes(joined=True)
+        if prod(self.program.workgroup_size) % lanes == 0 or not can_join(self.program):
+            return self._apart
+        return replace(self._apart, lanes=lanes, joined=True)
+
+    def _lanes(self, *, joined: bool) -> int:
         device, program = self._device, self.program
         subgroups = any(
             isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program)
@@ -251,6 +261,7 @@ class CpuPipeline:
             workgroup_lanes=prod(program.workgroup_size),
             subgroup_operations=subgroups,
             forced=device.options.lanes,
+            joined=joined,
         )
         return decide(self._kernels.maker.decisions, vector_width, inputs).lanes
 

@@ -133,6 +133,10 @@ class Kernel:
         """The function that writes statements of which the whole workgroup runs one after the other; None in code for
         the lanes of one vector.
         """
+        self.count_steps: Callable[[], str] | None = None
+        """The function that counts a back edge for every lane of the workgroup, and returns an i1 that is true if any
+        lane may take it; None where nothing is counted or one vector has all lanes.
+        """
         self.copied = False
         """Whether the current place is in one of two copies of the code: for all lanes active, and for some."""
         self.mask: str | None = None

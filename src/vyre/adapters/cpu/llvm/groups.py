@@ -88,6 +88,7 @@ class Groups:
             self._regions.each_vector(lambda: self._start_alive())
         if self._in_steps:
             k.write_statements = self._statements
+            k.count_steps = self._count_steps if k.options.counting else None
             mark = k.locals.mark
             self._statements(k, k.program.body, 0)
             k.locals.leave(mark)
@@ -167,6 +168,19 @@ class Groups:
         assert self._alive is not None
         k = self._k
         self._alive.put(k, k.lane_mask())
+
+    def _count_steps(self) -> str:
+        """Counts a back edge for every lane that has not ended; returns an i1 that is true if one of them goes on."""
+        k, alive = self._k, self._alive
+        assert alive is not None
+
+        def count() -> None:
+            k.mask = k.both(k.mask, alive.load(k))
+            alive.put(k, budget.count(k))
+
+        alive.reset(k)
+        self._regions.each_vector(count)
+        return alive.any(k)
 
     # ---- between barriers
     def _statements(self, k: Kernel, body: Body, first: int) -> Flow:

@@ -29,7 +29,7 @@ def write_loop(k: Kernel, stmt: Loop, write_body: WriteBody) -> Flow:
     bounds = Bounds(k, start, stop, step)
     if bounds.runs_never:
         return Flow.THROUGH
-    if not k.options.counting and bounds.is_uniform and k.shapes.rounds(stmt) <= Agreement.VECTOR:
+    if (not k.options.counting or _count_steps(k)) and bounds.is_uniform and k.shapes.rounds(stmt) <= Agreement.VECTOR:
         return _Together(k, stmt, bounds).write(write_body)
     return _Apart(k, stmt, bounds).write(write_body)
 
@@ -146,6 +146,7 @@ class _Together:
         self._bounds: Final = bounds
         self._exit: Final = Join(k, "exit")
         self._advance: Final = Join(k, "advance")
+        self._count_steps: Final = _count_steps(k)
 
     def leave(self) -> Flow:
         """Implements ``LoopFrame.leave``."""
@@ -206,8 +207,16 @@ class _Together:
                 budget.poll(k)
             more = bounds.more(counter)[0]
             w.line(f"store {element} {bounds.next(counter).operand}, ptr {place}")
+            w.open_scope()
+            if self._count_steps is not None:
+                counting = w.label("count")
+                self._exit.expect(k.lane_mask())
+                w.branch(more, counting, self._exit.label)
+                w.place(counting)
+                more = self._count_steps()
             self._exit.expect(k.lane_mask())
             w.branch(more, head, self._exit.label)
+            w.close_scope()
         k.close_values()
         k.close_values()
         w.close_loop()
@@ -235,8 +244,12 @@ class _Apart:
         self._skipped: Final = k.w.at_entry(f"alloca {masks}") if skips else None
         """The lanes that have skipped the rest of this round."""
         ends = k.options.counting or any(isinstance(s, Return | Trap) for s in inside)
-        self._ended: Final = k.w.at_entry(f"alloca {masks}") if ends else None
-        """The lanes that have ended inside the loop."""
+        around = next((loop for loop in reversed(k.loops) if isinstance(loop, _Apart)), None)
+        self._owns: Final = ends and around is None
+        self._ended: str | None = None
+        if ends:
+            self._ended = k.w.at_entry(f"alloca {masks}") if around is None else around._ended
+        """The lanes that have ended inside the outermost such loop, in one place that all loops in it share."""
         self._assigned: Final = {s.name for s in inside if isinstance(s, Assign)}
 
     def leave(self) -> Flow:
@@ -251,8 +264,9 @@ class _Apart:
 
     def end(self) -> None:
         """Implements ``LoopFrame.end``."""
-        assert self._ended is not None
-        self._add(self._ended)
+        if self._owns:
+            assert self._ended is not None
+            self._add(self._ended)
 
     def _add(self, place: str) -> None:
         k, masks = self._k, self._k.vector_type("i1")
@@ -269,7 +283,7 @@ class _Apart:
         entered, is_scalar = bounds.entered()
         first = k.both(mask, k.splat("i1", entered) if is_scalar else entered)
         assert first is not None
-        if self._ended is not None:
+        if self._owns:
             w.line(f"store {masks} zeroinitializer, ptr {self._ended}")
         w.branch(k.any(first), entering, exit_)
         w.open_scope()
@@ -326,6 +340,11 @@ class _Apart:
         going = w.pure(f"xor {masks} {{}}, splat (i1 true)", ended)
         k.mask = k.both(mask, going)
         return Flow.PARTLY
+
+
+def _count_steps(k: Kernel) -> Callable[[], str] | None:
+    """Returns the function that counts a back edge of a loop that the whole workgroup runs together."""
+    return k.count_steps if k.write_statements is not None else None
 
 
 def _of_this_loop(body: Body) -> list[Stmt]:

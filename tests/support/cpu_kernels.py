@@ -14,8 +14,9 @@ from support.cpu_pool import entries
 from support.guarded_memory import GuardedMemory
 from support.running import Failure, Outcome, Outputs
 from vyre.adapters.cpu.llvm.context import ALIGNMENT
-from vyre.adapters.cpu.llvm.emit import EmittedCode, EmittedKernel, can_join, emit, uses_subgroups
+from vyre.adapters.cpu.llvm.emit import EmittedCode, EmittedKernel, emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
 from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.adapters.cpu.native.loading import LoadedCode, load

@@ -104,8 +104,9 @@ class CpuEmission:
 
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> CpuModule:
         """Implements ``CodeEmission.emit``; raises ``BackendUnavailable`` for assembly without llvmlite."""
-        from vyre.adapters.cpu.llvm.emit import emit, uses_subgroups
+        from vyre.adapters.cpu.llvm.emit import emit
         from vyre.adapters.cpu.llvm.options import EmitOptions
+        from vyre.adapters.cpu.llvm.program_facts import uses_subgroups
         from vyre.domain.validation.validator import check_rules
 
         check_rules(program).raise_if_invalid()

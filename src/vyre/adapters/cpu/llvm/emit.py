@@ -14,12 +14,11 @@ from vyre.adapters.cpu.llvm.groups import Groups
 from vyre.adapters.cpu.llvm.ids import SUBGROUP
 from vyre.adapters.cpu.llvm.options import EmitOptions
 from vyre.adapters.cpu.llvm.places import FIRST_METADATA, Places
+from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs, uses_subgroups
 from vyre.domain.grid_sync import plan_grid_sync
-from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies, walk_statements
-from vyre.domain.ir.walk import unique_expressions
-from vyre.domain.validation.validator import check_rules, order_sensitive
+from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import DecisionSink
 
 EMITTER_VERSION: Final = 1
@@ -82,47 +81,3 @@ def emit(
         functions.append(f"{head}\nentry:\n{k.w.text()}\n}}\n")
         kernels.append(EmittedKernel(entry, k.scratch.nbytes, tuple(k.trap_tags), most_runs(part.body, spec)))
     return EmittedCode("\n".join([*module, "", *functions]), tuple(kernels), lanes)
-
-
-def can_join(program: Program) -> bool:
-    """Returns whether a vector may hold lanes of several workgroups, in a grid with one axis.
-
-    That needs workgroups with one axis that share nothing: no barrier, workgroup memory or subgroup operation.
-    """
-    _, y, z = program.workgroup_size
-    return (
-        y == z == 1
-        and not order_sensitive(program)
-        and not any(buffer.is_workgroup for buffer in program.buffers)
-        and not any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
-        and not uses_subgroups(program)
-    )
-
-
-def uses_subgroups(program: Program) -> bool:
-    """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
-    return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
-
-
-def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
-    """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
-    most = 1
-    for stmt in body:
-        times = 1
-        if isinstance(stmt, Loop):
-            start, stop, step = (_number(bound, spec) for bound in (stmt.start, stmt.stop, stmt.step))
-            if start is None or stop is None or step is None:
-                return None
-            times = -(-max(stop - start, 0) // step) if step > 0 else -(-max(start - stop, 0) // -step) if step else 0
-        for nested in bodies(stmt):
-            inside = most_runs(nested, spec)
-            if inside is None:
-                return None
-            most = max(most, times * inside)
-    return most
-
-
-def _number(bound: Expr, spec: Mapping[str, Literal]) -> int | None:
-    if isinstance(bound, SpecConst):
-        bound = spec.get(bound.name, bound.default)
-    return int(bound.value) if isinstance(bound, Literal) else None

@@ -11,8 +11,8 @@ from math import prod
 from typing import Final, NamedTuple
 
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
-from vyre.adapters.cpu.llvm.emit import can_join
 from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
@@ -28,9 +28,7 @@ from vyre.domain.errors import DeviceOutOfMemory, UnsupportedFeature
 from vyre.domain.geometry import LaunchLimits, check_limits
 from vyre.domain.identity import program_digest
 from vyre.domain.interface import resolve_launch
-from vyre.domain.ir.expr import SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.program import Program
-from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.launch import Launch
 from vyre.domain.names import BackendId, Dim3
 from vyre.domain.validation.validator import order_sensitive
@@ -253,13 +251,10 @@ class CpuPipeline:
 
     def _lanes(self, *, joined: bool) -> int:
         device, program = self._device, self.program
-        subgroups = any(
-            isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program)
-        )
         inputs = VectorInputs(
             vector_bits=self._kernels.maker.tools.features.vector_bits,
             workgroup_lanes=prod(program.workgroup_size),
-            subgroup_operations=subgroups,
+            subgroup_operations=uses_subgroups(program),
             forced=device.options.lanes,
             joined=joined,
         )

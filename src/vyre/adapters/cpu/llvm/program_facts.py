@@ -1,0 +1,55 @@
+"""Facts about a whole program that decide how its lanes are laid out in vectors; they need no emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies, walk_statements
+from vyre.domain.ir.walk import unique_expressions
+from vyre.domain.validation.validator import order_sensitive
+
+
+def can_join(program: Program) -> bool:
+    """Returns whether a vector may hold lanes of several workgroups, in a grid with one axis.
+
+    That needs workgroups with one axis that share nothing: no barrier, workgroup memory or subgroup operation.
+    """
+    _, y, z = program.workgroup_size
+    return (
+        y == z == 1
+        and not order_sensitive(program)
+        and not any(buffer.is_workgroup for buffer in program.buffers)
+        and not any(isinstance(stmt, Barrier) for stmt in walk_statements(program.body))
+        and not uses_subgroups(program)
+    )
+
+
+def uses_subgroups(program: Program) -> bool:
+    """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
+    return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
+
+
+def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
+    """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
+    most = 1
+    for stmt in body:
+        times = 1
+        if isinstance(stmt, Loop):
+            start, stop, step = (_number(bound, spec) for bound in (stmt.start, stmt.stop, stmt.step))
+            if start is None or stop is None or step is None:
+                return None
+            times = -(-max(stop - start, 0) // step) if step > 0 else -(-max(start - stop, 0) // -step) if step else 0
+        for nested in bodies(stmt):
+            inside = most_runs(nested, spec)
+            if inside is None:
+                return None
+            most = max(most, times * inside)
+    return most
+
+
+def _number(bound: Expr, spec: Mapping[str, Literal]) -> int | None:
+    if isinstance(bound, SpecConst):
+        bound = spec.get(bound.name, bound.default)
+    return int(bound.value) if isinstance(bound, Literal) else None

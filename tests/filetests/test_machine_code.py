@@ -11,11 +11,8 @@ from support.cpu_kernels import Variant
 from support.cpu_matrix import RACE_CHECKS, Matrix
 from vyre.adapters.cpu.llvm.options import LANES
 from vyre.adapters.cpu.native.compilation import Pipeline
-from vyre.testing.execution import ORDER_SENSITIVE
 from vyre.testing.outcomes import Verdict
 
-IN_LOCKSTEP: Final = {"order_in_branches"}
-"""Files whose programs depend on the order of statements among several vectors of a workgroup."""
 FILES: Final = sorted(Path(__file__).parent.rglob("*.vyre"))
 
 
@@ -27,7 +24,6 @@ def test_files(lanes: int, pipeline: Pipeline) -> None:
     matrix = Matrix(Variant(lanes, pipeline, exclusive=other, joined=other, narrow=other, wide=not other))
     outcomes = list(matrix.run(FILES))
     assert [(str(path), o) for path, o in outcomes if o.verdict is Verdict.FAILED] == []
-    reasons = {o.reason for _, o in outcomes if o.verdict is Verdict.SKIPPED and ORDER_SENSITIVE not in o.reason}
+    reasons = {o.reason for _, o in outcomes if o.verdict is Verdict.SKIPPED}
     assert len(reasons) == 1 and RACE_CHECKS in reasons.pop()
-    assert {path.stem for path, o in outcomes if ORDER_SENSITIVE in o.reason} <= IN_LOCKSTEP
     assert matrix.executed > 120

@@ -33,7 +33,6 @@ from support.cpu_kernels import (
     joins,
     launch_for,
     merged_copies,
-    runs_in_order,
 )
 from support.cpu_pool import entries
 from support.features import ALL_FEATURES
@@ -112,8 +111,7 @@ def plans(seed: int, case: Case) -> Iterator[Plan]:
         ways = [Way(chance.choice(_THREADS), chance.choice(_GRAINS)) for _ in range(2)]
         if in_order or (variant.exclusive and copies is None):
             ways = [Way(1, way.grain) for way in ways]
-        if runs_in_order(case.program, launch.workgroup, variant):
-            yield Plan(variant, (Way(), *ways))
+        yield Plan(variant, (Way(), *ways))
 
 
 def wanted(case: Case) -> Outcome | None:
@@ -220,11 +218,9 @@ def _permits(case: Case, variant: Variant, way: Way) -> bool:
     launch = launch_for(case.program, case.inputs, case.config)
     if variant.joined and not joins(case.program, launch):
         return False
-    if way.threads > 1 and (
-        order_sensitive(case.program) or (variant.exclusive and merged_copies(case.program) is None)
-    ):
-        return False
-    return runs_in_order(case.program, launch.workgroup, variant)
+    if way.threads == 1:
+        return True
+    return not order_sensitive(case.program) and (not variant.exclusive or merged_copies(case.program) is not None)
 
 
 def reproducer(seed: int, found: Symptom) -> str:

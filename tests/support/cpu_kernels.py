@@ -16,7 +16,7 @@ from support.running import Failure, Outcome, Outputs
 from vyre.adapters.cpu.llvm.context import ALIGNMENT
 from vyre.adapters.cpu.llvm.emit import EmittedCode, EmittedKernel, emit
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
+from vyre.adapters.cpu.llvm.program_facts import can_join
 from vyre.adapters.cpu.native.compilation import Pipeline, compile_object
 from vyre.adapters.cpu.native.features import CpuFeatures, host
 from vyre.adapters.cpu.native.loading import LoadedCode, load
@@ -109,12 +109,6 @@ def launch_for(program: Program, inputs: Mapping[str, bytes], config: DispatchCo
     """The launch of a dispatch."""
     nbytes = tuple(len(inputs[b.name]) for b in program.abi_buffers if b.takes_input)
     return resolve_launch(program, nbytes, config, LIMITS)
-
-
-def runs_in_order(program: Program, workgroup: Dim3, variant: Variant) -> bool:
-    """Whether code keeps the canonical order of statements in a workgroup, if the program depends on it."""
-    lanes = 32 if uses_subgroups(program) else variant.lanes
-    return not order_sensitive(program) or workgroup[0] * workgroup[1] * workgroup[2] <= lanes
 
 
 def joins(program: Program, launch: Launch) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from support.cpu_kernels import LIMITS, Code, Runner, Variant, compiled, emitted, joins, runs_in_order
+from support.cpu_kernels import LIMITS, Code, Runner, Variant, compiled, emitted, joins
 from support.running import Failure
 from vyre.adapters.reference.executor import refuse_unsupported
 from vyre.domain.dispatch import DispatchConfig
@@ -16,7 +16,6 @@ from vyre.domain.errors import StepBudgetExceeded, TrapError, UnsupportedFeature
 from vyre.domain.interface import resolve_launch
 from vyre.domain.ir.program import BackendId, Program
 from vyre.ports.backend import DispatchRequest, OutputStorage
-from vyre.testing.execution import ORDER_SENSITIVE
 from vyre.testing.filetests import load_filetests, run_filetest
 from vyre.testing.outcomes import Outcome
 
@@ -82,8 +81,6 @@ class Matrix:
         launch = resolve_launch(program, tuple([view.nbytes for view in request.inputs]), config, LIMITS)
         names = [buffer.name for buffer in program.abi_buffers if buffer.takes_input]
         inputs = {name: bytes(view) for name, view in zip(names, request.inputs, strict=True)}
-        if not runs_in_order(program, launch.workgroup, self._variant):
-            raise UnsupportedFeature(feature=ORDER_SENSITIVE, backend=CPU)
         variant = self._variant._replace(
             counting=config.step_budget is not None,
             joined=self._variant.joined and joins(program, launch),

@@ -5,10 +5,12 @@ The text is a pure function of program, options and specialization values: the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from vyre.adapters.cpu.llvm import phases
 from vyre.adapters.cpu.llvm.context import Kernel
 from vyre.adapters.cpu.llvm.groups import Groups
 from vyre.adapters.cpu.llvm.ids import SUBGROUP
@@ -18,7 +20,7 @@ from vyre.adapters.cpu.llvm.program_facts import can_join, most_runs, uses_subgr
 from vyre.domain.grid_sync import plan_grid_sync
 from vyre.domain.ir.expr import Literal
 from vyre.domain.ir.program import Program
-from vyre.domain.validation.validator import check_rules
+from vyre.domain.validation.validator import check_rules, order_sensitive
 from vyre.policies.journal import DecisionSink
 
 EMITTER_VERSION: Final = 1
@@ -70,7 +72,8 @@ def emit(
     functions: list[str] = []
     for number, part in enumerate(parts):
         entry = f"vyre_kernel_{number}"
-        k = Kernel(part, options, spec, lanes)
+        in_lockstep = math.prod(part.workgroup_size) > lanes and order_sensitive(program)
+        k = Kernel(phases.split(part) if in_lockstep else part, options, spec, lanes, in_lockstep=in_lockstep)
         k.w.decisions = sink
         places = Places(k.w, entry, FIRST_METADATA + number) if options.located else None
         k.places = places

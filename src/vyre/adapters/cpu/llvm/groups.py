@@ -12,6 +12,7 @@ from vyre.adapters.cpu.llvm import budget, memory
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, twice, write_statement, write_statements
+from vyre.adapters.cpu.llvm.lockstep import Lockstep
 from vyre.adapters.cpu.llvm.regions import EFFECTS, Kept, LaneMask, Regions, last_uses
 from vyre.adapters.cpu.llvm.shapes import Agreement
 from vyre.domain.ir.expr import Binary, Expr, IdKind, LaunchId, Literal, Load, Var
@@ -46,7 +47,8 @@ class Groups:
         self._regions: Final = Regions(k)
         body = k.program.body
         self._barriers: Final = containers(body, lambda stmt: isinstance(stmt, Barrier))
-        self._in_steps: Final = k.chunks > 1 and any(isinstance(s, Barrier) for s in walk_statements(body))
+        has_barrier = any(isinstance(s, Barrier) for s in walk_statements(body))
+        self._in_steps: Final = k.chunks > 1 and has_barrier and not k.in_lockstep
         self._alive: LaneMask | None = None
         """The lanes that have not ended."""
         self._lane_assigned: Final[set[str]] = set()
@@ -82,11 +84,13 @@ class Groups:
         x, y, z = (w.pure("trunc i64 {} to i32", one) for one in ids)
         k.group = (x, y, z)
         memory.zero_shared(k)
-        if self._in_steps and memory.zeroes_private(k):
+        if (self._in_steps or k.in_lockstep) and memory.zeroes_private(k):
             self._regions.each_vector(lambda: memory.zero_private(k))
         if self._alive is not None:
             self._regions.each_vector(lambda: self._start_alive())
-        if self._in_steps:
+        if k.in_lockstep:
+            Lockstep(k, self._regions).write()
+        elif self._in_steps:
             k.write_statements = self._statements
             k.count_steps = self._count_steps if k.options.counting else None
             mark = k.locals.mark
@@ -195,15 +199,15 @@ class Groups:
             if isinstance(stmt, Let) and self._is_shared(stmt):
                 self._group_let(stmt)
                 continue
-            if isinstance(stmt, Barrier):
-                self._region(run, last, number)
-                run = []
-                continue
-            if not self._is_stepped(stmt):
+            if not isinstance(stmt, Barrier) and not self._is_stepped(stmt):
                 run.append(stmt)
                 continue
-            self._region(run, last, number)
+            flow = self._region(run, last, number)
             run = []
+            if flow is Flow.ENDED:
+                break
+            if isinstance(stmt, Barrier):
+                continue
             flow = self._step(stmt)
             if flow is Flow.PARTLY and number + 1 < len(body):
                 following, end = k.w.label("some"), k.w.label("end")
@@ -226,7 +230,7 @@ class Groups:
             if flow is not Flow.THROUGH:
                 break
         if flow is Flow.THROUGH:
-            self._region(run, last, len(body))
+            flow = self._region(run, last, len(body))
         self._regions.across.clear()
         self._regions.across.update(outer)
         k.write_statements = self._statements
@@ -308,16 +312,19 @@ class Groups:
                 k.known.clear()
                 k.locals.declare(name, evaluate(k, across))
 
-    def _region(self, run: list[Stmt], last: dict[str, int], until: int) -> None:
-        """Writes statements between barriers as a loop over the vectors."""
-        if run:
-            self._regions.write(
-                run,
-                lambda name: last.get(name, -1) >= until,
-                mask=self._alive,
-                ends=any(isinstance(stmt, Return | Trap) for stmt in walk_statements(tuple(run))),
-                reach=self._reach,
-            )
+    def _region(self, run: list[Stmt], last: dict[str, int], until: int) -> Flow:
+        """Writes statements between barriers as a loop over the vectors; the result is ``THROUGH`` or ``ENDED``."""
+        if not run:
+            return Flow.THROUGH
+        ends = (Return, Trap, Loop) if self._k.options.counting else (Return, Trap)
+        goes_on = self._regions.write(
+            run,
+            lambda name: last.get(name, -1) >= until,
+            mask=self._alive,
+            ends=any(isinstance(stmt, ends) for stmt in walk_statements(tuple(run))),
+            reach=self._reach,
+        )
+        return Flow.THROUGH if goes_on else Flow.ENDED
 
     def _reach(self, body: Body) -> str:
         """Returns how many vectors a region can do anything in, an i64 operand; an empty text for all of them.

@@ -240,7 +240,7 @@ class _Apart:
         masks = k.vector_type("i1")
         self._live: Final = k.w.at_entry(f"alloca {masks}")
         """The lanes that run the next round."""
-        skips = any(isinstance(s, Continue) for s in _of_this_loop(stmt.body))
+        skips = any(isinstance(s, Continue) for s in of_this_loop(stmt.body))
         self._skipped: Final = k.w.at_entry(f"alloca {masks}") if skips else None
         """The lanes that have skipped the rest of this round."""
         ends = k.options.counting or any(isinstance(s, Return | Trap) for s in inside)
@@ -347,7 +347,7 @@ def _count_steps(k: Kernel) -> Callable[[], str] | None:
     return k.count_steps if k.write_statements is not None else None
 
 
-def _of_this_loop(body: Body) -> list[Stmt]:
+def of_this_loop(body: Body) -> list[Stmt]:
     """Returns the statements of a body, those of loops in it left out."""
     found: list[Stmt] = []
     stack = list(body)

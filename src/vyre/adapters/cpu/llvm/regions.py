@@ -24,6 +24,7 @@ MOST_REPEATED: Final = 8
 EFFECTS: Final = (Load, Atomic, SubgroupAdd, SubgroupBallot, SubgroupShuffle)
 """Expressions that are evaluated once, where they stand."""
 _MASK_BYTES: Final = 4
+_GOES_ON: Final = (Flow.THROUGH, Flow.PARTLY)
 
 
 class Kept:
@@ -214,8 +215,8 @@ class Regions:
         after: Hook | None = None,
         once: bool = False,
         reach: Callable[[Body], str] | None = None,
-    ) -> None:
-        """Writes statements as a loop over the vectors.
+    ) -> bool:
+        """Writes statements as a loop over the vectors; returns whether a lane may reach their end.
 
         ``is_needed`` tells which of the locals that they declare live on.  ``mask`` are the lanes that take part, or
         all; ``ends`` if some of them may not reach the end: then the mask becomes that of those which do.  ``inside``
@@ -234,21 +235,26 @@ class Regions:
             k.slotted.update(declared)  # a value that is computed behind an early end does not reach the end of the run
 
         def lanes() -> Flow:
-            mark = k.locals.mark
+            mark, copied = k.locals.mark, k.copied
+            k.copied = copied or once  # what lives on has one place, which two copies of its statement would not share
             for name, across in self.across.items():
                 if name in used or name in assigned:
                     self._declare(name, across, used, is_nested=once)
             flow = write_statements(k, body, 0)
-            self._keep(assigned, declared, inner, fresh)
-            if inside is not None:
-                k.known.clear()
-                inside.write()
+            if flow in _GOES_ON:
+                self._keep(assigned, declared, inner, fresh)
+                if inside is not None:
+                    k.known.clear()
+                    inside.write()
+            k.copied = copied
             k.locals.leave(mark)
             return flow
 
         noted = after is None or mask not in after.masks
+        goes_on = True
 
         def vector() -> None:
+            nonlocal goes_on
             if mask is not None:
                 k.mask = mask.load(k)
             for changed in inside.masks if inside is not None else ():
@@ -256,7 +262,8 @@ class Regions:
             if body or inside is not None:
                 flow = lanes() if k.mask is None else self._some(lanes, body, once=once)
                 if mask is not None and ends:
-                    mask.put(k, k.lane_mask() if flow in (Flow.THROUGH, Flow.PARTLY) else NO_LANES, is_noted=noted)
+                    mask.put(k, k.lane_mask() if flow in _GOES_ON else NO_LANES, is_noted=noted)
+                goes_on = flow in _GOES_ON
             if after is not None:
                 after.write()
 
@@ -270,6 +277,7 @@ class Regions:
         for name, stmt in declared.items():
             kept = fresh.get(name)
             self.across[name] = stmt.value if kept is None else kept
+        return goes_on
 
     def _some(self, lanes: Callable[[], Flow], body: Body, *, once: bool) -> Flow:
         """Writes code for the current mask, jumped over if it is empty."""

@@ -1,0 +1,313 @@
+"""The phases of statements: the accesses to memory that all lanes of a workgroup make before the next one begins.
+
+A loop over the vectors of lanes may run several phases of each vector before it turns to the next vector, as long as
+no buffer that one of them writes is touched by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from vyre.domain.ir.expr import Atomic, Binary, Expr, Literal, Load, Select, Var, children
+from vyre.domain.ir.node import Node
+from vyre.domain.ir.operators import BinaryOp
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import (
+    Arm,
+    Assign,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Block,
+    Body,
+    Break,
+    Continue,
+    If,
+    Let,
+    Loop,
+    Region,
+    Return,
+    Stmt,
+    Store,
+    Switch,
+    Trap,
+    bodies,
+    if_chain,
+    operands,
+    walk_statements,
+)
+from vyre.domain.ir.types import ScalarType
+
+_U32: Final = ScalarType.U32
+_MANY: Final = 2
+"""The number of phases from which on their exact number does not matter."""
+
+
+class Accesses:
+    """The number of phases that touch each buffer, and the buffers that are written."""
+
+    __slots__ = ("counts", "written")
+
+    def __init__(self) -> None:
+        self.counts: Final[dict[str, int]] = {}
+        self.written: Final[set[str]] = set()
+
+    def touch(self, buffer: str, *, writes: bool) -> None:
+        """Adds a phase."""
+        self.counts[buffer] = min(_MANY, self.counts.get(buffer, 0) + 1)
+        if writes:
+            self.written.add(buffer)
+
+    def add(self, other: Accesses, times: int = 1) -> None:
+        """Adds the phases of another part of the program, which runs so many times."""
+        for buffer, count in other.counts.items():
+            self.counts[buffer] = min(_MANY, self.counts.get(buffer, 0) + times * count)
+        self.written.update(other.written)
+
+    @property
+    def conflicts(self) -> frozenset[str]:
+        """The buffers for which it matters that every phase ends before the next one begins."""
+        return frozenset(buffer for buffer in self.written if self.counts[buffer] > 1)
+
+    def clashes(self, other: Accesses) -> bool:
+        """Returns whether a buffer that one of two parts writes is touched by the other."""
+        return any(buffer in other.counts for buffer in self.written) or any(
+            buffer in self.counts for buffer in other.written
+        )
+
+
+class Phases:
+    """The accesses of the statements of a program, and the ends of lanes in them."""
+
+    def __init__(self, program: Program, *, counting: bool) -> None:
+        self._private: Final = frozenset(b.name for b in program.buffers if b.is_private)
+        statements = tuple(walk_statements(program.body))
+        self._written: Final = _written(statements) - self._private
+        self._copies: Final[dict[str, list[AsyncLoad | AsyncStore]]] = {}
+        for stmt in statements:
+            if isinstance(stmt, AsyncLoad | AsyncStore):
+                self._copies.setdefault(stmt.tag, []).append(stmt)
+        self._of: Final[dict[int, Accesses]] = {}
+        self._ended: Final[set[int]] = set()
+        self._left: Final[set[int]] = set()
+        for stmt in reversed(statements):
+            self._collect(stmt, counting=counting)
+
+    def of(self, stmt: Stmt) -> Accesses:
+        """Returns the phases of a statement, those of the statements in it included."""
+        return self._of[id(stmt)]
+
+    def head(self, stmt: Stmt) -> Accesses:
+        """Returns the phases of the expressions of a statement."""
+        return self.read(operands(stmt))
+
+    def own(self, stmt: Stmt) -> Accesses:
+        """Returns the phases of the statement itself, those of its expressions left out."""
+        found = Accesses()
+        match stmt:
+            case Store(buffer):
+                self._touch(found, buffer, writes=True)
+            case AsyncLoad() | AsyncStore():
+                self._touch(found, stmt.source, writes=False)
+            case AsyncWait(tag):
+                for copy in self._copies.get(tag, ()):
+                    self._touch(found, copy.source, writes=False)
+                    self._touch(found, copy.destination, writes=True)
+        return found
+
+    def read(self, roots: Iterable[Expr]) -> Accesses:
+        """Returns the phases of expressions; what is shared counts at every use."""
+        found, known = Accesses(), dict[int, Accesses]()
+        for root in roots:
+            stack = [root]
+            while stack:
+                expr = stack[-1]
+                waiting = [child for child in children(expr) if id(child) not in known]
+                if id(expr) in known or not waiting:
+                    stack.pop()
+                    known.setdefault(id(expr), self._node(expr, known))
+                else:
+                    stack += waiting
+            found.add(known[id(root)])
+        return found
+
+    def ends_lanes(self, stmt: Stmt) -> bool:
+        """Returns whether lanes may end in a statement."""
+        return id(stmt) in self._ended
+
+    def loses_lanes(self, body: Body) -> bool:
+        """Returns whether fewer lanes may reach the end of a body than its start."""
+        return any(id(stmt) in self._ended or id(stmt) in self._left for stmt in body)
+
+    def _node(self, expr: Expr, known: dict[int, Accesses]) -> Accesses:
+        found = Accesses()
+        for child in children(expr):
+            found.add(known[id(child)])
+        if isinstance(expr, Load | Atomic):
+            self._touch(found, expr.buffer, writes=isinstance(expr, Atomic))
+        return found
+
+    def _touch(self, found: Accesses, buffer: str, *, writes: bool) -> None:
+        if buffer in self._written:
+            found.touch(buffer, writes=writes)
+
+    def _collect(self, stmt: Stmt, *, counting: bool) -> None:
+        found = self.own(stmt)
+        found.add(self.read(operands(stmt)))
+        is_loop = isinstance(stmt, Loop)
+        ends = isinstance(stmt, Return | Trap) or (is_loop and counting)
+        leaves = isinstance(stmt, Break | Continue)
+        for body in bodies(stmt):
+            for inner in body:
+                found.add(self._of[id(inner)], _MANY if is_loop else 1)
+                ends = ends or id(inner) in self._ended
+                leaves = leaves or (not is_loop and id(inner) in self._left)
+        self._of[id(stmt)] = found
+        if ends:
+            self._ended.add(id(stmt))
+        if leaves:
+            self._left.add(id(stmt))
+
+
+def _written(statements: Iterable[Stmt]) -> set[str]:
+    """Returns the names of the buffers that statements write."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    for stmt in statements:
+        if isinstance(stmt, Store):
+            found.add(stmt.buffer)
+        elif isinstance(stmt, AsyncLoad | AsyncStore):
+            found.add(stmt.destination)
+        stack = list(operands(stmt))
+        while stack:
+            expr = stack.pop()
+            if id(expr) not in seen:
+                seen.add(id(expr))
+                stack.extend(children(expr))
+                if isinstance(expr, Atomic):
+                    found.add(expr.buffer)
+    return found
+
+
+def split(program: Program) -> Program:
+    """Returns the program with statements of which no phase must wait for another of the same statement.
+
+    Loads and atomics that must are locals of their own, in the order of evaluation.
+    """
+    return replace(program, body=_Splitter(program).body(program.body))
+
+
+_N = TypeVar("_N", bound=Node)
+
+
+def _changed(node: _N, fields: Mapping[str, Any]) -> _N:
+    """Returns a node with other values in some fields."""
+    return replace(node, **fields)
+
+
+class _Splitter:
+    def __init__(self, program: Program) -> None:
+        self._phases: Final = Phases(program, counting=False)
+        self._names: Final = {
+            stmt.var if isinstance(stmt, Loop) else stmt.name
+            for stmt in walk_statements(program.body)
+            if isinstance(stmt, Let | Loop)
+        }
+        self._count = 0
+
+    def body(self, body: Body) -> Body:
+        return tuple(part for stmt in body for part in self._statement(stmt))
+
+    def _name(self) -> str:
+        while True:
+            self._count += 1
+            name = f"phase {self._count}"
+            if name not in self._names:
+                return name
+
+    def _statement(self, stmt: Stmt) -> list[Stmt]:
+        match stmt:
+            case If():
+                return self._if(stmt)
+            case Switch(selector, arms, default):
+                before, (chosen,) = self._split(stmt, (selector,))
+                inner = tuple(Arm(arm.labels, self.body(arm.body), loc=arm.loc) for arm in arms)
+                return [*before, replace(stmt, selector=chosen, arms=inner, default=self.body(default))]
+            case Loop(_, start, stop, step, body):
+                before, (first, last, by) = self._split(stmt, (start, stop, step))
+                return [*before, replace(stmt, start=first, stop=last, step=by, body=self.body(body))]
+            case Block(body) | Region(_, body):
+                return [replace(stmt, body=self.body(body))]
+        roots = operands(stmt)
+        before, parts = self._split(stmt, roots)
+        if not before:
+            return [stmt]
+        fields = [name for name in stmt.__match_args__ if any(getattr(stmt, name) is root for root in roots)]
+        return [*before, _changed(stmt, dict(zip(fields, parts, strict=True)))]
+
+    def _if(self, stmt: If) -> list[Stmt]:
+        links, otherwise = if_chain(stmt)
+        if any(self._phases.read((link.condition,)).conflicts for link in links[1:]):
+            return [self._numbered(links, otherwise)]
+        before, (condition,) = self._split(stmt, (stmt.condition,))
+        rest = self.body(otherwise)
+        for link in reversed(links[1:]):
+            rest = (replace(link, then=self.body(link.then), otherwise=rest),)
+        return [*before, replace(stmt, condition=condition, then=self.body(stmt.then), otherwise=rest)]
+
+    def _numbered(self, links: tuple[If, ...], otherwise: Body) -> Stmt:
+        """Returns a chain as a sequence: a local tells the lanes' link, and is 0 for those that have none yet."""
+        name = self._name()
+
+        def chosen(number: int) -> Expr:
+            return Binary(BinaryOp.EQ, Var(name), Literal(_U32, number))
+
+        parts: list[Stmt] = [Let(name, Literal(_U32, 0))]
+        for number, link in enumerate(links, 1):
+            before, (condition,) = self._split(link, (link.condition,))
+            value = Select(condition, Literal(_U32, number), Literal(_U32, 0))
+            parts.append(If(chosen(0), (*before, Assign(name, value)), loc=link.loc))
+            parts.append(If(chosen(number), self.body(link.then), loc=link.loc))
+        parts.append(If(chosen(0), self.body(otherwise)))
+        return Block(tuple(parts))
+
+    def _split(self, stmt: Stmt, roots: tuple[Expr, ...]) -> tuple[list[Stmt], tuple[Expr, ...]]:
+        """Returns locals for the accesses in a statement's expressions that must be apart, and the new expressions."""
+        accesses = self._phases.own(stmt)
+        accesses.add(self._phases.read(roots))
+        apart = accesses.conflicts
+        if not apart:
+            return [], roots
+        locals_: list[Stmt] = []
+        known: dict[int, Expr] = {}
+        atomics = 0
+
+        def new(expr: Expr, *, is_root: bool = False) -> Expr:
+            nonlocal atomics
+            found = known.get(id(expr))
+            if found is not None:
+                return found
+            earlier = atomics
+            changed: dict[str, Expr] = {}
+            for field in expr.__match_args__:
+                old = getattr(expr, field)
+                if isinstance(old, Node):
+                    inner = new(old)  # type: ignore[arg-type]
+                    if inner is not old:
+                        changed[field] = inner
+            made = _changed(expr, changed) if changed else expr
+            if isinstance(expr, Atomic):
+                known.clear()
+                atomics += 1
+            if isinstance(expr, Load | Atomic) and expr.buffer in apart and not is_root:
+                name = self._name()
+                locals_.append(Let(name, made, loc=stmt.loc))
+                made = Var(name)
+            if atomics == earlier:
+                known[id(expr)] = made
+            return made
+
+        keeps_root = isinstance(stmt, Let | Assign)
+        return locals_, tuple(new(root, is_root=keeps_root) for root in roots)

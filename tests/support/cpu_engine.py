@@ -75,7 +75,7 @@ class CpuKernel:
         groups = int(np.prod(launch.grid))
         lanes = groups * int(np.prod(launch.workgroup))
         control = aligned(_CONTROL.size)
-        _CONTROL.pack_into(control, 0, 0, 0, _NONE, 0, 0, _NONE)
+        _CONTROL.pack_into(control.data, 0, 0, 0, _NONE, 0, 0, _NONE)
         steps = options.steps_used if options.steps_used is not None else np.zeros(lanes, np.uint64)
         words = [*launch.grid, control.ctypes.data, options.step_budget or 0, steps.ctypes.data]
         for buffer in self._program.abi_buffers:
@@ -84,7 +84,7 @@ class CpuKernel:
         for kernel in code.kernels:
             scratch = aligned(kernel.scratch_bytes, 0xA5)
             _ENTRY(loaded.addresses[kernel.entry])(frame.ctypes.data, 0, groups, scratch.ctypes.data)
-            _, _, trap, where, tag, budget = _CONTROL.unpack_from(control)
+            _, _, trap, where, tag, budget = _CONTROL.unpack_from(control.data)
             if trap != _NONE:
                 raise TrapError(tag=kernel.trap_tags[tag], address=where & 0xFFFF_FFFF, global_id=_global(launch, trap))
             if budget != _NONE:

@@ -98,6 +98,22 @@ def test_chains_of_operators_have_the_exact_bits(lanes: int | None, pipeline: Pi
     assert _wrong(1, 250, lanes, pipeline) == []
 
 
+def _of_converted(
+    label: str, types: tuple[ScalarType, ScalarType], rule: Case, convert: Case, *, swapped: bool
+) -> Case:
+    """The rule over the first operand and the converted second one, or over both in the other order."""
+
+    def apply(k: Kernel, x: Value, y: Value) -> Value:
+        converted = convert.apply(k, y)
+        return rule.apply(k, converted, x) if swapped else rule.apply(k, x, converted)
+
+    def exact(x: int, y: int) -> int:
+        converted = convert.exact(y)
+        return rule.exact(converted, x) if swapped else rule.exact(x, converted)
+
+    return Case(label, types, types[0], apply, exact)
+
+
 def _extremes_of_converted_integers() -> Iterator[Variant]:
     """A number that is known to be no NaN beside one that may be."""
     by_name = {case.name: case for case in all_cases()}
@@ -108,16 +124,9 @@ def _extremes_of_converted_integers() -> Iterator[Variant]:
             for name in ("min", "max"):
                 rule = by_name[f"{name}_{dtype.text}_{dtype.text}"]
                 for swap in (False, True):
-                    order = slice(None, None, -1 if swap else 1)
-
-                    def apply(k: Kernel, x: Value, y: Value, rule=rule, convert=convert, order=order) -> Value:
-                        return rule.apply(k, *(x, convert.apply(k, y))[order])
-
-                    def exact(x: int, y: int, rule=rule, convert=convert, order=order) -> int:
-                        return rule.exact(*(x, convert.exact(y))[order])
-
                     label = f"{name}_{dtype.text}_{source.text}_{swap}"
-                    yield Variant(label, Case(label, (dtype, source), dtype, apply, exact), (LANES,) * 2, rows)
+                    case = _of_converted(label, (dtype, source), rule, convert, swapped=swap)
+                    yield Variant(label, case, (LANES,) * 2, rows)
 
 
 @pytest.mark.parametrize("pipeline", Pipeline)

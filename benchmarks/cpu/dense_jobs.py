@@ -8,11 +8,12 @@ from typing import Any, Final
 import blake3
 import numpy as np
 
+import vyre
 from benchmarks import kernels
 from benchmarks.cpu import programs
 from benchmarks.cpu.job import Array, Data, Job, Side
 from benchmarks.cpu.launches import Memory, in_order, one_launch
-from vyre import Session, Step
+from vyre import Session, Step, Value
 from vyre.gallery.applications import blake3_chunks, mandelbrot
 
 
@@ -23,7 +24,7 @@ def _saxpy_data(n: int) -> dict[str, Any]:
 
 
 def _saxpy(session: Session, data: Data) -> Side:
-    return one_launch(session, kernels.saxpy(), data, "y2", np.zeros_like(data["y"]))
+    return one_launch(session, programs.saxpy(), data, "y2", np.zeros_like(data["y"]))
 
 
 def _saxpy_expected(data: Data) -> Array:
@@ -122,9 +123,9 @@ def _function_data(low: float, high: float) -> Callable[..., dict[str, Any]]:
     return data
 
 
-def _function(name: str) -> Callable[[Session, Data], Side]:
+def _function(function: Callable[[Value], Value]) -> Callable[[Session, Data], Side]:
     def ours(session: Session, data: Data) -> Side:
-        return one_launch(session, kernels.mapped(f"{name}(x[gid.x])"), data, "y", np.zeros_like(data["x"]))
+        return one_launch(session, programs.mapped(function), data, "y", np.zeros_like(data["x"]))
 
     return ours
 
@@ -138,14 +139,14 @@ def _function_expected(function: np.ufunc) -> Callable[[Data], Array]:
     return expected
 
 
-def _function_job(name: str, function: np.ufunc, low: float, high: float) -> Job:
+def _function_job(name: str, ours: Callable[[Value], Value], theirs: np.ufunc, low: float, high: float) -> Job:
     others = dict.fromkeys(("C", "numba", "NumPy", "PoCL", "Warp", "Taichi"), 3e-7)
     return Job(
         f"{name}-1e6",
         f"{name}, correctly rounded, of 10^6 f32 in [{low:g}, {high:g}]",
         _function_data(low, high),
-        _function_expected(function),
-        _function(name),
+        _function_expected(theirs),
+        _function(ours),
         {"n": 1_000_000},
         {"n": 1000},
         others,
@@ -264,8 +265,8 @@ JOBS: Final = (
         {"NumPy": 1e-4},
         same_task="matmul-512",
     ),
-    _function_job("sin", np.sin, -30.0, 30.0),
-    _function_job("exp", np.exp, -80.0, 0.0),
+    _function_job("sin", vyre.sin, np.sin, -30.0, 30.0),
+    _function_job("exp", vyre.exp, np.exp, -80.0, 0.0),
     Job(
         "histogram-1e6",
         "256 bins of 10^6 words",

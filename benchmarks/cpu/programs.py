@@ -1,4 +1,7 @@
-"""The kernels of the jobs, written for a CPU, where the lanes of a vector lie side by side along the first axis."""
+"""The kernels of the jobs, written for a CPU, where the lanes of a vector lie side by side along the first axis.
+
+What a kernel writes completely is an ``inout`` buffer: an ``output`` is zeroed before every launch.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,35 @@ SORTED_BLOCK: Final = SORTED_REGISTERS * SUBGROUP
 SOFTMAX_LANES: Final = 64
 
 
+def saxpy() -> Program:
+    """``y2 = a * x + y``."""
+    with ProgramBuilder("saxpy", workgroup=256) as p:
+        a = p.param("a", f32)
+        x = p.input("x", f32)
+        y = p.input("y", f32)
+        y2 = p.inout("y2", f32)
+        i = p.global_id()
+        with p.if_(i < y2.length):
+            y2[i] = a * x[i] + y[i]
+    return p.build()
+
+
+def mapped(function: Callable[[Value], Value]) -> Program:
+    """``y = function(x)``."""
+    with ProgramBuilder("mapped", workgroup=256) as p:
+        x = p.input("x", f32)
+        y = p.inout("y", f32)
+        i = p.global_id()
+        with p.if_(i < y.length):
+            y[i] = function(x[i])
+    return p.build()
+
+
 def fnv1a(lanes: int, length: int) -> Program:
     """FNV-1a of one message of ``length`` bytes a lane; the messages are read as words of four bytes."""
     with ProgramBuilder("fnv1a", workgroup=64) as p:
         messages = p.input("messages", u32, lanes * length // 4)
-        hashes = p.output("hashes", u32, lanes)
+        hashes = p.inout("hashes", u32, lanes)
         i = p.global_id()
         with p.if_(i < hashes.length):
             h = p.var(u32(FNV_OFFSET), "h")
@@ -73,7 +100,7 @@ def matmul(n: int, lanes: int, rows: int = TILE_ROWS) -> Program:
     with ProgramBuilder("matmul", workgroup=lanes) as p:
         a = p.input("a", f32, n * n)
         b = p.input("b", f32, n * n)
-        c = p.output("c", f32, n * n)
+        c = p.inout("c", f32, n * n)
         col = p.let(p.global_id(0), "col")
         row = p.let(p.group_id(1) * rows, "row")
         totals = [p.var(0.0, f"total{r}") for r in range(rows)]
@@ -91,7 +118,7 @@ def tiled_matmul(n: int, tile: int) -> Program:
     with ProgramBuilder("tiled_matmul", workgroup=(tile, tile)) as p:
         a = p.input("a", f32, n * n)
         b = p.input("b", f32, n * n)
-        c = p.output("c", f32, n * n)
+        c = p.inout("c", f32, n * n)
         tile_a = p.workgroup("tile_a", f32, tile * tile)
         tile_b = p.workgroup("tile_b", f32, tile * tile)
         x, y = p.local_id(0), p.local_id(1)
@@ -112,7 +139,7 @@ def summed_tiles(groups: int, workgroup: int, per_lane: int) -> Program:
     """Sums of words: each lane adds ``per_lane`` of them, and a tree in workgroup memory adds those."""
     with ProgramBuilder("summed_tiles", workgroup=workgroup) as p:
         x = p.input("x", u32, groups * workgroup * per_lane)
-        sums = p.output("sums", u32, groups)
+        sums = p.inout("sums", u32, groups)
         shared = p.workgroup("shared", u32, workgroup)
         lane = p.local_id()
         first = p.let(p.group_id() * (workgroup * per_lane) + lane, "first")
@@ -136,7 +163,7 @@ def copied() -> Program:
     """``to = source``."""
     with ProgramBuilder("copied", workgroup=256) as p:
         source = p.input("source", u32)
-        to = p.output("to", u32, like=source)
+        to = p.inout("to", u32)
         i = p.global_id()
         with p.if_(i < source.length):
             to[i] = source[i]
@@ -325,7 +352,7 @@ def softmax_rows(width: int) -> Program:
     lanes = SOFTMAX_LANES
     with ProgramBuilder("softmax_rows", workgroup=lanes) as p:
         x = p.input("x", f32)
-        out = p.output("out", f32, like=x)
+        out = p.inout("out", f32)
         scratch = p.workgroup("scratch", f32, lanes)
         lane = p.local_id()
         base = p.let(p.group_id() * width, "base")

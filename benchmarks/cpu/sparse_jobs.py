@@ -17,6 +17,7 @@ from vyre.gallery.applications.graphs import UNREACHED
 PATTERNS: Final = (b"import ", b"def ", b"class ", b"return", b"self.", b"except", b"lambda", b"yield")
 _CHUNK: Final = 1024
 _MOST_LEVELS: Final = 64
+_LEVELS_AT_ONCE: Final = 4
 
 
 # ---------------------------------------------------------------- scan with an automaton
@@ -86,21 +87,24 @@ def _bfs(session: Session, data: Data) -> Side:
     initial = session.sequence([Step(programs.start_search(), {"source": data["source"], **ends}, extent=nodes)])
     push, settle = programs.bfs_push(), programs.bfs_settle()
     rows = memory.named(row_ptr="row_ptr", col="col", levels="levels", marks="marks")
-    level_steps = [
-        session.sequence(
-            [
-                Step(push, {"depth": depth, **rows}, extent=nodes),
-                Step(settle, {"depth": depth + 1, **ends}, extent=nodes),
-            ]
-        )
-        for depth in range(_MOST_LEVELS)
+
+    def level(depth: int) -> list[Step]:
+        return [
+            Step(push, {"depth": depth, **rows}, extent=nodes),
+            Step(settle, {"depth": depth + 1, **ends}, extent=nodes),
+        ]
+
+    parts = [
+        session.sequence([step for depth in range(first, first + _LEVELS_AT_ONCE) for step in level(depth)])
+        for first in range(0, _MOST_LEVELS, _LEVELS_AT_ONCE)
     ]
 
     def run() -> None:
+        """A level in which no node is reached ends the search; steps after it find nothing to do."""
         initial()
-        for depth, step in enumerate(level_steps):
-            step()
-            if changed.download()[0] != depth + 1:
+        for number, part in enumerate(parts, 1):
+            part()
+            if changed.download()[0] != number * _LEVELS_AT_ONCE:
                 return
         raise AssertionError(f"more than {_MOST_LEVELS} levels")
 

@@ -15,6 +15,8 @@ from benchmarks.cpu.contenders import JOBS, OURS, PEERS
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 300.0
+_PEERS_OF_VARIANTS: Final = ("C", "numba")
+"""The peers of a job that only vyre solves in another way."""
 _LIBRARIES: Final = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 _ONE_THREAD: Final = dict.fromkeys((f"{library}_NUM_THREADS" for library in _LIBRARIES), "1")
 
@@ -110,7 +112,8 @@ def contest(name: str, rounds: int, size: str = "full") -> dict[str, Times | str
     job = JOBS[name]
     found: dict[str, Times | str] = {}
     repeats: dict[str, int] = {}
-    for contender in (OURS, *PEERS):
+    contenders = (OURS, *PEERS) if not job.same_task else (OURS, *_PEERS_OF_VARIANTS)
+    for contender in contenders:
         try:
             process = _process(contender)
             process.ask(job=job.name, size=size)
@@ -119,7 +122,7 @@ def contest(name: str, rounds: int, size: str = "full") -> dict[str, Times | str
         except Missing as missing:
             found[contender] = str(missing)
             if contender == OURS:  # then there is nothing to compare
-                return dict.fromkeys((OURS, *PEERS), str(missing))
+                return dict.fromkeys(contenders, str(missing))
     for index in range(rounds):
         order = list(repeats) if index % 2 == 0 else list(reversed(repeats))
         for contender in order:

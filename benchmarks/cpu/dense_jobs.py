@@ -92,9 +92,9 @@ def _matmul_data(n: int) -> dict[str, Any]:
 def _matmul(session: Session, data: Data) -> Side:
     n = data["n"]
     arrays = {"a": data["a"], "b": data["b"]}
-    lanes = min(n, 32)
+    lanes = min(n // programs.BLOCK_COLUMNS, 16)
     program = programs.matmul(n, lanes)
-    grid = (n // lanes, n // programs.TILE_ROWS, 1)
+    grid = (n // programs.BLOCK_ROWS, n // (lanes * programs.BLOCK_COLUMNS), 1)
     return one_launch(session, program, arrays, "c", np.zeros(n * n, np.float32), grid=grid)
 
 

@@ -27,7 +27,8 @@ from vyre.gallery.applications.graphs import UNREACHED
 Order = Callable[[int], Value | bool]
 FNV_OFFSET: Final = 0x811C_9DC5
 FNV_PRIME: Final = 0x0100_0193
-TILE_ROWS: Final = 8
+BLOCK_ROWS: Final = 4
+BLOCK_COLUMNS: Final = 4
 SORTED_REGISTERS: Final = 8
 SUBGROUP: Final = 32
 SORTED_BLOCK: Final = SORTED_REGISTERS * SUBGROUP
@@ -92,24 +93,28 @@ def dfa_scan(chunk: int) -> Program:
     return p.build()
 
 
-def matmul(n: int, lanes: int, rows: int = TILE_ROWS) -> Program:
-    """The product of two square matrices of ``n`` rows: each lane computes ``rows`` elements of a column.
+def matmul(n: int, lanes: int) -> Program:
+    """The product of two square matrices of ``n`` rows: each lane computes a block of elements, held in registers.
 
-    Each element is the sum of the products in ascending order, every operation rounded.
+    Each element is the sum of the products in ascending order, every operation rounded.  The columns of a block are
+    ``lanes`` apart, so that the lanes of a vector read and write side by side.
     """
     with ProgramBuilder("matmul", workgroup=lanes) as p:
         a = p.input("a", f32, n * n)
         b = p.input("b", f32, n * n)
         c = p.inout("c", f32, n * n)
-        col = p.let(p.global_id(0), "col")
-        row = p.let(p.group_id(1) * rows, "row")
-        totals = [p.var(0.0, f"total{r}") for r in range(rows)]
+        row = p.let(p.group_id(0) * BLOCK_ROWS, "row")
+        col = p.let(p.group_id(1) * (lanes * BLOCK_COLUMNS) + p.local_id(), "col")
+        totals = [[p.var(0.0, f"total{r}_{q}") for q in range(BLOCK_COLUMNS)] for r in range(BLOCK_ROWS)]
         with p.for_(0, n, name="k") as k:
-            right = p.let(b[k * n + col], "right")
-            for r, total in enumerate(totals):
-                total += a[(row + r) * n + k] * right
-        for r, total in enumerate(totals):
-            c[(row + r) * n + col] = total
+            right = [p.let(b[k * n + col + q * lanes], f"right{q}") for q in range(BLOCK_COLUMNS)]
+            for r, of_row in enumerate(totals):
+                left = p.let(a[(row + r) * n + k], f"left{r}")
+                for total, factor in zip(of_row, right, strict=True):
+                    total += left * factor
+        for r, of_row in enumerate(totals):
+            for q, total in enumerate(of_row):
+                c[(row + r) * n + col + q * lanes] = total
     return p.build()
 
 

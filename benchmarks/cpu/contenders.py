@@ -19,13 +19,13 @@ BACKEND_VARIABLE: Final = "VYRE_BENCH_BACKEND"
 THREADS_VARIABLE: Final = "VYRE_BENCH_THREADS"
 """The variable with the number of threads of vyre's solutions, usually 1."""
 _MODULES: Final = {
-    "C": ("c", "SIDES"),
-    "numba": ("by_numba", "SIDES"),
-    "NumPy": ("by_numpy", "SIDES"),
-    "blake3": ("by_numpy", "BLAKE3_SIDES"),
-    "PoCL": ("pocl", "SIDES"),
-    "Warp": ("by_warp", "SIDES"),
-    "Taichi": ("by_taichi", "SIDES"),
+    "C": "c",
+    "numba": "by_numba",
+    "NumPy": "by_numpy",
+    "blake3": "by_blake3",
+    "PoCL": "pocl",
+    "Warp": "by_warp",
+    "Taichi": "by_taichi",
 }
 PEERS: Final = tuple(_MODULES)
 
@@ -44,7 +44,6 @@ def load(contender: str) -> tuple[str, dict[str, Contender]]:
         session = opened(backend(), int(os.environ.get(THREADS_VARIABLE, "1")))
         sides: dict[str, Contender] = {name: partial(job.ours, session) for name, job in JOBS.items()}
         return f"vyre {vyre.__version__} on {session.backend}", sides
-    module, table = _MODULES[contender]
-    loaded = import_module(f"benchmarks.cpu.peers.{module}")
-    sides = getattr(loaded, table)
-    return loaded.version(), sides
+    module = import_module(f"benchmarks.cpu.peers.{_MODULES[contender]}")
+    sides = module.SIDES
+    return module.version(), sides

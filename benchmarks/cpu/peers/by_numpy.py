@@ -1,11 +1,10 @@
-"""NumPy, where a whole-array operation does the job, and the package ``blake3``, whose code is in SIMD intrinsics."""
+"""NumPy, where a whole-array operation does the job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-import blake3
 import numpy as np
 
 from benchmarks.cpu.job import Array, Contender, Data, Side, aligned, aligned_zeros
@@ -93,16 +92,3 @@ SIDES: Final[dict[str, Contender]] = {
     "bitonic-sort-2^20": _sort,
     "softmax-1024x1000": _softmax,
 }
-
-
-def _blake3(data: Data) -> Side:
-    text = data["text"].tobytes()
-    found = [b""]
-
-    def run() -> None:
-        found[0] = blake3.blake3(text).digest()  # on one thread, unless max_threads is given
-
-    return Side(run, lambda: np.frombuffer(found[0], np.uint32))
-
-
-BLAKE3_SIDES: Final[dict[str, Contender]] = {"blake3-1MiB": _blake3}

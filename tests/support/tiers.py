@@ -27,7 +27,7 @@ COSTLY: Final[Mapping[str, int]] = {
     "tests/contract/test_second_process.py::test_the_second_process_emits_nothing_and_gives_the_same_bytes": 0,
     "tests/fault/test_bundle_faults.py::test_each_call_fails_once": 1,
     "tests/fault/test_bundle_tampering.py::test_the_largest_manifest_takes_bounded_memory": 0,
-    "tests/fault/test_cuda_exits.py::test_the_interpreter_ends_quietly": 3,
+    "tests/fault/test_exits.py::test_the_interpreter_ends_quietly": 6,
     "tests/fault/test_cuda_faults.py::test_each_call_fails_once": 3,
     "tests/fault/test_disk_faults.py::test_a_put_that_dies_at_any_operation_leaves_a_readable_cache": 2,
     "tests/fault/test_disk_faults.py::test_a_put_that_fails_at_any_operation_leaves_a_readable_cache": 3,

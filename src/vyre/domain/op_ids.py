@@ -36,8 +36,18 @@ _IDS: Final[dict[type[Node], OpId]] = {
 ALL_OPS: Final[frozenset[OpId]] = frozenset(_IDS.values()) | {_literal_id(t) for t in EXECUTABLE_TYPES}
 
 
+_CACHED: Final = "required_ops"
+
+
 def required_ops(program: Program) -> frozenset[OpId]:
-    """Returns the ids of every statement and expression of ``program``."""
+    """Returns the ids of every statement and expression of ``program``; cached on it."""
+    found = program._cache.get(_CACHED)
+    if found is None:
+        found = program._cache[_CACHED] = _required(program)
+    return found  # type: ignore[return-value]
+
+
+def _required(program: Program) -> frozenset[OpId]:
     statements = {_IDS[type(stmt)] for stmt in walk_statements(program.body)}
     expressions = {
         _literal_id(expr.dtype) if isinstance(expr, Literal) else _IDS[type(expr)]

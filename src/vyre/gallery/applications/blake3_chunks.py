@@ -5,6 +5,8 @@ The compression function is that of P14: a Python function over values that all 
 
 from __future__ import annotations
 
+from functools import cache
+
 import blake3
 import numpy as np
 
@@ -56,6 +58,7 @@ def hash_chunks() -> Program:
     return p.build()
 
 
+@cache
 def hash_parents() -> Program:
     """Builds the kernel for one level of the tree: each pair of nodes makes a parent; an odd last node moves up
     unchanged.

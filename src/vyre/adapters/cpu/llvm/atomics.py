@@ -219,7 +219,16 @@ def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Val
         return _unrolled(k, node, index, inside, update)
     mask = k.both(k.mask, inside)
     assert mask is not None
-    return _in_a_loop(k, node, index, mask, update)
+    if update.used or not update.is_plain:
+        return _in_a_loop(k, node, index, mask, update)
+
+    def all_lanes() -> None:
+        around, k.mask = k.mask, None
+        _unrolled(k, node, index, None, update)
+        k.mask = around
+
+    blocks.branch(k, k.every(mask), all_lanes, lambda: _discard(_in_a_loop(k, node, index, mask, update)))
+    return literal(update.element, 0)
 
 
 def _discard(value: Value) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
 from typing import Final
 
 import pytest
@@ -13,6 +14,9 @@ pytest.importorskip("llvmlite")
 from support.guarded_memory import GuardedMemory
 from support.llvm_accesses import Accesses, Case
 from support.llvm_indices import INDICES, STRIDES, data_of, lane_indices, lane_values, random_values, some_masks, starts
+from vyre.adapters.cpu.llvm.emit import emit
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.domain.ir.program import Program
 from vyre.domain.ir.types import ScalarType
 from vyre.domain.numerics import scalar
 
@@ -94,3 +98,17 @@ def test_stores_are_right_and_touch_nothing_else(element: ScalarType, lanes: int
     accesses = Accesses(store_cases(element, lanes), lanes)
     assert check_stores(accesses, memory) > 1000
     accesses.close()
+
+
+def test_the_last_active_lane_is_a_lane_even_if_none_is_active() -> None:
+    """Its number may be computed before a loop, where no test has shown yet that a lane is active."""
+    program = Program.from_text(
+        "program p\nworkgroup_size 16, 1, 1\nbuffer x @0 read u32[16]\nbuffer y @1 write u32[1]\n"
+        "body {\n  let own = x[gid.x]\n  for k in 0u .. 9u {\n    if own > 5u {\n      y[0u] = own\n    }\n  }\n}\n"
+    )
+    text = emit(program, EmitOptions(lanes=16)).text
+    before, loop = text.split("\nloop", 1)
+    found = re.search(r"(%\S+) = call i32 @llvm.ctlz.i32\(i32 %\S+, i1 (\w+)\)", before)
+    assert found is not None and "extractelement" in before and "ctlz" not in loop.split("declare")[0]
+    assert found[2] == "false"
+    assert re.search(r"= and i32 %\S+, 15\n", before)

@@ -43,7 +43,9 @@ def last_lane(k: Kernel) -> str:
     if lanes < 32:
         bits = w.pure(f"zext i{lanes} {{}} to i32", bits)
     count = intrinsic(k, "i32", "ctlz.i32", "i32", "i1")
-    return w.pure("sub i32 31, {}", w.pure(f"{count}(i32 {{}}, i1 true)", bits))
+    # The number may be computed before the test that a lane is active, and must then be that of some lane as well.
+    last = w.pure("sub i32 31, {}", w.pure(f"{count}(i32 {{}}, i1 false)", bits))
+    return w.pure(f"and i32 {{}}, {lanes - 1}", last)
 
 
 def last_bits(k: Kernel, element: ScalarType, value: Value) -> str:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from vyre.adapters.cpu.pool.commands import Command, CommandList, Fill
@@ -76,14 +77,6 @@ class PreparedStep(NamedTuple):
         """Returns whether it has the code and the placement that a new step would have."""
         choice = self.shape.choice
         return choice is self.choice and choice.module.loaded is self.loaded
-
-    def serves(self, read: AddressReader) -> bool:
-        """Returns whether a new step would have the same code, and the memory is still where it was."""
-        return (
-            self.is_current
-            and not any(buffer.closed for buffer in self.buffers)
-            and all(read(view) == address for view, address in self.in_place)
-        )
 
 
 class CpuMemory(HostMemory):
@@ -232,21 +225,36 @@ class _PreparedSequence:
         limits = [step.config.timeout_s for step in steps if step.config.timeout_s is not None]
         self._timeout: Final = min(limits, default=None)
         self._unrolled: Final = all(step.iterations <= UNROLLED for step in prepared)
+        self._short: Final = all(step.short for step in prepared)
+        self._codes: Final = tuple(
+            {(id(step.shape), id(step.choice), id(step.loaded)): step for step in prepared}.values()
+        )
+        self._buffers: Final = tuple({id(buffer): buffer for step in prepared for buffer in step.buffers}.values())
+        self._in_place: Final = tuple(
+            {id(view): (view, at) for step in prepared for view, at in step.in_place}.values()
+        )
+        kernels = [step.iterations * len(step.kernels) for step in prepared]
+        self._launched_once: Final = sum(kernels[:once])
+        self._launched_again: Final = sum(kernels[once:])
         self._job: Job | None = None
         self._owners: tuple[Owner, ...] = ()
 
     def serves(self, steps: tuple[ResidentStep, ...]) -> bool:
-        """Returns whether this is the prepared form of exactly these step objects, and can still be run."""
-        return all(a is b for a, b in zip(self._steps, steps, strict=True)) and all(
-            step.serves(self._read) for step in self._prepared
+        """Returns whether this is the prepared form of exactly these step objects, and can still be run.
+
+        What many steps have in common is looked at once.
+        """
+        return (
+            all(map(is_, self._steps, steps))
+            and all(step.is_current for step in self._codes)
+            and not any(buffer.closed for buffer in self._buffers)
+            and all(self._read(view) == address for view, address in self._in_place)
         )
 
     def run(self, repeat_count: int) -> tuple[int, int]:
         """Runs the steps; returns the native time in ns and the number of kernels that were launched."""
         once, rest = self._prepared[: self._once], self._prepared[self._once :]
-        launched = sum(s.iterations * len(s.kernels) for s in once) + repeat_count * sum(
-            s.iterations * len(s.kernels) for s in rest
-        )
+        launched = self._launched_once + repeat_count * self._launched_again
         counters = self._device.counters
         counters.resident_runs += 1
         counters.list_kernels += launched
@@ -262,7 +270,7 @@ class _PreparedSequence:
         elif job.commands.repetitions != repeat_count:
             job.set_repetitions(repeat_count)
         job.set_timeout(self._timeout)
-        short = launched <= UNROLLED and self._timeout is None and all(step.short for step in self._prepared)
+        short = launched <= UNROLLED and self._timeout is None and self._short
         return self._timed(job, self._owners, short), launched
 
     def _run_apart(self, once: Sequence[PreparedStep], rest: Sequence[PreparedStep], repeat_count: int) -> int:

@@ -1,0 +1,71 @@
+"""Small programs as machine code of the CPU emitter against the oracle: many programs at once, in many variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from support.cpu_kernels import DIRECTLY, Runner, Variant, compiled, emitted, joins, launch_for, runs_in_order
+from support.fuzzing import differences
+from support.programs import Case, Order
+from support.running import Failure, oracle
+from vyre.adapters.cpu.native.compilation import Pipeline
+from vyre.domain.dispatch import DispatchConfig
+from vyre.domain.errors import StepBudgetExceeded
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.validation.validator import validate
+
+VARIANTS: Final = (
+    Variant(4),
+    Variant(8, counting=True),
+    Variant(16, joined=True),
+    Variant(32),
+    Variant(4, Pipeline.FULL, counting=True, joined=True),
+    Variant(16, Pipeline.FULL, wide=True),
+)
+
+
+def case(text: str, inputs: Mapping[str, Sequence[int] | bytes] | None = None, **config: Any) -> Case:
+    """A program in text form and its dispatch.  Inputs are numbers of the buffer's element; missing ones are zero."""
+    program = Program.from_text(text)
+    report = validate(program)
+    assert report.ok, str(report)
+    given: dict[str, bytes] = {}
+    for buffer in program.abi_buffers:
+        if buffer.takes_input:
+            found = (inputs or {}).get(buffer.name, [0] * buffer.count)
+            assert isinstance(buffer.element, ScalarType)
+            is_data = isinstance(found, bytes)
+            given[buffer.name] = found if is_data else np.array(found, buffer.element.numpy_name).tobytes()
+    return Case(program, given, DispatchConfig(**config), Order.INDEPENDENT)
+
+
+def disagreements(cases: Mapping[str, Case], variants: Iterable[Variant] = VARIANTS) -> list[str]:
+    """Where machine code gives something else than the oracle, a line for each program and variant.
+
+    All that a variant asks for and a program does not permit is left out.  Code that does not count steps is not run
+    where the budget ends a loop.
+    """
+    tasks = []
+    for name, one in cases.items():
+        expected = oracle(one)
+        launch = launch_for(one.program, one.inputs, one.config)
+        for variant in variants:
+            over = isinstance(expected, Failure) and expected.kind is StepBudgetExceeded
+            if not runs_in_order(one.program, launch.workgroup, variant) or (over and not variant.counting):
+                continue
+            permitted = variant._replace(joined=variant.joined and joins(one.program, launch))
+            text = emitted(one.program, one.config, launch.workgroup, permitted)
+            tasks.append((name, one, expected, permitted, text))
+    codes = compiled([(text, variant) for _, _, _, variant, text in tasks])
+    runner = Runner()
+    wrong = []
+    for code, (name, one, expected, variant, _) in zip(codes, tasks, strict=True):
+        found = runner.run(code, one.program, one.inputs, one.config, DIRECTLY)
+        if found != expected:
+            wrong.append(f"{name}, {variant.text}: {'; '.join(differences(expected, found))}")
+    assert len({name for name, *_ in tasks}) == len(cases), "a program permits no variant"
+    return wrong

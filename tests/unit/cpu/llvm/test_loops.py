@@ -1,0 +1,209 @@
+"""Loops as machine code: bounds and steps of every type, and lanes that leave in different rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.cpu_agreement import case, disagreements
+from support.cpu_kernels import Variant
+from support.programs import Case
+
+SUFFIX = {"u32": "u", "i32": "i", "u64": "u64", "i64": "i64"}
+BITS = {"u32": 32, "i32": 32, "u64": 64, "i64": 64}
+
+
+def _bounds(dtype: str) -> list[tuple[int, int, int]]:
+    """Start, stop and step of loops, at both ends of a type and across its middle."""
+    signed, bits = dtype[0] == "i", BITS[dtype]
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    half = most // 2 + 1
+    rows = [(0, 0, 1), (0, 5, 1), (3, 2, 1), (0, 7, 3), (least, least + 3, 2), (most - 3, most, 1), (1, 2, 0)]
+    rows += [(most - 5, most, 4), (most - 1, most, most), (least, most, most), (most, least, 1), (0, 100, 1)]
+    rows += [(half - 2, half + 2, 1), (half - 2, half + 2, 3), (0, most, half), (least, most, 1), (0, 0, 0)]
+    if signed:
+        rows += [(-2, 2, 1), (2, -2, -1), (5, 0, -2), (least + 4, least, -1), (least + 5, least, -4), (0, 3, -1)]
+        rows += [(most, least, least), (most, least, -most), (3, 3, -1), (-1, least, least), (most, least, -1)]
+    return rows
+
+
+def _body(dtype: str, bounds: str, at: str) -> str:
+    zero = f"0{SUFFIX[dtype]}"
+    return f"""
+  let sum = {zero}
+  let rounds = 0u
+  for i in {bounds} {{
+    sum := sum * 31{SUFFIX[dtype]} + i
+    rounds := rounds + 1u
+    if rounds == 40u {{
+      break
+    }}
+  }}
+  y[{at}] = sum
+  n[{at}] = rounds
+"""
+
+
+def _program(dtype: str, body: str) -> Case:
+    rows = _bounds(dtype)
+    count = len(rows)
+    text = f"""
+workgroup_size {count}, 1, 1
+buffer a @0 read {dtype}[{count}]
+buffer b @1 read {dtype}[{count}]
+buffer s @2 read {dtype}[{count}]
+buffer y @3 write {dtype}[{count}]
+buffer n @4 write u32[{count}]
+body {{
+{body}
+}}
+"""
+    inputs = {name: [row[place] for row in rows] for place, name in enumerate("abs")}
+    return case(text, inputs, grid=1)
+
+
+def _in_every_lane(dtype: str, bounds: str) -> Case:
+    """Every lane has the bounds of its own row; in ``bounds`` @ stands for the lane."""
+    return _program(dtype, _body(dtype, bounds.replace("@", "gid.x"), "gid.x"))
+
+
+def _one_after_the_other(dtype: str, bounds: str) -> Case:
+    """All lanes run the loop of every row; in ``bounds`` @ stands for the row."""
+    inner = _body(dtype, bounds.replace("@", "r"), "r")
+    return _program(dtype, f"for r in 0u .. {len(_bounds(dtype))}u {{ {inner} }}")
+
+
+def _constant(dtype: str) -> Case:
+    suffix = SUFFIX[dtype]
+    loops = [
+        f"if true {{ {_body(dtype, f'{a}{suffix} .. {b}{suffix} step {s}{suffix}', f'{row}u')} }}"
+        for row, (a, b, s) in enumerate(_bounds(dtype))
+        if s
+    ]
+    return _program(dtype, "\n".join(loops))
+
+
+@pytest.mark.parametrize("dtype", SUFFIX)
+def test_bounds(dtype: str) -> None:
+    suffix = SUFFIX[dtype]
+    forms = ["a[@] .. b[@] step s[@]", f"a[@] .. b[@] step 3{suffix}", f"2{suffix} .. b[@] step s[@]"]
+    forms += [f"a[@] .. b[@] step 1{suffix}", "a[2u] .. b[@] step s[1u]", "a[@] .. b[1u] step s[1u]"]
+    if suffix[0] == "i":
+        forms += [f"a[@] .. b[@] step -1{suffix}", f"a[@] .. b[@] step -3{suffix}", "a[5u] .. b[@] step neg(s[1u])"]
+    cases = {f"lanes {form}": _in_every_lane(dtype, form) for form in forms}
+    cases |= {f"rows {form}": _one_after_the_other(dtype, form) for form in forms}
+    assert disagreements({**cases, "constants": _constant(dtype)}) == []
+
+
+HEAD = """
+workgroup_size 13, 1, 1
+buffer x @0 read u32[13]
+buffer y @1 read_write u32[13]
+buffer z @2 read_write u32[13]
+body {
+  let i = gid.x
+"""
+NESTS = {
+    "divergent stops": "for k in 0u .. x[i] { y[i] = y[i] * 3u + k }",
+    "divergent starts": "for k in x[i] .. 9u { y[i] = y[i] * 3u + k }",
+    "break and continue": """
+  for k in 0u .. 9u {
+    if k == x[i] { break }
+    if (k + i) % 3u == 0u { continue }
+    y[i] = y[i] * 3u + k
+  }
+  z[i] = y[i]""",
+    "inner leaves, outer goes on": """
+  for k in 0u .. 5u {
+    for j in k .. x[i] {
+      if (j + k) % 4u == 3u { break }
+      if (j ^ i) % 2u == 0u { continue }
+      y[i] = y[i] * 5u + j
+    }
+    if y[i] % 7u == 6u { break }
+    z[i] = z[i] * 3u + y[i]
+  }""",
+    "return from the inner loop": """
+  let a = 1u
+  for k in 0u .. 5u {
+    for j in 0u .. x[i] {
+      a := a * 3u + j
+      if a % 11u == 7u { return }
+      y[i] = a
+    }
+    z[i] = a + k
+  }
+  y[i] = y[i] + 1000u""",
+    "return and break and continue": """
+  for k in 0u .. 6u {
+    switch (k + i) % 5u {
+      case 0u { continue }
+      case 1u { if x[i] > 6u { return } }
+      case 2u { if x[i] < 2u { break } }
+      else { y[i] = y[i] * 3u + k }
+    }
+    z[i] = z[i] + 1u
+  }
+  z[i] = z[i] + 100u""",
+    "a return that ends every lane": """
+  for k in 0u .. 6u {
+    y[i] = k
+    if k >= x[i] { return }
+    if k == 3u { return }
+  }
+  z[i] = 1u""",
+    "a uniform break in a loop of divergent rounds": """
+  for k in 0u .. x[i] {
+    for j in 0u .. 4u {
+      if j == 2u { break }
+      y[i] = y[i] + j + 1u
+    }
+    if k == 4u { break }
+  }""",
+    "a uniform return in a branch": "for k in 0u .. 4u { y[i] = k; if k == 2u { return } }".replace("; ", "\n"),
+    "locals assigned under a mask": """
+  let a = i
+  let b = 7u
+  for k in 0u .. 5u {
+    if x[i] > k {
+      a := a + b
+      for j in 0u .. a % 4u { b := b * 3u + j }
+    } else {
+      b := a
+      if b % 3u == 0u { continue }
+    }
+    y[i] = y[i] + a
+  }
+  z[i] = a * 7u + b""",
+    "loop after a divergent return": """
+  if x[i] == 3u { return }
+  for k in 0u .. x[i] { y[i] = y[i] + k + 1u }
+  if x[i] == 5u { return }
+  for k in 0u .. 3u { z[i] = z[i] + k + y[i] }""",
+    "nothing after the loop": "for k in 0u .. 4294967295u { if k >= x[i] { return } y[i] = k + 1u }".replace(
+        "} y", "}\n y"
+    ),
+}
+
+
+def _nests() -> Iterator[tuple[str, Case]]:
+    inputs = {"various": [0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 0, 9], "equal": [5] * 13, "none": [0] * 13}
+    for name, body in NESTS.items():
+        for kind, numbers in inputs.items():
+            yield f"{name}, {kind}", case(f"{HEAD}{body}\n}}", {"x": numbers}, grid=1)
+
+
+def test_lanes_leave_nested_loops_on_their_own() -> None:
+    assert disagreements(dict(_nests())) == []
+
+
+@pytest.mark.parametrize("budget", [0, 1, 2, 5, 9, 30])
+def test_budgets_of_divergent_loops(budget: int) -> None:
+    numbers = [0, 1, 2, 3, 4, 5, 6, 7, 8, 3, 3, 0, 9]
+    names = [name for name in NESTS if "uniform" in name or "leaves" in name or "inner" in name or "break" in name]
+    cases = {
+        f"{name}, {budget}": case(f"{HEAD}{NESTS[name]}\n}}", {"x": numbers}, grid=1, step_budget=budget)
+        for name in names
+    }
+    assert disagreements(cases, [Variant(lanes, counting=True, joined=lanes == 8) for lanes in (4, 8, 16)]) == []

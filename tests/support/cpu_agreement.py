@@ -38,8 +38,8 @@ def case(text: str, inputs: Mapping[str, Sequence[int] | bytes] | None = None, *
         if buffer.takes_input:
             found = (inputs or {}).get(buffer.name, [0] * buffer.count)
             assert isinstance(buffer.element, ScalarType)
-            is_data = isinstance(found, bytes)
-            given[buffer.name] = found if is_data else np.array(found, buffer.element.numpy_name).tobytes()
+            data = found if isinstance(found, bytes) else np.array(found, buffer.element.numpy_name).tobytes()
+            given[buffer.name] = data
     return Case(program, given, DispatchConfig(**config), Order.INDEPENDENT)
 
 

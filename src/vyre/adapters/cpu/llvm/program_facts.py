@@ -34,19 +34,25 @@ def uses_subgroups(program: Program) -> bool:
 def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:
     """Returns how often a lane runs any one statement of a body at most; None if bounds of a loop are no constants."""
     most = 1
-    for stmt in body:
-        times = 1
-        if isinstance(stmt, Loop):
-            start, stop, step = (_number(bound, spec) for bound in (stmt.start, stmt.stop, stmt.step))
-            if start is None or stop is None or step is None:
+    pending = [(body, 1)]
+    while pending:
+        nested, times = pending.pop()
+        most = max(most, times)
+        for stmt in nested:
+            rounds = _rounds(stmt, spec) if isinstance(stmt, Loop) else 1
+            if rounds is None:
                 return None
-            times = -(-max(stop - start, 0) // step) if step > 0 else -(-max(start - stop, 0) // -step) if step else 0
-        for nested in bodies(stmt):
-            inside = most_runs(nested, spec)
-            if inside is None:
-                return None
-            most = max(most, times * inside)
+            pending.extend((inner, times * rounds) for inner in bodies(stmt))
     return most
+
+
+def _rounds(loop: Loop, spec: Mapping[str, Literal]) -> int | None:
+    start, stop, step = (_number(bound, spec) for bound in (loop.start, loop.stop, loop.step))
+    if start is None or stop is None or step is None:
+        return None
+    if step == 0:
+        return 0
+    return -(-max(stop - start, 0) // step) if step > 0 else -(-max(start - stop, 0) // -step)
 
 
 def _number(bound: Expr, spec: Mapping[str, Literal]) -> int | None:

@@ -13,6 +13,7 @@ import argparse
 import json
 import platform
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -45,7 +46,7 @@ from vyre.adapters.cpu.llvm.options import LANES
 from vyre.adapters.cpu.native import compilation
 from vyre.adapters.cpu.native.compilation import Pipeline
 from vyre.adapters.cpu.native.features import host
-from vyre.domain.errors import StepBudgetExceeded
+from vyre.domain.errors import StepBudgetExceeded, UnsupportedFeature
 from vyre.domain.validation.validator import order_sensitive
 
 BATCH: Final = 12
@@ -58,6 +59,7 @@ PROGRAM_S: Final = 120.0
 REDUCE_S: Final = 120.0
 ORDERS: Final = (*(Order.INDEPENDENT, Order.ATOMIC) * 3, Order.INDEPENDENT, Order.RACY)
 """The kinds of programs, by seed."""
+_REFUSED: Final = re.compile(r"\d+")
 _THREADS: Final = (1, 2, 8)
 _GRAINS: Final = (1, 2, 3, 1000)
 
@@ -152,7 +154,11 @@ def try_batch(seeds: Sequence[int], missed: list[str], notes: Notes) -> Findings
         for plan in plans(seed, case):
             if _is_comparable(expected, plan.variant):
                 notes.note(f"emitting seed {seed}, {plan.variant.text}")
-                text = emitted(case.program, case.config, launch.workgroup, plan.variant)
+                try:
+                    text = emitted(case.program, case.config, launch.workgroup, plan.variant)
+                except UnsupportedFeature as error:
+                    counts[f"refused variants: {_REFUSED.sub('N', error.message)}"] += 1
+                    continue
                 tasks.append((seed, case, expected, plan, text))
     notes.note(f"compiling {', '.join(f'seed {seed}: {plan.variant.text}' for seed, _, _, plan, _ in tasks)}")
     codes = compiled([(text, plan.variant) for _, _, _, plan, text in tasks])
@@ -204,7 +210,8 @@ def symptom_alone(case: Case, variant: Variant, way: Way) -> Symptom | None:
             return None
         text = emitted(case.program, case.config, launch.workgroup, variant)
         (code,) = compiled([(text, variant)])
-        return symptom(Runner(), code, case, way, expected)
+        runner = Runner()
+        return symptom(runner, code, case, way, expected) or symptom(runner, code, case, way, expected)
 
     try:
         return in_fork(attempt, PROGRAM_S)

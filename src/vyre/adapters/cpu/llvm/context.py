@@ -163,6 +163,7 @@ class Kernel:
         self.slotted: Final[set[str]] = set()
         """Names of locals that get a slot although nothing assigns to them."""
         self._marks: Final[list[int]] = []
+        self.w.small = self.word(0)
         self._bounds: Final[dict[str, tuple[ScalarType, str, str]]] = {}
         self._pairs: Final[dict[str, tuple[str, str]]] = {}
         self._read: set[str] | None = None
@@ -176,6 +177,15 @@ class Kernel:
         """Returns the LLVM type of ``value.operand``."""
         scalar = SCALAR[value.dtype]
         return self.vector_type(scalar) if value.shape is Shape.VARYING else scalar
+
+    @property
+    def zero(self) -> str:
+        """Returns an i32 operand that is always 0, which LLVM cannot know.
+
+        The numbers of lanes depend on it, so that no mask is a constant: for constant masks on x86-64 with AVX2, LLVM
+        22 reads elements of lanes that are not active, which may lie beyond the end of a buffer.
+        """
+        return self.w.zero()
 
     # ---- values
     def uniform(self, dtype: ScalarType, operand: str) -> Value:

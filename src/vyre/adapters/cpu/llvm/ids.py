@@ -61,7 +61,8 @@ def local_id(k: Kernel, axis: int) -> Value:
     if below == 1 and (is_last or size % lanes == 0):
         return k.affine(_U32, first if is_last else k.w.pure(f"urem i32 {{}}, {size}", first), 1)
     if lanes % (below * size) == 0:  # every vector holds the same positions
-        return k.varying(_U32, vector_text("i32", [lane // below % size for lane in range(lanes)]))
+        positions = vector_text("i32", [lane // below % size for lane in range(lanes)])
+        return k.varying(_U32, k.w.pure(f"add {vector} {{}}, {positions}", k.splat("i32", k.zero)))
     linear = k.vector(k.affine(_U32, first, 1))
     if below > 1:
         linear = k.w.pure(f"udiv {vector} {{}}, splat (i32 {below})", linear)
@@ -78,9 +79,10 @@ def _joined_id(k: Kernel, op: str) -> Value:
 
 def linear_base(k: Kernel) -> str:
     """Returns the number in the workgroup of the first lane of the vector, an i32 operand."""
-    if k.chunk.isdigit():
-        return str(int(k.chunk) * k.lanes)
-    return k.w.pure(f"mul i32 {{}}, {k.lanes}", k.w.pure("trunc i64 {} to i32", k.chunk))
+    if k.chunk == "0":
+        return k.zero
+    first = k.w.pure(f"mul i32 {{}}, {k.lanes}", k.w.pure("trunc i64 {} to i32", k.chunk))
+    return k.w.pure("add i32 {}, {}", first, k.zero)
 
 
 def subgroup_lane(k: Kernel) -> Value:
@@ -88,15 +90,11 @@ def subgroup_lane(k: Kernel) -> Value:
     if k.joined:
         local = k.vector(local_id(k, 0))
         return k.varying(_U32, k.w.pure(f"and {k.vector_type('i32')} {{}}, splat (i32 {SUBGROUP - 1})", local))
-    first = linear_base(k)
-    if k.lanes % SUBGROUP == 0 or first == "0":
-        base = "0"
-    else:
-        base = first if first.isdigit() else k.w.pure(f"and i32 {{}}, {SUBGROUP - 1}", first)
-        base = str(int(base) % SUBGROUP) if base.isdigit() else base
+    base = k.zero if k.lanes % SUBGROUP == 0 else k.w.pure(f"and i32 {{}}, {SUBGROUP - 1}", linear_base(k))
     if k.lanes <= SUBGROUP:
         return k.affine(_U32, base, 1)
-    return k.varying(_U32, vector_text("i32", [lane % SUBGROUP for lane in range(k.lanes)]))
+    lanes = vector_text("i32", [lane % SUBGROUP for lane in range(k.lanes)])
+    return k.varying(_U32, k.w.pure(f"add {k.vector_type('i32')} {{}}, {lanes}", k.splat("i32", base)))
 
 
 def linear_global_id(k: Kernel) -> str:

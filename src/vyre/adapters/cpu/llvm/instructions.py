@@ -74,7 +74,22 @@ class Instructions:
         """Returns a conversion, for example ``zext``; ``a`` itself where the types are equal."""
         if source == target:
             return a
+        if self.lanes is not None and source == "i32" and target == "i64":
+            a = self._hidden(a)
         return self.w.pure(f"{op} {self.type(source)} {{}} to {self.type(target)}", a)
+
+    def _hidden(self, a: str) -> str:
+        """Returns a vector of i32 of which LLVM cannot know that its elements have fewer bits.
+
+        LLVM 22 turns shifted 64-bit products of values that it knows to have 16 bits into wrong instructions.
+        """
+        zero = self.w.zero()
+        if zero == "0":
+            return a
+        one = self.w.pure(f"insertelement {self.type('i32')} poison, i32 {{}}, i64 0", zero)
+        order = f"<{self.lanes} x i32> zeroinitializer"
+        zeros = self.w.pure(f"shufflevector {self.type('i32')} {{}}, {self.type('i32')} poison, {order}", one)
+        return self.do("xor", "i32", a, zeros)
 
     def call(self, intrinsic: str, element: str, *operands: str, flags: str = "") -> str:
         """Returns an intrinsic whose operands and result have one element type.

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from vyre.adapters.cpu.llvm.context import Flow, Kernel, Slot
 from vyre.adapters.cpu.llvm.expressions import evaluate
 from vyre.adapters.cpu.llvm.flow import assigned_in, enter, leave, twice, write_statements
+from vyre.adapters.cpu.llvm.ids import linear_base
 from vyre.adapters.cpu.llvm.joins import NO_LANES, Join
 from vyre.adapters.cpu.llvm.values import SCALAR, Value
 from vyre.domain.ir.expr import Atomic, Expr, Load, SubgroupAdd, SubgroupBallot, SubgroupShuffle, Var
@@ -196,12 +197,8 @@ class Regions:
         if k.size % k.lanes == 0:
             return None
         kind = k.vector_type("i32")
-        numbers = ", ".join(f"i32 {lane}" for lane in range(k.lanes))
-        if k.chunks == 1:
-            return f"<{', '.join('i1 true' if lane < k.size else 'i1 false' for lane in range(k.lanes))}>"
-        left = k.w.pure(f"sub i64 {k.size}, {{}}", k.w.pure(f"mul i64 {{}}, {k.lanes}", k.chunk))
-        count = k.splat("i32", k.w.pure("trunc i64 {} to i32", left))
-        return k.w.pure(f"icmp ult {kind} <{numbers}>, {{}}", count)
+        numbers = k.vector(k.affine(ScalarType.U32, linear_base(k), 1))
+        return k.w.pure(f"icmp ult {kind} {{}}, splat (i32 {k.size})", numbers)
 
     # ---- regions
     def write(

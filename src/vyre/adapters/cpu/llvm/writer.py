@@ -44,6 +44,8 @@ class Writer:
         self._count = 0
         self.block: str = "entry"
         """The label of the block that is being written."""
+        self.small: str = ""
+        """An i64 operand that is always below 2^32, which LLVM cannot know; empty if there is none."""
         self.location: str = ""
         """A suffix of every instruction line, for debug information."""
         self.decisions: DecisionSink | None = None
@@ -85,6 +87,12 @@ class Writer:
         if level:
             levels[result] = level
         return result
+
+    def zero(self) -> str:
+        """Returns an i32 operand that is always 0, which LLVM cannot know; a plain 0 where there is no such operand."""
+        if not self.small:
+            return "0"
+        return self.pure("trunc i64 {} to i32", self.pure("lshr i64 {}, 32", self.small))
 
     def here(self, text: str) -> str:
         """Returns the result of an instruction that belongs to the current place, such as a load."""

@@ -69,7 +69,7 @@ class Scratch:
     """Places in the scratch memory of a thread, as byte offsets."""
 
     def __init__(self) -> None:
-        self.nbytes = 0
+        self.nbytes: int = 0
         self._free: Final[dict[int, list[int]]] = {}
 
     def reserve(self, nbytes: int) -> int:
@@ -120,7 +120,7 @@ class Kernel:
         """The current values of slots, by address; None where the slot must be read."""
         self.known: Final[dict[int, Value]] = {}
         """Values of this statement's expression objects that may be shared: see ``expressions.evaluate``."""
-        self.atomics = 0
+        self.atomics: int = 0
         """The number of atomics written so far."""
         self.group: tuple[str, str, str] = ("0", "0", "0")
         """The ids of the workgroup, i32 operands."""
@@ -137,7 +137,7 @@ class Kernel:
         """The function that counts a back edge for every lane of the workgroup, and returns an i1 that is true if any
         lane may take it; None where nothing is counted or one vector has all lanes.
         """
-        self.copied = False
+        self.copied: bool = False
         """Whether the current place is in one of two copies of the code: for all lanes active, and for some."""
         self.mask: str | None = None
         """The active lanes at the current place, an operand of type <W x i1>; None if all W lanes are active.

@@ -65,7 +65,7 @@ class Pages:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes: Final = whole_pages(nbytes)
-        self.address = 0
+        self.address: int = 0
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         found = _calls().mmap(None, self.nbytes, Protection.WRITE, flags, -1, 0)
         if found is None or found == _FAILED:

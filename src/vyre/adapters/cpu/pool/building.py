@@ -50,8 +50,8 @@ class Variable:
 
     def __init__(self, body: Body, type: str, pointer: Value) -> None:
         self._body = body
-        self.type = type
-        self.pointer = pointer
+        self.type: str = type
+        self.pointer: Value = pointer
 
     def get(self) -> Value:
         """Returns the current value."""

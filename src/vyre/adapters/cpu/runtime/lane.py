@@ -102,8 +102,8 @@ class Lane:
         self.placement: Final = placement
         self.short: Final = short
         self.loaded: Final[LoadedKernels] = module.loaded
-        self.launched = 0
-        self.native_ns = 0
+        self.launched: int = 0
+        self.native_ns: int = 0
         self._read: Final = AddressReader()
         self._keep: list[object] = []
         launch = spec.launch

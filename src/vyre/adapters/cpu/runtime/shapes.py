@@ -33,8 +33,8 @@ class Estimate:
 
     def __init__(self) -> None:
         self.group_ns: int | None = None
-        self.runs = 0
-        self.due = 1
+        self.runs: int = 0
+        self.due: int = 1
 
     def took(self, processor_ns: int, groups: int) -> bool:
         """Records a run; returns whether launches should be planned anew."""

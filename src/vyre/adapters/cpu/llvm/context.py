@@ -163,7 +163,6 @@ class Kernel:
         self.slotted: Final[set[str]] = set()
         """Names of locals that get a slot although nothing assigns to them."""
         self._marks: Final[list[int]] = []
-        self.w.small = self.word(0)
         self._bounds: Final[dict[str, tuple[ScalarType, str, str]]] = {}
         self._pairs: Final[dict[str, tuple[str, str]]] = {}
         self._read: set[str] | None = None

@@ -61,6 +61,7 @@ class Groups:
     def write(self) -> None:
         """Writes the loop over the workgroups."""
         k, w = self._k, self._k.w
+        k.w.small = k.word(0)
         memory.reserve(k)
         if k.joined:
             self._write_joined()

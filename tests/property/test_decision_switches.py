@@ -226,7 +226,10 @@ WHY_INERT: Final[dict[str, tuple[str, ...]]] = {
         "dispatch.race_check",
     ),
     "permits other bytes": ("config.ulp_budget",),
-    "is of other backends": ("config.chunk_workgroups", "config.persistent_thread"),
+    "is of other backends": (
+        *("config.chunk_workgroups", "config.persistent_thread"),
+        *("open.threads", "open.affinity"),
+    ),
     "is what the device is": ("emission.target", "cuda.ordinal"),
     "follows from cuda.grid_sync and config.cooperative": ("emission.native_grid_sync",),
     "has switches of its own": ("emission.switches",),

@@ -23,8 +23,6 @@ from vyre.domain.ir.program import Program
 from vyre.domain.validation.validator import check_rules, order_sensitive
 from vyre.policies.journal import DecisionSink
 
-EMITTER_VERSION: Final = 1
-"""Changes whenever the text for some program changes; part of the key of stored code."""
 _NO_SPEC: Final[Mapping[str, Literal]] = {}
 _DEFAULT: Final = EmitOptions()
 

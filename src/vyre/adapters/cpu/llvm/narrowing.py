@@ -21,7 +21,7 @@ F16_INFINITY: Final = 0x7C00
 F16_NAN: Final = 0x7E00
 BF16_NAN: Final = 0x7FC0
 _REBIAS: Final = (127 - 15) << 23
-"""What the exponent field of an f32 exceeds that of an f16 of equal value by."""
+"""The exponent field of an f32 is greater by this than that of an f16 of equal value."""
 
 
 def pack(k: Kernel, dtype: ScalarType, a: Value) -> Value:

@@ -24,7 +24,7 @@ _FAILED: Final = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
 
 
 class Protection(IntEnum):
-    """What code may do with pages.  No member allows both writing and execution."""
+    """The permitted accesses to pages.  No member allows both writing and execution."""
 
     NOTHING = 0
     READ = 1

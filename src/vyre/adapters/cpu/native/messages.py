@@ -1,4 +1,4 @@
-"""What a process and its compile server say to each other, over two pipes.
+"""The messages between a process and its compile server, over two pipes.
 
 A request is two lengths, a JSON object with the features and the pipeline, and the LLVM IR.  An answer is a status, a
 length and that many bytes: an object, or the text of an error.  The server sends ``READY`` once, before it reads.
@@ -23,7 +23,7 @@ _MOST_BYTES: Final = 1 << 30
 
 
 class Status(IntEnum):
-    """What an answer holds: an object, or the text of ``KernelCompileFailed`` or of ``BackendUnavailable``."""
+    """The kinds of answers: an object, or the text of ``KernelCompileFailed`` or of ``BackendUnavailable``."""
 
     READY = 0
     OBJECT = 1
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the server sends: ``content`` is an object for ``OBJECT``, UTF-8 text for errors."""
+    """An answer of the server: ``content`` is an object for ``OBJECT``, UTF-8 text for errors."""
 
     status: Status
     content: bytes

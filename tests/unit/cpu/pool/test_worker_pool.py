@@ -268,18 +268,21 @@ def test_a_closed_pool_stops_and_refuses(pool: WorkerPool) -> None:
 
 
 def test_a_forgotten_pool_lets_its_threads_go() -> None:
+    before = set(threading.enumerate())  # the shared pool of other tests among them
     pool = WorkerPool(entries(), size=2, cpus=2)
     job, frame = adding(pool)
     job.set_timeout(3600)
     job.add_done_callback(lambda: None)
     assert pool.run(job) is Outcome.COMPLETED
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith("vyre-cpu-")]
+    threads = [thread for thread in threading.enumerate() if thread not in before]
+    assert len(threads) >= 3  # workers, and those for deadlines and callbacks
     known = ref(pool)
     del pool, job
     gc.collect()
     assert known() is None
     for thread in threads:
         thread.join(LIMIT_S)
+        assert not thread.is_alive()
     assert frame.data[0] == SUM
 
 

@@ -54,7 +54,10 @@ class Private(NamedTuple):
 
 
 class PrivateTable:
-    """The privatisation table of a kernel command whose frame has ``frame_words`` words."""
+    """The privatisation table of a kernel command whose frame has ``frame_words`` words.
+
+    Tables of the same entries and frame are equal.
+    """
 
     def __init__(self, frame_words: int, entries: Sequence[Private]) -> None:
         words = [len(entries), 8 * frame_words]
@@ -66,6 +69,12 @@ class PrivateTable:
         self.address: Final = addressof(self.words)
         self.nbytes: Final = _lines(8 * frame_words) + sum(_lines(entry.nbytes) for entry in entries)
         """Bytes of scratch that a thread's frame and copies take."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrivateTable) and bytes(self.words) == bytes(other.words)
+
+    def __hash__(self) -> int:
+        return hash(bytes(self.words))
 
 
 class Kernel(NamedTuple):

@@ -188,7 +188,9 @@ class CpuPipeline:
         if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
             sink = self._kernels.maker.decisions
             launch = shape.launch
-            shape.choice = self._place(self.module_for(launch), launch, shape.estimate.group_ns, sink)
+            choice = self._place(self.module_for(launch), launch, shape.estimate.group_ns, sink)
+            if choice != shape.choice:  # else the lanes, and the lists that they have recorded, stay in use
+                shape.choice = choice
 
     def module_for(self, launch: Launch) -> KernelModule:
         """Returns the variant for a launch whose buffers all threads share."""

@@ -57,6 +57,7 @@ def test_copies_are_made_only_where_they_give_the_same_bytes_and_fit(inputs: Pri
         assert inputs.threads > 1 and not inputs.order_sensitive
         assert len(buffer.use.ops) == 1 and buffer.use.ops <= MERGEABLE
         assert not (buffer.use.plain or buffer.use.results_used or buffer.aliased) and buffer.nbytes
+    assert not (found.buffers and found.shared)
     if found.shared:
         assert sorted((*found.buffers, *(each.buffer for each in found.shared))) == sorted(named)
 

@@ -134,14 +134,20 @@ CASES = [
     ),
     _copies(
         atomics(counters(ADD, nbytes=100), counters(MAX, name="b", nbytes=80), counters(ADD, name="c", nbytes=20)),
-        PrivateAtomics(("b", "c"), 100, (SharedAtomics("counts"),)),
-        MORE.format(100, 4),
+        PrivateAtomics((), 0, (SharedAtomics("counts"), SharedAtomics("b"), SharedAtomics("c"))),
+        "`counts`: 100 bytes exceed the 99 left to a thread",
         PrivateThresholds(bytes_per_thread=199),
     ),
     _copies(
+        atomics(counters(ADD, nbytes=100), counters(MAX, name="b", nbytes=80), counters(ADD, name="c", nbytes=20)),
+        PrivateAtomics(("counts", "b", "c"), 200),
+        MORE.format(200, 4),
+        PrivateThresholds(bytes_per_thread=200),
+    ),
+    _copies(
         atomics(counters(ADD, nbytes=100), counters(ADD, name="b", nbytes=100)),
-        PrivateAtomics(("counts",), 100, (SharedAtomics("b"),)),
-        MORE.format(100, 4),
+        PrivateAtomics((), 0, (SharedAtomics("counts"), SharedAtomics("b"))),
+        "`b`: 100 bytes exceed the 99 left to a thread",
         PrivateThresholds(bytes_per_thread=199),
     ),
     _copies(

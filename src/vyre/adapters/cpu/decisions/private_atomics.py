@@ -4,12 +4,14 @@ A copy starts with the neutral element of the operator, its thread changes it by
 merged into the buffer afterwards.  That gives the same bytes only where no result of an atomic is used, nothing else
 accesses the elements, and one operator, whose operands may be taken in any order, is used on all of them.
 
-Units: ns, bytes.  Rule: a copy is made if the locked operations that it saves take longer than preparing and merging
-it, and if all copies of a thread fit its share of the cache; small buffers first.  O(n log n).
+Units: ns, bytes.  Rule: a copy pays if the locked operations that it saves take longer than preparing and merging it,
+and if all copies of a thread fit its share of the cache; small buffers first.  The code of a kernel locks all of its
+atomics or none, so copies are made only if they pay for every buffer with atomics.  O(n log n).
 """
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final
 
 from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse
@@ -76,12 +78,11 @@ DEFAULT_THRESHOLDS: Final = PrivateThresholds()
 
 
 def private_atomics(inputs: PrivateInputs, thresholds: PrivateThresholds = DEFAULT_THRESHOLDS) -> PrivateAtomics:
-    """Returns the buffers that get a copy for each thread, and why the others get none."""
+    """Returns the buffers that get a copy for each thread: all with atomics, or none, and why."""
     if inputs.order_sensitive:
         return PrivateAtomics((), why=Reason("the program depends on the order of atomics, and one thread runs it"))
     if inputs.threads < 2:
         return PrivateAtomics((), why=Reason("one thread runs it, and needs no lock"))
-    chosen: dict[int, int] = {}
     shared: dict[int, Reason] = {}
     left = thresholds.bytes_per_thread
     for place, buffer in sorted(enumerate(inputs.buffers), key=lambda item: (item[1].nbytes, item[0])):
@@ -89,28 +90,21 @@ def private_atomics(inputs: PrivateInputs, thresholds: PrivateThresholds = DEFAU
         if why is None and buffer.nbytes > left:
             why = Reason("{} bytes exceed the {} left to a thread", (buffer.nbytes, left))
         if why is None:
-            chosen[place] = buffer.nbytes
             left -= buffer.nbytes
         else:
             shared[place] = why
     names = [buffer.use.buffer for buffer in inputs.buffers]
-    return PrivateAtomics(
-        tuple(names[place] for place in sorted(chosen)),
-        sum(chosen.values()),
-        tuple(SharedAtomics(names[place], shared[place]) for place in sorted(shared)),
-        _why(chosen, {names[place]: why for place, why in shared.items()}, inputs.threads),
-    )
-
-
-def _why(chosen: dict[int, int], shared: dict[str, Reason], threads: int) -> Reason:
-    if chosen:
-        return Reason(
-            "copies of {} bytes for each of {} threads save more than they cost", (sum(chosen.values()), threads)
-        )
+    if not names:
+        return PrivateAtomics((), why=Reason("it has no atomics on buffers"))
     if shared:
-        name, why = min(shared.items())
-        return Reason("`{}`: {}", (name, why))
-    return Reason("it has no atomics on buffers")
+        name, refused = min(((names[place], why) for place, why in shared.items()), key=itemgetter(0))
+        also = Reason("the atomics on `{}` need a lock, and code locks all or none", (name,))
+        kept = tuple(SharedAtomics(each, shared.get(place, also)) for place, each in enumerate(names))
+        return PrivateAtomics((), 0, kept, Reason("`{}`: {}", (name, refused)))
+    nbytes = thresholds.bytes_per_thread - left
+    figures = (nbytes, inputs.threads)
+    why = Reason("copies of {} bytes for each of {} threads save more than they cost", figures)
+    return PrivateAtomics(tuple(names), nbytes, (), why)
 
 
 def _refusal(buffer: AtomicBuffer, inputs: PrivateInputs, thresholds: PrivateThresholds) -> Reason | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from vyre.adapters.caching.memory_cache import Built, MemoryBudget, MemoryCache
@@ -28,7 +29,7 @@ from vyre.domain.ir.stmt import walk_statements
 from vyre.domain.ir.walk import unique_expressions
 from vyre.domain.names import Dim3
 from vyre.domain.specialization import SpecMap
-from vyre.policies.journal import decide
+from vyre.policies.journal import DecisionSink, decide
 
 MODULES: Final = 2048
 _NODES: Final = "program_nodes"
@@ -47,20 +48,22 @@ class LoadedKernels(NamedTuple):
 class KernelModule:
     """The kernels of a program in one variant; ``loaded`` is replaced when better code is there.
 
-    ``nodes`` is the size of the program.  A launch keeps a reference to the code that it runs.
+    ``nodes`` is the size of the program, ``options`` are those of the variant.  A launch keeps a reference to the code
+    that it runs.
     """
 
     __slots__ = (
         "__weakref__",
         "_cache",
+        "_decided",
         "_due",
         "_light_ns",
-        "_options",
         "_pending",
         "_source",
         "launches",
         "loaded",
         "nodes",
+        "options",
         "spent_ns",
     )
 
@@ -74,14 +77,20 @@ class KernelModule:
     ) -> None:
         self._cache = cache
         self._source = source
-        self._options = options
         self._light_ns = light_ns
         self.loaded: LoadedKernels = loaded
         self.nodes: Final = program_nodes(source.program)
+        self.options: Final = options
         self.launches: int = 0
         self.spent_ns: int = 0
         self._due = 2 if cache.recompiles and loaded.pipeline is Pipeline.LIGHT else 0
         self._pending = False
+        self._decided: PipelineInputs | None = None
+
+    def explain_pipeline(self, sink: DecisionSink | None) -> None:
+        """Reports the decision about the pipeline that made the present code, or makes the next, to ``sink``."""
+        stored = self.loaded.pipeline is Pipeline.FULL
+        decide(sink, compile_pipeline, replace(self._decided or self._inputs(), stored=stored))
 
     def took(self, ns: int, runs: int = 1) -> None:
         """Records the processor time of so many runs of the module, and compiles it again when that pays."""
@@ -95,22 +104,25 @@ class KernelModule:
         cache = self._cache
         if self._pending or not cache.recompiles:
             return
-        inputs = PipelineInputs(
-            launches=self.launches,
-            spent_ns=self.spent_ns,
-            nodes=self.nodes,
-            light_ns=self._light_ns,
-            compiler=cache.maker.can_compile,
-        )
-        verdict = decide(cache.maker.decisions, compile_pipeline, inputs)
+        self._decided = self._inputs()
+        verdict = decide(cache.maker.decisions, compile_pipeline, self._decided)
         if isinstance(verdict, FullPipeline):
             self._pending, self._due = True, 0
             cache.compile_later(self._recompile)
 
+    def _inputs(self) -> PipelineInputs:
+        return PipelineInputs(
+            launches=self.launches,
+            spent_ns=self.spent_ns,
+            nodes=self.nodes,
+            light_ns=self._light_ns,
+            compiler=self._cache.maker.can_compile,
+        )
+
     def _recompile(self) -> None:
         counters = self._cache.counters
         try:
-            self.loaded = self._cache.load(self._cache.maker.full(self._source, self._options))
+            self.loaded = self._cache.load(self._cache.maker.full(self._source, self.options))
         except BackendError:  # the light code goes on serving
             counters.full_compile_failures += 1
             return

@@ -56,15 +56,17 @@ class Choice(NamedTuple):
 class Shape:
     """A pipeline at certain input lengths.
 
-    ``choice`` is the present one; read it once.  ``idle`` holds the lanes that no dispatch uses.
+    ``choice`` is the present one; read it once.  ``planned_ns`` is the time of a workgroup by which it was made, None
+    if none was measured.  ``idle`` holds the lanes that no dispatch uses.
     """
 
-    __slots__ = ("choice", "estimate", "groups", "idle", "launch", "short")
+    __slots__ = ("choice", "estimate", "groups", "idle", "launch", "planned_ns", "short")
 
     def __init__(self, launch: Launch, choice: Choice, *, short: bool) -> None:
         self.launch: Final = launch
         self.groups: Final = prod(launch.grid)
         self.choice: Choice = choice
+        self.planned_ns: int | None = None
         self.short: Final = short
         self.estimate: Final = Estimate()
         self.idle: Final[list[Lane]] = []
@@ -101,7 +103,7 @@ class CpuPipeline:
         self._lock = threading.Lock()
         alone = self._ordered or device.threads == 1
         self._apart: Final = EmitOptions(
-            lanes=self._lanes(joined=False),
+            lanes=self._lanes(joined=False, sink=kernels.maker.decisions),
             counting=config.step_budget is not None,
             exclusive=alone and bool(atomic_uses(sized)),
         )
@@ -146,7 +148,7 @@ class CpuPipeline:
         """Returns the work of a dispatch of inputs of these lengths.  ``sink`` receives the decisions about it."""
         shape = self.shape(input_nbytes)
         if sink is not None:
-            self._place(shape.choice.module, shape.launch, None, sink)
+            self._explain(shape, sink)
         work = work_of(self.spec(shape.launch), shape.choice.module)
         after = self._planner.after
         if self.config.timeout_s is not None:
@@ -188,7 +190,9 @@ class CpuPipeline:
         if shape.estimate.took(processor_ns // self.config.launches, shape.groups):
             sink = self._kernels.maker.decisions
             launch = shape.launch
-            choice = self._place(self.module_for(launch), launch, shape.estimate.group_ns, sink)
+            group_ns = shape.estimate.group_ns
+            choice = self._place(self.module_for(launch), launch, group_ns, sink)
+            shape.planned_ns = group_ns
             if choice != shape.choice:  # else the lanes, and the lists that they have recorded, stay in use
                 shape.choice = choice
 
@@ -231,12 +235,20 @@ class CpuPipeline:
             order_sensitive=self._ordered,
             sink=sink,
         )
-        if found.threads > 1 and not self._ordered:
-            table = private_buffers(self.program, self.plan, launch, found.threads, sink)
-            if table is not None:
-                options = replace(self._sized_options(launch), exclusive=True)
-                return Choice(self._kernels.get(self._source, options), found._replace(table=table))
-        return Choice(module, found)
+        table = private_buffers(
+            self.program, self.plan, launch, found.threads, order_sensitive=self._ordered, sink=sink
+        )
+        if table is None:
+            return Choice(module, found)
+        options = replace(self._sized_options(launch), exclusive=True)
+        return Choice(self._kernels.get(self._source, options), found._replace(table=table))
+
+    def _explain(self, shape: Shape, sink: DecisionSink) -> None:
+        """Takes the decisions by which the next run of ``shape`` goes again, on the same inputs, for ``sink``."""
+        module = shape.choice.module
+        self._lanes(joined=module.options.joined, sink=sink)
+        module.explain_pipeline(sink)
+        self._place(self.module_for(shape.launch), shape.launch, shape.planned_ns, sink)
 
     def _sized_options(self, launch: Launch) -> EmitOptions:
         options = self._options
@@ -246,12 +258,12 @@ class CpuPipeline:
 
     def _joined(self) -> EmitOptions:
         """Returns the options of most launches: where workgroups leave lanes of a vector idle, it holds several."""
-        lanes = self._lanes(joined=True)
+        lanes = self._lanes(joined=True, sink=self._kernels.maker.decisions)
         if prod(self.program.workgroup_size) % lanes == 0 or not can_join(self.program):
             return self._apart
         return replace(self._apart, lanes=lanes, joined=True)
 
-    def _lanes(self, *, joined: bool) -> int:
+    def _lanes(self, *, joined: bool, sink: DecisionSink | None) -> int:
         device, program = self._device, self.program
         inputs = VectorInputs(
             vector_bits=self._kernels.maker.tools.features.vector_bits,
@@ -260,7 +272,7 @@ class CpuPipeline:
             forced=device.options.lanes,
             joined=joined,
         )
-        return decide(self._kernels.maker.decisions, vector_width, inputs).lanes
+        return decide(sink, vector_width, inputs).lanes
 
 
 class CpuExecutor(PipelineExecutor[CpuPipeline]):

@@ -24,6 +24,7 @@ SHORT_STEPS: Final = 1 << 24
 They take some ten milliseconds at most, for which an interrupt may wait.
 """
 U32_MAX: Final = 0xFFFF_FFFF
+U64_MAX: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Estimate:
@@ -91,19 +92,21 @@ def place(
 
 
 def private_buffers(
-    program: Program, plan: BindingPlan, launch: Launch, threads: int, sink: DecisionSink | None
+    program: Program,
+    plan: BindingPlan,
+    launch: Launch,
+    threads: int,
+    *,
+    order_sensitive: bool,
+    sink: DecisionSink | None,
 ) -> PrivateTable | None:
-    """Returns the table of the buffers of which each thread gets a copy; None unless no atomic is left that needs a
-    lock.
-    """
+    """Returns the table of the buffers of which each thread gets a copy; None if threads share them all."""
     uses = atomic_uses(program)
-    if not uses or threads < 2:
-        return None
     nbytes = {b.buffer.name: n for b, n in zip(plan.bindings, launch.nbytes, strict=True)}
     buffers = tuple(AtomicBuffer(use=use, nbytes=nbytes[use.buffer]) for use in uses)
-    lanes = prod(launch.grid) * prod(launch.workgroup)
-    chosen = decide(sink, private_atomics, PrivateInputs(buffers=buffers, threads=threads, lanes=lanes))
-    if len(chosen.buffers) != len(uses):
+    lanes = min(prod(launch.grid) * prod(launch.workgroup), U64_MAX)
+    inputs = PrivateInputs(buffers=buffers, threads=threads, lanes=lanes, order_sensitive=order_sensitive)
+    if not decide(sink, private_atomics, inputs).buffers:
         return None
     slots = {binding.buffer.name: slot for slot, binding in enumerate(plan.bindings)}
     entries = [

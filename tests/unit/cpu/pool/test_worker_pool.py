@@ -28,7 +28,7 @@ SUM = 500 * 501 // 2
 
 @pytest.fixture
 def pool() -> Iterator[WorkerPool]:
-    made = WorkerPool(entries(), size=SIZE, cpus=2)
+    made = WorkerPool(entries(), size=SIZE, cpus=2, relief=0)
     yield made
     assert made.close()
 
@@ -487,6 +487,35 @@ def test_workers_are_started_when_they_are_needed() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no affinity of threads")
+def test_jobs_begin_while_every_worker_runs_one_that_does_not_end() -> None:
+    pool = WorkerPool(entries(), size=SIZE, cpus=2)
+    busy = begun(pool, SIZE + 3)
+    assert pool.counts["workers"] > SIZE
+    job, frame = adding(pool)
+    pool.submit(job)
+    assert job.wait(LIMIT_S)
+    assert pool.run(adding(pool)[0]) is Outcome.COMPLETED
+    assert frame.data[0] == SUM
+    assert not any(each.done for each in busy)
+    assert pool.close()
+
+
+def test_no_more_workers_are_started_for_queued_jobs_than_are_allowed() -> None:
+    pool = WorkerPool(entries(), size=1, cpus=2, relief=2)
+    busy = begun(pool, 3)
+    waiting, _ = adding(pool)
+    pool.submit(waiting)
+    seen = -1, -1
+    for _ in range(20):  # looks without a pause
+        seen = pool.relieve(*seen) or seen
+    assert pool.counts["workers"] == 3
+    assert not waiting.done
+    busy[0].stop()
+    assert waiting.wait(LIMIT_S)
+    assert pool.relieve(0, 0) is None
+    assert pool.close()
+
+
 def test_affinity() -> None:
     cpu = frozenset([max(os.sched_getaffinity(0))])
     pool = WorkerPool(entries(), size=2, cpus=1, affinity=cpu)

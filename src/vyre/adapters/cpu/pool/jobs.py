@@ -188,6 +188,7 @@ def _write_pop(m: Text) -> None:
         f.ret(NULL)
     f.call(I1, "vyre_unlink", pool, f.at(pool, at.POOL_QUEUE), job)
     left = f.sub(f.update("sub", I32, 1, pool, at.POOL_QUEUED), 1)
+    f.poke(I32, f.add(f.peek(I32, pool, at.POOL_BEGUN), 1), pool, at.POOL_BEGUN)
     f.update("add", I32, at.RUNNING - at.QUEUED, job, at.JOB_STATE)
     unlock(f, pool)
     with f.unless(f.compare("eq", left, 0)):

@@ -83,6 +83,7 @@ POOL_SLEEPERS: Final = 128  # i32
 POOL_SPINNERS: Final = 132  # i32
 POOL_BUSY: Final = 136  # i32: threads in here that do not sleep
 POOL_QUEUED: Final = 140  # i32
+POOL_BEGUN: Final = 144  # i32: how many jobs were taken from the queue
 POOL_OPEN: Final = 192  # bits: teams that may want help
 POOL_FREE_TEAMS: Final = 256  # bits
 POOL_FREE_CONTEXTS: Final = 320  # bits, of contexts for callers

@@ -25,6 +25,10 @@ SLICE_NS: Final = 50_000_000
 """How long the main thread waits natively before it lets Python handle signals that arrived on other threads."""
 SPIN_NS: Final = 20_000
 """How long a thread spins for the next work, or for the end of a job or a team, before it sleeps."""
+STALL_S: Final = 0.1
+"""The time between two looks at the queue while jobs wait in it."""
+RELIEF: Final = 64
+"""How many workers are started, at most, because every other one is busy and no queued job begins."""
 LEAVE_S: Final = 5.0
 """How long closing a pool waits for its threads."""
 _RECORDS: Final = 64
@@ -41,7 +45,8 @@ _Called: TypeAlias = "tuple[Job, Callable[[], object]]"
 class WorkerPool:
     """Worker threads, which run jobs of all sessions without the interpreter lock.
 
-    ``size`` workers are started when the first job needs them, more when a job asks for more threads.  ``cpus`` is how
+    ``size`` workers are started when the first job needs them, more when a job asks for more threads, and one at a time
+    (``relief`` in all) when no queued job begins because all workers run kernels that do not end.  ``cpus`` is how
     many threads may be awake while one of them spins.  ``affinity`` is the set of CPUs on which the workers run.
     All methods may be called from any thread.  A fork of the process has a pool without workers, which starts its own;
     jobs of the parent are refused there.
@@ -55,6 +60,7 @@ class WorkerPool:
         cpus: int,
         affinity: frozenset[int] | None = None,
         spin_ns: int = SPIN_NS,
+        relief: int = RELIEF,
     ) -> None:
         self.entries: Final = entries
         self.size: Final = size
@@ -62,6 +68,7 @@ class WorkerPool:
         self.affinity: Final = affinity
         self.most_threads: Final = at.MOST_WORKERS
         self._spin_ns: Final = spin_ns
+        self._most_relief: Final = relief
         self._parent = 0
         self._open()
         _POOLS.add(self)
@@ -81,8 +88,9 @@ class WorkerPool:
         self._threads: list[threading.Thread] = []
         self._workers = 0
         self._numbers = count()
-        self._watching = self._calling = self._closed = False
-        self._release = finalize(self, _dispose, self.entries, self.block, self._blocks, self._threads)
+        self._watching = self._calling = self._relieving = self._closed = False
+        self._relief = Relief()
+        self._release = finalize(self, _dispose, self.entries, self.block, self._blocks, self._threads, self._relief)
         self._release.atexit = False
 
     # ------------------------------------------------------------ records
@@ -138,6 +146,8 @@ class WorkerPool:
             ran = True
             try:
                 code = entries.run(address, SLICE_NS)
+                if code == at.STILL_RUNNING:
+                    self._await_begin()
                 while code == at.STILL_RUNNING:
                     code = entries.wait(address, SLICE_NS)
                 ran = code != at.REFUSED_BUSY
@@ -163,6 +173,8 @@ class WorkerPool:
         code = self.entries.submit(job.address, 0 if after is None else after.address)
         if code < 0:
             raise self._refused(job, code)
+        if not self._relief.wanted.is_set():
+            self._await_begin()
 
     def wait(self, job: Job, timeout_s: float | None) -> bool:
         """Implements ``Job.wait``."""
@@ -225,6 +237,33 @@ class WorkerPool:
                     return  # with fewer threads everything runs, only slower
                 self._workers += 1
 
+    def _await_begin(self) -> None:
+        """Has a thread look whether queued jobs begin, and start workers while they do not."""
+        if not self._relieving:
+            with self._lock:
+                if not self._relieving and not self._closed:
+                    self._start("relief", _relieve, ref(self), self._relief)
+                    self._relieving = True
+        self._relief.wanted.set()
+
+    def relieve(self, stalls: int, begun: int) -> tuple[int, int] | None:
+        """Starts a worker if no queued job has begun for long enough.
+
+        ``begun`` jobs had been taken from the queue at the last look, ``stalls`` looks in a row found no other number;
+        returns both as they are now, or None if no job is queued.  Each further worker takes one look more.
+        """
+        if not c_int32.from_address(self.block + at.POOL_QUEUED).value:
+            return None
+        now = c_int32.from_address(self.block + at.POOL_BEGUN).value
+        if now != begun:
+            return 0, now
+        if stalls + 1 > self._relief.started and self._relief.started < self._most_relief:
+            with suppress(DispatchFailed):
+                self._start_workers(self._workers + 1)
+            self._relief.started += 1
+            return 0, now
+        return stalls + 1, now
+
     def _start(self, name: str, target: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=target, args=arguments, name=f"vyre-cpu-{name}", daemon=True)
         try:
@@ -270,6 +309,7 @@ class WorkerPool:
         """
         with self._lock:
             self._closed = True
+        self._relief.end()
         if self._pid == os.getpid():
             self.entries.shutdown(self.block)
         ended = _join(self._threads, wait_s)
@@ -353,6 +393,40 @@ def _call_back(known: ReferenceType[WorkerPool], entries: Entries, block: int) -
             seen = entries.ended(block, seen, -1)
 
 
+class Relief:
+    """What the pool and the thread that starts further workers share.
+
+    ``wanted``: jobs may be queued.  ``ended``: the thread shall leave.  ``started``: how many workers it has started.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: Final = threading.Event()
+        self.ended: Final = threading.Event()
+        self.started: int = 0
+
+    def end(self) -> None:
+        """Lets the thread leave."""
+        self.ended.set()
+        self.wanted.set()
+
+
+def _relieve(known: ReferenceType[WorkerPool], relief: Relief) -> None:
+    """Looks at the queue as long as jobs wait in it, until the pool is closed or nobody knows it any longer."""
+    _block_signals()
+    found: tuple[int, int] | None = None
+    while not relief.ended.is_set():
+        if found is None:
+            relief.wanted.wait()
+        if relief.ended.wait(STALL_S):
+            return
+        relief.wanted.clear()  # before the look: who queues a job after it wakes this thread again
+        pool = known()
+        if pool is None:
+            return
+        found = pool.relieve(*(found or (0, -1)))
+        del pool
+
+
 def _block_signals() -> None:
     """Leaves signals to the main thread, whose waiting they interrupt."""
     kept = {getattr(signal, name, None) for name in _KEPT_SIGNALS}
@@ -367,8 +441,9 @@ def _join(threads: list[threading.Thread], wait_s: float) -> bool:
     return not any(thread.is_alive() for thread in threads)
 
 
-def _dispose(entries: Entries, block: int, blocks: list[int], threads: list[threading.Thread]) -> None:
+def _dispose(entries: Entries, block: int, blocks: list[int], threads: list[threading.Thread], relief: Relief) -> None:
     """Frees the memory of a pool that nobody knows any longer, unless one of its threads does not end."""
+    relief.end()
     entries.shutdown(block)
     if not _join(threads, LEAVE_S):
         return

@@ -48,7 +48,7 @@ def emit(
     return chosen.emission.emit(program, chosen.options, spec_literals(program, spec))
 
 
-def emission_key(
+def emission_keys(
     program: Program,
     *,
     target: str | None = None,
@@ -56,8 +56,8 @@ def emission_key(
     grid_sync: str = NATIVE,
     spec: Mapping[str, SpecInput] | None = None,
     form: str | None = None,
-) -> ArtifactKey:
-    """Returns the key under which a cache stores the result of ``emit`` for the same arguments.
+) -> tuple[ArtifactKey, ...]:
+    """Returns the keys under which a cache stores the code of a program, for the arguments of ``emit``; at least one.
 
     Raises ``InvalidProgram`` if a name in the program does not resolve, and ``InvalidConfig`` as ``emit`` does.
     """
@@ -66,7 +66,7 @@ def emission_key(
 
     expect("program", program, Program, "a Program")
     chosen = choose_emission(load_catalog(), target, assume, grid_sync, form)
-    return chosen.emission.key(program, chosen.options, complete_spec(program, spec))
+    return chosen.emission.keys(program, chosen.options, complete_spec(program, spec))
 
 
 class ChosenEmission(NamedTuple):

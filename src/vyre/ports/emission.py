@@ -56,7 +56,8 @@ class EmittedModule(Protocol):
 class CodeEmission(Protocol):
     """A facet that emits code.
 
-    ``emit`` and ``key`` are pure functions of their arguments and may be called from any thread.
+    ``emit`` and ``keys`` depend on their arguments only, and for a target that is the processor of this machine on it
+    and on the settings of its backend.  They may be called from any thread.
     """
 
     @property
@@ -87,10 +88,11 @@ class CodeEmission(Protocol):
         """
         ...
 
-    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
-        """Returns the key under which a cache stores the result of ``emit``; ``spec`` holds a value of every
-        constant.
+    def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
+        """Returns the keys under which a cache stores the code of a program, at least one; ``spec`` holds a value of
+        every constant.
 
-        Raises ``InvalidProgram`` if a name in the program does not resolve.
+        Several keys stand for code that is made in several ways, such as by several pipelines of a compiler.  Raises
+        ``InvalidProgram`` if a name in the program does not resolve.
         """
         ...

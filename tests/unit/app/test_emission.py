@@ -51,8 +51,8 @@ class Listing:
     def emit(self, program: Program, options: EmissionOptions, spec: Mapping[str, Literal], /) -> Written:
         return Written(f"{self.name} {sorted(options.assume)} {options.grid_sync}", options.target)
 
-    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
-        raise AssertionError("nobody asks for a key")
+    def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
+        raise AssertionError("nobody asks for keys")
 
 
 def registration(rank: int, emission: Listing | None) -> BackendRegistration:

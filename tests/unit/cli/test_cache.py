@@ -84,7 +84,7 @@ def test_list_shows_entries(vyre: Vyre, full: Path) -> None:
         for path in sorted(entry_files(full), key=lambda path: -path.stat().st_mtime_ns)
     ]
     text = vyre("list").out.splitlines()
-    assert text[0].split() == ["kind", "program", "target", "bytes", "built", "in", "last", "used"]
+    assert text[0].split() == ["kind", "program", "target", "variant", "bytes", "built", "in", "last", "used"]
     assert "1500.0 ms  2001-09-09" in "\n".join(text)
 
 

@@ -14,7 +14,7 @@ from vyre.adapters.cpu.llvm.emit import emit
 from vyre.adapters.cpu.native.compilation import Pipeline, assembly
 from vyre.adapters.cpu.native.features import AARCH64, CpuFeatures, host
 from vyre.app.journal import DecisionJournal
-from vyre.domain.errors import InvalidProgram, UnsupportedFeature
+from vyre.domain.errors import InvalidProgram
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.text import parse_program
 from vyre.domain.specialization import complete_spec
@@ -107,9 +107,8 @@ def test_what_is_refused() -> None:
     broken = parse_program("workgroup_size 64, 1, 1 buffer y @0 read u32[64] body { y[gid.x] = 1u }")
     with pytest.raises(InvalidProgram):
         emitted(broken, "llvm")
-    program = saxpy_program()
-    with pytest.raises(UnsupportedFeature, match="keys of emitted text"):
-        CpuEmission().key(program, EmissionOptions(target="cpu"), complete_spec(program, None))
+    with pytest.raises(InvalidProgram):
+        CpuEmission().keys(broken, EmissionOptions(target="cpu"), complete_spec(broken, None))
 
 
 def test_the_facet_describes_itself() -> None:

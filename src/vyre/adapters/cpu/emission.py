@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.adapters.cpu.native.features import AARCH64, host
-from vyre.domain.errors import UnsupportedFeature
 from vyre.domain.printable import one_line
+from vyre.domain.validation.validator import check_rules
 from vyre.policies.journal import decide
 from vyre.ports.emission import EmissionOptions
 
@@ -107,7 +107,6 @@ class CpuEmission:
         from vyre.adapters.cpu.llvm.emit import emit
         from vyre.adapters.cpu.llvm.options import EmitOptions
         from vyre.adapters.cpu.llvm.program_facts import uses_subgroups
-        from vyre.domain.validation.validator import check_rules
 
         check_rules(program).raise_if_invalid()
         x, y, z = program.workgroup_size
@@ -120,10 +119,27 @@ class CpuEmission:
         text = assembly(code.text, host(), Pipeline.LIGHT)
         return CpuModule(located_assembly(text, host().arch), ASSEMBLY, program, code)
 
-    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
-        """Raises ``UnsupportedFeature``: caches hold the objects of the CPU backend, and no text."""
-        raise UnsupportedFeature(
-            feature="keys of emitted text", backend=TARGET, fix="name a target whose code is stored, such as sm_90."
+    def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
+        """Returns the keys of the machine code that most launches on this machine use, of each pipeline of the
+        compiler.
+
+        Launches with a step budget, with large buffers, with copies for atomics or with a grid of several axes may use
+        other variants.
+        """
+        from vyre.adapters.cpu.native.compilation import Pipeline, llvm_version
+        from vyre.adapters.cpu.pool.options import default_threads, options_from
+        from vyre.adapters.cpu.runtime.artifact_keys import ObjectKeys
+        from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
+        from vyre.adapters.system import ProcessEnvironment
+
+        check_rules(program).raise_if_invalid()
+        found = options_from(ProcessEnvironment())
+        threads = found.threads or default_threads(found.affinity)
+        usual = variants_of(VariantInputs(program, host(), threads), None).usual
+        compiler = llvm_version() or ""
+        return tuple(
+            ObjectKeys(host(), usual, pipeline, compiler).key(program, spec, program.workgroup_size)
+            for pipeline in Pipeline
         )
 
 

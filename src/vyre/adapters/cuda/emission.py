@@ -50,11 +50,11 @@ class PtxEmission:
 
         return emit(program, _options(options), spec)
 
-    def key(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> ArtifactKey:
+    def keys(self, program: Program, options: EmissionOptions, spec: SpecMap, /) -> tuple[ArtifactKey, ...]:
         """Returns the key of the PTX in an artifact store."""
         from vyre.adapters.cuda.runtime.artifact_keys import ptx_keys
 
-        return ptx_keys(_options(options)).key(program, spec)
+        return (ptx_keys(_options(options)).key(program, spec),)
 
 
 def _options(options: EmissionOptions) -> EmitOptions:

@@ -23,6 +23,7 @@ from vyre.adapters.terminal import complain, put
 from vyre.app.cli import report
 from vyre.app.cli.exit_codes import Exit
 from vyre.app.cli.options import AsJson
+from vyre.domain.artifact_key import ArtifactKey, ArtifactKind
 from vyre.domain.cache_config import CacheConfig
 from vyre.domain.errors import InvalidConfig, UnreadableFile
 from vyre.ports.support import NullTelemetry
@@ -82,13 +83,14 @@ def list_(directory: Directory = None, as_json: AsJson = False) -> int:
     if as_json:
         report.put_json([_entry_json(entry) for entry in listed])
         return Exit.OK
-    rows = report.table("kind", "program", "target", "bytes", "built in", "last used")
+    rows = report.table("kind", "program", "target", "variant", "bytes", "built in", "last used")
     for entry in listed:
         report.add_row(
             rows,
             entry.kind,
-            entry.program[:_DIGITS],
+            _program(entry.program),
             "?" if entry.key is None else entry.key.target,
+            "" if entry.key is None else _variant(entry.key),
             str(entry.found.nbytes),
             f"{entry.cost_ns / 1e6:.1f} ms",
             _moment(entry.found.used_ns),
@@ -220,12 +222,34 @@ def _opened_at(root: Path) -> EntryDirectory:
     return opened
 
 
+def _program(digest: str) -> str:
+    """Returns the first digits of a digest, or the name of what is no program, which its digest spells."""
+    name = bytes.fromhex(digest).rstrip(b"\0")
+    return name.decode() if name and name.isascii() and name.decode().isprintable() else digest[:_DIGITS]
+
+
+def _variant(key: ArtifactKey) -> str:
+    """Returns the options by which objects of one program differ: the names of switches that are on, and values."""
+    if key.kind is not ArtifactKind.OBJECT:
+        return ""
+    switches = {"true": "{}", "false": ""}
+    shown = (switches.get(value, "{}=" + value).format(name) for name, value in key.policy)
+    return " ".join(filter(None, shown))
+
+
 def _entry_json(entry: inventory.Listed) -> dict[str, object]:
     key = entry.key
-    fields = {}
+    fields: dict[str, object] = {}
     if key is not None:
-        fields = {"target": key.target, "driver": key.driver, "tool": key.tool, "emitter": key.emitter.hex()}
-        fields["key"] = key.digest.hex()
+        fields = {
+            "target": key.target,
+            "driver": key.driver,
+            "tool": key.tool,
+            "emitter": key.emitter.hex(),
+            "policy": dict(key.policy),
+            "workgroup": list(key.workgroup),
+            "key": key.digest.hex(),
+        }
     return {
         "file": entry.found.path,
         "kind": entry.kind,

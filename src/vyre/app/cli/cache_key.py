@@ -1,4 +1,4 @@
-"""``vyre cache key``: prints the key under which the code of a program is stored, field by field."""
+"""``vyre cache key``: prints the keys under which the code of a program is stored, field by field."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def key(
     form: Form = None,
     as_json: AsJson = False,
 ) -> int:
-    """Print the fields of the key of a program's emitted code, and its digest; options as for `vyre emit`."""
-    from vyre.app.emission import emission_key
+    """Print the fields of the keys of a program's stored code, and their digests; options as for `vyre emit`."""
+    from vyre.app.emission import emission_keys
 
-    found = emission_key(
+    found = emission_keys(
         load_valid(program).program,
         target=target,
         assume=assume.split(",") if assume else (),
@@ -33,15 +33,17 @@ def key(
         spec=arguments.constants(spec),
         form=form,
     )
-    document = _document(found)
+    documents = [_document(each) for each in found]
     if as_json:
-        report.put_json(document)
+        report.put_json(documents[0] if len(documents) == 1 else {"keys": documents})
         return Exit.OK
-    rows = report.table("field", "value")
-    for name, value in document.items():
-        for part, text in _lines(value):
-            report.add_row(rows, f"{name} {part}" if part else name, text)
-    report.put_table(rows)
+    # What all keys have in common is printed once, and then what distinguishes each of them.
+    rows = [[row for name, value in document.items() for row in _rows(name, value)] for document in documents]
+    common = [row for row in rows[0] if all(row in others for others in rows)]
+    table = report.table("field", "value")
+    for name, text in (*common, *(row for each in rows for row in each if row not in common)):
+        report.add_row(table, name, text)
+    report.put_table(table)
     return Exit.OK
 
 
@@ -65,6 +67,10 @@ def _value(name: str, value: Any) -> Any:
             return list(value)
         case _:
             return value
+
+
+def _rows(name: str, value: Any) -> list[tuple[str, str]]:
+    return [(f"{name} {part}" if part else name, text) for part, text in _lines(value)]
 
 
 def _lines(value: Any) -> list[tuple[str, str]]:

@@ -10,18 +10,16 @@ from dataclasses import replace
 from math import prod
 from typing import Final, NamedTuple
 
-from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
 from vyre.adapters.cpu.runtime.device import CpuDevice
 from vyre.adapters.cpu.runtime.kernels import KernelCache, KernelModule
 from vyre.adapters.cpu.runtime.lane import Lane, LaneSpec, work_of
 from vyre.adapters.cpu.runtime.launch import Placement
 from vyre.adapters.cpu.runtime.shapes import Estimate, is_short, place, private_buffers
+from vyre.adapters.cpu.runtime.variants import VariantInputs, variants_of
 from vyre.adapters.kernel_source import KernelSource
 from vyre.adapters.pipelines import Compilation, PipelineExecutor
 from vyre.adapters.replay_decision import ReplayPlanner
-from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.binding import plan_bindings
 from vyre.domain.dispatch import DispatchConfig, DispatchTiming, PersistentThreadMode, SpeculationMode
 from vyre.domain.errors import DeviceOutOfMemory, UnsupportedFeature
@@ -32,7 +30,7 @@ from vyre.domain.ir.program import Program
 from vyre.domain.launch import Launch
 from vyre.domain.names import BackendId, Dim3
 from vyre.domain.validation.validator import order_sensitive
-from vyre.policies.journal import DecisionSink, decide
+from vyre.policies.journal import DecisionSink
 from vyre.policies.launching.execution_prices import ExecutionMode
 from vyre.ports.backend import HostBytes, OutputStorage
 from vyre.ports.planning import DispatchWork
@@ -101,13 +99,14 @@ class CpuPipeline:
         self._ordered: Final = order_sensitive(sized)
         self._shapes: OrderedDict[tuple[int, ...], Shape] = OrderedDict()
         self._lock = threading.Lock()
-        alone = self._ordered or device.threads == 1
-        self._apart: Final = EmitOptions(
-            lanes=self._lanes(joined=False, sink=kernels.maker.decisions),
+        self._inputs: Final = VariantInputs(
+            program=sized,
+            features=kernels.maker.tools.features,
+            threads=device.threads,
+            lanes=device.options.lanes,
             counting=config.step_budget is not None,
-            exclusive=alone and bool(atomic_uses(sized)),
         )
-        self._options: Final = self._joined()
+        self._options, self._apart = variants_of(self._inputs, kernels.maker.decisions)
         steps: list[Compilation] = []
         self._kernels.get(self._source, self._options, steps.append)
         self.compilation: Final = steps[0] if steps else Compilation((), None)
@@ -246,7 +245,7 @@ class CpuPipeline:
     def _explain(self, shape: Shape, sink: DecisionSink) -> None:
         """Takes the decisions by which the next run of ``shape`` goes again, on the same inputs, for ``sink``."""
         module = shape.choice.module
-        self._lanes(joined=module.options.joined, sink=sink)
+        self._inputs.width(sink, joined=module.options.joined)
         module.explain_pipeline(sink)
         self._place(self.module_for(shape.launch), shape.launch, shape.planned_ns, sink)
 
@@ -255,24 +254,6 @@ class CpuPipeline:
         if options.joined and launch.grid[1:] != (1, 1):
             options = self._apart
         return options if max(launch.nbytes, default=0) < WIDE_BYTES else replace(options, wide=True)
-
-    def _joined(self) -> EmitOptions:
-        """Returns the options of most launches: where workgroups leave lanes of a vector idle, it holds several."""
-        lanes = self._lanes(joined=True, sink=self._kernels.maker.decisions)
-        if prod(self.program.workgroup_size) % lanes == 0 or not can_join(self.program):
-            return self._apart
-        return replace(self._apart, lanes=lanes, joined=True)
-
-    def _lanes(self, *, joined: bool, sink: DecisionSink | None) -> int:
-        device, program = self._device, self.program
-        inputs = VectorInputs(
-            vector_bits=self._kernels.maker.tools.features.vector_bits,
-            workgroup_lanes=prod(program.workgroup_size),
-            subgroup_operations=uses_subgroups(program),
-            forced=device.options.lanes,
-            joined=joined,
-        )
-        return decide(sink, vector_width, inputs).lanes
 
 
 class CpuExecutor(PipelineExecutor[CpuPipeline]):

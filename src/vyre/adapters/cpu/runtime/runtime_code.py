@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Final
 
 from vyre.adapters.cpu.native.compilation import Pipeline
@@ -40,10 +41,12 @@ def load_entries(tools: Tools, store: ArtifactStore | None) -> Entries:
             return Entries(code.addresses, code)
         except KernelCompileFailed:  # it is whole, but does not fit this machine
             pass
+    started = time.perf_counter_ns()
     image = tools.compile(_text(tools), tools.features, Pipeline.FULL)
+    compile_ns = time.perf_counter_ns() - started
     loaded: MachineCode = tools.load(image)
     if store is not None:
-        store.put(key, Artifact(_METADATA, image))
+        store.put(key, Artifact(_METADATA, image, compile_ns))
     return Entries(loaded.addresses, loaded)
 
 

@@ -1,0 +1,66 @@
+"""Which variant of a program's code is launched: the width of its vectors and the options of the emitter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.llvm.options import EmitOptions
+from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
+from vyre.adapters.cpu.native.features import CpuFeatures
+from vyre.domain.analysis.atomic_uses import atomic_uses
+from vyre.domain.ir.program import Program
+from vyre.domain.validation.validator import order_sensitive
+from vyre.policies.journal import DecisionSink, decide
+
+
+class VariantInputs(NamedTuple):
+    """The origin of the variants of a program.
+
+    ``lanes`` is the forced number of lanes, None for the best.  ``threads`` take part in a launch at most.
+    ``counting``: steps are counted.
+    """
+
+    program: Program
+    features: CpuFeatures
+    threads: int
+    lanes: int | None = None
+    counting: bool = False
+
+    def width(self, sink: DecisionSink | None, *, joined: bool) -> int:
+        """Returns the number of lanes of a vector, which may be of several workgroups where they are ``joined``."""
+        inputs = VectorInputs(
+            vector_bits=self.features.vector_bits,
+            workgroup_lanes=prod(self.program.workgroup_size),
+            subgroup_operations=uses_subgroups(self.program),
+            forced=self.lanes,
+            joined=joined,
+        )
+        return decide(sink, vector_width, inputs).lanes
+
+
+class Variants(NamedTuple):
+    """``usual`` is for most launches; ``apart``, maybe the same, for grids of several axes."""
+
+    usual: EmitOptions
+    apart: EmitOptions
+
+
+def variants_of(inputs: VariantInputs, sink: DecisionSink | None) -> Variants:
+    """Returns the variants of a valid program, for buffers of less than 2^31 bytes that all threads share.
+
+    Where workgroups leave lanes of a vector idle, a vector of the usual variant holds several of them.
+    """
+    program = inputs.program
+    alone = inputs.threads == 1 or order_sensitive(program)
+    apart = EmitOptions(
+        lanes=inputs.width(sink, joined=False),
+        counting=inputs.counting,
+        exclusive=alone and bool(atomic_uses(program)),
+    )
+    lanes = inputs.width(sink, joined=True)
+    if prod(program.workgroup_size) % lanes == 0 or not can_join(program):
+        return Variants(apart, apart)
+    return Variants(replace(apart, lanes=lanes, joined=True), apart)

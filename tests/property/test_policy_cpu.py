@@ -18,6 +18,7 @@ from vyre.adapters.cpu.decisions.private_atomics import (
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, thread_plan
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.domain.analysis.atomic_uses import MERGEABLE, AtomicUse
+from vyre.domain.analysis.lane_chains import LaneChains
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
 
@@ -30,6 +31,16 @@ def test_a_vector_is_no_wider_than_its_register_or_its_workgroup_needs(bits: int
     assert found.candidates[0] == found.lanes and 4 in found.candidates
     assert len(set(found.candidates)) == len(found.candidates)
     assert all(width == 4 or width // 2 < lanes for width in found.candidates)
+
+
+@given(records(VectorInputs))
+def test_two_registers_hold_full_vectors_of_one_row(inputs: VectorInputs) -> None:
+    found = vector_width(inputs)
+    plain = vector_width(replace(inputs, chains=LaneChains()))
+    assert found.lanes in (plain.lanes, 2 * plain.lanes)
+    if found.lanes != plain.lanes:
+        assert inputs.workgroup_lanes % found.lanes == inputs.row_lanes % found.lanes == 0
+        assert not inputs.chains.ragged_loops and not inputs.subgroup_operations and inputs.forced is None
 
 
 USES = st.builds(

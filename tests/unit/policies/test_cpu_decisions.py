@@ -28,6 +28,7 @@ from vyre.adapters.cpu.decisions.private_atomics import (
 from vyre.adapters.cpu.decisions.thread_plan import ThreadInputs, ThreadPlan, ThreadThresholds, thread_plan
 from vyre.adapters.cpu.decisions.vector_width import VectorInputs, VectorWidth, vector_width
 from vyre.domain.analysis.atomic_uses import AtomicUse
+from vyre.domain.analysis.lane_chains import LaneChains
 from vyre.domain.ir.operators import AtomicOp
 from vyre.domain.ir.types import ScalarType
 
@@ -77,6 +78,10 @@ def _threads(inputs: ThreadInputs, verdict: ThreadPlan, why: str) -> Case:
 
 REGISTER = "a register of {} bits holds {} lanes of 32 bits"
 FILLED = "a workgroup of {} lanes fills no more than {}"
+TWICE = "lanes wait for their own results, and {} lanes in two registers fill the time"
+ROW = "a row of the workgroup has {} lanes"
+CHAIN = LaneChains(carried_words=1)
+RAGGED = LaneChains(carried_words=1, ragged_loops=True)
 UNKNOWN = "no vector register of 128 bits is known, and code has 4 lanes at least"
 MORE = "copies of {} bytes for each of {} threads save more than they cost"
 WORK = "{} ns of work for {} threads that take {} ns to start, {} workgroups at a time"
@@ -99,6 +104,26 @@ CASES = [
     _width(128, 1, VectorWidth(32, (32,)), "subgroup operations need the 32 lanes at once", True, 4),
     _width(512, 64, VectorWidth(4, (4,)), "4 lanes are asked for", False, 4),
     _width(512, 4, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, CHAIN),
+    _width(512, 32, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, True, 0, CHAIN),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 32, CHAIN),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, LaneChains(6)),
+    _width(512, 64, VectorWidth(32, (32, 16, 8, 4)), TWICE.format(32), False, None, False, 0, LaneChains(0, True)),
+    _width(256, 64, VectorWidth(16, (16, 8, 4)), TWICE.format(16), False, None, False, 0, CHAIN),
+    _width(256, 64, VectorWidth(16, (16, 8, 4)), TWICE.format(16), False, None, False, 16, CHAIN),
+    _width(128, 64, VectorWidth(4, (4, 16, 8)), REGISTER.format(128, 4), False, None, False, 0, CHAIN),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, LaneChains(7)),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, LaneChains(7, True)),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, RAGGED),
+    _width(512, 48, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 0, CHAIN),
+    _width(512, 16, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, True, 0, CHAIN),
+    _width(512, 256, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 16, CHAIN),
+    _width(512, 8, VectorWidth(8, (8, 4)), FILLED.format(8, 8), False, None, False, 0, CHAIN),
+    _width(512, 64, VectorWidth(16, (16,)), "16 lanes are asked for", False, 16, False, 0, CHAIN),
+    _width(512, 64, VectorWidth(8, (8, 16, 4)), ROW.format(8), False, None, False, 8),
+    _width(256, 64, VectorWidth(4, (4, 16, 8)), ROW.format(4), False, None, False, 4, CHAIN),
+    _width(512, 64, VectorWidth(16, (16, 8, 4)), REGISTER.format(512, 16), False, None, False, 4),
+    _width(128, 64, VectorWidth(4, (4, 16, 8)), REGISTER.format(128, 4), False, None, False, 2),
     _copies(atomics(), PrivateAtomics(()), "it has no atomics on buffers"),
     _copies(
         atomics(counters(ADD), ordered=True),

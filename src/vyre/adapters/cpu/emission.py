@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.decisions.vector_width import vector_width
 from vyre.adapters.cpu.native.features import AARCH64, host
 from vyre.domain.printable import one_line
 from vyre.domain.validation.validator import check_rules
@@ -106,11 +106,10 @@ class CpuEmission:
         """Implements ``CodeEmission.emit``; raises ``BackendUnavailable`` for assembly without llvmlite."""
         from vyre.adapters.cpu.llvm.emit import emit
         from vyre.adapters.cpu.llvm.options import EmitOptions
-        from vyre.adapters.cpu.llvm.program_facts import uses_subgroups
+        from vyre.adapters.cpu.llvm.program_facts import vector_inputs
 
         check_rules(program).raise_if_invalid()
-        x, y, z = program.workgroup_size
-        width = decide(None, vector_width, VectorInputs(host().vector_bits, x * y * z, uses_subgroups(program)))
+        width = decide(None, vector_width, vector_inputs(program, host().vector_bits))
         code = emit(program, EmitOptions(lanes=width.lanes, located=True), spec)
         if options.form != ASSEMBLY:
             return CpuModule(located_llvm(code.text), LLVM, program, code)

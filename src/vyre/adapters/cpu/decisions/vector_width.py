@@ -1,8 +1,16 @@
 """How many lanes of a workgroup does one vector of a kernel hold?
 
-Rule: as many as a register has 32-bit parts, between 4 and 16; exactly 32 where subgroup operations occur, because the
-vector is then the subgroup; and no more than a small workgroup fills, unless a vector may hold lanes of several
-workgroups.  O(1).
+Rule: as many as a register has 32-bit parts, between 4 and 16, or twice as many; exactly 32 where subgroup operations
+occur, because the vector is then the subgroup; and no more than a small workgroup fills, unless a vector may hold lanes
+of several workgroups.  O(1).
+
+Two registers a vector pay where a lane does operations one after the other, each of which waits for the one before: the
+second register fills the time.  They do not pay without such chains, for a processor then overlaps vectors itself, nor
+with many of them, which fill the time and the registers alone; nor where lanes leave loops at different rounds because
+of data, for a vector goes on until its last lane has ended.  Registers of 128 bits are not doubled.
+
+Where a workgroup has several axes, a vector that holds lanes of one row has consecutive elements, and one that holds
+lanes of two rows does not: it is not doubled beyond a row, and has half a register where that is a row.
 
 Code is written for 4 lanes at least.  On a processor whose gathers are slow, 4 lanes take the place of scalar code, so
 that width is always among the candidates that may be measured against the choice.
@@ -12,13 +20,18 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from vyre.domain.analysis.lane_chains import LaneChains
 from vyre.policies.record import U32, U32_MAX, IntRange, Reason, record, verdict, why_field
 
 WIDTHS: Final = (4, 8, 16)
 """The widths for which a register is made, ascending."""
 SUBGROUP: Final = 32
 """The lanes of a subgroup."""
+MOST_CARRIED_WORDS: Final = 6
+"""The words that a lane may carry from round to round of a loop where vectors of two registers are used."""
 _LANE_BITS: Final = 32
+_NO_CHAINS: Final = LaneChains()
+_LEAST_DOUBLED: Final = 8
 
 
 @record
@@ -28,8 +41,10 @@ class VectorInputs:
     - ``vector_bits``: bits of the widest vector register in use, such as 512; 0 if unknown.
     - ``workgroup_lanes``: lanes of a workgroup, over all axes.
     - ``subgroup_operations``: whether the program has any.
-    - ``joined``: whether a vector may hold lanes of several workgroups.
     - ``forced``: the number of lanes that the caller requires; None for the best.
+    - ``joined``: whether a vector may hold lanes of several workgroups.
+    - ``row_lanes``: lanes of a workgroup along its first axis, if it has several; 0 if it has one.
+    - ``chains``: what the lanes do one operation after the other.
     """
 
     vector_bits: U32
@@ -37,6 +52,8 @@ class VectorInputs:
     subgroup_operations: bool = False
     forced: U32 | None = None
     joined: bool = False
+    row_lanes: U32 = 0
+    chains: LaneChains = _NO_CHAINS
 
 
 @verdict
@@ -66,11 +83,29 @@ def vector_width(inputs: VectorInputs) -> VectorWidth:
     fitting = (width for width in WIDTHS if width >= inputs.workgroup_lanes and not inputs.joined)
     filled = min(fitting, default=WIDTHS[-1])
     chosen = min(native, filled)
-    candidates = (chosen, *(width for width in reversed(WIDTHS) if width != chosen and width <= filled))
     if filled < native:
         why = Reason("a workgroup of {} lanes fills no more than {}", (inputs.workgroup_lanes, chosen))
     elif inputs.vector_bits < WIDTHS[0] * _LANE_BITS:
         why = Reason("no vector register of {} bits is known, and code has {} lanes at least", (128, chosen))
+    elif inputs.row_lanes * 2 == native and inputs.row_lanes in WIDTHS:
+        chosen = inputs.row_lanes
+        why = Reason("a row of the workgroup has {} lanes", (chosen,))
+    elif native >= _LEAST_DOUBLED and _pays_twice(inputs, native * 2):
+        chosen = native * 2
+        why = Reason("lanes wait for their own results, and {} lanes in two registers fill the time", (chosen,))
     else:
         why = Reason("a register of {} bits holds {} lanes of 32 bits", (inputs.vector_bits, chosen))
+    candidates = (chosen, *(width for width in reversed(WIDTHS) if width != chosen and width <= filled))
     return VectorWidth(chosen, candidates, why)
+
+
+def _pays_twice(inputs: VectorInputs, lanes: int) -> bool:
+    """Returns whether so many lanes in two registers are better than half of them in one."""
+    chains = inputs.chains
+    return (
+        (chains.functions or chains.carried_words > 0)
+        and chains.carried_words <= MOST_CARRIED_WORDS
+        and not chains.ragged_loops
+        and inputs.workgroup_lanes % lanes == 0
+        and inputs.row_lanes % lanes == 0
+    )

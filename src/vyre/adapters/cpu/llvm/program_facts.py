@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs
+from vyre.domain.analysis.lane_chains import lane_chains
 from vyre.domain.ir.expr import Expr, Literal, SpecConst, SubgroupAdd, SubgroupBallot, SubgroupShuffle
 from vyre.domain.ir.program import Program
 from vyre.domain.ir.stmt import Barrier, Body, Loop, bodies, walk_statements
@@ -29,6 +32,22 @@ def can_join(program: Program) -> bool:
 def uses_subgroups(program: Program) -> bool:
     """Returns whether lanes of a subgroup exchange values, so that a vector must be a subgroup."""
     return any(isinstance(e, SubgroupAdd | SubgroupBallot | SubgroupShuffle) for e in unique_expressions(program))
+
+
+def vector_inputs(
+    program: Program, vector_bits: int, *, forced: int | None = None, joined: bool = False
+) -> VectorInputs:
+    """Returns the inputs of the decision on the lanes of a vector, for registers of so many bits."""
+    lanes, row = prod(program.workgroup_size), program.workgroup_size[0]
+    return VectorInputs(
+        vector_bits=vector_bits,
+        workgroup_lanes=lanes,
+        subgroup_operations=uses_subgroups(program),
+        forced=forced,
+        joined=joined,
+        row_lanes=row if row < lanes else 0,
+        chains=lane_chains(program),
+    )
 
 
 def most_runs(body: Body, spec: Mapping[str, Literal]) -> int | None:

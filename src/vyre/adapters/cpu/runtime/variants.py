@@ -6,9 +6,9 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
+from vyre.adapters.cpu.decisions.vector_width import vector_width
 from vyre.adapters.cpu.llvm.options import EmitOptions
-from vyre.adapters.cpu.llvm.program_facts import can_join, uses_subgroups
+from vyre.adapters.cpu.llvm.program_facts import can_join, vector_inputs
 from vyre.adapters.cpu.native.features import CpuFeatures
 from vyre.domain.analysis.atomic_uses import atomic_uses
 from vyre.domain.ir.program import Program
@@ -31,13 +31,7 @@ class VariantInputs(NamedTuple):
 
     def width(self, sink: DecisionSink | None, *, joined: bool) -> int:
         """Returns the number of lanes of a vector, which may be of several workgroups where they are ``joined``."""
-        inputs = VectorInputs(
-            vector_bits=self.features.vector_bits,
-            workgroup_lanes=prod(self.program.workgroup_size),
-            subgroup_operations=uses_subgroups(self.program),
-            forced=self.lanes,
-            joined=joined,
-        )
+        inputs = vector_inputs(self.program, self.features.vector_bits, forced=self.lanes, joined=joined)
         return decide(sink, vector_width, inputs).lanes
 
 

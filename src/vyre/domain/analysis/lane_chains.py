@@ -1,0 +1,123 @@
+"""Chains of operations that a lane does one after the other, which decide how many lanes are worth doing at once.
+
+A loop that computes a local from its value of the round before is such a chain, and so is a transcendental function.  A
+processor that could start several operations in each cycle waits for each link of a chain, unless it has other lanes to
+go on with.  Loops whose numbers of rounds are data, such as the lengths of the rows of a sparse matrix, speak against
+many lanes: a vector goes round as often as the lane that has most rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from vyre.domain.analysis.uniformity import Uniformity, uniformity
+from vyre.domain.ir.expr import Atomic, Cast, Expr, LaunchId, Literal, Load, SubgroupLane, Unary, Var
+from vyre.domain.ir.operators import TRANSCENDENTALS
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.stmt import Assign, Body, Let, Loop, Stmt, bodies, operands
+from vyre.domain.ir.types import ScalarType
+from vyre.domain.ir.walk import unique_nodes
+from vyre.domain.record import U32, record
+
+_WORD_BITS: Final = 32
+_CACHED: Final = "lane_chains"
+
+
+@record
+class LaneChains:
+    """The chains of a program.
+
+    - ``carried_words``: the most words of 32 bits that a lane carries from round to round of any one loop, loops around
+      it not counted; 0 if every round starts anew.  Locals count as two words each where the program has values of 64
+      bits.
+    - ``functions``: whether the program has transcendental functions.
+    - ``ragged_loops``: whether lanes that reach a loop together read bounds from memory that may differ between them.
+    """
+
+    carried_words: U32 = 0
+    functions: bool = False
+    ragged_loops: bool = False
+
+
+def lane_chains(program: Program) -> LaneChains:
+    """Returns the chains of a valid program; cached on it.  Linear in its nodes, times the depth of its loops."""
+    found = program._cache.get(_CACHED)
+    if not isinstance(found, LaneChains):
+        found = program._cache[_CACHED] = _chains(program)
+    return found
+
+
+class _Loop:
+    """A loop: the locals declared in a round, and those that a round takes over from the one before."""
+
+    __slots__ = ("carried", "declared")
+
+    def __init__(self) -> None:
+        self.carried: Final[set[str]] = set()
+        self.declared: Final[set[str]] = set()
+
+
+def _chains(program: Program) -> LaneChains:
+    loops: list[_Loop] = []
+    seen: set[int] = set()
+    functions = False
+    wide = any(_is_wide(buffer.element) for buffer in program.buffers)
+    from_memory: set[str] = set()
+    ragged: list[Loop] = []
+    for stmt, around in _statements(program.body, loops):
+        roots = operands(stmt)
+        for node in unique_nodes(roots, seen):
+            functions |= isinstance(node, Unary) and node.op in TRANSCENDENTALS
+            wide |= isinstance(node, Cast | Literal) and _is_wide(node.dtype)
+        if isinstance(stmt, Let | Assign):
+            if _reads_memory(roots, from_memory):
+                from_memory.add(stmt.name)
+            if around and isinstance(stmt, Let):
+                around[-1].declared.add(stmt.name)
+            elif isinstance(stmt, Assign):
+                for loop in reversed(around):
+                    if stmt.name in loop.declared:
+                        break
+                    loop.carried.add(stmt.name)
+        elif isinstance(stmt, Loop) and _reads_memory(roots, from_memory):
+            ragged.append(stmt)
+    carried = max((len(loop.carried) for loop in loops), default=0)
+    facts = uniformity(program) if ragged else None
+    return LaneChains(
+        carried_words=carried * 2 if wide else carried,
+        functions=functions,
+        ragged_loops=facts is not None and any(facts.condition(loop) is Uniformity.LANE for loop in ragged),
+    )
+
+
+def _is_wide(dtype: object) -> bool:
+    return isinstance(dtype, ScalarType) and dtype.bits > _WORD_BITS
+
+
+def _statements(body: Body, loops: list[_Loop]) -> Iterator[tuple[Stmt, tuple[_Loop, ...]]]:
+    """Yields every statement in program order with the loops around it, outermost first; fills ``loops``."""
+    pending: list[tuple[Stmt, tuple[_Loop, ...]]] = [(stmt, ()) for stmt in reversed(body)]
+    while pending:
+        stmt, around = pending.pop()
+        yield stmt, around
+        if isinstance(stmt, Loop):
+            loops.append(_Loop())
+            around = (*around, loops[-1])
+        for nested in reversed(bodies(stmt)):
+            pending += [(inner, around) for inner in reversed(nested)]
+
+
+def _reads_memory(roots: tuple[Expr, ...], from_memory: set[str]) -> bool:
+    """Returns whether lanes may get different values from memory: by an atomic, or a load at an index that varies.
+
+    ``from_memory`` has the locals that hold such values.
+    """
+    for node in unique_nodes(roots):
+        if isinstance(node, Atomic) or (isinstance(node, Var) and node.name in from_memory):
+            return True
+        if isinstance(node, Load) and any(
+            isinstance(part, Var | LaunchId | SubgroupLane | Load | Atomic) for part in unique_nodes((node.index,))
+        ):
+            return True
+    return False

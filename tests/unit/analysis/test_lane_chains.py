@@ -1,0 +1,98 @@
+"""What a lane does one operation after the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from vyre.adapters.cpu.llvm.program_facts import vector_inputs
+from vyre.domain.analysis.lane_chains import LaneChains, lane_chains
+from vyre.domain.ir.program import Program
+from vyre.domain.ir.text import parse_program
+
+
+def program(body: str, declarations: str = "", shape: str = "64, 1, 1") -> Program:
+    return parse_program(
+        f"""workgroup_size {shape}
+        buffer x @0 read u32[runtime]
+        buffer y @1 read_write u32[runtime]
+        buffer f @2 read_write f32[runtime]
+        {declarations}
+        body {{ {body} }}"""
+    )
+
+
+SUM = "let s = 0u for k in 0u .. 9u { s := s + k } y[gid.x] = s"
+CASES = {
+    "no loop": ("y[gid.x] = x[gid.x]", LaneChains()),
+    "a loop that carries nothing": ("for k in 0u .. 9u { y[gid.x + k] = k }", LaneChains()),
+    "a sum": (SUM, LaneChains(1)),
+    "a local of the round": ("for k in 0u .. 9u { let s = k s := s + 1u y[k] = s }", LaneChains()),
+    "a local of the outer round": (
+        "for j in 0u .. 9u { let s = 0u for k in 0u .. 9u { s := s + k } y[j] = s }",
+        LaneChains(1),
+    ),
+    "a name that two loops declare": (
+        "for j in 0u .. 9u { let s = 0u s := s + j } let s = 0u for k in 0u .. 9u { s := s + k }",
+        LaneChains(1),
+    ),
+    "an assignment under a condition": (
+        "let s = 0u for k in 0u .. 9u { if x[k] == 1u { s := s + k } } y[0u] = s",
+        LaneChains(1),
+    ),
+    "the most of any loop": (
+        "let a = 0u let b = 0u let c = 0u for k in 0u .. 9u { a := a + k }"
+        " for k in 0u .. 9u { b := b + k c := c + b } y[0u] = a + b + c",
+        LaneChains(2),
+    ),
+    "an assignment outside of loops": ("let s = 0u s := x[0u] y[0u] = s", LaneChains()),
+    "a function": ("f[gid.x] = sin(f[gid.x])", LaneChains(functions=True)),
+    "a square root": ("f[gid.x] = sqrt(f[gid.x])", LaneChains()),
+    "bounds from memory at an index of the lane": (
+        "for k in x[gid.x] .. x[gid.x + 1u] { y[k] = k }",
+        LaneChains(ragged_loops=True),
+    ),
+    "bounds by a local from memory": (
+        "let n = x[lid.x] + 1u let m = n * 2u for k in 0u .. m { y[k] = k }",
+        LaneChains(ragged_loops=True),
+    ),
+    "bounds by an atomic": (
+        "let n = atomic_add(y, 0u, 1u) for k in 0u .. n { y[k] = 1u }",
+        LaneChains(ragged_loops=True),
+    ),
+    "bounds from one element": ("for k in 0u .. x[0u] { y[gid.x + k] = k }", LaneChains()),
+    "bounds of the workgroup from memory": ("for k in 0u .. x[wid.x] { y[k] = k }", LaneChains()),
+    "bounds that differ without memory": ("for k in gid.x .. 99u { y[k] = k }", LaneChains()),
+    "bounds that differ by a number in memory": ("for k in gid.x .. gid.x + x[3u] { y[k] = k }", LaneChains()),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_chains(name: str) -> None:
+    body, expected = CASES[name]
+    found = program(body)
+    assert lane_chains(found) == expected
+    assert lane_chains(found) is lane_chains(found)
+
+
+def test_words_of_programs_with_values_of_64_bits() -> None:
+    assert lane_chains(program(SUM, "buffer w @3 read u64[4]")) == LaneChains(2)
+    assert lane_chains(program("let w = 9u64 " + SUM)) == LaneChains(2)
+
+
+def test_loops_in_loops_of_great_depth() -> None:
+    body = "y[0u] = 1u"
+    for level in range(30):
+        body = f"let s{level} = 0u for k{level} in 0u .. 2u {{ s{level} := s{level} + 1u {body} }}"
+    assert lane_chains(program(body)) == LaneChains(1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "lanes", "row"),
+    [("64, 1, 1", 64, 0), ("8, 4, 1", 32, 8), ("8, 1, 4", 32, 8), ("1, 64, 1", 64, 1), ("1, 1, 1", 1, 0)],
+)
+def test_inputs_of_the_vector_width(shape: str, lanes: int, row: int) -> None:
+    found = vector_inputs(program(SUM, shape=shape), 256, forced=4, joined=True)
+    assert (found.workgroup_lanes, found.row_lanes, found.vector_bits) == (lanes, row, 256)
+    assert (found.forced, found.joined, found.subgroup_operations) == (4, True, False)
+    assert found.chains == LaneChains(1)
+    assert vector_inputs(program("y[gid.x] = subgroup_add(x[0u])"), 0).subgroup_operations

@@ -54,8 +54,9 @@ def _emission() -> CodeEmission:
 
 def _facts() -> dict[str, str]:
     from vyre.adapters.cpu.runtime.probe import facts_of
+    from vyre.adapters.system import ProcessEnvironment
 
-    return facts_of(_options(None))
+    return facts_of(_options(None), ProcessEnvironment())
 
 
 CPU: Final = BackendRegistration(

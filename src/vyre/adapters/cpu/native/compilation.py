@@ -108,6 +108,11 @@ def prepare() -> None:
     _llvm()
 
 
+def loaded_version() -> str:
+    """Returns the version of LLVM, such as ``22.1.0``, which is imported for that.  Raises ``BackendUnavailable``."""
+    return ".".join(str(part) for part in _llvm().llvm_version_info)
+
+
 @cache
 def _machine(features: CpuFeatures, level: int, system: str, annotated: bool = False) -> _Machine:
     try:

@@ -5,15 +5,25 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from vyre.adapters.cpu.decisions.vector_width import VectorInputs, vector_width
 from vyre.adapters.cpu.ids import CPU
-from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.native.compilation import llvm_version, loaded_version
 from vyre.adapters.cpu.native.features import AARCH64, X86_64, CpuFeatures, host
-from vyre.adapters.cpu.pool.options import cpu_text, default_threads, usable_cpus
+from vyre.adapters.cpu.pool.options import (
+    AFFINITY,
+    THREADS,
+    cpu_quota,
+    cpu_text,
+    default_threads,
+    usable_cpus,
+)
 from vyre.adapters.cpu.runtime.options import CpuOptions
 from vyre.adapters.cpu.runtime.pipeline import MAX_GRID, MAX_LANES, MAX_WORKGROUP
 from vyre.domain.device import DeviceProfile
 from vyre.domain.dispatch import TimingQuality
 from vyre.domain.errors import BackendUnavailable
+from vyre.policies.journal import decide
+from vyre.ports.support import Environment
 
 SYSTEMS: Final = ("linux", "darwin")
 SUBGROUP: Final = 32
@@ -48,15 +58,62 @@ def profile_of(features: CpuFeatures, options: CpuOptions, system: str = sys.pla
     )
 
 
-def facts_of(options: CpuOptions) -> dict[str, str]:
-    """Returns what ``vyre doctor`` shows about the processor: its instruction sets, the threads and the compiler."""
+def facts_of(options: CpuOptions, environment: Environment) -> dict[str, str]:
+    """Returns what ``vyre doctor`` shows about the processor: instruction sets, lanes, threads and the compiler.
+
+    LLVM is imported, which shows whether it works.  ``environment`` is that from which ``options`` were read.
+    """
     features = host()
-    version = llvm_version()
+    width = decide(None, vector_width, VectorInputs(features.vector_bits, 1 << 10))
     return {
         "processor": features.arch,
         "instruction sets": ", ".join(features.features) or "none beyond the base",
         "vectors": f"{features.vector_bits} bits",
-        "threads": str(options.threads or default_threads(options.affinity)),
-        "CPUs": cpu_text(usable_cpus() if options.affinity is None else options.affinity),
-        "compiler": version or NO_COMPILER,
+        "lanes": f"{width.lanes} in a vector: {width.why}; {SUBGROUP} for subgroup operations",
+        "threads": _threads(options, environment),
+        "CPUs": _cpus(options, environment),
+        "compiler": _compiler(),
+        "compile server": _server(),
     }
+
+
+def _threads(options: CpuOptions, environment: Environment) -> str:
+    if options.threads is not None:
+        return f"{options.threads}, as {_source(environment, THREADS)} says"
+    cpus = len(usable_cpus() if options.affinity is None else options.affinity)
+    quota, found = cpu_quota(), default_threads(options.affinity)
+    named = "usable CPUs" if options.affinity is None else f"CPUs in {_source(environment, AFFINITY)}"
+    if found == cpus:
+        limit = "; no quota of control groups is set" if quota is None else f"; the quota of control groups is {quota}"
+        return f"{found}, the number of {named}{limit}"
+    limit = "the quota of control groups" if found == quota else "the most that are supported"
+    return f"{found}, {limit}; the number of {named} is {cpus}"
+
+
+def _cpus(options: CpuOptions, environment: Environment) -> str:
+    if options.affinity is None:
+        return f"{cpu_text(usable_cpus())}, those that the process may use"
+    return f"{cpu_text(options.affinity)}, as {_source(environment, AFFINITY)} says"
+
+
+def _source(environment: Environment, variable: str) -> str:
+    return variable if (environment.get(variable) or "").strip() else "the option"
+
+
+def _compiler() -> str:
+    version = llvm_version()
+    if version is None:
+        return NO_COMPILER
+    try:
+        return f"LLVM {loaded_version()} of {version}"
+    except BackendUnavailable as error:
+        return f"{version}: {error.message}. Fix: {error.fix}"
+
+
+def _server() -> str:
+    from vyre.adapters.cpu.native.server import shared_server  # which opening a session need not import
+
+    number = shared_server().process_id
+    if number is None:
+        return "none runs; it starts when a kernel has run so long that the full pipeline pays"
+    return f"process {number}"

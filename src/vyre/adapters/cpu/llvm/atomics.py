@@ -2,6 +2,8 @@
 
 They are plain loads and stores where nothing but the own thread uses the memory: workgroup memory, and every buffer of
 the exclusive variant.  All others are relaxed atomic instructions: what a program may rely on beyond that are barriers.
+Minimum, maximum, AND and OR with one operand for all lanes first look which elements they would change, if nothing uses
+the old values.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from vyre.adapters.cpu.llvm import addressing, blocks
 from vyre.adapters.cpu.llvm.blocks import Spilled, for_each_lane, intrinsic
 from vyre.adapters.cpu.llvm.context import Kernel, vector_text
 from vyre.adapters.cpu.llvm.elements import bits_type, element_of
+from vyre.adapters.cpu.llvm.loads import gather
+from vyre.adapters.cpu.llvm.stores import scatter
 from vyre.adapters.cpu.llvm.values import SCALAR, Shape, Value, literal
 from vyre.domain.ir.expr import Atomic
 from vyre.domain.ir.operators import AtomicOp
@@ -38,6 +42,9 @@ def atomic(k: Kernel, node: Atomic, index: Value, expected: Value | None, value:
             return literal(update.element, 0)
         if update.identity is not None:
             return _combined(k, node, index, ok, update)
+    if not used and update.is_idempotent and value.is_uniform:
+        _where_it_changes(k, node, index, update)
+        return literal(update.element, 0)
     return _lane_by_lane(k, node, index, update)
 
 
@@ -77,6 +84,11 @@ class _Update:
                 return str(-(1 << bits - 1)) if signed else "0"
             case _:
                 return None
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Returns whether the operation, done twice with one operand, changes nothing the second time."""
+        return self.op in (_Op.MIN, _Op.MAX, _Op.AND, _Op.OR)
 
     def combine(self, kind: str, a: str, b: str) -> str:
         """Returns the operation on two operands of a type, scalars or vectors; there is an ``identity``."""
@@ -204,6 +216,31 @@ def _active_count(k: Kernel, kind: str) -> str:
 
 
 # ---- one element for each lane
+def _where_it_changes(k: Kernel, node: Atomic, index: Value, update: _Update) -> None:
+    """Updates, with one operand for all lanes, the elements of those active lanes where the operation changes anything.
+
+    Lanes with the same element find the same old value and leave the same new one, so their order and number do not
+    matter.  Where other threads use the memory, a lane that would change the value it has found updates the element by
+    an atomic instruction; for any other lane, its load is the point in time of an update that changes nothing.
+    """
+    w, kind, vector = k.w, update.kind, k.vector_type(update.kind)
+    mask = k.both(k.mask, addressing.lanes_inside(k, node, index))
+    numbers, number = addressing.offsets(k, node.buffer, index)
+    base = k.base(node.buffer)
+    old = gather(k, update.element, base, numbers, number, mask)
+    new = update.combine(vector, old, k.splat(kind, update.value.operand))
+    changed = k.both(mask, w.pure(f"icmp ne {vector} {{}}, {{}}", old, new))
+    assert changed is not None
+
+    def change() -> None:
+        if update.is_plain:
+            scatter(k, update.element, base, numbers, number, new, changed)
+        else:
+            _discard(_in_a_loop(k, node, index, changed, update))
+
+    blocks.branch(k, k.any(changed), change)
+
+
 def _lane_by_lane(k: Kernel, node: Atomic, index: Value, update: _Update) -> Value:
     """Lets the active lanes update their elements one after the other."""
     inside = addressing.lanes_inside(k, node, index)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _BYTE: Final = np.dtype(np.uint8)
 """The type of memory without an element type."""
+_CUDA_ARRAY: Final = "__cuda_array_interface__"
 _WORD: Final = np.dtype(np.uint32)
 """The type in device memory of the ``bool_`` arrays of NumPy, which become elements of type bool."""
 
@@ -127,18 +128,34 @@ class ResidentArray:
     # ---- for other libraries, if they can use the addresses of the backend's memory
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        interface: dict[str, Any] = self.buffer.__cuda_array_interface__  # type: ignore[attr-defined]
+        interface: dict[str, Any] = self._export(_CUDA_ARRAY)
         return interface | {"shape": self.shape, "typestr": self.stored.str}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self.buffer.__dlpack_device__()  # type: ignore[attr-defined]
+        device: tuple[int, int] = self._export("__dlpack_device__")()
         return device
 
-    def __dlpack__(self, *, stream: int | None = None, **options: object) -> object:
+    def __dlpack__(self, *, stream: int | None = None, **options: object) -> Any:
         """Returns a DLPack capsule; no work on the memory is pending, so there is nothing to synchronize with
         ``stream``.
+
+        ``options`` are those of the protocol.  Raises ``BufferError`` for memory that cannot be exported.
         """
-        return self.buffer.dlpack(self.shape, self.stored.str)  # type: ignore[attr-defined]
+        return self._export("dlpack")(self.shape, self.stored.str, **options)
+
+    def _export(self, name: str) -> Any:
+        """Returns what the buffer offers under a name.
+
+        Raises ``AttributeError`` for the array interface, by whose absence libraries recognize other memory, and
+        ``BufferError`` for anything else that is not offered.
+        """
+        try:
+            return getattr(self.buffer, name)
+        except AttributeError:
+            kind = AttributeError if name == _CUDA_ARRAY else BufferError
+            raise kind(
+                f"{self!r} has no `{name}`. Fix: use DLPack if it is memory of the host, else download it"
+            ) from None
 
     def close(self) -> None:
         """Frees the memory; idempotent."""

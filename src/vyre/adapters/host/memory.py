@@ -46,6 +46,27 @@ class HostBuffer(ResidentBuffer):
 
         self.data = np.empty(0, np.uint8)  # not a slice, which would keep the memory
 
+    # ---- exports to other libraries
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self.data.__dlpack_device__()
+        return int(kind), number
+
+    def __dlpack__(self, **options: object) -> object:
+        """Returns a DLPack capsule of the bytes, with the options of the protocol."""
+        return self.dlpack((self.nbytes,), "|u1", **options)
+
+    def dlpack(self, shape: Sequence[int], typestr: str, **options: object) -> object:
+        """Returns a DLPack capsule of the memory seen as an array.  The memory lives as long as the capsule's user.
+
+        Raises ``BufferError`` after ``close``, and for an element type that DLPack does not have.
+        """
+        if self.closed:
+            raise BufferError(f"{self!r} is exported after close(). Fix: keep it open while others use it")
+        try:
+            return self.data.view(typestr).reshape(shape).__dlpack__(**options)  # type: ignore[arg-type]
+        except BufferError as error:
+            raise BufferError(f"{self!r} of `{typestr}`: {str(error).rstrip('.')}. Fix: download it") from error
+
 
 class HostMemory:
     """``ResidentMemory`` on the host."""

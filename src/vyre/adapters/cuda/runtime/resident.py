@@ -77,7 +77,7 @@ class CudaBuffer(ResidentBuffer):
         """Returns a capsule of bytes; no work is pending on the memory, so ``stream`` need not wait."""
         return self.dlpack((self.nbytes,), "|u1")
 
-    def dlpack(self, shape: Sequence[int], typestr: str) -> object:
+    def dlpack(self, shape: Sequence[int], typestr: str, **options: object) -> object:
         """Returns a capsule of the memory seen as an array."""
         self._check_export("DLPack")
         return interop.dlpack_capsule(self, self.address, shape, typestr, self._store.device.options.ordinal)

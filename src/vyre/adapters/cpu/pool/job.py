@@ -52,7 +52,7 @@ class Job:
     A job that was dropped while it runs is kept by the pool until its end; ``keep`` holds what must live as long.
     """
 
-    __slots__ = ("__weakref__", "_group", "_halves", "_words", "address", "block", "commands", "keep", "pool")
+    __slots__ = ("__weakref__", "_halves", "_words", "address", "block", "commands", "group", "keep", "pool")
 
     def __init__(self, pool: WorkerPool, address: int, commands: CommandList, group: JobGroup | None) -> None:
         self.pool: Final = pool
@@ -61,7 +61,7 @@ class Job:
         self.keep: object = None
         self._words = _I64.from_address(address)
         self._halves = _I32.from_address(address)
-        self._group: Final = group
+        self.group: Final = group
         words = self._words
         words[at.JOB_POOL // 8] = pool.block
         words[at.JOB_GROUP // 8] = 0 if group is None else group.address

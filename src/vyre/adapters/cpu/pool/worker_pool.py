@@ -33,7 +33,7 @@ LEAVE_S: Final = 5.0
 """How long closing a pool waits for its threads."""
 _RECORDS: Final = 64
 """Records in a slab of memory."""
-_REAP: Final = 64
+_REAP: Final = 8
 """Submitted jobs that are kept, at least, before those that have ended are looked for."""
 _KEPT_SIGNALS: Final = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS", "SIGPROF", "SIGVTALRM")
 _ALL_BITS: Final = (1 << 64) - 1
@@ -206,6 +206,16 @@ class WorkerPool:
         if job.block != self.block:
             return used_in_a_fork("the pool of the job", self._parent, self._pid)
         return DispatchFailed("the pool of worker threads is closed", fix="run nothing while the interpreter exits.")
+
+    def forget(self, job: Job) -> None:
+        """Releases a submitted job, with the memory that it keeps, if its run has ended."""
+        if job.done:
+            self._in_flight.pop(job.address, None)
+
+    def submitted(self, group: JobGroup | None) -> list[Job]:
+        """Returns the submitted jobs of a group whose runs are under way, after releasing all that have ended."""
+        self._reap()
+        return [job for job in list(self._in_flight.values()) if job.group is group and not job.done]
 
     def _reap(self) -> None:
         for address, job in list(self._in_flight.items()):

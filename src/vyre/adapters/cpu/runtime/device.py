@@ -113,16 +113,11 @@ class CpuDevice:
     def submit(self, job: Job) -> None:
         """Queues a job.  Raises as ``run`` does."""
         self.check()
-        self._running.add(job)
-        try:
-            self.pool.submit(job)
-        except BaseException:
-            self._running.discard(job)
-            raise
+        self.pool.submit(job)
 
     def ended(self, job: Job) -> None:
-        """Forgets a submitted job, which has ended."""
-        self._running.discard(job)
+        """Releases a submitted job if it has ended; else the pool keeps it, and what it uses, until then."""
+        job.pool.forget(job)
 
     # ---------------------------------------------------------------- the lifecycle facet
     @property
@@ -136,8 +131,8 @@ class CpuDevice:
 
     def flush(self) -> None:
         """Waits until all work that was begun before this call has ended."""
-        if os.getpid() == self._pid:
-            for job in tuple(self._running):
+        if os.getpid() == self._pid and self._pool is not None:
+            for job in (*tuple(self._running), *self._pool.submitted(self._group)):
                 job.wait()
 
     def close(self) -> None:

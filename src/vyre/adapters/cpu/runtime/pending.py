@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class CpuPending:
     """A submitted dispatch.  Every method may be called from any thread, and any number of times.
 
+    The run of a dropped handle goes on, and its memory lives until then; it is freed by later submissions, or when the
+    backend is flushed or closed.  A handle that is dropped after the end of its run frees the memory at once.
     ``outputs`` holds the memory of each output with the range of it that is returned.
     """
 
@@ -85,6 +87,9 @@ class CpuPending:
                     case other:
                         self._outcome = run_failed(device, job, other, self._owners)
             return self._outcome
+
+    def __del__(self) -> None:
+        self._device.ended(self._job)
 
     def __repr__(self) -> str:
         return f"<CpuPending of {self._pipeline.id}>"

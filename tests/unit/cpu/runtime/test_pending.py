@@ -1,0 +1,95 @@
+"""Asynchronous dispatches whose handle is dropped: they run on, and their memory lives as long as their run."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from weakref import ref
+
+import numpy as np
+import pytest
+
+from support.cpu_backends import ADD, ENDLESS, CountedTools, backend_of
+from support.cpu_pool import until
+from support.limits import LIMIT_S
+from vyre.adapters.cpu.native.compilation import llvm_version
+from vyre.adapters.cpu.pool import WorkerPool
+from vyre.adapters.cpu.runtime.pending import CpuAsync, CpuPending
+from vyre.domain.ir.program import Program
+from vyre.ports.backend import Backend, DispatchRequest
+
+pytestmark = pytest.mark.skipif(llvm_version() is None, reason="llvmlite is not installed")
+
+WORDS = 64
+
+
+@pytest.fixture
+def backend() -> Iterator[Backend]:
+    with backend_of(CountedTools().tools, threads=2) as made:
+        yield made
+
+
+def submitted(backend: Backend, program: Program) -> CpuPending:
+    executor = backend.async_executor
+    assert isinstance(executor, CpuAsync)
+    return executor.submit(DispatchRequest(program, (memoryview(bytes(4 * WORDS)),)))
+
+
+def memory_of(pending: CpuPending) -> ref[np.ndarray[tuple[int, ...], np.dtype[np.uint8]]]:
+    data, _, _ = pending._outputs[0]
+    return ref(data)
+
+
+def pool_of(pending: CpuPending) -> WorkerPool:
+    return pending._job.pool
+
+
+def test_a_handle_that_is_dropped_after_the_end_frees_its_memory(backend: Backend) -> None:
+    pending = submitted(backend, ADD)
+    memory = memory_of(pending)
+    until(pending.done)
+    del pending
+    gc.collect()
+    assert memory() is None
+
+
+def test_memory_of_a_dropped_handle_lives_as_long_as_its_kernel(backend: Backend) -> None:
+    pending = submitted(backend, ENDLESS)
+    memory, group = memory_of(pending), pending._job.group
+    pool = pool_of(pending)
+    del pending
+    gc.collect()
+    until(lambda: bool((data := memory()) is not None and data.any()))
+    gc.collect()
+    assert memory() is not None
+    (job,) = pool.submitted(group)
+    assert not job.done
+    del job
+    assert backend.lifecycle is not None
+    backend.lifecycle.close()
+    gc.collect()
+    assert memory() is None
+
+
+def test_dropped_handles_leave_nothing_behind(backend: Backend) -> None:
+    assert backend.lifecycle is not None
+    memories = []
+    for _ in range(200):
+        pending = submitted(backend, ADD)
+        memories.append(memory_of(pending))
+        pool = pool_of(pending)
+        del pending
+    backend.lifecycle.flush()
+    gc.collect()
+    assert [memory() for memory in memories] == [None] * 200
+    assert pool.counts["records"] <= 256
+
+
+def test_flushing_waits_for_what_nobody_holds(backend: Backend) -> None:
+    assert backend.lifecycle is not None
+    pending = submitted(backend, ADD)
+    job = pending._job
+    del pending
+    backend.lifecycle.flush()
+    assert job.done
+    assert job.wait(LIMIT_S)

@@ -181,6 +181,12 @@ CASES = [
         "`counts`: 101 bytes exceed the 100 left to a thread",
         PrivateThresholds(bytes_per_thread=100),
     ),
+    _copies(
+        atomics(counters(ADD, nbytes=100)),
+        PrivateAtomics(("counts",), 100),
+        MORE.format(100, 4),
+        PrivateThresholds(bytes_per_thread=100),
+    ),
     _pipeline(PipelineInputs(0, 0, 9, stored=True, compiler=False), FullPipeline(), "its full code is stored"),
     _pipeline(
         PipelineInputs(99, 10**12, 9, compiler=False),
@@ -231,6 +237,8 @@ CASES = [
     _threads(ThreadInputs(1_000, 10**6, 1_000, 4), ThreadPlan(4, 32), WORK.format(10**9, 4, 1_000, 32)),
     _threads(ThreadInputs(10_000, 10, 1_000, 4), ThreadPlan(4, 500), WORK.format(100_000, 4, 1_000, 500)),
     _threads(ThreadInputs(10_001, 7, 1_000, 4), ThreadPlan(4, 715), WORK.format(70_007, 4, 1_000, 715)),
+    _threads(ThreadInputs(10_000, 1, 1_000, 2), ThreadPlan(2, 5_000), WORK.format(10_000, 2, 1_000, 5_000)),
+    _threads(ThreadInputs(3, 10**6, 1_000, 8), ThreadPlan(3, 1), WORK.format(3 * 10**6, 3, 1_000, 1)),
     _threads(ThreadInputs(5, 1, 0, 4), ThreadPlan(3, 2), WORK.format(5, 3, 0, 2)),
     _threads(ThreadInputs(2, 0, 0, 4), ThreadPlan(1, 2), "2 workgroups of 0 ns in all repay no hand-off of 0 ns"),
     _threads(ThreadInputs(3, None, 800, 4, group_nodes=100), ThreadPlan(3, 1), WORK.format(4_800, 3, 800, 1)),
@@ -264,6 +272,15 @@ def test_every_reason_has_a_case(name: str) -> None:
     seen = {verdict.why.template for verdict in found}
     seen |= {shared.why.template for verdict in found for shared in getattr(verdict, "shared", ())}
     assert written == seen
+
+
+def test_every_buffer_without_copies_has_its_own_reason() -> None:
+    found = private_atomics(atomics(counters(ADD, plain=True), counters(ADD, name="b"), counters(name="c")))
+    assert found.buffers == ("b",)
+    assert {each.buffer: str(each.why) for each in found.shared} == {
+        "counts": "its elements are accessed otherwise than by atomics",
+        "c": "it has 0 different operators",
+    }
 
 
 def test_the_first_piece_of_work_beyond_each_threshold() -> None:

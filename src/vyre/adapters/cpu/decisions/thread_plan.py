@@ -84,7 +84,7 @@ def thread_plan(inputs: ThreadInputs, thresholds: ThreadThresholds = DEFAULT_THR
     if worth < 2:
         figures = (groups, work, inputs.handoff_ns)
         return ThreadPlan(1, groups, Reason("{} workgroups of {} ns in all repay no hand-off of {} ns", figures))
-    threads = min(inputs.threads, groups, worth)
+    threads = min(inputs.threads, worth)
     share = -(-groups // threads)
     even = -(-share // thresholds.pieces)
     least = -(-thresholds.piece_ns // max(each, 1))
